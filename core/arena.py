@@ -31,7 +31,7 @@ def assign(buffers: Sequence[Buffer]) -> tuple[list[int], int]:
     """
     in_use, placed = _in_use(buffers), []
     for order in _orders(buffers, in_use):
-        offsets, total = _place(buffers, order)
+        offsets, total = _place_buffers(buffers, order)
         placed.append((total, offsets))
         if total == max(in_use, default=0):
             break
@@ -48,7 +48,7 @@ def _in_use(buffers: Sequence[Buffer]) -> list[int]:
     """Bytes in use at each step."""
     changes = [0] * (max((b.last for b in buffers), default=-1) + 2)
     for size, first, last in buffers:
-        aligned = _align(size)
+        aligned = _align_size(size)
         changes[first] += aligned
         changes[last + 1] -= aligned
     return list(itertools.accumulate(changes))
@@ -67,9 +67,9 @@ def _orders(buffers: Sequence[Buffer], in_use: Sequence[int]) -> Iterator[list[i
         yield sorted(range(len(buffers)), key=key)
 
 
-def _place(buffers: Sequence[Buffer], order: Sequence[int]) -> tuple[list[int], int]:
+def _place_buffers(buffers: Sequence[Buffer], order: Sequence[int]) -> tuple[list[int], int]:
     """The offset of each buffer, placed in this order, and the end of all."""
-    offsets, sizes, end = [0] * len(buffers), [_align(b.size) for b in buffers], 0
+    offsets, sizes, end = [0] * len(buffers), [_align_size(b.size) for b in buffers], 0
     placed: list[list[int]] = [[] for _ in range(max((b.last for b in buffers), default=-1) + 1)]  # in use, by step
     for i in order:
         _, first, last = buffers[i]
@@ -92,5 +92,5 @@ def _best_gap(taken: Sequence[tuple[int, int]], size: int) -> int:
     return end if best is None else best
 
 
-def _align(size: int) -> int:
+def _align_size(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT

@@ -20,8 +20,8 @@ Monomial = tuple["Atom", ...]
 Terms = tuple[tuple[Monomial, int], ...]
 
 # A size without sharing, for a pickle: rows of atoms, whose arguments are sums that name atoms by their rows' numbers.
-Numbers = list[tuple[list[int], int]]
-Row = tuple[str, Function | None, list[Numbers], Interval]
+TermNumbers = list[tuple[list[int], int]]
+AtomRow = tuple[str, Function | None, list[TermNumbers], Interval]
 
 
 class Atom:
@@ -40,7 +40,7 @@ class Atom:
         # How many functions stand within each other; symbols come before these in sums, those of few before others.
         self.depth = 1 + max((0 if isinstance(a, int) else a.depth for a in args), default=0) if function else 0
         parts = [f"{a:x}".encode() if isinstance(a, int) else b"=" + a.address for a in args]
-        self.address = address((function or "").encode(), name.encode(errors="surrogatepass"), *parts)
+        self.address = hash_parts((function or "").encode(), name.encode(errors="surrogatepass"), *parts)
         self._order = (self.depth, name, function or "", self.address)
         self._hash = hash_of(self.address)
 
@@ -80,18 +80,18 @@ def _within(atom: Atom) -> Iterator[Atom]:
     return (inner for arg in atom.args for atoms, _ in terms_of(arg) for inner in atoms)
 
 
-def pack_rows(size: Sym) -> tuple[list[Row], Numbers]:
+def pack_rows(size: Sym) -> tuple[list[AtomRow], TermNumbers]:
     """The rows of all atoms, and what sums the size up."""
     numbers = {atom: i for i, atom in enumerate(atoms_of(size))}
 
-    def terms(extent: Extent) -> Numbers:
+    def terms(extent: Extent) -> TermNumbers:
         return [([numbers[atom] for atom in atoms], factor) for atoms, factor in terms_of(extent)]
 
-    rows: list[Row] = [(a.name, a.function, [terms(arg) for arg in a.args], a.within) for a in numbers]
+    rows: list[AtomRow] = [(a.name, a.function, [terms(arg) for arg in a.args], a.within) for a in numbers]
     return rows, terms(size)
 
 
-def address(*parts: bytes) -> bytes:
+def hash_parts(*parts: bytes) -> bytes:
     """The hash of a content's parts."""
     made = hashlib.blake2b(digest_size=16)
     for part in parts:

@@ -78,7 +78,7 @@ _CURRENT: ContextVar[Trail | None] = ContextVar("tilewright_trail", default=None
 
 
 @contextlib.contextmanager
-def following(trail: Trail) -> Iterator[Trail]:
+def reporting_to(trail: Trail) -> Iterator[Trail]:
     """Let the steps of the block be told to ``trail``."""
     token = _CURRENT.set(trail)
     try:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .dlpack import DTYPES
+from .dlpack import DLPACK_DTYPES
 from .errors import InputError, ModelError
 from .sizes import Extent, Sym
 
@@ -36,14 +36,14 @@ class Operand:
 
 
 @dataclass(frozen=True)
-class Operator:
+class CustomOperator:
     """The function that computes an operator, and the rule for what it gives, if there is one."""
 
     function: Callable[..., Any]
     infer: Callable[..., Any] | None
 
 
-_OPERATORS: dict[str, Operator] = {}
+_OPERATORS: dict[str, CustomOperator] = {}
 
 
 def operator_name(domain: str, op: str) -> str:
@@ -91,7 +91,7 @@ def register_op(
             raise InputError(f"'{name}' cannot be registered: a {type(given).__name__} is not a function")
     if name in _OPERATORS and not override:
         raise InputError(f"an operator '{name}' is registered already: override=True replaces it")
-    _OPERATORS[name] = Operator(function, infer)
+    _OPERATORS[name] = CustomOperator(function, infer)
     return function
 
 
@@ -100,12 +100,14 @@ def registered_ops() -> frozenset[str]:
     return frozenset(_OPERATORS)
 
 
-def find(name: str) -> Operator | None:
+def find(name: str) -> CustomOperator | None:
     """The operator of this name, if it is registered in this process."""
     return _OPERATORS.get(name)
 
 
-def inferred(name: str, operands: Sequence[Operand | None], attributes: Mapping[str, Any]) -> tuple[Result, ...] | None:
+def infer_results(
+    name: str, operands: Sequence[Operand | None], attributes: Mapping[str, Any]
+) -> tuple[Result, ...] | None:
     """The results of a registered operator by its rule; None if it has no rule.
 
     Raises a ModelError of one line if the rule raises anything, or returns anything but shapes and dtypes.
@@ -119,7 +121,7 @@ def inferred(name: str, operands: Sequence[Operand | None], attributes: Mapping[
         reason = f"{type(error).__name__}: {error}"
         raise ModelError(f"the rule of operator '{name}' (infer) failed: {reason}") from error
     try:
-        return tuple(map(_result, [made] if _is_pair(made) else made))
+        return tuple(map(_check_result, [made] if _is_pair(made) else made))
     except (TypeError, ValueError, ArithmeticError) as error:
         raise ModelError(
             f"the rule of operator '{name}' (infer) gives {made!r}: give a pair of shape and dtype for each output"
@@ -130,11 +132,11 @@ def _is_pair(made: Any) -> bool:
     return isinstance(made, tuple) and len(made) == 2 and isinstance(made[1], str | np.dtype | type)
 
 
-def _result(made: Any) -> Result:
+def _check_result(made: Any) -> Result:
     """A pair that a rule gives; TypeError or ValueError for what is none."""
     shape, dtype = made
     name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
-    if name != "string" and name not in DTYPES:
+    if name != "string" and name not in DLPACK_DTYPES:
         raise ValueError(name)
     return tuple(map(_extent, shape)), name
 

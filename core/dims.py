@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from .errors import ModelError
 from .intervals import Interval
-from .sizes import Extent, bounds
+from .sizes import Extent, bounds_of
 
-Shapes = Mapping[str, Sequence[int | str]]  # by input: numbers, and texts as ``parse`` takes them
+ShapeTexts = Mapping[str, Sequence[int | str]]  # by input: numbers, and texts as ``parse`` takes them
 InputShapes = Mapping[str, Sequence[int | str] | int | str]  # the same, and by the name of a size what that is
 
 SIZES = Interval(0)  # what an extent may be of which nothing is known
@@ -70,9 +70,9 @@ def _freeze(name: str, said: object) -> tuple[int | str, ...] | int | str:
         ) from None
 
 
-def text(extent: Extent, unnamed: str = "") -> str:
+def format_extent(extent: Extent, unnamed: str = "") -> str:
     """An extent as ``parse`` takes it, with the range of a symbol that has one; the name ``unnamed`` is left out."""
-    within = bounds(extent)
+    within = bounds_of(extent)
     if isinstance(extent, int) or not extent.is_symbol:
         return str(extent)
     name = "" if str(extent) == unnamed else str(extent)

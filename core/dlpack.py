@@ -10,7 +10,7 @@ CPU = 1
 
 # Type codes of dlpack.h.
 _INT, _UINT, _FLOAT, _BFLOAT, _COMPLEX, _BOOL = 0, 1, 2, 4, 5, 6
-DTYPES = {
+DLPACK_DTYPES = {
     "bool": (_BOOL, 8),
     **{f"int{bits}": (_INT, bits) for bits in (8, 16, 32, 64)},
     **{f"uint{bits}": (_UINT, bits) for bits in (8, 16, 32, 64)},
@@ -36,9 +36,9 @@ DTYPES = {
 
 def dlpack_dtype(dtype: str) -> tuple[int, int]:
     """DLPack's type code and number of bits for a Tilewright dtype name; UnsupportedError for one it lacks."""
-    if dtype not in DTYPES:
+    if dtype not in DLPACK_DTYPES:
         raise UnsupportedError(f"dtype '{dtype}' cannot cross the border of a program: DLPack has no code for it")
-    return DTYPES[dtype]
+    return DLPACK_DTYPES[dtype]
 
 
 def numpy_name(code: int, bits: int, lanes: int) -> str | None:
@@ -46,7 +46,7 @@ def numpy_name(code: int, bits: int, lanes: int) -> str | None:
     return _NAMES.get((code, bits)) if lanes == 1 else None
 
 
-_NAMES = {key: name for name, key in reversed(DTYPES.items())}
+_NAMES = {key: name for name, key in reversed(DLPACK_DTYPES.items())}
 
 
 class DLTensor(ctypes.Structure):

@@ -28,7 +28,7 @@ class UnsupportedError(ModelError):
     """The model is valid, but uses ops, types or attributes that have no converter. Lists all of them."""
 
 
-class OpenExtentError(UnsupportedError):
+class DynamicExtentError(UnsupportedError):
     """Something needs a size as a number that only the run will know.
 
     Braces in the reason stand for ``sizes``. Most of these errors say that a question is open to who asked it, and

@@ -22,7 +22,7 @@ class Interval:
         return _interval((a + c, b + d))
 
     def __mul__(self, other: Interval) -> Interval:
-        return _interval(_times(a, b) for a in self._ends for b in other._ends)
+        return _interval(_multiply_ends(a, b) for a in self._ends for b in other._ends)
 
     def __floordiv__(self, other: Interval) -> Interval:
         """Quotients rounded down. A divisor that may be 0 gives 0 then, one that may be negative anything."""
@@ -31,7 +31,7 @@ class Interval:
         if other.high == 0:
             return other
         divisors = (max(other.low, 1), other._ends[1])
-        found = [_quotient(a, b) for a in self._ends for b in divisors]
+        found = [_divide_ends(a, b) for a in self._ends for b in divisors]
         return _interval([*found, 0] if other.low == 0 else found)
 
     def union(self, other: Interval) -> Interval:
@@ -53,7 +53,7 @@ class Interval:
         (a, b), (c, d) = self._ends, other._ends
         return _interval((max(a, c), max(b, d)))
 
-    def limited(self) -> Interval:
+    def drop_far_bounds(self) -> Interval:
         """The interval without bounds beyond any size: products of products would grow without end."""
         low, high = (None if end is None else min(max(end, -_FAR), _FAR) for end in (self.low, self.high))
         return Interval(None if low == -_FAR else low, None if high == _FAR else high)
@@ -79,7 +79,7 @@ def _interval(ends: Iterable[_End]) -> Interval:
     return Interval(*(None if isinstance(end, float) else end for end in (low, high)))
 
 
-def _times(a: _End, b: _End) -> _End:
+def _multiply_ends(a: _End, b: _End) -> _End:
     if a == 0 or b == 0:
         return 0
     if isinstance(a, float) or isinstance(b, float):
@@ -87,7 +87,7 @@ def _times(a: _End, b: _End) -> _End:
     return a * b
 
 
-def _quotient(a: _End, b: _End) -> _End:
+def _divide_ends(a: _End, b: _End) -> _End:
     if isinstance(b, float):  # by ever larger numbers
         return -1 if a < 0 else 0
     return a if isinstance(a, float) else a // b

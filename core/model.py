@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from .errors import ModelError
-from .sizes import Extent, Sym, is_open, static
+from .sizes import Extent, Sym, has_dynamic_extents, require_static
 
 if TYPE_CHECKING:
     from .limits import ModelLimits
@@ -48,7 +48,7 @@ ELEMENTS |= {f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)}
 ELEMENTS["i128"] = "complex128"
 
 
-def tensor_of(text: str) -> tuple[tuple[int, ...], str]:
+def parse_tensor_type(text: str) -> tuple[tuple[int, ...], str]:
     """Shape and dtype of a static type as a kernel's signature has it: ``4x8xf32``."""
     extents = re.findall(r"(\d+)x", text)
     return tuple(map(int, extents)), ELEMENTS[text[sum(len(n) + 1 for n in extents) :]]
@@ -92,7 +92,7 @@ class TensorInfo:
     @property
     def static_shape(self) -> tuple[int, ...]:
         """The shape in numbers; CompileError for an open one."""
-        return tuple(static(extent, f"an extent of '{self.name}'") for extent in self.shape)
+        return tuple(require_static(extent, f"an extent of '{self.name}'") for extent in self.shape)
 
     @property
     def nbytes(self) -> int:
@@ -105,7 +105,7 @@ def check_size(shape: Sequence[Extent], dtype: str, what: str, limits: ModelLimi
 
     One of open size, and what the host holds, is for the run to refuse.
     """
-    if not dtype or dtype in OBJECTS or is_open(shape):
+    if not dtype or dtype in OBJECTS or has_dynamic_extents(shape):
         return
     nbytes = math.prod(shape) * numpy_dtype(dtype).itemsize
     if nbytes > limits.tensor_bytes:
@@ -120,9 +120,9 @@ def must_be(role: str, info: TensorInfo) -> str:
     return f"{role} '{info.name}' must be a contiguous {info.dtype} tensor of shape ({shape}) on the CPU"
 
 
-def open_sizes(inputs: Sequence[TensorInfo]) -> str:
+def explain_dynamic_sizes(inputs: Sequence[TensorInfo]) -> str:
     """The message for a place that needs known sizes and control flow when something is dynamic."""
-    first = next((i for i in inputs if is_open(i.shape)), None)
+    first = next((i for i in inputs if has_dynamic_extents(i.shape)), None)
     if first is None:
         return "its course, or sizes inside of it, are known only at run time"
     extents = ",".join("1" if isinstance(n, Sym) else str(n) for n in first.shape)
@@ -155,7 +155,7 @@ class Param:
         flat = np.memmap(self.source.path, np.uint8, "r", self.source.offset, (self.source.nbytes,))
         return flat.view(np.ndarray).view(dtype).reshape(shape)
 
-    def aligned(self) -> np.ndarray:
+    def read_aligned(self) -> np.ndarray:
         """The data as code may read it.
 
         A model file may have it at any byte. It is then read: a copy of mapped pages would be in memory twice.

@@ -40,7 +40,7 @@ def cache_folder() -> Path:
     return (base if base.is_absolute() else Path(os.path.expanduser("~/.cache")).absolute()) / "tilewright"
 
 
-def refusal(found: os.stat_result, folder: bool = False) -> str:
+def explain_refusal(found: os.stat_result, folder: bool = False) -> str:
     """Why a file, or a folder, is not to be used: others may have written it. Empty where it may."""
     if stat.S_ISLNK(found.st_mode):
         return "is a link"
@@ -58,7 +58,7 @@ def open_own(top: Path, *names: str) -> int:
     """
     with _walk(top, names[:-1]) as folder:
         path = top.joinpath(*names)
-        return _check(_open(folder, path, _FILE), path, False)
+        return _check_ours(_open_entry(folder, path, _FILE), path, False)
 
 
 def make_folder(top: Path, *names: str) -> None:
@@ -67,7 +67,7 @@ def make_folder(top: Path, *names: str) -> None:
         pass
 
 
-def strangers(top: Path, names: tuple[str, ...]) -> Iterator[Stranger]:
+def find_strangers(top: Path, names: tuple[str, ...]) -> Iterator[Stranger]:
     """Entries of the folders ``names`` in ``top``, two levels deep, that may be somebody else's. Follows no links."""
     for name in names:
         yield from _strangers(top / name, 1)
@@ -76,7 +76,7 @@ def strangers(top: Path, names: tuple[str, ...]) -> Iterator[Stranger]:
 def _strangers(folder: Path, levels: int) -> Iterator[Stranger]:
     """A folder that is refused, or else what is refused in it; on the last level everything has to be a file."""
     try:
-        why = refusal(folder.lstat(), folder=True)
+        why = explain_refusal(folder.lstat(), folder=True)
     except FileNotFoundError:
         return
     if why:
@@ -87,21 +87,21 @@ def _strangers(folder: Path, levels: int) -> Iterator[Stranger]:
             yield from _strangers(path, levels - 1)
             continue
         with contextlib.suppress(FileNotFoundError):  # evicted meanwhile
-            if why := refusal(path.lstat()):
+            if why := explain_refusal(path.lstat()):
                 yield Stranger(path, why)
 
 
 @contextlib.contextmanager
 def _walk(top: Path, names: tuple[str, ...], make: bool = False) -> Iterator[int]:
     """A descriptor of the folder TOP/NAMES..., each of which is ours."""
-    at, path = _check(os.open(top, _FOLDER), top, True), top
+    at, path = _check_ours(os.open(top, _FOLDER), top, True), top
     try:
         for name in names:
             path = path / name
             if make:
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(name, 0o700, dir_fd=at)
-            inner = _check(_open(at, path, _FOLDER | os.O_NOFOLLOW), path, True)
+            inner = _check_ours(_open_entry(at, path, _FOLDER | os.O_NOFOLLOW), path, True)
             os.close(at)
             at = inner
         yield at
@@ -109,7 +109,7 @@ def _walk(top: Path, names: tuple[str, ...], make: bool = False) -> Iterator[int
         os.close(at)
 
 
-def _open(folder: int, path: Path, flags: int) -> int:
+def _open_entry(folder: int, path: Path, flags: int) -> int:
     """Open what a folder has. What is there and cannot be opened is refused for what it is, if that is the reason."""
     try:
         return os.open(path.name, flags, dir_fd=folder)
@@ -117,14 +117,14 @@ def _open(folder: int, path: Path, flags: int) -> int:
         raise
     except OSError:
         found = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
-        if why := refusal(found, folder=bool(flags & os.O_DIRECTORY)):
+        if why := explain_refusal(found, folder=bool(flags & os.O_DIRECTORY)):
             raise NotOursError(path, why) from None
         raise
 
 
-def _check(descriptor: int, path: Path, folder: bool) -> int:
+def _check_ours(descriptor: int, path: Path, folder: bool) -> int:
     """The descriptor, if what it stands for is ours; else it is closed."""
-    if why := refusal(os.fstat(descriptor), folder):
+    if why := explain_refusal(os.fstat(descriptor), folder):
         os.close(descriptor)
         raise NotOursError(path, why)
     return descriptor

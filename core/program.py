@@ -209,7 +209,7 @@ class Plan:
         return tuple(dict.fromkeys(info for program in self.programs for info in program.params))
 
 
-def exported(name: str, number: int) -> str:
+def make_export_name(name: str, number: int) -> str:
     """The exported name of a function of the ``number``-th program (0 is ``main``): ``create``, ``create_1``."""
     return f"{name}_{number}" if number else name
 

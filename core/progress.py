@@ -31,15 +31,15 @@ class Progress:
 
     def __str__(self) -> str:
         count = f": {self.done} of {self.total}" if self.total else ""
-        left = f", about {_seconds(self.remaining)} left" if self.remaining is not None else ""
-        return f"{self.text}{count}, {_seconds(self.elapsed)}{left}"
+        left = f", about {_format_seconds(self.remaining)} left" if self.remaining is not None else ""
+        return f"{self.text}{count}, {_format_seconds(self.elapsed)}{left}"
 
 
 Listener = Callable[[Progress], object]
 Say = Callable[..., object]  # a ``Teller``, or what takes the same
 
 
-def silent(*told: object) -> None:
+def tell_nobody(*told: object) -> None:
     """Tells nobody."""
 
 
@@ -82,7 +82,7 @@ class Teller:
 Listening = Listener | Teller | bool | None  # how a user may ask to be told
 
 
-def teller(progress: Listening) -> Teller:
+def make_teller(progress: Listening) -> Teller:
     """A teller for a listener; True prints lines on stderr."""
     if isinstance(progress, Teller):
         return progress
@@ -103,7 +103,7 @@ class Lines:
             print(line_text(str(progress)), file=self._file or sys.stderr, flush=True)
 
 
-def _seconds(seconds: float) -> str:
+def _format_seconds(seconds: float) -> str:
     """``7 s``, ``2 min 5 s``"""
     whole = round(seconds)
     return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60} s"

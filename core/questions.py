@@ -22,7 +22,7 @@ def ask(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 @contextlib.contextmanager
-def asking(asker: Asker) -> Iterator[None]:
+def asking_through(asker: Asker) -> Iterator[None]:
     """Let ``asker`` answer the questions of the block."""
     token = _asker.set(asker)
     try:

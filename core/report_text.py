@@ -18,7 +18,7 @@ LABEL = 12  # width of the names of facts
 def report_lines(found: CheckReport, shown: int | None = SHOWN_NODES) -> Iterator[str]:
     """A line for each fact, then one for each problem, which names at most so many ``shown`` nodes (None: all)."""
     yield f"{found.model}: {_verdict(found)}"
-    for label, text in _facts(found):
+    for label, text in _report_facts(found):
         yield f"{label:<{LABEL}}{text}"
     for problem in found.problems:
         yield f"unsupported {_problem(problem, shown)}"
@@ -36,9 +36,9 @@ def _verdict(found: CheckReport) -> str:
     return f"can be compiled{', given its shapes' if found.give else ''}; {nodes}"
 
 
-def _facts(found: CheckReport) -> Iterator[tuple[str, str]]:
+def _report_facts(found: CheckReport) -> Iterator[tuple[str, str]]:
     for label, tensors in (("inputs", found.inputs), ("outputs", found.outputs)):
-        yield label, ", ".join(map(_tensor, tensors)) or "none"
+        yield label, ", ".join(map(_format_tensor, tensors)) or "none"
     yield (
         "opsets",
         f"{', '.join(f'{name_text(d)} {v}' for d, v in found.opsets.items())} (IR version {found.ir_version})",
@@ -51,7 +51,7 @@ def _facts(found: CheckReport) -> Iterator[tuple[str, str]]:
     tensors = count_text(weights.tensors, "tensor")
     yield "weights", f"{weights.elements:,} numbers in {tensors}, {size_text(weights.bytes)}"
     if found.work:
-        yield "work", f"{_flops(found.work.flops)}, a multiply-add counted as two"
+        yield "work", f"{_format_flops(found.work.flops)}, a multiply-add counted as two"
         parts = f"weights {size_text(found.work.weight_bytes)}, activations {size_text(found.work.activation_bytes)}"
         yield "memory", f"about {size_text(found.work.peak_bytes)} at its peak: {parts}"
     for own in found.specializations:
@@ -61,10 +61,10 @@ def _facts(found: CheckReport) -> Iterator[tuple[str, str]]:
 
 
 def _cost(work: Work) -> str:
-    return f", {_flops(work.flops)}, about {size_text(work.peak_bytes)} at its peak"
+    return f", {_format_flops(work.flops)}, about {size_text(work.peak_bytes)} at its peak"
 
 
-def _flops(flops: int) -> str:
+def _format_flops(flops: int) -> str:
     """FLOPs for people: ``8.2 GFLOP``."""
     size, unit = float(flops), ""
     for unit in ("", "k", "M", "G", "T"):
@@ -74,7 +74,7 @@ def _flops(flops: int) -> str:
     return f"{size:.3g} {unit}FLOP"
 
 
-def _tensor(tensor: Tensor) -> str:
+def _format_tensor(tensor: Tensor) -> str:
     shape = "" if tensor.shape is None else f"[{','.join(map(str, tensor.shape))}]"
     return f"{name_text(tensor.name)} {tensor.dtype}{name_text(shape)}"
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _LONGEST = 160  # characters of an expression
 _ADDRESS = 4  # bytes that tell long ones of one begin apart
 _LONGEST_SHOWN = 40  # characters of an expression in a shape
-_DIGITS = 6  # of a name's hash
+_HASH_DIGITS = 6  # of a name's hash
 _WORD = re.compile(r"[\w./:=]+")  # what a model calls a size, with its range
 
 
@@ -27,7 +27,7 @@ def short_text(size: Sym) -> str:
     if size.is_symbol:
         return size.terms[0][0][0].name
     made, length = [], 0
-    for piece in _sum(size):
+    for piece in _format_sum(size):
         made.append(piece)
         length += len(piece)
         if length > _LONGEST:
@@ -42,13 +42,13 @@ def short_name(text: str) -> str:
     """
     if _WORD.fullmatch(text) or (len(text) <= _LONGEST_SHOWN and text.count("(") <= 1):
         return text
-    return f"s_{blake2b(text.encode(errors='surrogatepass')).hexdigest()[:_DIGITS]}"
+    return f"s_{blake2b(text.encode(errors='surrogatepass')).hexdigest()[:_HASH_DIGITS]}"
 
 
 # These say the first pieces before they look at what is inside: who stops to read has not gone deeper than that.
 
 
-def _sum(extent: Extent) -> Iterator[str]:
+def _format_sum(extent: Extent) -> Iterator[str]:
     if isinstance(extent, int):
         yield str(extent)
         return
@@ -73,5 +73,5 @@ def _atom(atom: Atom) -> Iterator[str]:
     for i, arg in enumerate(atom.args):
         if i:
             yield ", "
-        yield from _sum(arg)
+        yield from _format_sum(arg)
     yield ")"

@@ -12,8 +12,20 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Literal
 
-from .atoms import Atom, Function, Monomial, Numbers, Row, Terms, address, atoms_of, hash_of, pack_rows, terms_of
-from .errors import CompileError, OpenExtentError
+from .atoms import (
+    Atom,
+    AtomRow,
+    Function,
+    Monomial,
+    TermNumbers,
+    Terms,
+    atoms_of,
+    hash_of,
+    hash_parts,
+    pack_rows,
+    terms_of,
+)
+from .errors import CompileError, DynamicExtentError
 from .intervals import Interval
 from .size_texts import short_name, short_text
 
@@ -39,13 +51,13 @@ class Sym:
         kept = {m: factor for m, factor in terms.items() if factor}
         if not kept or list(kept) == [()]:
             return kept.get((), 0)
-        made = Sym._ordered(kept)
+        made = Sym._from_terms(kept)
         if len(kept) > _MOST_TERMS or any(len(m) > _MOST_FACTORS for m in kept):
             return Sym.of({(Atom("", "sum", (made,), made.within),): 1})
         return made
 
     @staticmethod
-    def _ordered(terms: Mapping[Monomial, int]) -> Sym:
+    def _from_terms(terms: Mapping[Monomial, int]) -> Sym:
         made = Sym.__new__(Sym)
         made.terms = tuple(sorted(terms.items(), key=lambda term: (not term[0], term[0])))
         return made
@@ -58,7 +70,7 @@ class Sym:
     @cached_property
     def address(self) -> bytes:
         """A hash of its content, unique to it."""
-        return address(*(b"".join((f"{n:x}=".encode(), *(a.address for a in atoms))) for atoms, n in self.terms))
+        return hash_parts(*(b"".join((f"{n:x}=".encode(), *(a.address for a in atoms))) for atoms, n in self.terms))
 
     @cached_property
     def within(self) -> Interval:
@@ -66,7 +78,7 @@ class Sym:
         total = Interval(0, 0)
         for monomial, factor in self.terms:
             total += math.prod((atom.within for atom in monomial), start=Interval(factor, factor))
-        return total.limited()
+        return total.drop_far_bounds()
 
     @cached_property
     def depth(self) -> int:
@@ -92,7 +104,7 @@ class Sym:
         return hash_of(self.address)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _unpack, pack_rows(self)
+        return _unpack_extent, pack_rows(self)
 
     def __add__(self, other: Extent) -> Extent:
         terms = dict(self.terms)
@@ -122,36 +134,36 @@ class Sym:
         return self * -1 + other
 
     def __floordiv__(self, other: Extent) -> Extent:
-        return floordiv(self, other)
+        return floor_divide(self, other)
 
     def __rfloordiv__(self, other: Extent) -> Extent:
-        return floordiv(other, self)
+        return floor_divide(other, self)
 
     def __mod__(self, other: Extent) -> Extent:
-        return mod(self, other)
+        return floor_mod(self, other)
 
     def __rmod__(self, other: Extent) -> Extent:
-        return mod(other, self)
+        return floor_mod(other, self)
 
     def __lt__(self, other: Extent) -> bool:
-        return less(self, other)
+        return is_less(self, other)
 
     def __gt__(self, other: Extent) -> bool:
-        return less(other, self)
+        return is_less(other, self)
 
     def __le__(self, other: Extent) -> bool:
-        return not less(other, self)
+        return not is_less(other, self)
 
     def __ge__(self, other: Extent) -> bool:
-        return not less(self, other)
+        return not is_less(self, other)
 
     def __bool__(self) -> bool:
-        if 0 not in bounds(self):
+        if 0 not in bounds_of(self):
             return True
-        raise OpenExtentError("whether {} is 0 is known only at run time", self)
+        raise DynamicExtentError("whether {} is 0 is known only at run time", self)
 
     def __index__(self) -> int:
-        raise OpenExtentError("the size {} is known only at run time; --input-shape gives it", self)
+        raise DynamicExtentError("the size {} is known only at run time; --input-shape gives it", self)
 
     __int__ = __index__
 
@@ -167,24 +179,24 @@ class Sym:
 Extent = int | Sym
 
 
-def static(extent: Extent, what: str = "this extent") -> int:
+def require_static(extent: Extent, what: str = "this extent") -> int:
     """Return the number, or refuse in words where code needs one and the extent is symbolic."""
     if isinstance(extent, Sym):
         raise CompileError(f"{what} is '{extent}', known only at run time; give its size with --input-shape")
     return extent
 
 
-def is_open(shape: Sequence[Extent]) -> bool:
+def has_dynamic_extents(shape: Sequence[Extent]) -> bool:
     """Return whether a shape has an extent that is known only at run time."""
     return any(isinstance(extent, Sym) for extent in shape)
 
 
 def may_be_equal(a: Sequence[Extent], b: Sequence[Extent]) -> bool:
     """Return whether two shapes are equal, or may be when the program runs."""
-    return len(a) == len(b) and all(0 in bounds(m - n) for m, n in zip(a, b, strict=False))
+    return len(a) == len(b) and all(0 in bounds_of(m - n) for m, n in zip(a, b, strict=False))
 
 
-def product(shape: Sequence[Extent]) -> Extent:
+def count_elements(shape: Sequence[Extent]) -> Extent:
     """The number of elements."""
     total: Extent = 1
     for extent in shape:
@@ -192,59 +204,59 @@ def product(shape: Sequence[Extent]) -> Extent:
     return total
 
 
-def bounds(extent: Extent) -> Interval:
+def bounds_of(extent: Extent) -> Interval:
     """The interval of an extent's values, as far as its atoms tell."""
     return extent.within if isinstance(extent, Sym) else Interval(extent, extent)
 
 
-def symbols(extent: Extent) -> frozenset[str]:
+def symbols_of(extent: Extent) -> frozenset[str]:
     """The names of the symbols that an extent is computed from."""
     return frozenset(atom.name for atom in atoms_of(extent) if atom.function is None)
 
 
-def lowest(extent: Extent) -> int | None:
+def lower_bound_of(extent: Extent) -> int | None:
     """The lower bound of an extent, as far as its atoms tell; None if there is none."""
-    return bounds(extent).low
+    return bounds_of(extent).low
 
 
-def less(a: Extent, b: Extent) -> bool:
+def is_less(a: Extent, b: Extent) -> bool:
     """Return whether ``a < b`` if that is the same for all values of the symbols; otherwise raise OpenExtentError."""
-    difference = bounds(b - a)
+    difference = bounds_of(b - a)
     if difference.low is not None and difference.low > 0:
         return True
     if difference.high is not None and difference.high <= 0:
         return False
-    raise OpenExtentError("whether {} is less than {} is known only at run time", a, b)
+    raise DynamicExtentError("whether {} is less than {} is known only at run time", a, b)
 
 
-def floordiv(a: Extent, b: Extent) -> Extent:
+def floor_divide(a: Extent, b: Extent) -> Extent:
     """``a // b``, rounded down; ``b`` is not 0."""
     if isinstance(a, int) and isinstance(b, int):
         return a // b
-    if (exact := quotient(a, b)) is not None:
+    if (exact := divide_exactly(a, b)) is not None:
         return exact
     if _is_rest(a, b):
         return 0
-    if (whole := _whole(a, b)) != 0:
-        return whole + floordiv(a - whole * b, b)
-    return _function("floordiv", a, b, within=bounds(a) // bounds(b))
+    if (whole := _divide_multiples(a, b)) != 0:
+        return whole + floor_divide(a - whole * b, b)
+    return _function("floordiv", a, b, within=bounds_of(a) // bounds_of(b))
 
 
-def mod(a: Extent, b: Extent) -> Extent:
+def floor_mod(a: Extent, b: Extent) -> Extent:
     """``a % b``, which has the sign of ``b``; ``b`` is not 0."""
     if isinstance(a, int) and isinstance(b, int):
         return a % b
-    if (exact := quotient(a, b)) is not None:
+    if (exact := divide_exactly(a, b)) is not None:
         return a - exact * b
     if _is_rest(a, b):
         return a
-    if (whole := _whole(a, b)) != 0:
-        return mod(a - whole * b, b)
-    low, below = lowest(b), (bounds(b) + Interval(-1, -1)).high
+    if (whole := _divide_multiples(a, b)) != 0:
+        return floor_mod(a - whole * b, b)
+    low, below = lower_bound_of(b), (bounds_of(b) + Interval(-1, -1)).high
     return _function("mod", a, b, within=Interval(0, below) if low is not None and low > 0 else Interval())
 
 
-def quotient(a: Extent, b: Extent) -> Extent | None:
+def divide_exactly(a: Extent, b: Extent) -> Extent | None:
     """``a / b`` where that leaves no rest whatever the symbols are: by a number, or by one product of atoms."""
     divisor = terms_of(b)
     if len(divisor) != 1 or divisor[0][1] == 0:
@@ -263,50 +275,52 @@ def quotient(a: Extent, b: Extent) -> Extent | None:
     return Sym.of(terms)
 
 
-def smallest(a: Extent, b: Extent) -> Extent:
+def min_of(a: Extent, b: Extent) -> Extent:
     """The smaller one."""
     return _either("min", a, b)
 
 
-def largest(a: Extent, b: Extent) -> Extent:
+def max_of(a: Extent, b: Extent) -> Extent:
     """The larger one."""
     return _either("max", a, b)
 
 
 def if_equal(a: Extent, b: Extent, then: Extent, otherwise: Extent) -> Extent:
     """``then`` where ``a == b``."""
-    return _chosen("if_equal", a, b, then, otherwise)
+    return _choose_extent("if_equal", a, b, then, otherwise)
 
 
 def if_less(a: Extent, b: Extent, then: Extent, otherwise: Extent) -> Extent:
     """``then`` where ``a < b``."""
-    return _chosen("if_less", a, b, then, otherwise)
+    return _choose_extent("if_less", a, b, then, otherwise)
 
 
-def _chosen(how: Literal["if_equal", "if_less"], a: Extent, b: Extent, then: Extent, otherwise: Extent) -> Extent:
+def _choose_extent(
+    how: Literal["if_equal", "if_less"], a: Extent, b: Extent, then: Extent, otherwise: Extent
+) -> Extent:
     if then == otherwise:
         return then
     difference = a - b
-    if how == "if_equal" and (difference == 0 or 0 not in bounds(difference)):
+    if how == "if_equal" and (difference == 0 or 0 not in bounds_of(difference)):
         return then if difference == 0 else otherwise
     if how == "if_less":
         try:
-            return then if less(a, b) else otherwise
-        except OpenExtentError:
+            return then if is_less(a, b) else otherwise
+        except DynamicExtentError:
             pass
-    return _function(how, a, b, then, otherwise, within=bounds(then).union(bounds(otherwise)))
+    return _function(how, a, b, then, otherwise, within=bounds_of(then).union(bounds_of(otherwise)))
 
 
 def _either(how: Literal["min", "max"], a: Extent, b: Extent) -> Extent:
     for small, large in ((a, b), (b, a)):
-        if (above := lowest(large - small)) is not None and above >= 0:
+        if (above := lower_bound_of(large - small)) is not None and above >= 0:
             return small if how == "min" else large
-    first, second = bounds(a), bounds(b)
+    first, second = bounds_of(a), bounds_of(b)
     within = first.smaller(second) if how == "min" else first.larger(second)
-    return _function(how, *sorted((a, b), key=_place), within=within)
+    return _function(how, *sorted((a, b), key=_order_key), within=within)
 
 
-def _place(extent: Extent) -> tuple[bool, list[Monomial], bytes]:
+def _order_key(extent: Extent) -> tuple[bool, list[Monomial], bytes]:
     """An order of extents."""
     if isinstance(extent, int):
         return False, [], b""
@@ -314,7 +328,7 @@ def _place(extent: Extent) -> tuple[bool, list[Monomial], bytes]:
 
 
 def _function(function: Function, *args: Extent, within: Interval) -> Extent:
-    within = within.limited()
+    within = within.drop_far_bounds()
     if within.low is not None and within.low == within.high:
         return within.low
     return Sym.of({(Atom("", function, args, within),): 1})
@@ -322,24 +336,24 @@ def _function(function: Function, *args: Extent, within: Interval) -> Extent:
 
 def _is_rest(a: Extent, b: Extent) -> bool:
     """Return whether ``0 <= a < b``, whatever the symbols are."""
-    low, above = lowest(a), lowest(b - a)
+    low, above = lower_bound_of(a), lower_bound_of(b - a)
     return low is not None and low >= 0 and above is not None and above > 0
 
 
-def _whole(a: Extent, b: Extent) -> Extent:
+def _divide_multiples(a: Extent, b: Extent) -> Extent:
     """The terms of a sum that are multiples of a number, divided by it: ``h - 1`` for ``2 * h + n - 1`` and 2."""
     if isinstance(b, Sym) or b < 1:
         return 0
     return Sym.of({atoms: factor // b for atoms, factor in terms_of(a) if not atoms or factor % b == 0})
 
 
-def _unpack(rows: Sequence[Row], last: Numbers) -> Extent:
+def _unpack_extent(rows: Sequence[AtomRow], last: TermNumbers) -> Extent:
     """The size that ``packed`` gives."""
     made: list[Atom] = []
 
-    def extent(terms: Numbers) -> Extent:
+    def extent(terms: TermNumbers) -> Extent:
         [(atoms, factor), *_] = terms
-        return Sym._ordered({tuple(made[i] for i in m): n for m, n in terms}) if atoms else factor
+        return Sym._from_terms({tuple(made[i] for i in m): n for m, n in terms}) if atoms else factor
 
     for name, function, args, within in rows:
         made.append(Atom(name, function, tuple(map(extent, args)), within))

@@ -118,13 +118,13 @@ class Target:
         cpu, changes = options.get("-mcpu", usual), tuple(filter(None, options.get("-mattr", "").split(",")))
         native = cpu == NATIVE and known is cpus.X86
         if native and not changes:
-            return host()
+            return detect_host()
         if "," in cpu:
             raise TargetError(f"target '{text}' names several CPUs, which compile takes: give one here")
         if not native and cpu not in known.known:
             raise TargetError(f"unknown CPU '{cpu}' in target '{text}': {_choices(cpu, known.known)}")
-        features = host().features if native else known.known[cpu]
-        return _target(known, cpu, changes, _changed(known, features, changes, text))
+        features = detect_host().features if native else known.known[cpu]
+        return _target(known, cpu, changes, _apply_changes(known, features, changes, text))
 
     @staticmethod
     def parse_all(text: str | Target) -> tuple[Target, ...]:
@@ -146,11 +146,11 @@ class Target:
     @property
     def runs_here(self) -> bool:
         """Return whether code for this target can run on this machine."""
-        return self.architecture.machine == os.uname().machine and not self.missing()
+        return self.architecture.machine == os.uname().machine and not self.find_missing()
 
-    def missing(self) -> tuple[str, ...]:
+    def find_missing(self) -> tuple[str, ...]:
         """The features that code for this target may use and this machine's CPU lacks."""
-        return lacking(self.features)
+        return find_missing_features(self.features)
 
     def refuse_foreign(self) -> None:
         """Raise TargetError where code for this target cannot run on this machine."""
@@ -159,7 +159,7 @@ class Target:
                 f"code for target '{self}' cannot run here: this machine is {os.uname().machine}; "
                 "write the program with compile.py and run it on such a CPU"
             )
-        if missing := self.missing():
+        if missing := self.find_missing():
             raise TargetError(
                 f"code for target '{self}' cannot run here: this CPU lacks {', '.join(missing)}; "
                 "write the program with compile.py and run it on such a CPU"
@@ -172,7 +172,7 @@ BASELINES["aarch64"] = Target("aarch64", cpus.AARCH64.baseline, registers=32)
 
 
 @functools.cache
-def host() -> Target:
+def detect_host() -> Target:
     """This machine. Raises TargetError where it is not a CPU that we make code for."""
     if os.uname().machine != "x86_64":
         raise TargetError(f"no code generator for this machine ({os.uname().machine}): x86-64 is needed")
@@ -194,7 +194,7 @@ def cpu_name() -> str:
     return f"{len(names)} x {names[0]}" if names else "an unknown CPU"
 
 
-def lacking(features: Iterable[str]) -> tuple[str, ...]:
+def find_missing_features(features: Iterable[str]) -> tuple[str, ...]:
     """Those of the features that this machine's CPU lacks."""
     return tuple(sorted(set(features) - set(host_features())))
 
@@ -223,7 +223,7 @@ def _options(words: Sequence[str], text: str) -> dict[str, str]:
     return options
 
 
-def _changed(known: Architecture, features: Sequence[str], changes: Sequence[str], text: str) -> tuple[str, ...]:
+def _apply_changes(known: Architecture, features: Sequence[str], changes: Sequence[str], text: str) -> tuple[str, ...]:
     """The features after changes, one by one as LLVM makes them: what a feature implies comes and goes with it."""
     now = set(features)
     for change in changes:

@@ -15,7 +15,7 @@ def tensor_text(info: TensorInfo) -> str:
     """An input or output for people, in the notation of ``--input-shape``; of a long expression a name."""
     if not info.ranked:  # in the way of the type of an unranked tensor in MLIR
         return f"{name_text(info.name)} {info.dtype}[*]"
-    extents = (short_name(dims.text(n, f"{info.name}.{axis}")) for axis, n in enumerate(info.shape))
+    extents = (short_name(dims.format_extent(n, f"{info.name}.{axis}")) for axis, n in enumerate(info.shape))
     return f"{name_text(info.name)} {info.dtype}[{','.join(map(name_text, extents))}]"
 
 

@@ -22,7 +22,7 @@ def elementwise(body: Body, *inputs: ir.Value, shape: Sequence[Extent] | None = 
     inputs = tuple(stretch(value, shape) for value in inputs)
     rank = len(shape)
     maps = [_broadcast_map(shape_of(value), shape) for value in inputs]
-    widened = _widen(body, len(inputs))
+    widened = _widen_arguments(body, len(inputs))
     return generic(inputs, [empty(shape, elem)], [*maps, range(rank)], "p" * rank, widened)[0]
 
 
@@ -64,7 +64,7 @@ def stretch(value: ir.Value, shape: Sequence[Extent]) -> ir.Value:
     if not unsure:
         return value
     target = [shape[first + d] if d in unsure else n for d, n in enumerate(own)]
-    fits = functools.reduce(arith.andi, [_fits(own[d], target[d]) for d in unsure])
+    fits = functools.reduce(arith.andi, [_check_fit(own[d], target[d]) for d in unsure])
     none = extents.fresh(arith.select(fits, extents.index(0), extents.index(target[unsure[0]])), "repeated", 0)
 
     def body(*at: ir.Value) -> ir.Value:
@@ -75,11 +75,11 @@ def stretch(value: ir.Value, shape: Sequence[Extent]) -> ir.Value:
         return extract(value, place)
 
     made = [none if d == unsure[0] else n for d, n in enumerate(target)]
-    repeated = _with_open(index_map(made, element_of(value), body), unsure)
-    return _as_shape(arith.select(fits, _with_open(value, unsure), repeated), target)
+    repeated = _with_dynamic_axes(index_map(made, element_of(value), body), unsure)
+    return _as_shape(arith.select(fits, _with_dynamic_axes(value, unsure), repeated), target)
 
 
-def _fits(own: Extent, target: Extent) -> ir.Value:
+def _check_fit(own: Extent, target: Extent) -> ir.Value:
     """Return whether an extent equals that of the shape. If not, the program demands that it is 1."""
     fits, alone = (_equal(own, extent) for extent in (target, 1))
     cf.assert_(arith.ori(fits, alone), f"shapes do not broadcast: {own} is neither 1 nor what the others have")
@@ -90,7 +90,7 @@ def _equal(a: Extent, b: Extent) -> ir.Value:
     return arith.cmpi(arith.CmpIPredicate.eq, extents.index(a), extents.index(b))
 
 
-def _with_open(value: ir.Value, axes: Sequence[int]) -> ir.Value:
+def _with_dynamic_axes(value: ir.Value, axes: Sequence[int]) -> ir.Value:
     """The tensor, of a type with open extents along the axes."""
     kind = ir.RankedTensorType(value.type)
     shape = [ir.ShapedType.get_dynamic_size() if d in axes else n for d, n in enumerate(kind.shape)]
@@ -114,5 +114,5 @@ def _broadcast_map(shape: Sequence[Extent], target: Sequence[Extent]) -> list[Ma
     return [None if n == 1 and target[first + d] != 1 else first + d for d, n in enumerate(shape)]
 
 
-def _widen(body: Body, count: int) -> Body:
+def _widen_arguments(body: Body, count: int) -> Body:
     return lambda *args: body(*map(scalars.widen, args[:count]))

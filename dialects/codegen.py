@@ -24,7 +24,7 @@ from ..core.target import NATIVE, Target
 from .context import at_node
 from .walk import collect
 
-Kind = Literal["obj", "asm", "llvm"]
+CodeKind = Literal["obj", "asm", "llvm"]
 
 _ASSEMBLY, _OBJECT = 0, 1
 _RELOC_PIC, _CODE_MODEL_DEFAULT = 2, 0
@@ -116,7 +116,7 @@ def _target_machine(triple: str, cpu: str, features: str, opt_level: int) -> int
     )
 
 
-def emit(module: ir.Module, target: Target, kind: Kind = "obj", opt_level: int = 3) -> bytes:
+def emit_code(module: ir.Module, target: Target, kind: CodeKind = "obj", opt_level: int = 3) -> bytes:
     """Compile a module of the LLVM dialect (and `omp`) for ``target``; a function may say that it is for another CPU.
 
     Args:
@@ -133,14 +133,14 @@ def emit(module: ir.Module, target: Target, kind: Kind = "obj", opt_level: int =
     machine = _target_machine(target.triple, attributes["target-cpu"], attributes["target-features"], opt_level)
     context = lib.LLVMContextCreate()
     try:
-        llvm_module = _parse(context, text)
+        llvm_module = _parse_ir(context, text)
         lib.LLVMSetTarget(llvm_module, target.triple.encode())
         layout = lib.LLVMCreateTargetDataLayout(machine)
         lib.LLVMSetModuleDataLayout(llvm_module, layout)
         lib.LLVMDisposeTargetData(layout)
         _set_function_targets(llvm_module, attributes)
         _optimise(llvm_module, machine, opt_level)
-        result = _print(llvm_module) if kind == "llvm" else _generate(llvm_module, machine, kind)
+        result = _print_ir(llvm_module) if kind == "llvm" else _generate(llvm_module, machine, kind)
         lib.LLVMDisposeModule(llvm_module)
         return result
     finally:
@@ -156,7 +156,7 @@ def refuse_foreign_ops(module: ir.Module) -> None:
         raise InternalError(f"a type conversion was left unresolved{at_node(op)}")
 
 
-def _parse(context: int, text: bytes) -> int:
+def _parse_ir(context: int, text: bytes) -> int:
     lib = _library()
     buffer = lib.LLVMCreateMemoryBufferWithMemoryRangeCopy(text, len(text), b"module")
     module, message = c_void_p(), c_char_p()
@@ -179,7 +179,7 @@ def _set_function_targets(llvm_module: int, attributes: Mapping[str, str]) -> No
 
 
 # Without unrolling, LLVM's third level makes the same code of kernels as the second.
-_MOST = 2
+_MAX_LLVM_LEVEL = 2
 
 
 def _optimise(llvm_module: int, machine: int, opt_level: int) -> None:
@@ -191,17 +191,17 @@ def _optimise(llvm_module: int, machine: int, opt_level: int) -> None:
     # Loops that gain by it are unrolled by schedules. LLVM's own choice makes no network faster, costs a third of its
     # time, and at the third level spills a row's vectors: layer normalization takes 1.4 times as long.
     lib.LLVMPassBuilderOptionsSetLoopUnrolling(options, 0)
-    error = lib.LLVMRunPasses(llvm_module, f"default<O{min(opt_level, _MOST)}>".encode(), machine, options)
+    error = lib.LLVMRunPasses(llvm_module, f"default<O{min(opt_level, _MAX_LLVM_LEVEL)}>".encode(), machine, options)
     lib.LLVMDisposePassBuilderOptions(options)
     if error:
         raise InternalError(f"LLVM's optimiser failed: {_take_string(lib.LLVMGetErrorMessage(error))}")
 
 
-def _print(llvm_module: int) -> bytes:
+def _print_ir(llvm_module: int) -> bytes:
     return _take_string(_library().LLVMPrintModuleToString(llvm_module)).encode()
 
 
-def _generate(llvm_module: int, machine: int, kind: Kind) -> bytes:
+def _generate(llvm_module: int, machine: int, kind: CodeKind) -> bytes:
     lib = _library()
     buffer, message = c_void_p(), c_char_p()
     file_type = _OBJECT if kind == "obj" else _ASSEMBLY

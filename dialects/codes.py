@@ -68,8 +68,8 @@ def decode(value: ir.Value, dtype: str) -> ir.Value:
     if not is_float(dtype):
         unused = scalars.like(value, 8 - NARROW[dtype])  # bits, which may have anything in them
         return (arith.shrsi if is_signed(dtype) else arith.shrui)(arith.shli(value, unused), unused)
-    code = arith.andi(arith.extui(_i32(), value), _int((1 << NARROW[dtype]) - 1))
-    return _decode_scale(code) if dtype == _SCALE else _decode_float(code, _FORMATS[dtype], _sign(dtype))
+    code = arith.andi(arith.extui(_i32_type(), value), _int((1 << NARROW[dtype]) - 1))
+    return _decode_scale(code) if dtype == _SCALE else _decode_float(code, _FORMATS[dtype], _sign_bit(dtype))
 
 
 def encode(value: ir.Value, dtype: str, saturate: bool = True, round_mode: str = "up") -> ir.Value:
@@ -83,15 +83,15 @@ def encode(value: ir.Value, dtype: str, saturate: bool = True, round_mode: str =
     if not scalars.is_float(value):
         return value if is_float(dtype) else arith.andi(_byte(value), scalars.const((1 << NARROW[dtype]) - 1, _i8()))
     single = scalars.to_odd(value) if scalars.width(value) > 32 else value
-    bits = arith.bitcast(_i32(), single)
+    bits = arith.bitcast(_i32_type(), single)
     if dtype == _SCALE:
         code = _encode_scale(arith.andi(bits, _int(0x7FFFFFFF)), saturate, round_mode)
     else:
-        code = _encode_float(bits, _FORMATS[dtype], _sign(dtype), saturate)
+        code = _encode_float(bits, _FORMATS[dtype], _sign_bit(dtype), saturate)
     return arith.trunci(_i8(), code)
 
 
-def _sign(dtype: str) -> int:
+def _sign_bit(dtype: str) -> int:
     """The bit of the sign."""
     return 1 << (NARROW[dtype] - 1)
 
@@ -102,15 +102,15 @@ def _decode_float(code: ir.Value, form: Format, sign: int) -> ir.Value:
     normal = arith.addi(arith.shli(magnitude, _int(_F32_MANTISSA - form.mantissa)), exponents)
     # Not by way of f32's denormals, which a kernel may take for zero.
     subnormal = arith.mulf(arith.sitofp(_f32(), magnitude), _float(2.0 ** (1 - form.bias - form.mantissa)))
-    is_normal = _above(magnitude, (1 << form.mantissa) - 1)
+    is_normal = _is_above(magnitude, (1 << form.mantissa) - 1)
     number = arith.select(is_normal, arith.bitcast(_f32(), normal), subnormal)
     if form.infinity is not None:
         number = arith.select(_equal(magnitude, form.infinity), _float(float("inf")), number)
-    number = arith.select(_above(code, sign - 1), arith.negf(number), number)
+    number = arith.select(_is_above(code, sign - 1), arith.negf(number), number)
     if form.finite:
         return number
     if form.infinity is not None:
-        is_nan = _above(magnitude, form.infinity)
+        is_nan = _is_above(magnitude, form.infinity)
     else:
         is_nan = _equal(code if form.unsigned_zero else magnitude, form.nan)
     return arith.select(is_nan, _float(float("nan")), number)
@@ -119,11 +119,11 @@ def _decode_float(code: ir.Value, form: Format, sign: int) -> ir.Value:
 def _encode_float(bits: ir.Value, form: Format, sign_bit: int, saturate: bool) -> ir.Value:
     sign = arith.andi(arith.shrui(bits, _int(32 - sign_bit.bit_length())), _int(sign_bit))
     magnitude = arith.andi(bits, _int(0x7FFFFFFF))
-    code = _round(magnitude, form)
+    code = _round_magnitude(magnitude, form)
     beyond = form.nan if form.infinity is None else form.infinity
     overflow = form.largest if saturate or form.finite else beyond
-    code = arith.select(_above(code, form.largest), _int(overflow), code)
-    is_nan = _above(magnitude, _F32_INFINITY)
+    code = arith.select(_is_above(code, form.largest), _int(overflow), code)
+    is_nan = _is_above(magnitude, _F32_INFINITY)
     if form.unsigned_zero:
         plain = arith.ori(_equal(code, 0), _equal(code, form.nan))
         sign = arith.select(plain, _int(0), sign)
@@ -131,7 +131,7 @@ def _encode_float(bits: ir.Value, form: Format, sign_bit: int, saturate: bool) -
     return arith.xori(arith.select(is_nan, _int(form.nan), code), sign)
 
 
-def _round(magnitude: ir.Value, form: Format) -> ir.Value:
+def _round_magnitude(magnitude: ir.Value, form: Format) -> ir.Value:
     """The code of a non-negative f32's bits, as if the format had as many exponents as f32."""
     drop = _F32_MANTISSA - form.mantissa
     odd = arith.andi(arith.shrui(magnitude, _int(drop)), _int(1))
@@ -140,7 +140,7 @@ def _round(magnitude: ir.Value, form: Format) -> ir.Value:
     # Adding a power of two whose last place is the format's smallest subnormal lets the hardware round.
     magic = _float(2.0 ** (1 - form.bias + drop))
     sum_ = arith.addf(arith.bitcast(_f32(), magnitude), magic)
-    subnormal = arith.subi(arith.bitcast(_i32(), sum_), arith.bitcast(_i32(), magic))
+    subnormal = arith.subi(arith.bitcast(_i32_type(), sum_), arith.bitcast(_i32_type(), magic))
     smallest = _int((_F32_BIAS + 1 - form.bias) << _F32_MANTISSA)
     return arith.select(arith.cmpi(arith.CmpIPredicate.ult, magnitude, smallest), subnormal, normal)
 
@@ -154,12 +154,12 @@ def _encode_scale(magnitude: ir.Value, saturate: bool, round_mode: str) -> ir.Va
     """Rounded as if there were all exponents; what is then outside is the nearest end or, unsaturated, NaN."""
     added, first, least = ROUND_MODES[round_mode]
     code = arith.shrui(arith.addi(magnitude, _int(added)), _int(_F32_MANTISSA))
-    code = arith.select(_above(code, _SCALE_NAN - 1), _int(_SCALE_NAN - saturate), code)
-    small = arith.select(_above(magnitude, first - 1), _int(1), _int(0))
+    code = arith.select(_is_above(code, _SCALE_NAN - 1), _int(_SCALE_NAN - saturate), code)
+    small = arith.select(_is_above(magnitude, first - 1), _int(1), _int(0))
     if not saturate:
-        small = arith.select(_above(magnitude, least - 1), small, _int(_SCALE_NAN))
-    code = arith.select(_above(magnitude, _F32_NORMAL - 1), code, small)
-    return arith.select(_above(magnitude, _F32_INFINITY), _int(_SCALE_NAN), code)
+        small = arith.select(_is_above(magnitude, least - 1), small, _int(_SCALE_NAN))
+    code = arith.select(_is_above(magnitude, _F32_NORMAL - 1), code, small)
+    return arith.select(_is_above(magnitude, _F32_INFINITY), _int(_SCALE_NAN), code)
 
 
 def _byte(value: ir.Value) -> ir.Value:
@@ -168,7 +168,7 @@ def _byte(value: ir.Value) -> ir.Value:
     return value if width == 8 else (arith.extui if width < 8 else arith.trunci)(_i8(), value)
 
 
-def _above(value: ir.Value, bound: int) -> ir.Value:
+def _is_above(value: ir.Value, bound: int) -> ir.Value:
     return arith.cmpi(arith.CmpIPredicate.sgt, value, _int(bound))
 
 
@@ -177,7 +177,7 @@ def _equal(value: ir.Value, number: int) -> ir.Value:
 
 
 def _int(number: int) -> ir.Value:
-    return arith.constant(_i32(), ir.IntegerAttr.get(_i32(), number))
+    return arith.constant(_i32_type(), ir.IntegerAttr.get(_i32_type(), number))
 
 
 def _float(number: float) -> ir.Value:
@@ -188,7 +188,7 @@ def _i8() -> Any:
     return ir.IntegerType.get_signless(8)
 
 
-def _i32() -> Any:
+def _i32_type() -> Any:
     return ir.IntegerType.get_signless(32)
 
 

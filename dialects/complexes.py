@@ -11,13 +11,13 @@ from . import arith, ir, scalars
 
 def real(value: ir.Value) -> ir.Value:
     """The real part of a complex64 (i64) as f32, of a complex128 (i128) as f64."""
-    return arith.bitcast(_part(value), arith.trunci(_half(value), value))
+    return arith.bitcast(_part_type(value), arith.trunci(_half(value), value))
 
 
 def imaginary(value: ir.Value) -> ir.Value:
     """The imaginary part, a float as ``real`` gives it."""
     upper = arith.shrui(value, scalars.like(value, scalars.width(value) // 2))
-    return arith.bitcast(_part(value), arith.trunci(_half(value), upper))
+    return arith.bitcast(_part_type(value), arith.trunci(_half(value), upper))
 
 
 def join(re: ir.Value, im: ir.Value) -> ir.Value:
@@ -49,5 +49,5 @@ def _half(value: ir.Value) -> ir.Type:
     return ir.IntegerType.get_signless(scalars.width(value) // 2)
 
 
-def _part(value: ir.Value) -> ir.Type:
+def _part_type(value: ir.Value) -> ir.Type:
     return ir.F32Type.get() if scalars.width(value) == 64 else ir.F64Type.get()

@@ -16,8 +16,8 @@ from itertools import count
 from typing import Any
 
 from ..core.atoms import Atom, atoms_of
-from ..core.errors import OpenExtentError
-from ..core.sizes import Extent, Sym, is_open, less
+from ..core.errors import DynamicExtentError
+from ..core.sizes import Extent, Sym, has_dynamic_extents, is_less
 from . import arith, cf, ir, tensor
 
 
@@ -69,7 +69,7 @@ def names() -> frozenset[str]:
 
 def note(value: ir.Value, shape: Sequence[Extent]) -> ir.Value:
     """Remember the shape of a tensor with open extents; gives the tensor."""
-    if is_open(shape):
+    if has_dynamic_extents(shape):
         _SCOPE.get().shapes[value] = tuple(shape)
     return value
 
@@ -90,14 +90,14 @@ def forget_block(block: ir.Block) -> None:
         forget_block(inner)
 
 
-def renoted(value: ir.Value, shape: Sequence[Extent]) -> ir.Value:
+def restate_shape(value: ir.Value, shape: Sequence[Extent]) -> ir.Value:
     """The tensor under other expressions of the same sizes."""
-    if tuple(shape) == noted(value):
+    if tuple(shape) == recall_shape(value):
         return value
     return note(tensor.CastOp(value.type, value).result, shape)
 
 
-def noted(value: ir.Value) -> tuple[Extent, ...]:
+def recall_shape(value: ir.Value) -> tuple[Extent, ...]:
     """The shape of a tensor value; an open extent that nobody noted becomes a symbol of its own."""
     type_: Any = value.type
     if type_.has_static_shape:
@@ -134,12 +134,12 @@ def index(extent: Extent) -> ir.Value:
             scope_.computed[atom] = _atom(atom) if atom.function else scope_.symbols[atom.name]
         values = {atom: scope_.computed[atom] for atoms, _ in extent.terms for atom in atoms}
         with _behind(list(values.values())):
-            terms = [_product([values[atom] for atom in atoms], factor) for atoms, factor in extent.terms]
+            terms = [_multiply_values([values[atom] for atom in atoms], factor) for atoms, factor in extent.terms]
             scope_.computed[extent] = functools.reduce(arith.addi, terms)
     return scope_.computed[extent]
 
 
-def mixed(extents: Sequence[Extent]) -> tuple[list[ir.Value], list[int]]:
+def split_mixed(extents: Sequence[Extent]) -> tuple[list[ir.Value], list[int]]:
     """Extents as ops take them: the values of the open ones, and a list in which a mark stands for each of them."""
     values = [index(extent) for extent in extents if isinstance(extent, Sym)]
     return values, [as_type_extent(extent) for extent in extents]
@@ -157,8 +157,8 @@ def demand_equal(a: Extent, b: Extent, otherwise: str) -> None:
 def demand_less(a: Extent, b: Extent, otherwise: str) -> None:
     """Refuse sizes unless ``a < b``: ValueError where that is known to fail, else a check when the program runs."""
     try:
-        holds = less(a, b)
-    except OpenExtentError:
+        holds = is_less(a, b)
+    except DynamicExtentError:
         cf.assert_(arith.cmpi(arith.CmpIPredicate.slt, index(a), index(b)), f"{otherwise}: {a} is not less than {b}")
         return
     if not holds:
@@ -231,7 +231,7 @@ def _is_later(value: ir.Value, other: ir.Value) -> bool:
     return False
 
 
-def _product(values: Sequence[ir.Value], factor: int) -> ir.Value:
+def _multiply_values(values: Sequence[ir.Value], factor: int) -> ir.Value:
     """The product of values and a number."""
     factors = [*values, *([index_constant(factor)] if factor != 1 or not values else [])]
     return functools.reduce(arith.muli, factors)

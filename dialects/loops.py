@@ -10,11 +10,11 @@ from ..core.sizes import Extent
 from . import builders, extents, ir, scalars, scf, tensor
 from .walk import collect, integer_of
 
-Values = Sequence[ir.Value]
+States = Sequence[ir.Value]
 
 
 def sequential(
-    counts: Sequence[Extent | ir.Value], states: Values, step: Callable[[Values, Values], Values]
+    counts: Sequence[Extent | ir.Value], states: States, step: Callable[[States, States], States]
 ) -> list[ir.Value]:
     """A nest of loops, the last the innermost: ``states = step(indices, states)``; gives the last states.
 
@@ -22,7 +22,7 @@ def sequential(
     """
     shapes = [builders.shape_of(v) if isinstance(v.type, ir.RankedTensorType) else () for v in states]
 
-    def noted(carried: Values) -> list[ir.Value]:
+    def noted(carried: States) -> list[ir.Value]:
         return [extents.note(value, shape) for value, shape in zip(carried, shapes, strict=True)]
 
     return noted(_nest(list(counts), [], list(states), lambda at, carried: step(at, noted(carried))))
@@ -32,7 +32,7 @@ def _nest(
     counts: list[Extent | ir.Value],
     at: list[ir.Value],
     states: list[ir.Value],
-    step: Callable[[Values, Values], Values],
+    step: Callable[[States, States], States],
 ) -> list[ir.Value]:
     if len(at) == len(counts):
         return list(step(at, states))
@@ -46,16 +46,16 @@ def _nest(
     return list(loop.results)
 
 
-def counted(count: Extent | ir.Value, states: Values, step: Callable[[ir.Value, Values], Values]) -> list[ir.Value]:
+def for_loop(count: Extent | ir.Value, states: States, step: Callable[[ir.Value, States], States]) -> list[ir.Value]:
     """``states = step(i, states)`` for i from 0 to ``count``, which may be known only at run time."""
     return _nest([count], [], list(states), lambda at, carried: step(at[0], carried))
 
 
-def guarded(
+def while_loop(
     limit: ir.Value | None,
     condition: ir.Value,
-    states: Values,
-    step: Callable[[ir.Value, Values], tuple[ir.Value, Values]],
+    states: States,
+    step: Callable[[ir.Value, States], tuple[ir.Value, States]],
 ) -> list[ir.Value]:
     """``condition, states = step(i, states)`` while the condition (an i1) holds and i is below the limit."""
     inits = [index(0), condition, *states]
@@ -85,18 +85,18 @@ def at(x: ir.Value, where: Mapping[int, ir.Value]) -> ir.Value:
     if 0 in shape:  # where upstream has no valid offset
         return builders.empty(shape, builders.element_of(x))
     result = builders.ranked_type(shape, builders.element_of(x))
-    return extents.note(tensor.ExtractSliceOp(result, x, *_place(builders.shape_of(x), where)).result, shape)
+    return extents.note(tensor.ExtractSliceOp(result, x, *_slice_operands(builders.shape_of(x), where)).result, shape)
 
 
 def store(x: ir.Value, into: ir.Value, where: Mapping[int, ir.Value]) -> ir.Value:
     """``into`` with ``x`` at the place that ``at`` reads."""
     if 0 in builders.shape_of(into):
         return into
-    made = tensor.InsertSliceOp(x, into, *_place(builders.shape_of(into), where)).result
+    made = tensor.InsertSliceOp(x, into, *_slice_operands(builders.shape_of(into), where)).result
     return extents.note(made, builders.shape_of(into))
 
 
-def _place(shape: Sequence[Extent], where: Mapping[int, ir.Value]) -> tuple[Any, ...]:
+def _slice_operands(shape: Sequence[Extent], where: Mapping[int, ir.Value]) -> tuple[Any, ...]:
     """Offsets, sizes and strides as the slices' builders take them: those of run time, then the static ones.
 
     A constant is a static one: where an operand is, upstream's canonicalization mixes up the sizes of a slice that
@@ -105,7 +105,7 @@ def _place(shape: Sequence[Extent], where: Mapping[int, ir.Value]) -> tuple[Any,
     open_ = ir.ShapedType.get_dynamic_stride_or_offset()
     places = {axis: integer_of(value) for axis, value in where.items()}
     offsets = [open_ if (place := places.get(axis, 0)) is None else place for axis in range(len(shape))]
-    sizes, known = extents.mixed([1 if axis in where else n for axis, n in enumerate(shape)])
+    sizes, known = extents.split_mixed([1 if axis in where else n for axis, n in enumerate(shape)])
     return [where[axis] for axis in sorted(where) if places[axis] is None], sizes, [], offsets, known, [1] * len(shape)
 
 
@@ -119,10 +119,10 @@ class Draft:
         self._holder = ir.Operation.create("scf.execute_region", regions=1)
         self._block = self._holder.regions[0].blocks.append(*types, arg_locs=[ir.Location.current] * len(types))
         self.arguments = list(self._block.arguments)
-        self.results: Values = ()
+        self.results: States = ()
 
     @contextmanager
-    def filling(self) -> Iterator[None]:
+    def insertion_point(self) -> Iterator[None]:
         """Emit into the draft; it is dropped where that fails."""
         try:
             with ir.InsertionPoint(self._block):
@@ -131,7 +131,7 @@ class Draft:
             self.drop()
             raise
 
-    def place(self, values: Values) -> list[ir.Value]:
+    def place(self, values: States) -> list[ir.Value]:
         """Move the ops to the insertion point, with ``values`` as the arguments; gives the results."""
         given = dict(zip(self.arguments, values, strict=True))
         for old, new in given.items():

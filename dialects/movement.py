@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..core.errors import OpenExtentError
-from ..core.sizes import Extent, Sym, is_open, may_be_equal, product, quotient
+from ..core.errors import DynamicExtentError
+from ..core.sizes import Extent, Sym, count_elements, divide_exactly, has_dynamic_extents, may_be_equal
 from . import arith, extents, ir, scalars, tensor
 from .structured import element_of, empty, extract, full, generic, index_map, ranked_type, shape_of
 
@@ -28,7 +28,7 @@ def reshape(x: ir.Value, shape: Sequence[Extent]) -> ir.Value:
     Open extents are the caller's to have right: ValueError is raised for numbers that differ.
     """
     source, target = shape_of(x), tuple(shape)
-    sizes = product(source), product(target)
+    sizes = count_elements(source), count_elements(target)
     if sizes[0] != sizes[1] and not any(isinstance(size, Sym) for size in sizes):
         raise ValueError(f"a tensor of shape {source} cannot be reshaped to {target}")
     if source == target:
@@ -38,15 +38,15 @@ def reshape(x: ir.Value, shape: Sequence[Extent]) -> ir.Value:
     if 0 in (*source, *target):
         return empty(target, element_of(x))
     groups = _common_groups(source, target)
-    middle = tuple(product([source[i] for i in left]) for left, _ in groups)
-    if is_open(source) or is_open(target):
-        return _reshape_open(x, target, groups, middle)
+    middle = tuple(count_elements([source[i] for i in left]) for left, _ in groups)
+    if has_dynamic_extents(source) or has_dynamic_extents(target):
+        return _reshape_dynamic(x, target, groups, middle)
     if not source or not target:  # to and from a scalar there is nothing to group
         groups, middle = [], ()
-    return _expand(_collapse(x, middle, [g[0] for g in groups]), target, [g[1] for g in groups])
+    return _expand_groups(_collapse_groups(x, middle, [g[0] for g in groups]), target, [g[1] for g in groups])
 
 
-def _reshape_open(
+def _reshape_dynamic(
     x: ir.Value, target: tuple[Extent, ...], groups: list[tuple[list[int], list[int]]], middle: tuple[Extent, ...]
 ) -> ir.Value:
     """Collapse, say of each group's size what the target says of it, expand."""
@@ -55,9 +55,9 @@ def _reshape_open(
             raise ValueError(f"a tensor of shape {shape_of(x)} cannot be reshaped to {target}")
         x = cast_shape(x, [1] * len(shape_of(x)))
         return cast_shape(reshape(x, [1] * len(target)), target)
-    x = _collapse(x, middle, [left for left, _ in groups])
-    x = cast_shape(x, [product([target[j] for j in right]) for _, right in groups])
-    return _expand(x, target, [right for _, right in groups])
+    x = _collapse_groups(x, middle, [left for left, _ in groups])
+    x = cast_shape(x, [count_elements([target[j] for j in right]) for _, right in groups])
+    return _expand_groups(x, target, [right for _, right in groups])
 
 
 def cast_shape(x: ir.Value, shape: Sequence[Extent]) -> ir.Value:
@@ -66,7 +66,7 @@ def cast_shape(x: ir.Value, shape: Sequence[Extent]) -> ir.Value:
     for wanted, own in zip(map(extents.as_type_extent, made), ir.RankedTensorType(x.type).shape, strict=True):
         if wanted != own:
             return extents.note(tensor.CastOp(ranked_type(made, elem), x).result, made)
-    return x if shape_of(x) == made else extents.renoted(x, made)
+    return x if shape_of(x) == made else extents.restate_shape(x, made)
 
 
 def slice_(
@@ -81,7 +81,7 @@ def slice_(
         return empty(sizes, element_of(x))
     if any(isinstance(step, Sym) or step < 0 for step in steps):
         return _strided_gather(x, starts, sizes, steps)
-    parts = [extents.mixed(amounts) for amounts in (starts, sizes, steps)]
+    parts = [extents.split_mixed(amounts) for amounts in (starts, sizes, steps)]
     dynamic, known = [values for values, _ in parts], [numbers for _, numbers in parts]
     return extents.note(tensor.ExtractSliceOp(ranked_type(sizes, element_of(x)), x, *dynamic, *known).result, sizes)
 
@@ -92,7 +92,7 @@ def insert(x: ir.Value, into: ir.Value, starts: Sequence[Extent], steps: Sequenc
     if 0 in sizes:
         return into
     steps = list(steps) if steps is not None else [1] * len(sizes)
-    parts = [extents.mixed(amounts) for amounts in (starts, sizes, steps)]
+    parts = [extents.split_mixed(amounts) for amounts in (starts, sizes, steps)]
     dynamic, known = [values for values, _ in parts], [numbers for _, numbers in parts]
     return extents.note(tensor.InsertSliceOp(x, into, *dynamic, *known).result, shape_of(into))
 
@@ -104,9 +104,9 @@ def pad(x: ir.Value, low: Sequence[Extent], high: Sequence[Extent], value: ir.Va
     shape = [a + n + b for a, n, b in zip(low, shape_of(x), high, strict=True)]
     if 0 in shape_of(x):  # whose pad upstream's bufferization cannot take
         return full(shape, value)
-    if is_open((*shape_of(x), *shape)):  # the result's shape is then to be read off the IR
+    if has_dynamic_extents((*shape_of(x), *shape)):  # the result's shape is then to be read off the IR
         return insert(x, full(shape, value), low)
-    (below, static_low), (above, static_high) = extents.mixed(low), extents.mixed(high)
+    (below, static_low), (above, static_high) = extents.split_mixed(low), extents.split_mixed(high)
     op = tensor.PadOp(ranked_type(shape, element_of(x)), x, below, above, static_low, static_high)
     index = ir.IndexType.get()
     block = op.regions[0].blocks.append(*[index] * len(shape), arg_locs=[ir.Location.current] * len(shape))
@@ -124,12 +124,12 @@ def concat(values: Sequence[ir.Value], axis: int) -> ir.Value:
     shape[axis] = sum(shape_of(value)[axis] for value in filled)
     if 0 in shape:
         return empty(shape, element_of(filled[0]))
-    if is_open(shape):
-        return _insert(filled, axis, shape)
+    if has_dynamic_extents(shape):
+        return _insert_parts(filled, axis, shape)
     return tensor.ConcatOp(ranked_type(shape, element_of(filled[0])), axis, filled).result
 
 
-def _insert(values: Sequence[ir.Value], axis: int, shape: Sequence[Extent]) -> ir.Value:
+def _insert_parts(values: Sequence[ir.Value], axis: int, shape: Sequence[Extent]) -> ir.Value:
     """A concat of open extents: upstream's has no way to give its result's."""
     result, start = empty(shape, element_of(values[0])), 0
     for value in values:
@@ -150,7 +150,7 @@ def _common_groups(source: tuple[Extent, ...], target: tuple[Extent, ...]) -> li
     """
     try:
         return _finest_groups(source, target)
-    except (OpenExtentError, IndexError):
+    except (DynamicExtentError, IndexError):
         return [(list(range(len(source))), list(range(len(target))))]
 
 
@@ -176,21 +176,21 @@ def _finest_groups(source: tuple[Extent, ...], target: tuple[Extent, ...]) -> li
 
 def _is_less(a: Extent, b: Extent) -> bool:
     """Return whether b is larger than a: a multiple of it if one is dynamic, a larger number if both are known."""
-    if isinstance(b, Sym) and quotient(b, a) is not None:
+    if isinstance(b, Sym) and divide_exactly(b, a) is not None:
         return True
-    return not (isinstance(a, Sym) and quotient(a, b) is not None) and a < b
+    return not (isinstance(a, Sym) and divide_exactly(a, b) is not None) and a < b
 
 
-def _collapse(x: ir.Value, shape: tuple[Extent, ...], groups: list[list[int]]) -> ir.Value:
+def _collapse_groups(x: ir.Value, shape: tuple[Extent, ...], groups: list[list[int]]) -> ir.Value:
     if len(shape) == len(shape_of(x)):
         return x
     return extents.note(tensor.CollapseShapeOp(ranked_type(shape, element_of(x)), x, groups).result, shape)
 
 
-def _expand(x: ir.Value, shape: tuple[Extent, ...], groups: list[list[int]]) -> ir.Value:
+def _expand_groups(x: ir.Value, shape: tuple[Extent, ...], groups: list[list[int]]) -> ir.Value:
     if len(shape) == len(shape_of(x)):
-        return extents.renoted(x, shape)
-    dynamic, known = extents.mixed(shape)
+        return extents.restate_shape(x, shape)
+    dynamic, known = extents.split_mixed(shape)
     return extents.note(
         tensor.ExpandShapeOp(ranked_type(shape, element_of(x)), x, groups, dynamic, known).result, shape
     )

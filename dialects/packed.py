@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..core.dlpack import dlpack_dtype
 from ..core.model import TensorInfo, numpy_dtype
-from ..core.sizes import static
+from ..core.sizes import require_static
 
 SUPPORT = Path(__file__).with_name("packed.mlir")
 
@@ -45,14 +45,14 @@ def constant_bytes(symbol: str, data: bytes, section: str = "") -> str:
 
 def signature(symbol: str, tensors: Sequence[TensorInfo]) -> str:
     """A constant for ``@tw_take_tensors``: for each tensor dtype, bytes of an element, bytes of all, rank, extents."""
-    words = [word for info in tensors for word in _record(info)] or [0]
+    words = [word for info in tensors for word in _tensor_record(info)] or [0]
     type_ = f"!llvm.array<{len(words)} x i64>"
     values = f"dense<[{', '.join(map(str, words))}]> : tensor<{len(words)}xi64>"
     return f"llvm.mlir.global internal constant @{symbol}({values}) : {type_}\n"
 
 
-def _record(info: TensorInfo) -> list[int]:
+def _tensor_record(info: TensorInfo) -> list[int]:
     code, bits = dlpack_dtype(info.dtype)
-    shape = [static(extent, f"an extent of '{info.name}'") for extent in info.shape]
+    shape = [require_static(extent, f"an extent of '{info.name}'") for extent in info.shape]
     lanes = 1
     return [code | bits << 8 | lanes << 16, numpy_dtype(info.dtype).itemsize, info.nbytes, len(shape), *shape]

@@ -68,10 +68,10 @@ def position(value: ir.Value, extent: Extent, inside: bool = False) -> ir.Value:
     at = scalars.to_index(value)
     if inside:
         return at
-    return held(wrap(at, extent), extent)
+    return clamp_index(wrap(at, extent), extent)
 
 
-def held(at: ir.Value, extent: Extent) -> ir.Value:
+def clamp_index(at: ir.Value, extent: Extent) -> ir.Value:
     """An index at the border of an axis where it lies outside."""
     at = scalars.maximum(at, scalars.like(at, 0))
     return scalars.minimum(at, scalars.like(at, extent - 1))

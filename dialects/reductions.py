@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..core.sizes import Extent, Sym, is_open
+from ..core.sizes import Extent, Sym, has_dynamic_extents
 from . import arith, extents, ir, scalars
 from .broadcasting import convert_elements
 from .structured import Body, MapItem, MapSpec, element_of, full, generic, scalar, shape_of
@@ -35,7 +35,7 @@ def contract(spec: str, a: ir.Value, b: ir.Value, elem: ir.Type | None = None) -
     sizes: dict[str, Extent] = {}
     for letter, extent in zip(left + right, (*shape_of(a), *shape_of(b)), strict=True):
         before = sizes.get(letter, 1)
-        if 1 not in (before, extent) and is_open((before, extent)):
+        if 1 not in (before, extent) and has_dynamic_extents((before, extent)):
             extents.demand_equal(before, extent, "the extents of a product differ")
         if letter not in sizes or sizes[letter] == 1 or extent == 0 or isinstance(sizes[letter], Sym):
             sizes[letter] = extent if extent != 1 or letter not in sizes else sizes[letter]

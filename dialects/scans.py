@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..core.sizes import Extent, product
+from ..core.sizes import Extent, count_elements
 from . import builders, ir, scalars, tensor
 from .loops import at, index, sequential, store
 
@@ -22,7 +22,7 @@ def prefix_scan(
     takes a row of the elements behind it.
     """
     shape = builders.shape_of(x)
-    parts = (product(shape[:axis]), shape[axis], product(shape[axis + 1 :]))
+    parts = (count_elements(shape[:axis]), shape[axis], count_elements(shape[axis + 1 :]))
     split = builders.reshape(x, parts)
     inner = parts[2]
     in_rows = isinstance(inner, int) and inner >= _LEAST_ROW

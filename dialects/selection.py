@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..core.sizes import Extent, floordiv, if_equal, largest
+from ..core.sizes import Extent, floor_divide, if_equal, max_of
 from . import builders, ir, scalars, tensor
-from .loops import guarded, index, sequential
+from .loops import index, sequential, while_loop
 from .sorting import Before
 
-Values = Sequence[ir.Value]
+States = Sequence[ir.Value]
 
 
 def select_order(x: ir.Value, count: Extent, before: Before) -> ir.Value:
@@ -25,7 +25,7 @@ def select_order(x: ir.Value, count: Extent, before: Before) -> ir.Value:
     if rows == 0 or count == 0:
         return builders.empty((rows, count), whole)
 
-    def row(at: Values, states: Values) -> list[ir.Value]:
+    def row(at: States, states: States) -> list[ir.Value]:
         return _Heap(x, at[0], count, before).select(states[0], extent)
 
     return sequential([rows], [builders.empty((rows, count), whole)], row)[0]
@@ -41,37 +41,37 @@ class _Heap:
         """Read the row of so many elements, and bring what was chosen into order."""
         count, top = self._count, index(0)
 
-        def fill(at: Values, states: Values) -> list[ir.Value]:
+        def fill(at: States, states: States) -> list[ir.Value]:
             return [self._store(states[0], at[0], self._item(at[0]))]
 
-        def arrange(at: Values, states: Values) -> list[ir.Value]:
-            root = scalars.sub(index(floordiv(count, 2) - 1), at[0])
+        def arrange(at: States, states: States) -> list[ir.Value]:
+            root = scalars.sub(index(floor_divide(count, 2) - 1), at[0])
             return [self._sink(states[0], index(count), root, self._load(states[0], root))]
 
-        def read(at: Values, states: Values) -> list[ir.Value]:
+        def read(at: States, states: States) -> list[ir.Value]:
             place = scalars.add(at[0], index(count))
             last = self._key(scalars.to_index(self._load(states[0], top)))
 
-            def replace(_: ir.Value, states: Values) -> tuple[ir.Value, list[ir.Value]]:
-                return truth(False), [self._sink(states[0], index(count), top, self._item(place))]
+            def replace(_: ir.Value, states: States) -> tuple[ir.Value, list[ir.Value]]:
+                return bool_constant(False), [self._sink(states[0], index(count), top, self._item(place))]
 
-            return guarded(None, self._before(self._key(place), last), states, replace)
+            return while_loop(None, self._before(self._key(place), last), states, replace)
 
-        def order(at: Values, states: Values) -> list[ir.Value]:
+        def order(at: States, states: States) -> list[ir.Value]:
             end = scalars.sub(index(count - 1), at[0])
             root, moved = self._load(states[0], top), self._load(states[0], end)
             return [self._sink(self._store(states[0], end, root), end, top, moved)]
 
         states = sequential([count], [into], fill)
-        states = sequential([floordiv(count, 2)], states, arrange)
+        states = sequential([floor_divide(count, 2)], states, arrange)
         states = sequential([if_equal(count, 0, 0, extent - count)], states, read)
-        return sequential([largest(count - 1, 0)], states, order)
+        return sequential([max_of(count - 1, 0)], states, order)
 
     def _sink(self, heap: ir.Value, size: ir.Value, root: ir.Value, item: ir.Value) -> ir.Value:
         """Put an item at the root of a part of the first ``size`` elements, or deeper where others come after it."""
         one, last = index(1), index(self._count - 1)
 
-        def step(_: ir.Value, states: Values) -> tuple[ir.Value, list[ir.Value]]:
+        def step(_: ir.Value, states: States) -> tuple[ir.Value, list[ir.Value]]:
             heap, place = states
             left = scalars.add(scalars.add(place, place), one)
             right = scalars.add(left, one)
@@ -83,7 +83,7 @@ class _Heap:
             deeper = scalars.select(takes_right, right, left)
             return sinks, [made, scalars.select(sinks, deeper, place)]
 
-        return guarded(None, truth(True), [heap, root], step)[0]
+        return while_loop(None, bool_constant(True), [heap, root], step)[0]
 
     def _is_after(self, first: ir.Value, second: ir.Value) -> ir.Value:
         """Whether one item comes after another: its element does, or it is equal and stands behind it."""
@@ -105,6 +105,6 @@ class _Heap:
         return tensor.InsertOp(item, heap, [self._row, place]).result
 
 
-def truth(holds: bool) -> ir.Value:
+def bool_constant(holds: bool) -> ir.Value:
     """A condition that is known."""
     return scalars.const(int(holds), ir.IntegerType.get_signless(1))

@@ -32,26 +32,26 @@ def sort_order(x: ir.Value, before: Before) -> ir.Value:
 
     def turn(at: Sequence[ir.Value], states: Sequence[ir.Value]) -> list[ir.Value]:
         run = arith.shli(index(1), scalars.mul(at[0], index(2)))
-        other = _merge(x, states[0], states[1], run, before)
-        return [_merge(x, other, states[0], scalars.mul(run, index(2)), before), other]
+        other = _merge_runs(x, states[0], states[1], run, before)
+        return [_merge_runs(x, other, states[0], scalars.mul(run, index(2)), before), other]
 
     return sequential([rounds], [ascending, builders.empty((rows, extent), whole)], turn)[0]
 
 
-def _merge(keys: ir.Value, source: ir.Value, into: ir.Value, run: ir.Value, before: Before) -> ir.Value:
+def _merge_runs(keys: ir.Value, source: ir.Value, into: ir.Value, run: ir.Value, before: Before) -> ir.Value:
     """Pairs of neighbouring sorted runs of each row of ``source`` become one run each, in ``into``."""
     rows, extent = builders.shape_of(keys)
 
     def row(at: Sequence[ir.Value], states: Sequence[ir.Value]) -> list[ir.Value]:
         def place(position: Sequence[ir.Value], states: Sequence[ir.Value]) -> list[ir.Value]:
-            return _place(keys, source, [*at, *position], states, run, before)
+            return _place_next(keys, source, [*at, *position], states, run, before)
 
         return sequential([extent], [states[0], index(0), index(0)], place)[:1]
 
     return sequential([rows], [into], row)[0]
 
 
-def _place(
+def _place_next(
     keys: ir.Value,
     source: ir.Value,
     at: Sequence[ir.Value],

@@ -27,7 +27,7 @@ _ITERATORS = {"p": "parallel", "r": "reduction"}
 
 def shape_of(value: ir.Value) -> tuple[Any, ...]:
     """The shape of a tensor value, of extents: who needs a number where there is a symbol gets its OpenExtentError."""
-    return extents.noted(value)
+    return extents.recall_shape(value)
 
 
 def element_of(value: ir.Value) -> ir.Type:

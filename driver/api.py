@@ -24,19 +24,19 @@ from ..core.dims import InputShapes
 from ..core.errors import CompileError
 from ..core.limits import broken_bound, limits_for
 from ..core.model import Model
-from ..core.progress import Listening, teller
+from ..core.progress import Listening, make_teller
 from ..core.specialization import Sizes
 from ..core.target import Target
 from ..frontends.foreign import ForeignSource
 from ..runtime.artifact import belongings, on_disk
 from ..runtime.artifact.manifest import Manifest
-from ..runtime.artifact.shared import compiler, no_compiler
+from ..runtime.artifact.shared import find_compiler, no_compiler
 from ..runtime.artifact.source import TextKind
 from ..runtime.c import archive
 from ..runtime.module import Module
 from ..workers.process import Limits
 from . import assembly, stages
-from .assembly import Product, Stepwise
+from .assembly import CompiledProgram, Stepwise
 from .cache import compile_cache
 from .checking import check_model, import_model, specialized_shapes  # noqa: F401  (parts of this interface)
 from .compilation import Compilation, RequestedSizes
@@ -156,7 +156,7 @@ def compile(
     InternalError where the compiler is at fault), and TargetError for a target that is not known or whose code cannot
     run here (``compile.py`` writes such a program).
     """
-    limits = Limits.given(timeout, memory_limit)
+    limits = Limits.from_user(timeout, memory_limit)
     options = make_options(
         target,
         num_threads,
@@ -173,7 +173,7 @@ def compile(
     settled = settled_source(source, example_inputs, dynamic_shapes)
     compilation = Compilation.start(settled, options, workers, RequestedSizes.of(input_shapes, specialize))
     module = _make_module(compilation, max_concurrency)
-    return settled.wrapped(module) if isinstance(settled, ForeignSource) else module
+    return settled.wrap_module(module) if isinstance(settled, ForeignSource) else module
 
 
 def build(
@@ -195,7 +195,7 @@ def build(
 
     Of the cache it uses the kernels, not whole programs.
     """
-    limits = Limits.given(timeout, memory_limit)
+    limits = Limits.from_user(timeout, memory_limit)
     asked = {"cache": cache, "limits": limits, "profile": profile, "progress": progress}
     options = make_options(target, num_threads, opt_level, executor, **asked)
     options.refuse_foreign()
@@ -222,8 +222,8 @@ def compile_to_file(
     """
     options = options or make_options()
     suffix = Path(output).suffix
-    path = Path(output).absolute() if suffix in (".o", archive.SUFFIX) else on_disk.program_path(output)
-    if suffix == ".o" and compiler(options.target.architecture.machine) is None:
+    path = Path(output).absolute() if suffix in (".o", archive.LIBRARY_SUFFIX) else on_disk.program_path(output)
+    if suffix == ".o" and find_compiler(options.target.architecture.machine) is None:
         options = replace(options, executor="engine")  # makes one object, so that nothing is to be joined
     belongings.demand_program(path)  # and again when it is written: this one is for those who wait
     if options.weights == "beside" and suffix != on_disk.FOLDER_SUFFIX:
@@ -234,14 +234,14 @@ def compile_to_file(
     save = on_disk.save_object if suffix == ".o" else on_disk.save
     options.progress(f"writing {path.name}")
     with report.stage("link"):
-        if suffix == archive.SUFFIX:
-            written = archive.save(path, made.code, made.manifest, made.weights)
+        if suffix == archive.LIBRARY_SUFFIX:
+            written = archive.save_library(path, made.code, made.manifest, made.weights)
         else:
             written = save(path, made.code, made.weights)
     if written != path:
         reason = no_compiler(options.target.architecture.machine)
         report.notes.append(f"{written.name} is a folder of objects, in place of {path.name}: {reason}")
-    beside = [archive.header_path(written)] if suffix == archive.SUFFIX else []
+    beside = [archive.header_path(written)] if suffix == archive.LIBRARY_SUFFIX else []
     if written.suffix != on_disk.FOLDER_SUFFIX and made.weights is not None and made.weights.in_file:
         beside.append(on_disk.weights_path(written))
     report.files = [*map(str, (written, *beside))]
@@ -263,7 +263,7 @@ def emit(
     options = options or make_options()
     options.refuse_several(f"--emit {kind}")
     sizes = RequestedSizes.of(input_shapes)
-    return stages.emit(Compilation.start(settled_source(source), options, workers, sizes), kind)
+    return stages.emit_text(Compilation.start(settled_source(source), options, workers, sizes), kind)
 
 
 def stepwise(
@@ -324,7 +324,7 @@ def make_options(
         model_limits=accepted,
         executor=executor,
         num_threads=num_threads,
-        progress=teller(progress),
+        progress=make_teller(progress),
         cache=store,
         limits=allowed,
         variants=tuple(others),
@@ -336,7 +336,7 @@ def make_options(
     return options
 
 
-def _make_product(compilation: Compilation) -> Product:
+def _make_product(compilation: Compilation) -> CompiledProgram:
     """Take the program from the cache, or compile it and put it there."""
     request = _request_program(compilation)
     product = _find_product(compilation, request) or _compile_product(compilation, request)
@@ -357,7 +357,7 @@ def _request_program(compilation: Compilation) -> compile_cache.Request | None:
         return compile_cache.request(cache, source, sizes.shapes, (*others, *sizes.specialize), settings)
 
 
-def _find_product(compilation: Compilation, request: compile_cache.Request | None) -> Product | None:
+def _find_product(compilation: Compilation, request: compile_cache.Request | None) -> CompiledProgram | None:
     if request is None:
         return None
     with compilation.report.stage("cache"):
@@ -365,7 +365,7 @@ def _find_product(compilation: Compilation, request: compile_cache.Request | Non
     return assembly.restore_product(compilation, found) if found else None
 
 
-def _compile_product(compilation: Compilation, request: compile_cache.Request | None) -> Product:
+def _compile_product(compilation: Compilation, request: compile_cache.Request | None) -> CompiledProgram:
     compilation.pool.start()
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         planned = plan(compilation, folder)

@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 
 from ..core.errors import ArtifactError, CompileError
-from ..core.model import open_sizes
+from ..core.model import explain_dynamic_sizes
 from ..core.program import WEIGHTS_SECTION, WEIGHTS_SYMBOL, Kernel, Plan, Program, Step
-from ..core.sizes import is_open
+from ..core.sizes import has_dynamic_extents
 from ..core.target import Target
 from ..runtime.artifact.elf_object import data_object
 from ..runtime.artifact.manifest import Manifest, RoutineRecord
 from ..runtime.artifact.on_disk import Code
-from ..runtime.artifact.weights import ALIGNMENT, Weights, WeightsWriter
+from ..runtime.artifact.weights import DATA_ALIGNMENT, Weights, WeightsWriter
 from ..runtime.executors.executor import Executor, Steps
 from ..runtime.executors.timed import TimedRoutine
 from ..runtime.process.link import Library, link
@@ -34,7 +34,7 @@ MOST_INSIDE = 16 << 20
 
 
 @dataclass(frozen=True)
-class Product:
+class CompiledProgram:
     """A compiled program that is neither linked nor saved yet. ``link`` makes its functions callable here.
 
     ``weights`` are None where there are none, or they are a part of the code.
@@ -87,10 +87,10 @@ def check_plan(compilation: Compilation, plan: Plan) -> None:
             f"the weights have {nbytes} bytes, at most {limit} MiB go inside: leave them beside the program"
         )
     if options.executor == "engine" and plan.main.routine is not None:
-        raise CompileError(f"{open_sizes(plan.main.inputs)}; the executor 'objects' takes that")
+        raise CompileError(f"{explain_dynamic_sizes(plan.main.inputs)}; the executor 'objects' takes that")
 
 
-def assemble(compilation: Compilation, planned: Planned, kernels: CompiledKernels) -> Product:
+def assemble(compilation: Compilation, planned: Planned, kernels: CompiledKernels) -> CompiledProgram:
     """Prepare the weights and emit the entry."""
     plan, options, report = planned.plan, compilation.options, compilation.report
     weights = _prepare_weights(compilation, planned, kernels.prepare)
@@ -98,7 +98,7 @@ def assemble(compilation: Compilation, planned: Planned, kernels: CompiledKernel
     with report.stage("entry"):
         describe = partial(_manifests, compilation, planned, weights)
         if options.executor == "engine":
-            with compilation.pool.watching("the whole program"):
+            with compilation.pool.checking_time("the whole program"):
                 manifest, code, linker = _make_whole(compilation, plan, describe)
         else:
             manifest = describe(kernels.called)
@@ -109,19 +109,19 @@ def assemble(compilation: Compilation, planned: Planned, kernels: CompiledKernel
     report.code_bytes = code.nbytes
     report.specializations = manifest.specializations
     report.variants = [each.target for each in manifest.by_target] if manifest.variants else []
-    return Product(code, linker, manifest, None if manifest.weights_inside else weights)
+    return CompiledProgram(code, linker, manifest, None if manifest.weights_inside else weights)
 
 
-def restore_product(compilation: Compilation, found: compile_cache.Found) -> Product:
+def restore_product(compilation: Compilation, found: compile_cache.Found) -> CompiledProgram:
     """The product of a program from the cache; the report is that of its compilation."""
     vars(compilation.report).update(found.report, cached=True, cached_kernels=found.report["kernels"])
-    return Product(found.code, lambda: link(found.code.objects), found.manifest, found.weights)
+    return CompiledProgram(found.code, lambda: link(found.code.objects), found.manifest, found.weights)
 
 
 def check_stepwise(plan: Plan) -> None:
     """Raise CompileError where inputs have dynamic sizes: kernels are called one by one for known ones."""
-    if any(is_open(info.shape) for info in plan.main.inputs):
-        raise CompileError(open_sizes(plan.main.inputs))
+    if any(has_dynamic_extents(info.shape) for info in plan.main.inputs):
+        raise CompileError(explain_dynamic_sizes(plan.main.inputs))
 
 
 def assemble_stepwise(compilation: Compilation, planned: Planned, kernels: CompiledKernels) -> Stepwise:
@@ -148,7 +148,7 @@ def _make_objects(
     objects = [*support, *entries, *(kernel.object for kernel in kernels.values())]
     if manifest.weights_inside and weights is not None:
         data = weights.data.tobytes()
-        objects.append(data_object(data, WEIGHTS_SECTION, WEIGHTS_SYMBOL, ALIGNMENT, like=objects[0]))
+        objects.append(data_object(data, WEIGHTS_SECTION, WEIGHTS_SYMBOL, DATA_ALIGNMENT, like=objects[0]))
     code = Code(tuple(objects))
     return code, lambda: link(code.objects)
 
@@ -167,7 +167,7 @@ def _make_whole(
         plan.main, sources, options.target, lambda made: describe(made).to_json(), context, options.profile
     )
     compilation.report.notes += notes_on(kernels, nodes_of(plan))
-    later = partial(whole.emit, module, options.target, "obj", options.opt_level)
+    later = partial(whole.emit_program, module, options.target, "obj", options.opt_level)
     return describe(kernels), Code(later=lambda: (later(),)), partial(engine.link, module, options.opt_level)
 
 
@@ -200,7 +200,7 @@ def _stream_weights(
                 continue
             assert executor is not None
             program = plan.prepare[info.name]
-            sources = [params[p.name].aligned() for p in program.params]
+            sources = [params[p.name].read_aligned() for p in program.params]
             with writer.place(info) as array:
                 executor.run(program, [], sources, [array])
         return writer.finish()

@@ -27,7 +27,7 @@ def nodes_at_fault(facts: Mapping[str, Any], module: str, seconds: float) -> lis
     from ..dialects.context import make_context
     from ..passes import by_command, prefix
 
-    target, context = by_command.recorded(facts)
+    target, context = by_command.restore_context(facts)
     with make_context(), ir.Location.unknown(), context:
         whole = by_command.parse(Path(module).read_text(), module)
         ops = prefix.ops_of(whole)

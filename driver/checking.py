@@ -41,7 +41,7 @@ def check_model(
         report = ask.examine(asked.shapes)
         specializations, problems = [], list(report.problems)
         for sizes, shapes in ask.resolve_specializations(asked).items():
-            with specialization.named(shapes):
+            with specialization.naming_specialization(shapes):
                 own = ask.examine(shapes)
             specializations.append(Specialization(sizes, own.work))
             problems += [problem for problem in own.problems if problem not in problems]
@@ -93,7 +93,7 @@ class _Questions:
 
     @staticmethod
     def _ask(job: Job) -> Any:
-        return workers.pool(1).run([job])[0]
+        return workers.get_pool(1).run([job])[0]
 
 
 @contextmanager

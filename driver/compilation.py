@@ -26,7 +26,7 @@ from .jobs import Planned, Settings
 from .options import CompileReport, Options
 
 # An ONNX file or its bytes, another frontend's source, or what an import or the graph passes made before.
-Source = str | os.PathLike[str] | bytes | ForeignSource | Model | Planned
+CompilationSource = str | os.PathLike[str] | bytes | ForeignSource | Model | Planned
 
 _MOST_WORKERS = 16
 
@@ -41,7 +41,7 @@ class RequestedSizes:
     @staticmethod
     def of(input_shapes: InputShapes | None, specialize: Sequence[Sizes] | None = None) -> RequestedSizes:
         """The sizes that a user gives; ModelError for what is not a size."""
-        return RequestedSizes(dims.freeze(input_shapes), specialization.given(specialize))
+        return RequestedSizes(dims.freeze(input_shapes), specialization.normalize_specializations(specialize))
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Compilation:
     data. ``weights_folder`` is where the weights file will be saved, if that is known.
     """
 
-    source: Source
+    source: CompilationSource
     options: Options
     pool: Pool
     sizes: RequestedSizes = field(default_factory=RequestedSizes)
@@ -78,7 +78,7 @@ class Compilation:
 
     @staticmethod
     def start(
-        source: Source,
+        source: CompilationSource,
         options: Options,
         worker_count: int | None = None,
         sizes: RequestedSizes | None = None,
@@ -150,4 +150,4 @@ def _limited_pool(count: int | None, options: Options) -> Pool:
         count = 0
     if options.limits.memory is not None and (count == 0 or options.executor == "engine"):
         raise CompileError("a memory_limit holds for worker processes, and this compilation does without: leave it out")
-    return workers.pool(min(usable_cpus(), _MOST_WORKERS) if count is None else count).limited(options.limits)
+    return workers.get_pool(min(usable_cpus(), _MOST_WORKERS) if count is None else count).with_limits(options.limits)

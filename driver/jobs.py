@@ -19,7 +19,7 @@ from ..core.limits import ORDINARY, ModelLimits
 from ..core.model import FileSlice, Model, Param
 from ..core.program import Kernel, Plan, Program
 from ..core.report import CheckReport, Work
-from ..core.specialization import Shapes, Sizes, called, named, resolve
+from ..core.specialization import Shapes, Sizes, name_specialization, naming_specialization, resolve
 from ..core.target import Target
 from ..frontends.foreign import LinalgText
 
@@ -89,7 +89,7 @@ def plan_file(
     """
     from .. import frontends
 
-    naming = named(cast(Shapes, input_shapes)) if specialized else nullcontext()
+    naming = naming_specialization(cast(Shapes, input_shapes)) if specialized else nullcontext()
     with naming, _label_errors(path, label):
         with _import_step(path, label, input_shapes):
             model = frontends.import_model(path, input_shapes, settings.model_limits)
@@ -109,7 +109,7 @@ def specialized_shapes(
         return {}
     with _label_errors(path, label), _import_step(path, label, input_shapes):
         inputs = frontends.model_inputs(path, input_shapes, limits)
-        return {called(shapes, inputs): shapes for shapes in resolve(specialize, inputs, path)}
+        return {name_specialization(shapes, inputs): shapes for shapes in resolve(specialize, inputs, path)}
 
 
 def examine(path: str, label: str, input_shapes: InputShapes, limits: ModelLimits) -> CheckReport:
@@ -125,11 +125,11 @@ def examine(path: str, label: str, input_shapes: InputShapes, limits: ModelLimit
 
 
 def _with_work(report: CheckReport, model: Model) -> CheckReport:
-    from ..passes.analysis.footprint import footprint
-    from ..passes.ir.kernel import functions
+    from ..passes.analysis.footprint import estimate_footprint
+    from ..passes.ir.kernel import list_functions
 
     with model.module.context:
-        found = footprint(functions(model.module)[0])
+        found = estimate_footprint(list_functions(model.module)[0])
     if found is None:
         return report
     weights = sum(param.info.nbytes for param in model.params.values())
@@ -163,7 +163,7 @@ def plan_linalg(source: LinalgText, settings: Settings) -> tuple[Planned, Settin
 
 def linalg_text(source: LinalgText) -> bytes:
     """The module of a model that comes as another compiler's text, with the nodes' names."""
-    return _text(_import(source).module.operation)
+    return _print_module(_import(source).module.operation)
 
 
 def _import(source: LinalgText) -> Model:
@@ -241,7 +241,7 @@ def import_text(path: str, label: str, input_shapes: InputShapes | None, limits:
 
     with _label_errors(path, label), _import_step(path, label, input_shapes):
         module = frontends.import_model(path, input_shapes, limits).module
-        return _text(module.operation)
+        return _print_module(module.operation)
 
 
 def kernels_text(plan: Plan) -> bytes:
@@ -252,7 +252,7 @@ def kernels_text(plan: Plan) -> bytes:
     programs = {"main": plan.main, **{f"prepare {name}": program for name, program in plan.prepare.items()}}
     parts = ["\n".join(f"// {line}" for line in f"{name}: {p}".splitlines()).encode() for name, p in programs.items()]
     with make_context():
-        parts += [_text(ir.Module.parse(bytecode).operation) for bytecode in plan.kernels.values()]
+        parts += [_print_module(ir.Module.parse(bytecode).operation) for bytecode in plan.kernels.values()]
     return b"\n// -----\n".join(parts)
 
 
@@ -269,8 +269,8 @@ def whole_text(
     context = settings.pass_context()
     module, _ = whole.lower_program(plan.main, sources, settings.target, lambda _: "{}", context, profile)
     if kind == "llvm-dialect":
-        return _text(module.operation), settings
-    return whole.emit(module, settings.target, kind, settings.opt_level), settings
+        return _print_module(module.operation), settings
+    return whole.emit_program(module, settings.target, kind, settings.opt_level), settings
 
 
 def redo_step(facts: Mapping[str, Any], module: str) -> bytes:
@@ -279,7 +279,7 @@ def redo_step(facts: Mapping[str, Any], module: str) -> bytes:
         return import_text(facts["import"], facts["import"], facts["input_shapes"])
     from ..passes import by_command
 
-    target, context = by_command.recorded(facts)
+    target, context = by_command.restore_context(facts)
     try:
         text = Path(module).read_text()
     except OSError as error:
@@ -287,7 +287,7 @@ def redo_step(facts: Mapping[str, Any], module: str) -> bytes:
     return by_command.run(text, module, facts["passes"], target, context, facts["emit"] or None)
 
 
-def _text(op: Any) -> bytes:
+def _print_module(op: Any) -> bytes:
     return op.get_asm(enable_debug_info=True, use_local_scope=True).encode()
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..core.breadcrumbs import in_words
 from ..core.errors import ModelError
 from ..core.program import Kernel, Plan, Program
-from ..core.target import Target, host
+from ..core.target import Target, detect_host
 from . import jobs
 from .cache import compile_cache
 from .compilation import Compilation, PassJob
@@ -48,7 +48,7 @@ def compile_kernels(compilation: Compilation, plan: Plan) -> CompiledKernels:
     called = [_Part(name, target, options.opt_level) for programs, target in groups for name in kernel_names(programs)]
     # A context says how all is compiled.
     once = options.opt_level if options.context else min(_ONCE, options.opt_level)
-    prepare = [_Part(name, host(), options.opt_level) for name in kernel_names(plan.prepare.values())]
+    prepare = [_Part(name, detect_host(), options.opt_level) for name in kernel_names(plan.prepare.values())]
     prepare = [part if part in called else part._replace(opt_level=once) for part in prepare]
     with compilation.report.stage("kernels"):
         kernels = _compile_parts(compilation, plan, [*dict.fromkeys([*called, *prepare])])
@@ -75,7 +75,7 @@ def _compile_parts(compilation: Compilation, plan: Plan, wanted: Sequence[_Part]
     for part in ordered:
         # Instruments tell a kernel for this machine from the target's, beside which it may be compiled.
         label = part.name if part.target in options.targets else f"{part.name}.{part.target.cpu}"
-        what, arguments = _describe(part.name, nodes[part.name]), (plan.kernels[part.name],)
+        what, arguments = _describe_kernel(part.name, nodes[part.name]), (plan.kernels[part.name],)
         work.append(PassJob(what, jobs.compile_kernel, arguments, part.target, label, part.opt_level))
     made = dict(zip(ordered, compilation.run(work, on_done), strict=True))
     _keep_kernels(compilation, plan, made)
@@ -89,14 +89,14 @@ def _compile_parts(compilation: Compilation, plan: Plan, wanted: Sequence[_Part]
 def _check_scratch(kernel: Kernel, nodes: Sequence[str], most: int) -> None:
     if kernel.scratch_bytes > most:
         raise ModelError(
-            f"{_describe(kernel.name, nodes)} needs {kernel.scratch_bytes} bytes of its own in each thread, more than "
-            f"the {most} that a program may have: make its sizes smaller"
+            f"{_describe_kernel(kernel.name, nodes)} needs {kernel.scratch_bytes} bytes of its own in each thread, "
+            f"more than the {most} that a program may have: make its sizes smaller"
         )
 
 
 def notes_on(kernels: Mapping[str, Kernel], nodes: Mapping[str, Sequence[str]]) -> list[str]:
     """The compiler's notes on kernels, with the ``nodes`` that each one computes."""
-    return [f"{_describe(name, nodes[name])} {kernel.note}" for name, kernel in kernels.items() if kernel.note]
+    return [f"{_describe_kernel(name, nodes[name])} {kernel.note}" for name, kernel in kernels.items() if kernel.note]
 
 
 def _cached_kernels(compilation: Compilation, plan: Plan, wanted: Sequence[_Part]) -> dict[_Part, Kernel]:
@@ -135,5 +135,5 @@ def nodes_of(plan: Plan) -> dict[str, list[str]]:
     return {name: list(found) for name, found in nodes.items()}
 
 
-def _describe(kernel: str, nodes: Sequence[str]) -> str:
+def _describe_kernel(kernel: str, nodes: Sequence[str]) -> str:
     return f"kernel '{kernel}'{in_words(nodes)}"

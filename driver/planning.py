@@ -56,16 +56,16 @@ def _plan_file(compilation: Compilation, source: str | os.PathLike[str] | bytes,
     path, label = as_file(source, folder)
     compilation.options.progress(f"importing {label}")
     sizes, limits = compilation.sizes, compilation.options.model_limits
-    parts = [_Part(describe_model(label), jobs.plan_file, (path, label, sizes.shapes, False, folder))]
+    parts = [_ModelPart(describe_model(label), jobs.plan_file, (path, label, sizes.shapes, False, folder))]
     if sizes.specialize:
         arguments = (path, label, sizes.shapes, sizes.specialize, limits)
         found = compilation.call(f"the inputs of {label}", jobs.specialized_shapes, *arguments)
         if len(found) < len(sizes.specialize):
             compilation.report.notes.append("specializations of equal sizes are compiled once")
         for number, shapes in enumerate(found.values(), 1):
-            what = f"{describe_model(label)} for {specialization.text(shapes)}"
+            what = f"{describe_model(label)} for {specialization.format_sizes(shapes)}"
             arguments = (path, label, shapes, True, folder)
-            parts.append(_Part(what, jobs.plan_file, arguments, f"specialization_{number}"))
+            parts.append(_ModelPart(what, jobs.plan_file, arguments, f"specialization_{number}"))
     return replace(_run_plans(compilation, parts), source=_digest(path, label))
 
 
@@ -82,7 +82,9 @@ def _plan_model(compilation: Compilation, model: Model) -> Planned:
         model.module.operation.write_bytecode(file)
         file.seek(0)
         shell = replace(model, module=None, params=without_data(model.params))
-        planned = _run_plans(compilation, [_Part(describe_model(model.name), jobs.plan_bytecode, (file.read(), shell))])
+        planned = _run_plans(
+            compilation, [_ModelPart(describe_model(model.name), jobs.plan_bytecode, (file.read(), shell))]
+        )
     return replace(planned, params={name: model.params[name] for name in planned.params})
 
 
@@ -91,7 +93,7 @@ def _plan_foreign(compilation: Compilation, source: ForeignSource) -> Planned:
         raise ModelError(f"{source.name} has the sizes that it was exported with: give them there, not as input shapes")
     text = convert_source(source, compilation.pool)
     shell = replace(text, params=without_data(text.params))
-    planned = _run_plans(compilation, [_Part(f"the planning of {source.name}", jobs.plan_linalg, (shell,))])
+    planned = _run_plans(compilation, [_ModelPart(f"the planning of {source.name}", jobs.plan_linalg, (shell,))])
     return replace(planned, params={name: text.params[name] for name in planned.params}, source=source.digest())
 
 
@@ -101,7 +103,7 @@ def convert_source(source: ForeignSource, pool: Pool) -> LinalgText:
     Raises UnsupportedError for what it cannot convert, CompileTimeoutError and InternalError as all jobs do.
     """
     [answer] = pool.of(CONVERTER).run([Job(f"the conversion of {source.name}", *source.conversion())])
-    return source.described(answer)
+    return source.read_answer(answer)
 
 
 def without_data(params: Mapping[str, Param]) -> dict[str, Param]:
@@ -132,7 +134,7 @@ def settled_source(
     """
     if isinstance(source, ForeignSource):
         return source
-    made = frontends.foreign(source, example_inputs, dynamic_shapes)
+    made = frontends.find_foreign_source(source, example_inputs, dynamic_shapes)
     if made is not None:
         return made
     if isinstance(source, type) or (callable(source) and not hasattr(source, "SerializeToString")):
@@ -164,7 +166,7 @@ def model_bytes(source: Any) -> bytes:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _ModelPart:
     """One plan to be made by ``function``, which takes ``arguments`` and settings; instruments call it ``name``."""
 
     what: str
@@ -173,7 +175,7 @@ class _Part:
     name: str = ""
 
 
-def _run_plans(compilation: Compilation, parts: Sequence[_Part]) -> Planned:
+def _run_plans(compilation: Compilation, parts: Sequence[_ModelPart]) -> Planned:
     """The plans of all parts, for each of the targets, as one."""
     options = compilation.options
     names = [target.cpu if len(options.targets) > 1 else "" for target in options.targets]

@@ -19,7 +19,7 @@ from .jobs import Planned
 from .planning import as_file, convert_source, describe_model, plan, without_data
 
 
-def emit(compilation: Compilation, kind: TextKind) -> bytes:
+def emit_text(compilation: Compilation, kind: TextKind) -> bytes:
     """The text that a stage made; see ``api.emit``."""
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         if kind == "linalg":
@@ -71,7 +71,7 @@ class TextRecipe:
         source, sizes = self.compilation.source, self.compilation.sizes
         if isinstance(source, str | os.PathLike) and _digest(source) != self.digest:
             raise CompileError(f"{source} is not there, or not as it was when it was compiled: compile it again")
-        return emit(replace(self.compilation, sizes=replace(sizes, specialize=())).restart(), kind)
+        return emit_text(replace(self.compilation, sizes=replace(sizes, specialize=())).restart(), kind)
 
 
 def _digest(path: str | os.PathLike[str]) -> str:

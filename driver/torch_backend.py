@@ -19,7 +19,7 @@ import torch
 from torch.fx import GraphModule
 
 from ..core.errors import CompileError, TilewrightError, UnsupportedError
-from ..frontends.torch.graph import Argument, Border, GraphSource, stays_open
+from ..frontends.torch.graph import Argument, Border, GraphSource, can_be_dynamic
 from ..frontends.torch.module import TENSOR
 from . import api
 
@@ -86,7 +86,7 @@ class _Variant:
             call,
             tuple((i, weakref.ref(args[i]), args[i]._version) for i in tensors if not args[i].is_inference()),
             tuple((i, weakref.ref(args[i])) for i in tensors if args[i].is_inference()),
-            tuple((i, _number(args[i])) for i in fixed if i not in tensors),
+            tuple((i, _to_number(args[i])) for i in fixed if i not in tensors),
             tuple((i, args[i].shape) for i, (was, a) in pairs if was.open_axes != a.open_axes),
             tuple(i for i, a in enumerate(border.arguments) if a.kind == "scalar"),
         )
@@ -99,9 +99,9 @@ class _Variant:
                 return False
         return (
             all(args[i] is kept() for i, kept in self.unversioned)
-            and all(_number(args[i]) == number for i, number in self.numbers)
+            and all(_to_number(args[i]) == number for i, number in self.numbers)
             and all(args[i].shape == shape for i, shape in self.shapes)
-            and all(stays_open(args[i]) for i in self.scalars)
+            and all(can_be_dynamic(args[i]) for i in self.scalars)
         )
 
 
@@ -132,9 +132,9 @@ class _Graph:
             try:
                 call = self._program(border, args)
             except UnsupportedError:
-                if not border.is_open:
+                if not border.is_dynamic:
                     raise
-                border = border.closed(args)
+                border = border.specialize(args)
                 call = self._program(border, args)
         except TilewrightError as error:
             if not self._fallback:
@@ -150,7 +150,7 @@ class _Graph:
         return api.compile(GraphSource(self._graph, border, args, "the graph"), **self._settings)
 
 
-def _number(value: Any) -> float:
+def _to_number(value: Any) -> float:
     return value.item() if isinstance(value, torch.Tensor) else value
 
 

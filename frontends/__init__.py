@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import onnx
 
 
-def foreign(source: Any, example_inputs: Any = None, dynamic_shapes: Any = None) -> ForeignSource | None:
+def find_foreign_source(source: Any, example_inputs: Any = None, dynamic_shapes: Any = None) -> ForeignSource | None:
     """The source of another frontend than ONNX's that a user's object is, or None.
 
     Raises ModelError where it is one that cannot be used, UnsupportedError where torch cannot export it.
@@ -44,15 +44,15 @@ def from_pytorch(
     ``TensorInfo``, or name, shape and dtype (float32 if there is none). A worker converts it, and this process parses
     the result. Raises ModelError for what is none of them, UnsupportedError for what cannot be exported or converted.
     """
-    from ..workers import pool
+    from ..workers import get_pool
     from ..workers.process import CONVERTER, Job
     from .linalg.importer import import_linalg
     from .torch.source import of_program
 
     source, names = of_program(program, input_infos, example_inputs)
-    [answer] = pool(1, CONVERTER).run([Job(f"the conversion of {source.name}", *source.conversion())])
-    text = source.described(answer)
-    inputs = renamed(text.inputs, names)
+    [answer] = get_pool(1, CONVERTER).run([Job(f"the conversion of {source.name}", *source.conversion())])
+    text = source.read_answer(answer)
+    inputs = rename_inputs(text.inputs, names)
     return import_linalg(text.text, inputs, text.outputs, text.params, text.name, text.samples)
 
 
@@ -66,7 +66,7 @@ def from_torch_mlir(text: str | bytes, name: str = "model") -> Model:
     return import_linalg(text, name=name)
 
 
-def renamed(infos: Sequence[TensorInfo], names: Sequence[str] | None) -> tuple[TensorInfo, ...]:
+def rename_inputs(infos: Sequence[TensorInfo], names: Sequence[str] | None) -> tuple[TensorInfo, ...]:
     """Inputs with the names that a user gives; ModelError where these are not as many."""
     if names is None:
         return tuple(infos)

@@ -64,9 +64,9 @@ class ForeignSource(ABC):
         """
 
     @abstractmethod
-    def described(self, answer: Any) -> LinalgText:
+    def read_answer(self, answer: Any) -> LinalgText:
         """The model, of what that function gave: its weights are where they were."""
 
     @abstractmethod
-    def wrapped(self, module: Any) -> Any:
+    def wrap_module(self, module: Any) -> Any:
         """The compiled program as what its users call."""

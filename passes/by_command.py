@@ -14,7 +14,7 @@ from ..dialects.context import diagnostics, make_context
 from .infra.base import Pass
 from .infra.context import SCHEDULE, SCHEDULES, TARGET, PassContext, check_context
 from .infra.options import parse_pipeline
-from .ir.kernel import functions, symbol
+from .ir.kernel import list_functions, symbol_of
 from .pipeline import EMIT, PASSES
 from .schedule.language import by_hand
 
@@ -25,7 +25,7 @@ def run(
     passes: str,
     target: Target,
     context: PassContext,
-    emit: codegen.Kind | None = None,
+    emit: codegen.CodeKind | None = None,
     locations: bool = False,
 ) -> bytes:
     """Run the passes that ``passes`` names on a module; gives it as text, or the code that it is emitted as.
@@ -41,7 +41,7 @@ def run(
         apply(passes, module, target, context)
         if emit:
             with step(f"step '{EMIT}'" if emit == "obj" else f"the emission of '{emit}'"):
-                return codegen.emit(module, target, emit, context.opt_level)
+                return codegen.emit_code(module, target, emit, context.opt_level)
         made: Any = module.operation.get_asm(enable_debug_info=locations, use_local_scope=locations)
         return f"{made.rstrip()}\n".encode()
 
@@ -58,7 +58,7 @@ def apply(passes: str, module: ir.Module, target: Target, context: PassContext) 
         context.run(_complete(stage, module, target, context.config), module)
 
 
-def recorded(facts: Mapping[str, Any]) -> tuple[Target, PassContext]:
+def restore_context(facts: Mapping[str, Any]) -> tuple[Target, PassContext]:
     """The target of a step that was recorded (``infra.snapshot``), and the context that it ran in."""
     context = PassContext(opt_level=facts["opt_level"], config={SCHEDULES: facts["schedules"]})
     return Target.parse(facts["target"] or "x86"), context
@@ -69,6 +69,6 @@ def _complete(stage: Pass, module: ir.Module, target: Target, config: Mapping[st
     options = {field.name for field in dataclasses.fields(stage)}
     given: dict[str, Any] = {TARGET: target} if TARGET in options else {}
     if SCHEDULE in options and config.get(SCHEDULES):
-        schedules = (by_hand.given(config, symbol(function)) for function in functions(module))
+        schedules = (by_hand.find_schedule(config, symbol_of(function)) for function in list_functions(module))
         given[SCHEDULE] = next(filter(None, schedules), None)
     return dataclasses.replace(stage, **given)

@@ -12,7 +12,7 @@ from ..core.model import FileSlice, Param, TensorInfo
 from ..core.program import Call, Plan, Program, Routine, Step
 from ..dialects import ir
 from ..dialects.context import make_context
-from .ir.kernel import functions, symbol
+from .ir.kernel import list_functions, symbol_of
 from .pipeline import to_bytecode
 
 Params = Mapping[str, Param]
@@ -65,52 +65,52 @@ class _Merged:
         return _rename(plan.main, own, weights)
 
     def _add_kernel(self, name: str, code: bytes) -> str:
-        known = next(n for n in _numbered(name) if n not in self.kernels or self._is_kernel(n, code))
+        known = next(n for n in _number_names(name) if n not in self.kernels or self._is_kernel(n, code))
         if known not in self.kernels:
             self.kernels[known] = _with_name(code, known)
         return known
 
     def _is_kernel(self, name: str, code: bytes) -> bool:
-        return self.kernels[name] == code or _text(self.kernels[name]) == _text(code)
+        return self.kernels[name] == code or _print_code(self.kernels[name]) == _print_code(code)
 
     def _add_param(self, param: Param) -> str:
-        names = (name for name in _numbered(param.info.name) if name not in self.prepare)
-        known = next(name for name in names if name not in self.params or _same(self.params[name], param))
+        names = (name for name in _number_names(param.info.name) if name not in self.prepare)
+        known = next(name for name in names if name not in self.params or _is_same_weight(self.params[name], param))
         self.params.setdefault(known, replace(param, info=replace(param.info, name=known)))
         return known
 
     def _add_prepared(self, name: str, program: Program) -> str:
         """``program`` makes the weight ``name``; one that does the same may be known by another name."""
-        does = replace(_named(program, ""), calls=tuple(Call(c.kernel, c.args) for c in program.calls))
+        does = replace(_rename_output(program, ""), calls=tuple(Call(c.kernel, c.args) for c in program.calls))
         if does not in self._prepared:
-            known = next(n for n in _numbered(name) if n not in self.prepare and n not in self.params)
-            self._prepared[does], self.prepare[known] = known, _named(program, known)
+            known = next(n for n in _number_names(name) if n not in self.prepare and n not in self.params)
+            self._prepared[does], self.prepare[known] = known, _rename_output(program, known)
         return self._prepared[does]
 
 
-def _numbered(name: str) -> Iterator[str]:
+def _number_names(name: str) -> Iterator[str]:
     """``x``, ``x.1``, ``x.2`` ..."""
     yield name
     yield from (f"{name}.{number}" for number in itertools.count(1))
 
 
-def _text(code: bytes) -> str:
+def _print_code(code: bytes) -> str:
     """The text of a kernel without locations and name: equal kernels have the same."""
     module = ir.Module.parse(code)
-    functions(module)[0].attributes["sym_name"] = ir.StringAttr.get("kernel")
+    list_functions(module)[0].attributes["sym_name"] = ir.StringAttr.get("kernel")
     return str(module.operation.get_asm(enable_debug_info=False, use_local_scope=True))
 
 
 def _with_name(code: bytes, name: str) -> bytes:
     """A kernel under this name."""
     module = ir.Module.parse(code)
-    if symbol(functions(module)[0]) == name:
+    if symbol_of(list_functions(module)[0]) == name:
         return code
-    functions(module)[0].attributes["sym_name"] = ir.StringAttr.get(name)
+    list_functions(module)[0].attributes["sym_name"] = ir.StringAttr.get(name)
     return to_bytecode(module.operation)
 
 
-def _same(a: Param, b: Param) -> bool:
+def _is_same_weight(a: Param, b: Param) -> bool:
     """Return whether two weights have the same elements, of the same type."""
     if (a.info.shape, a.info.dtype) != (b.info.shape, b.info.dtype):
         return False
@@ -119,7 +119,7 @@ def _same(a: Param, b: Param) -> bool:
     return np.array_equal(a.array().reshape(-1).view(np.uint8), b.array().reshape(-1).view(np.uint8))
 
 
-def _named(program: Program, output: str) -> Program:
+def _rename_output(program: Program, output: str) -> Program:
     """A program that prepares a weight, which is called ``output``."""
     return replace(program, outputs=tuple(replace(info, name=output) for info in program.outputs))
 

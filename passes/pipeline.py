@@ -13,8 +13,8 @@ from ..core.program import Call, Kernel, Plan, Program, Routine
 from ..core.target import Target
 from ..dialects import codegen, func, ir, transform, tw
 from ..dialects.context import diagnostics, reused_context
-from .analysis.cost import cost
-from .analysis.signature import signature
+from .analysis.cost import estimate_cost
+from .analysis.signature import make_signature
 from .graph.canonicalize_ops import CanonicalizeOps
 from .graph.combine_parallel_conv2d import CombineParallelConv2d
 from .graph.combine_parallel_dense import CombineParallelDense
@@ -43,8 +43,8 @@ from .graph.store_padded import StorePadded
 from .graph.winograd import Winograd
 from .infra.base import ModuleForm, Pass
 from .infra.context import SCHEDULES, PassContext, check_context, snapshot
-from .ir.edit import is_dynamic, programs, string_attr
-from .ir.kernel import describe, functions, symbol
+from .ir.edit import list_programs, needs_vm, string_attr
+from .ir.kernel import describe_kernel, list_functions, symbol_of
 from .lower.bufferize import Bufferize
 from .lower.expand_math import ExpandMath
 from .lower.flush_denormals import FlushDenormals
@@ -183,13 +183,13 @@ def plan(model: Model, target: Target, context: PassContext | None = None, limit
         for info in infos:
             check_size(info.shape, info.dtype, f"{role} '{info.name}'", limits)
     with model.module.context, ir.Location.unknown():
-        module = _copy(model.module)
+        module = _clone_module(model.module)
         with context:
             normalize = () if model.legal else normalize_passes()
             form = ModuleForm.MAIN if model.legal else ModuleForm.FOREIGN
-            _run((*normalize, *graph_passes(target, context.opt_level)), module, context, form)
+            _run_passes((*normalize, *graph_passes(target, context.opt_level)), module, context, form)
         with step("planning"), diagnostics("planning"):
-            functions = {string_attr(f.attributes, "sym_name"): f for f in programs(module)}
+            functions = {string_attr(f.attributes, "sym_name"): f for f in list_programs(module)}
             if "main" not in functions:
                 raise CompileError("the module has no function '@main'; a frontend must make one")
             prepared = {string_attr(f.attributes, tw.PREPARES): f for f in functions.values()}
@@ -213,17 +213,24 @@ def lower_kernel(bytecode: bytes, target: Target, context: PassContext) -> tuple
     that the context's config gives for it and that cannot be carried out.
     """
     module, note = ir.Module.parse(bytecode), ""
-    work = [(cost(function), signature(function), stated_sizes(function)) for function in functions(module)]
-    asked = by_hand.given(context.config, symbol(functions(module)[0])) if SCHEDULES in context.config else None
+    work = [
+        (estimate_cost(function), make_signature(function), stated_sizes(function))
+        for function in list_functions(module)
+    ]
+    asked = (
+        by_hand.find_schedule(context.config, symbol_of(list_functions(module)[0]))
+        if SCHEDULES in context.config
+        else None
+    )
     try:
-        _run(kernel_passes(target, schedule=asked), module, context, ModuleForm.TENSORS)
+        _run_passes(kernel_passes(target, schedule=asked), module, context, ModuleForm.TENSORS)
     except transform.EndlessRewriteError as error:
         if asked:
             raise ScheduleError(f"the schedule cannot be carried out: {ENDLESS}; other tiles may do") from error
         note = f"runs as plain loops, which is slow: {ENDLESS}"
         module = ir.Module.parse(bytecode)
-        _run(kernel_passes(target, plain=True), module, context, ModuleForm.TENSORS)
-    wrapped = [describe(op) for op in module.body.operations if tw.SCRATCH in op.attributes]
+        _run_passes(kernel_passes(target, plain=True), module, context, ModuleForm.TENSORS)
+    wrapped = [describe_kernel(op) for op in module.body.operations if tw.SCRATCH in op.attributes]
     if len(wrapped) != 1:
         raise CompileError(f"a kernel module has one function, this one has {len(wrapped)}")
     [(done, taken, same)] = work
@@ -238,24 +245,24 @@ def compile_kernel(bytecode: bytes, target: Target, context: PassContext) -> Ker
         level = context.opt_level
         with (
             step(f"step '{EMIT}'", lambda: snapshot(module, EMIT, level, target=target, emit="obj")),
-            context.timed(EMIT),
+            context.timing_stage(EMIT),
         ):
-            return replace(kernel, object=codegen.emit(module, target, "obj", level))
+            return replace(kernel, object=codegen.emit_code(module, target, "obj", level))
 
 
-def _run(passes: tuple[Pass, ...], module: ir.Module, context: PassContext, form: ModuleForm) -> None:
+def _run_passes(passes: tuple[Pass, ...], module: ir.Module, context: PassContext, form: ModuleForm) -> None:
     """Run passes on a module that is in a ``form``; where that is asked for, verify the form after each of them."""
     if checked := is_enabled():
         verify(form, module, "what the passes begin with")
     with context:
         for stage in passes:
             context.run(stage, module)
-            if checked and context.enabled(stage):
+            if checked and context.is_enabled(stage):
                 form = stage.form or form
                 verify(form, module, f"pass '{stage.name}'")
 
 
-def _copy(module: ir.Module) -> ir.Module:
+def _clone_module(module: ir.Module) -> ir.Module:
     return ir.Module.parse(to_bytecode(module.operation))
 
 
@@ -275,7 +282,7 @@ def _program(
     most: int,
 ) -> Program:
     """The program of an outlined function, whose arena may have ``most`` bytes."""
-    routine = plan_routine(function) if is_dynamic(function) else None
+    routine = plan_routine(function) if needs_vm(function) else None
     calls, arena_bytes, reports = plan_calls(function) if routine is None else (_calls(routine), 0, ())
     check_arena(function, arena_bytes, most, model.name)
     attributes = [ir.DictAttr(a) for a in ir.ArrayAttr(function.attributes["arg_attrs"])]

@@ -72,14 +72,14 @@ class _Planner:
 
     def _step(self, op: ir.Operation) -> Step:
         if op.name not in _KEPT and not _is_scalar(op) and not is_choice(op):
-            raise CompileError(f"'{op.name}' is in no kernel{_where(op)}, and a program cannot carry it out")
+            raise CompileError(f"'{op.name}' is in no kernel{_show_node(op)}, and a program cannot carry it out")
         values = [*list(op.operands)[1:], op.operands[0]] if is_choice(op) else op.operands  # tensors come first
-        operands = tuple(self._registers[v] for v in (*values, *_compare(op)))
+        operands = tuple(self._registers[v] for v in (*values, *_find_compared_sizes(op)))
         regions = tuple(self.routine(block) for region in op.regions for block in region.blocks)
         results = tuple(map(self._new, op.results))
         name = "host.call" if is_host_call(op) else "tensor.select" if is_choice(op) else op.name
         name = REPORT if is_report(op) else name
-        return Step(name, results, operands, _facts(op), regions, (), _nodes(op))
+        return Step(name, results, operands, _collect_facts(op), regions, (), _find_nodes(op))
 
 
 def _is_dropped(op: ir.Operation) -> bool:
@@ -90,7 +90,7 @@ def _is_scalar(op: ir.Operation) -> bool:
     return op.name.split(".")[0] in _SCALAR_DIALECTS and not any(map(is_tensor, op.results))
 
 
-def _facts(op: ir.Operation) -> dict[str, Any]:
+def _collect_facts(op: ir.Operation) -> dict[str, Any]:
     """The facts of a step besides its operands."""
     facts: dict[str, Any] = {}
     match op.name:
@@ -101,18 +101,18 @@ def _facts(op: ir.Operation) -> dict[str, Any]:
             facts["attributes"], facts["dtypes"] = (json.loads(string_attr(op.attributes, n) or "") for n in _TEXTS)
         case "func.call":
             facts["kernel"] = callee_of(op)
-            facts["open"] = [_open_axes(v) for v in op.operands if is_tensor(v)]
-            facts["types"] = [_type(r) for r in op.results]
+            facts["open"] = [_find_dynamic_axes(v) for v in op.operands if is_tensor(v)]
+            facts["types"] = [_describe_type(r) for r in op.results]
             if tw.OVER in op.attributes:
                 facts["over"] = ir.IntegerAttr(op.attributes[tw.OVER]).value
         case "tensor.collapse_shape":
             facts["groups"] = reassociation_of(op)
         case "tensor.expand_shape" | "tensor.cast":
-            facts["shape"] = _type(op.results[0])[1]
+            facts["shape"] = _describe_type(op.results[0])[1]
         case "tensor.extract_slice":  # of which the program only reads elements and sizes
             facts |= _slice_facts(op)
         case "arith.constant":
-            facts["value"] = _number(op.attributes["value"])
+            facts["value"] = _number_of(op.attributes["value"])
         case "arith.cmpi" | "arith.cmpf":
             facts["predicate"] = ir.IntegerAttr(op.attributes["predicate"]).value
         case "cf.assert":
@@ -122,7 +122,7 @@ def _facts(op: ir.Operation) -> dict[str, Any]:
     return facts
 
 
-def _compare(op: ir.Operation) -> list[ir.Value]:
+def _find_compared_sizes(op: ir.Operation) -> list[ir.Value]:
     """The sizes whose comparison a check demands, which its message shows."""
     test = defining_op(op.operands[0]) if op.name == "cf.assert" else None
     return list(test.operands) if test is not None and test.name == "arith.cmpi" else []
@@ -141,12 +141,12 @@ def _slice_facts(op: ir.Operation) -> dict[str, Any]:
     return {"offsets": known[0], "sizes": known[1], "strides": known[2], "kept": kept}
 
 
-def _type(value: ir.Value) -> tuple[str, list[int | None]]:
+def _describe_type(value: ir.Value) -> tuple[str, list[int | None]]:
     kind = ir.RankedTensorType(value.type)
     return str(kind.element_type), [None if n < 0 else n for n in kind.shape]
 
 
-def _open_axes(value: ir.Value) -> list[int]:
+def _find_dynamic_axes(value: ir.Value) -> list[int]:
     return [axis for axis, n in enumerate(ir.RankedTensorType(value.type).shape) if n < 0]
 
 
@@ -154,19 +154,19 @@ def _bits(kind: ir.Type) -> int:
     return 64 if isinstance(kind, ir.IndexType) else int(getattr(kind, "width", 64))
 
 
-def _number(attribute: ir.Attribute) -> int | float:
+def _number_of(attribute: ir.Attribute) -> int | float:
     if isinstance(attribute, ir.FloatAttr):
         return float(attribute.value)
     return int((attribute if isinstance(attribute, ir.BoolAttr) else ir.IntegerAttr(attribute)).value)
 
 
-def _nodes(op: ir.Operation) -> tuple[str, ...]:
+def _find_nodes(op: ir.Operation) -> tuple[str, ...]:
     if (names := op.attributes.get(tw.NODES, None)) is None:
         return tuple(node_names(op.location))
     return tuple(ir.StringAttr(name).value for name in ir.ArrayAttr(names))
 
 
-def _where(op: ir.Operation) -> str:
+def _show_node(op: ir.Operation) -> str:
     names = node_names(op.location)
     return f" (node '{names[0]}')" if names else ""
 
@@ -176,12 +176,12 @@ def _with_dead(steps: Sequence[Step], results: Iterable[int]) -> list[Step]:
     wanted, made = set(results), []
     own = {register for step in steps for register in step.results}
     for step in reversed(steps):
-        read = {*step.operands, *(r for region in step.regions for r in _reads(region))}
+        read = {*step.operands, *(r for region in step.regions for r in _collect_reads(region))}
         dead = tuple(sorted(r for r in (read | set(step.results)) & own if r not in wanted))
         wanted |= read
         made.append(Step(step.op, step.results, step.operands, step.facts, step.regions, dead, step.nodes))
     return made[::-1]
 
 
-def _reads(routine: Routine) -> set[int]:
+def _collect_reads(routine: Routine) -> set[int]:
     return {r for step in routine.walk() for r in step.operands} | set(routine.results)

@@ -6,9 +6,9 @@ from ..dialects import func, ir
 from ..dialects.context import node_name
 from ..dialects.walk import collect
 from .ir.edit import is_private, node_names
-from .ir.kernel import functions, symbol
+from .ir.kernel import list_functions, symbol_of
 from .ir.routine_ops import callee_of
-from .ir.structure import body_ops, is_tensor, operations
+from .ir.structure import body_ops, is_tensor, list_ops
 from .ir.uses import has_uses
 
 
@@ -53,7 +53,7 @@ def nodes_of(op: ir.Operation) -> list[str]:
 
 def _callees_first(module: ir.Module) -> list[func.FuncOp]:
     """The functions that have a body, each behind those that it calls: what a cut changes has no callers left."""
-    pending = {symbol(function): function for function in functions(module)}
+    pending = {symbol_of(function): function for function in list_functions(module)}
     order: list[func.FuncOp] = []
 
     def visit(function: func.FuncOp) -> None:
@@ -70,7 +70,7 @@ def _callees_first(module: ir.Module) -> list[func.FuncOp]:
 
 def _declare(function: func.FuncOp) -> None:
     with ir.InsertionPoint(function), function.location:
-        func.FuncOp(symbol(function), function.type, visibility="private")
+        func.FuncOp(symbol_of(function), function.type, visibility="private")
     function.operation.erase()
 
 
@@ -80,7 +80,7 @@ def _truncate(function: func.FuncOp, count: int) -> None:
     for op in reversed([op.operation for op in block.operations][count:]):
         op.erase()
     # Scalars alone would be no program's results; what computes only those is judged with its readers.
-    made = [r for op in operations(function) if not has_uses(op) for r in op.results]
+    made = [r for op in list_ops(function) if not has_uses(op) for r in op.results]
     results = [r for r in made if is_tensor(r) or isinstance(r.type, ir.NoneType)]
     with ir.InsertionPoint(block), end:
         func.ReturnOp(results)

@@ -9,7 +9,7 @@ from ..core.target import Target
 from ..dialects import codegen, ir
 from ..dialects.context import make_context
 from .infra.context import PassContext
-from .ir.kernel import is_declaration, symbol
+from .ir.kernel import is_declaration, symbol_of
 from .lower import entry
 from .pipeline import lower_kernel
 
@@ -36,33 +36,33 @@ def lower_program(
             context.join(name, own)
             _make_private(module, name)
             _say_target(module, target)
-            _merge(merged, module)
+            _merge_modules(merged, module)
         around = entry.entry_module(program, kernels, describe(kernels), profile)
         _say_target(around, target.baseline)
-        _merge(merged, around)
+        _merge_modules(merged, around)
         return merged, kernels
 
 
-def emit(module: ir.Module, target: Target, kind: codegen.Kind, opt_level: int) -> bytes:
+def emit_program(module: ir.Module, target: Target, kind: codegen.CodeKind, opt_level: int) -> bytes:
     """The object, assembly or LLVM IR of a whole program."""
     with module.context, ir.Location.unknown():
-        return codegen.emit(module, target, kind, opt_level)
+        return codegen.emit_code(module, target, kind, opt_level)
 
 
 def _make_private(module: ir.Module, kernel_name: str) -> None:
     """Put the kernel's name before the symbols that it defines, so that those of two kernels differ."""
     for op in module.body.operations:
-        name = symbol(op)
+        name = symbol_of(op)
         if name != kernel_name and not is_declaration(op):
             ir.SymbolTable.replace_all_symbol_uses(name, f"{kernel_name}.{name}", module.operation)
             ir.SymbolTable.set_symbol_name(op, f"{kernel_name}.{name}")
 
 
-def _merge(target: ir.Module, source: ir.Module) -> None:
+def _merge_modules(target: ir.Module, source: ir.Module) -> None:
     """Clone the ops of ``source`` into ``target``; a definition takes the place of a declaration."""
-    there = {symbol(op): op for op in target.body.operations}
+    there = {symbol_of(op): op for op in target.body.operations}
     for op in source.body.operations:
-        old = there.get(symbol(op))
+        old = there.get(symbol_of(op))
         if old is not None:
             if is_declaration(op):
                 continue

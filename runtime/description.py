@@ -12,18 +12,18 @@ from .artifact.manifest import Manifest
 _LABEL = 11  # width of the names of facts
 
 
-def describe(
+def describe_program(
     manifest: Manifest, executor: str, threads: int, title: str = "Module", facts: Iterable[tuple[str, str]] = ()
 ) -> str:
     """A program's tensors, sizes, kernels and CPU, a line for each fact; ``facts`` come after its own."""
     lines = [f"{title} '{name_text(manifest.name)}', {executor} on {count_text(threads, 'thread')}"]
-    lines += [f"  {label:<{_LABEL}}{text}" for label, text in (*_facts(manifest), *facts)]
+    lines += [f"  {label:<{_LABEL}}{text}" for label, text in (*_program_facts(manifest), *facts)]
     return "\n".join(map(line_text, lines))
 
 
-def _facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
-    yield from _tensors("inputs", manifest.inputs)
-    yield from _tensors("outputs", manifest.outputs)
+def _program_facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
+    yield from _tensor_lines("inputs", manifest.inputs)
+    yield from _tensor_lines("outputs", manifest.outputs)
     for sizes in manifest.specializations:
         yield "for sizes", f"{name_text(sizes)}, a program of its own"
     yield "kernels", f"{len(manifest.kernels)}, called {count_text(manifest.call_count, 'time')}"
@@ -38,7 +38,7 @@ def _needs(features: Sequence[str]) -> str:
     return f" with {features[-1]}{more}" if features else ""
 
 
-def _tensors(label: str, infos: Iterable[TensorInfo]) -> Iterator[tuple[str, str]]:
+def _tensor_lines(label: str, infos: Iterable[TensorInfo]) -> Iterator[tuple[str, str]]:
     """A line for each tensor."""
     for number, info in enumerate(infos):
         yield "" if number else label, tensor_text(info)

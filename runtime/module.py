@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, overload
 from ..core.errors import InputError
 from ..core.limits import broken_bound
 from ..core.model import OBJECTS, TensorInfo
-from ..core.specialization import shapes
+from ..core.specialization import static_shapes_of
 from .artifact import on_disk
 from .artifact.source import Recipe, kind_of, source_text
 from .executors.packed import PackedFunction
 from .executors.runner import ExecutorName, Runner, start
-from .outputs import Outputs, position
+from .outputs import Outputs, find_position
 from .process.deadline import Deadline
 from .process.ffi import tvm_ffi
-from .process.files import replacing
+from .process.files import replacing_file
 from .process.limit import Limit
 from .process.threads import default_threads
 from .tensors import tensor
@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # what few programs use is imported when it is used: loading 
     from .profile.profiler import Report
     from .profile.profiling import Profiler
 
-Shapes = tuple[tuple[int, ...], ...]
+ShapeKey = tuple[tuple[int, ...], ...]
 Feeds = Mapping[str, Any] | Sequence[Any]  # inputs by name, or a list or tuple of them in their order
 _SHAPE = attrgetter("shape")
 _KEPT_SHAPES = 64  # of inputs that were found right
@@ -53,13 +53,13 @@ class Module:
 
     def __init__(
         self,
-        program: on_disk.Program,
+        program: on_disk.LoadedProgram,
         num_threads: int | None = None,
         report: Any = None,
         max_concurrency: int | None = None,
         executor: str | None = None,
         recipe: Recipe | None = None,
-        runner: Callable[[on_disk.Program, int, int], Runner] = start,
+        runner: Callable[[on_disk.LoadedProgram, int, int], Runner] = start,
     ) -> None:
         self.report = report
         self._settings = {"num_threads": num_threads, "max_concurrency": max_concurrency, "executor": executor}
@@ -80,7 +80,7 @@ class Module:
         if bound := broken_bound(threads):
             raise InputError(f"num_threads must be {bound}, got {threads}")
         self._main = self._make_main(self._program, threads, 0)
-        self._specialized: dict[Shapes, Runner] = {
+        self._specialized: dict[ShapeKey, Runner] = {
             tuple(info.static_shape for info in manifest.inputs): self._make_specialized(self._program, threads, number)
             for number, manifest in enumerate(self._program.manifest.specialized, 1)
         }
@@ -90,9 +90,9 @@ class Module:
             self._functions["main"] = PackedFunction.of(self._main.main, self.inputs, self.outputs)
 
     def __repr__(self) -> str:
-        from .description import describe
+        from .description import describe_program
 
-        return describe(self.manifest, self.executor, self.num_threads)
+        return describe_program(self.manifest, self.executor, self.num_threads)
 
     def __copy__(self) -> Module:
         return self
@@ -104,7 +104,7 @@ class Module:
         """Pickle the paths of the program's files, or the whole program if it was not loaded from files."""
         from .artifact import pickling
 
-        return _unpickle, (pickling.kept(self._program, int(protocol)), self._settings)
+        return _unpickle, (pickling.to_picklable(self._program, int(protocol)), self._settings)
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
@@ -119,7 +119,7 @@ class Module:
     @property
     def specializations(self) -> tuple[dict[str, tuple[int, ...]], ...]:
         """The shapes of the inputs, by name, that have a program of their own."""
-        return tuple(shapes(manifest.inputs) for manifest in self._program.manifest.specialized)
+        return tuple(static_shapes_of(manifest.inputs) for manifest in self._program.manifest.specialized)
 
     @property
     def manifest(self) -> on_disk.Manifest:
@@ -127,7 +127,7 @@ class Module:
         return self._program.manifest
 
     @property
-    def program(self) -> on_disk.Program:
+    def program(self) -> on_disk.LoadedProgram:
         """The loaded program: code, its manifest and the weights."""
         return self._program
 
@@ -187,7 +187,7 @@ class Module:
         deadline = None if timeout is None else Deadline(timeout)
         if self._limit is None:
             return runner.run(arrays, deadline)
-        with self._limit.entered(deadline):
+        with self._limit.holding_place(deadline):
             return runner.run(arrays, deadline)
 
     def _run_asked(self, names: Any, feeds: Any, timeout: float | None) -> Outputs:
@@ -202,18 +202,18 @@ class Module:
             what = f"names of outputs are a list of texts, or None for all, got {type(names).__name__}"
             raise InputError(f"{what}: {self._forms()}")
         for name in names:
-            position(name, self._output_names)
+            find_position(name, self._output_names)
         return self.run(feeds, timeout=timeout).of(names)
 
     def _arrays(self, inputs: Any) -> list[Any]:
         """The inputs in the model's order; InputError for a name or a dtype that is not the model's."""
         if type(inputs) is not dict and not isinstance(inputs, Mapping):
-            return self._ordered(inputs)
+            return self._convert_ordered(inputs)
         if inputs.keys() != self._names.keys():
             raise InputError(tensor.names_message(inputs, list(self._names)))
         return [tensor.as_array(inputs[name], info) for name, info in self._names.items()]
 
-    def _ordered(self, inputs: Any) -> list[Any]:
+    def _convert_ordered(self, inputs: Any) -> list[Any]:
         """Inputs that are given in the model's order."""
         if not isinstance(inputs, list | tuple):
             raise InputError(f"inputs are a dict by name or a list, got {type(inputs).__name__}: {self._forms()}")
@@ -248,15 +248,15 @@ class Module:
         ``on_round`` is told before each of the rounds how many are done.
         InputError as ``run`` raises it, and for no rounds.
         """
-        from .profile.profiling import profile
+        from .profile.profiling import profile_program
 
         arrays = self._arrays(inputs)
         number = [self._main, *self._specialized.values()].index(self._runner(arrays))
-        return profile(self._program, self._threads, number, arrays, rounds, rates, on_round)
+        return profile_program(self._program, self._threads, number, arrays, rounds, rates, on_round)
 
     def _runner(self, arrays: Sequence[Any]) -> Runner:
         """The program for the inputs' sizes; InputError where they are none that it may have."""
-        shapes = tuple(map(_SHAPE, arrays) if self._all_tensors else map(tensor.shape_of, arrays, self._inputs))
+        shapes = tuple(map(_SHAPE, arrays) if self._all_tensors else map(tensor.given_shape_of, arrays, self._inputs))
         if shapes in self._specialized:
             return self._specialized[shapes]
         self._check(shapes)
@@ -275,7 +275,7 @@ class Module:
         """
         if name == "main_alloc" and name not in self._functions:
             main = self._functions.get("main")
-            alloc = _allocating(main, self.outputs) if main else tvm_ffi.convert(self._run_tensors)
+            alloc = _make_main_alloc(main, self.outputs) if main else tvm_ffi.convert(self._run_tensors)
             self._functions[name] = PackedFunction.of(alloc, self.inputs, ())
         if name == "main" and name not in self._functions:
             raise InputError("the sizes of the outputs are known only afterwards: call 'main_alloc'")
@@ -301,7 +301,7 @@ class Module:
     def imported_modules(self) -> tuple[Module, ...]:
         """The programs for sizes that this one leaves open, as modules; they are exported with this one."""
         return tuple(
-            Module(on_disk.part(self._program, number), self._threads)
+            Module(on_disk.select_program(self._program, number), self._threads)
             for number in range(1, len(self.manifest.programs))
         )
 
@@ -340,7 +340,7 @@ class Module:
         if kind == "obj":
             return on_disk.save_object(path, self._program.code, self._program.weights)
         target, text = Path(path).absolute(), self.get_source(kind)
-        with replacing(target) as file:
+        with replacing_file(target) as file:
             file.write_text(text)
         return target
 
@@ -387,8 +387,8 @@ def _unpickle(kept: Kept, settings: dict[str, Any]) -> Module:
     return Module(kept.load(), **settings)
 
 
-def _allocating(main: tvm_ffi.Function, outputs: tuple[TensorInfo, ...]) -> tvm_ffi.Function:
-    allocators = [tensor.allocator(info) for info in outputs]
+def _make_main_alloc(main: tvm_ffi.Function, outputs: tuple[TensorInfo, ...]) -> tvm_ffi.Function:
+    allocators = [tensor.make_allocator(info) for info in outputs]
 
     def main_alloc(*inputs: Any) -> Any:
         made = [tensor.as_tensor(allocate()) for allocate in allocators]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.dlpack import DTYPES
+from ..core.dlpack import DLPACK_DTYPES
 from ..core.errors import InputError
 from ..core.model import align_data, numpy_dtype
 from .process.ffi import tvm_ffi
@@ -44,7 +44,7 @@ class NDArray:
 
     def copyfrom(self, source: Any) -> NDArray:
         """Write what ``source`` has into this tensor; InputError where its shape or dtype is another."""
-        array = _array(source)
+        array = _array_on(source)
         if (array.shape, array.dtype) != (self._array.shape, self._array.dtype):
             raise InputError(
                 f"a tensor of {self.dtype}{list(self.shape)} cannot hold one of {array.dtype}{list(array.shape)}"
@@ -94,7 +94,7 @@ def array(source: Any, device: str | tvm_ffi.Device = "cpu") -> NDArray:
     functions may write to a tensor. InputError for another device than the CPU, and for dtypes that no program takes.
     """
     _check_device(device)
-    given = _array(source)
+    given = _array_on(source)
     placed = align_data(given)
     return NDArray(placed if placed.flags.writeable else placed.copy())
 
@@ -106,13 +106,13 @@ def empty(shape: int | Sequence[int], dtype: Any = "float32", device: str | tvm_
     if any(not isinstance(extent, int) or extent < 0 for extent in extents):
         raise InputError(f"{list(extents)} is not a shape: extents are integers of at least 0")
     name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
-    if name not in DTYPES:
-        raise InputError(f"dtype '{name}' is not supported: choose from {', '.join(DTYPES)}")
+    if name not in DLPACK_DTYPES:
+        raise InputError(f"dtype '{name}' is not supported: choose from {', '.join(DLPACK_DTYPES)}")
     kind = numpy_dtype(name)
     return NDArray(tensor.aligned_bytes(math.prod(extents) * kind.itemsize).view(kind).reshape(extents))
 
 
-def _array(source: Any) -> np.ndarray:
+def _array_on(source: Any) -> np.ndarray:
     """The array on the memory of ``source``; of no DLPack tensor numpy's own."""
     if isinstance(source, NDArray):
         return source.numpy()
@@ -123,6 +123,6 @@ def _array(source: Any) -> np.ndarray:
             raise InputError(f"the value is not an array: {str(error).splitlines()[0]}") from error
     else:
         found = array_on(source)
-    if found.dtype.name not in DTYPES:
-        raise InputError(f"dtype '{found.dtype}' is not supported: choose from {', '.join(DTYPES)}")
+    if found.dtype.name not in DLPACK_DTYPES:
+        raise InputError(f"dtype '{found.dtype}' is not supported: choose from {', '.join(DLPACK_DTYPES)}")
     return found

@@ -26,7 +26,7 @@ class Outputs(list[np.ndarray]):
     def __getitem__(self, key: Any) -> Any:
         """The array of this position or name, or a list of a slice's; InputError for a name that no output has."""
         if isinstance(key, str):
-            return list.__getitem__(self, position(key, self.names))
+            return list.__getitem__(self, find_position(key, self.names))
         return list.__getitem__(self, key)
 
     def items(self) -> Iterator[tuple[str, np.ndarray]]:
@@ -40,7 +40,7 @@ class Outputs(list[np.ndarray]):
         return made
 
 
-def position(name: str, names: Sequence[str]) -> int:
+def find_position(name: str, names: Sequence[str]) -> int:
     """The position of the output of this name; InputError where there is none."""
     try:
         return names.index(name)

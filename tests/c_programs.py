@@ -13,7 +13,7 @@ from tvm_ffi import libinfo
 
 from tilewright.runtime.artifact.manifest import Manifest
 from tilewright.runtime.artifact.weights import Weights
-from tilewright.runtime.c.example import example
+from tilewright.runtime.c.example import write_example
 from tilewright.runtime.c.header import Interface
 from tilewright.runtime.process import threads
 
@@ -44,7 +44,7 @@ def build_for_aarch64(folder: Path, manifest: Manifest, command: Sequence[str]) 
     It does not ask for the CPU's features: an emulator may show it the list of this machine.
     """
     weights = Weights.open(folder / "libnet.safetensors") if manifest.weights else None
-    text = example(Interface("net", manifest, b"", weights, linked=True), "libnet.h")
+    text = write_example(Interface("net", manifest, b"", weights, linked=True), "libnet.h")
     (folder / "main.c").write_text(text.replace("net_load(argv[1], 0,", "net_load(argv[1], 1,"))
     header = folder / "libnet.h"
     header.write_text(re.sub(r"(cpu_flags\[\] = \{)[^}]*\}", r"\1NULL}", header.read_text()))

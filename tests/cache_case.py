@@ -9,7 +9,7 @@ import onnx
 from onnx import external_data_helper, helper, numpy_helper
 
 import tilewright as tw
-from tilewright.core.sizes import static
+from tilewright.core.sizes import require_static
 from tilewright.driver.cache.store import Cache
 
 KEY = "ab" * 32
@@ -39,7 +39,7 @@ def built(source, rows=4, **options) -> tw.Module:
 
 def check(lib: tw.Module, value: float = 1.0) -> None:
     """Compare a run with numpy's."""
-    x = np.random.default_rng(0).standard_normal((static(lib.inputs[0].shape[0]), 32), np.float32)
+    x = np.random.default_rng(0).standard_normal((require_static(lib.inputs[0].shape[0]), 32), np.float32)
     np.testing.assert_allclose(lib(x)[0], np.tanh(x @ weight(value)), rtol=1e-5, atol=1e-6)
 
 

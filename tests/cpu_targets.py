@@ -23,6 +23,6 @@ def slow_targets(*cpus: str) -> list[Any]:
 
 
 def _parameter(text: str, *marks: pytest.MarkDecorator) -> Any:
-    missing = Target.parse(text).missing()
+    missing = Target.parse(text).find_missing()
     skip = pytest.mark.skipif(bool(missing), reason=f"this CPU lacks {', '.join(missing)}")
     return pytest.param(text, marks=(skip, *marks))

@@ -148,20 +148,22 @@ func.func @transpose(%a: tensor<128x64xf32>) -> tensor<64x128xf32> {
 
 @functools.cache
 def _kernel_objects(program: Program, kernel: Kernel, text: str, manifest: str) -> tuple[bytes, ...]:
-    return entry.emit_support(), entry.emit_entry(program, {kernel.name: kernel}, manifest), entry._emit(text)
+    return entry.emit_support(), entry.emit_entry(program, {kernel.name: kernel}, manifest), entry._emit_object(text)
 
 
-def _kernel_program(kernel: Kernel, text: str, dtype: str, shape: tuple[int, ...], times: int = 1) -> on_disk.Program:
+def _kernel_program(
+    kernel: Kernel, text: str, dtype: str, shape: tuple[int, ...], times: int = 1
+) -> on_disk.LoadedProgram:
     """``y = kernel(x)`` for x and y of one dtype and shape, computed some times."""
     x, y = TensorInfo("x", shape, dtype), TensorInfo("y", shape, dtype)
     calls = (Call(kernel.name, (Slot("input"), Slot("output"))),) * times
     program = Program((x,), (y,), (), calls, 0)
     manifest = Manifest(kernel.name, (x,), (y,), (), "", "x86", (), 0, {}, (kernel.described,), program.calls)
     objects = _kernel_objects(program, kernel, text, manifest.to_json())
-    return on_disk.Program(link(objects), on_disk.Code(objects), manifest, None)
+    return on_disk.LoadedProgram(link(objects), on_disk.Code(objects), manifest, None)
 
 
-def copy_program(dtype: str, shape: tuple[int, ...], parallel: bool = True) -> on_disk.Program:
+def copy_program(dtype: str, shape: tuple[int, ...], parallel: bool = True) -> on_disk.LoadedProgram:
     """``y = x`` for a dtype, on all threads."""
     nbytes = TensorInfo("x", shape, dtype).nbytes
     return _kernel_program(Kernel("copy", b"", nbytes, parallel), COPY, dtype, shape)
@@ -236,20 +238,20 @@ def bytecode(text: str) -> bytes:
 
 
 @functools.cache
-def _affine_product(executor: ExecutorKind, profile: bool) -> assembly.Product:
+def _affine_product(executor: ExecutorKind, profile: bool) -> assembly.CompiledProgram:
     return assembled(affine_plan(), api.make_options(executor=executor, profile=profile))
 
 
-def assembled(planned: Planned, options: Options, pool: workers.Pool | None = None) -> assembly.Product:
+def assembled(planned: Planned, options: Options, pool: workers.Pool | None = None) -> assembly.CompiledProgram:
     """The product of a plan, by default made in this process."""
-    compilation = Compilation(planned, options, pool or workers.pool(0))
+    compilation = Compilation(planned, options, pool or workers.get_pool(0))
     return assembly.assemble(compilation, planned, compile_kernels(compilation, planned.plan))
 
 
 def affine_module(num_threads: int | None = None, executor: ExecutorKind = "objects", profile: bool = False) -> Module:
     """A new module of ``affine_plan``, compiled in this process."""
     made = _affine_product(executor, profile)
-    return Module(on_disk.Program(made.link(), made.code, made.manifest, made.weights), num_threads)
+    return Module(on_disk.LoadedProgram(made.link(), made.code, made.manifest, made.weights), num_threads)
 
 
 def first_output(module: Module, x: np.ndarray) -> np.ndarray:

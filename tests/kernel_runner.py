@@ -14,12 +14,12 @@ import numpy as np
 
 from tilewright.core.model import numpy_dtype
 from tilewright.core.program import Kernel, Plan, Program
-from tilewright.core.sizes import static
-from tilewright.core.target import Target, host
+from tilewright.core.sizes import require_static
+from tilewright.core.target import Target, detect_host
 from tilewright.dialects import codegen, ir
 from tilewright.dialects.context import reused_context
 from tilewright.passes.infra.context import PassContext
-from tilewright.passes.ir.kernel import functions
+from tilewright.passes.ir.kernel import list_functions
 from tilewright.passes.lower.entry import emit_kernel_table, emit_support
 from tilewright.passes.pipeline import compile_kernel, kernel_passes, lower_kernel
 from tilewright.passes.schedule.families import heuristic
@@ -57,7 +57,9 @@ def bytecode(text: str) -> bytes:
 def before_schedule(text: str) -> ir.Module:
     """The kernel as `apply-schedule` finds it, in the current context."""
     module, context = ir.Module.parse(text), PassContext()
-    for stage in itertools.takewhile(lambda stage: stage.name != "apply-schedule", kernel_passes(TARGET.get(host()))):
+    for stage in itertools.takewhile(
+        lambda stage: stage.name != "apply-schedule", kernel_passes(TARGET.get(detect_host()))
+    ):
         context.run(stage, module)
     return module
 
@@ -65,7 +67,7 @@ def before_schedule(text: str) -> ir.Module:
 def _chosen(text: str) -> Schedule | Moves | None:
     with reused_context(), ir.Location.unknown():
         module = before_schedule(text)  # its ops live as long as it does
-        return heuristic.choose(functions(module)[0], TARGET.get(host()))
+        return heuristic.choose(list_functions(module)[0], TARGET.get(detect_host()))
 
 
 def schedule_of(text: str) -> Schedule | None:
@@ -82,7 +84,7 @@ def schedule_text(text: str) -> str:
 
 def block_of(channels: int) -> int:
     """The width of the blocks that a weight of so many channels is packed in."""
-    packing = contraction_packing(channels, 32, TARGET.get(host()))
+    packing = contraction_packing(channels, 32, TARGET.get(detect_host()))
     assert packing is not None
     return packing.n_tile
 
@@ -91,8 +93,8 @@ def assembly(source: str | bytes, config: Mapping[str, object] | None = None) ->
     """The kernel's machine code for this machine, as text."""
     with reused_context(), ir.Location.unknown():
         code = source if isinstance(source, bytes) else bytecode(source)
-        module, _ = lower_kernel(code, host(), PassContext(config=config or {}))
-        return codegen.emit(module, host(), "asm").decode()
+        module, _ = lower_kernel(code, detect_host(), PassContext(config=config or {}))
+        return codegen.emit_code(module, detect_host(), "asm").decode()
 
 
 def aligned(array: np.ndarray) -> np.ndarray:
@@ -117,7 +119,7 @@ class CompiledKernel:
         code = bytecode(source) if isinstance(source, str) else source
         given = {"schedules": {name: schedule}} if schedule else {}
         context = PassContext(config={**(config or {}), **given})
-        self.kernel: Kernel = compile_kernel(code, TARGET.get(host()), context)
+        self.kernel: Kernel = compile_kernel(code, TARGET.get(detect_host()), context)
         self._module = link([self.kernel.object, _table(name), emit_support()])
         address = self._module["kernel"](0)
         kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
@@ -156,7 +158,9 @@ class CompiledPlan:
     def _run(
         self, program: Program, inputs: Mapping[str, np.ndarray], params: Mapping[str, np.ndarray], chunks: int
     ) -> list[np.ndarray]:
-        outputs = [aligned(np.full(tuple(map(static, o.shape)), 77, numpy_dtype(o.dtype))) for o in program.outputs]
+        outputs = [
+            aligned(np.full(tuple(map(require_static, o.shape)), 77, numpy_dtype(o.dtype))) for o in program.outputs
+        ]
         spaces = {
             "input": [aligned(inputs[i.name]) for i in program.inputs],
             "param": [aligned(params[p.name]) for p in program.params],

@@ -20,8 +20,8 @@ from torch_networks import EXAMPLES, example
 
 import tilewright as tw
 from tilewright.tools._common import THIS_CPU
-from tilewright.tools.benchmarks.markdown import table, where
-from tilewright.tools.benchmarks.measure import Spread, geometric_mean, interleave, ratio
+from tilewright.tools.benchmarks.markdown import describe_setup, format_table
+from tilewright.tools.benchmarks.measure import Spread, compute_ratio, geometric_mean, interleave
 from tilewright.tools.run import fill
 
 OURS, EAGER, INDUCTOR, ONNX = "tilewright", "eager", "inductor", "onnx"
@@ -85,7 +85,7 @@ def _measure(name: str, threads: int, rounds: int, small: bool, folder: Path) ->
         if name in ZOO and not small and file.exists():
             runs[ONNX] = _of_onnx(file, threads)
         times = interleave(runs, rounds, SECONDS)
-    ratios = {other: ratio(times[OURS], times[other]).median for other in runs if other != OURS}
+    ratios = {other: compute_ratio(times[OURS], times[other]).median for other in runs if other != OURS}
     medians = {run: Spread.of(of_run).median * 1e3 for run, of_run in times.items()}
     return {"name": name, "threads": threads, "seconds": seconds, "ms": medians, "ratios": ratios}
 
@@ -120,12 +120,12 @@ def _cells(row: Figures) -> list[str]:
 def _report(rows: Sequence[Figures]) -> str:
     """The table, and for each number of threads the mean of what ours takes of the faster one's time."""
     head = ["network", "threads", "ms", "eager", "inductor", "ONNX", "ours/eager", "ours/inductor", "ours/ONNX"]
-    lines = [table([[*head, "s to compile"], *map(_cells, rows)]), ""]
+    lines = [format_table([[*head, "s to compile"], *map(_cells, rows)]), ""]
     for threads in sorted({row["threads"] for row in rows}):
         best = [max(row["ratios"][run] for run in (EAGER, INDUCTOR)) for row in rows if row["threads"] == threads]
         mean, worst = geometric_mean(best), max(best)
         lines.append(f"{threads} threads: {mean:.2f} of the faster one's time (geometric mean), {worst:.2f} at most.")
-    return "\n".join([*lines, "", where(["torch", "torch-mlir"], THIS_CPU), ""])
+    return "\n".join([*lines, "", describe_setup(["torch", "torch-mlir"], THIS_CPU), ""])
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ from tilewright.dialects import codegen, ir
 from tilewright.frontends.onnx import ops
 from tilewright.frontends.onnx.state import registry
 from tilewright.passes.graph.fuse_ops import FuseOps
-from tilewright.passes.ir.edit import node_names, programs
-from tilewright.passes.ir.structure import operations
+from tilewright.passes.ir.edit import list_programs, node_names
+from tilewright.passes.ir.structure import list_ops
 from tilewright.passes.lower.bufferize import Bufferize
 from tilewright.workers import worker
 
@@ -37,7 +37,7 @@ def install(place: str, way: str) -> None:
 
 
 def _in_the_importer(fail: Callable[[], None]) -> None:
-    ops.load()
+    ops.load_converters()
     versions = registry._TABLE["", "Sin"]
     for since in versions:
         versions[since] = _before(versions[since], lambda *_, **__: fail())
@@ -45,7 +45,7 @@ def _in_the_importer(fail: Callable[[], None]) -> None:
 
 def _in_a_graph_pass(fail: Callable[[], None]) -> None:
     def fail_at_the_node(stage: FuseOps, module: ir.Module) -> None:
-        if any("bad" in node_names(op.location) for f in programs(module) for op in operations(f)):
+        if any("bad" in node_names(op.location) for f in list_programs(module) for op in list_ops(f)):
             fail()
 
     FuseOps.apply = _before(FuseOps.apply, fail_at_the_node)
@@ -60,7 +60,7 @@ def _in_the_code_generator(fail: Callable[[], None]) -> None:
         if "tw.extent" in str(module):  # what every product has goes by the same way
             fail()
 
-    codegen.emit = _before(codegen.emit, fail_at_kernels)
+    codegen.emit_code = _before(codegen.emit_code, fail_at_kernels)
 
 
 def _before(function: Callable[..., Any], first: Callable[..., object]) -> Callable[..., Any]:

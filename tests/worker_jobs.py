@@ -71,7 +71,7 @@ def leave_in_a_cycle(nbytes: int) -> None:
 
 def own_bytes() -> int:
     """The worker's own memory."""
-    return worker_process.resident()
+    return worker_process.read_resident_bytes()
 
 
 def spin() -> None:
@@ -148,7 +148,7 @@ def leap_after_leap(seconds: float, count: int) -> None:
         if not left:
             time.sleep(3600)
 
-    clock.now = lambda: time.monotonic() + seconds * (count - left)
+    clock.read_seconds = lambda: time.monotonic() + seconds * (count - left)
     WAYS["nap"] = nap
     _run_without_end()
 
@@ -170,7 +170,7 @@ def _run_without_end() -> None:
 
 def run_in_a_pool() -> list[int]:
     """Have a worker of this worker's own do a job: its number, and that of the process which asked."""
-    return [*workers.pool(1).run([workers.Job("inner", os.getpid)]), os.getpid()]
+    return [*workers.get_pool(1).run([workers.Job("inner", os.getpid)]), os.getpid()]
 
 
 def pid_of_who_asked() -> tuple[int, int]:

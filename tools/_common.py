@@ -29,7 +29,7 @@ from tilewright.core.errors import InputError, ModelError, ScheduleError, Tilewr
 from tilewright.core.printed import LONGEST_LINE, line_text, one_line
 from tilewright.core.printed import size_text as size_text
 from tilewright.core.progress import Teller
-from tilewright.core.specialization import Sizes, given
+from tilewright.core.specialization import Sizes, normalize_specializations
 from tilewright.core.suggestions import did_you_mean
 from tilewright.core.tensor_texts import tensor_record as tensor_record
 from tilewright.core.tensor_texts import tensor_text as tensor_text
@@ -65,7 +65,7 @@ class Parser(argparse.ArgumentParser):
         return next(filter(None, found), "") if unknown else ""
 
 
-def parser(name: str, description: str, arguments: str = "[options] model") -> Parser:
+def make_parser(name: str, description: str, arguments: str = "[options] model") -> Parser:
     """The parser of sub-command ``name``, with the options that all commands have: ``--json`` and ``--quiet``.
 
     Its help begins with examples and where output goes, and has a line for an option.
@@ -112,17 +112,17 @@ def file_path(text: str) -> Path:
     return Path(file_name(text))
 
 
-def positive(text: str) -> float:
+def parse_positive(text: str) -> float:
     """A number that is more than 0."""
-    return _number(text, lambda value: value > 0, "more than 0")
+    return _parse_number(text, lambda value: value > 0, "more than 0")
 
 
 def not_negative(text: str) -> float:
     """A number that is 0 or more."""
-    return _number(text, lambda value: value >= 0, "0 or more")
+    return _parse_number(text, lambda value: value >= 0, "0 or more")
 
 
-def _number(text: str, fits: Callable[[float], bool], what: str) -> float:
+def _parse_number(text: str, fits: Callable[[float], bool], what: str) -> float:
     try:
         value = float(text)
     except ValueError:
@@ -216,25 +216,25 @@ def input_shape(text: str) -> tuple[str, tuple[int | str, ...]]:
 def add_specialize(cli: argparse.ArgumentParser) -> None:
     """Add ``--specialize``, which may be repeated: ``args.specialize`` is a list of sizes as ``compile`` takes them."""
     text = "add a program for exactly these sizes"
-    cli.add_argument("--specialize", type=sizes, action="append", default=[], metavar="N:1,3", help=text)
+    cli.add_argument("--specialize", type=parse_sizes, action="append", default=[], metavar="N:1,3", help=text)
 
 
-def sizes(text: str) -> Sizes:
+def parse_sizes(text: str) -> Sizes:
     """``ids:1,128 mask:1,128``, shapes of inputs, or ``batch=1,seq=128``, sizes by name."""
     found: dict[str, Any] = {}
     for word in text.split():
-        shape = [input_shape(word)] if ":" in word else [_size(pair) for pair in word.split(",") if pair]
+        shape = [input_shape(word)] if ":" in word else [_parse_named_size(pair) for pair in word.split(",") if pair]
         for name, size in shape:
             if name in found:
                 raise argparse.ArgumentTypeError(f"'{text}' gives '{name}' twice")
             found[name] = size
     try:
-        return given([found])[0]
+        return normalize_specializations([found])[0]
     except ModelError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def _size(text: str) -> tuple[str, int]:
+def _parse_named_size(text: str) -> tuple[str, int]:
     name, _, size = text.rpartition("=")
     if not name or not size.isdecimal():
         raise argparse.ArgumentTypeError(f"'{text}' is neither INPUT:SIZE,SIZE,... nor NAME=SIZE,NAME=SIZE,...")
@@ -249,7 +249,7 @@ class Ended(BaseException):
         self.code = 128 + number  # as a shell has it
 
 
-def command(main: Callable[[Sequence[str] | None], int | None]) -> Main:
+def as_command(main: Callable[[Sequence[str] | None], int | None]) -> Main:
     """Make ``main`` a command: a TilewrightError becomes one line on stderr and exit code 2, and so does what the
     system refuses. SIGTERM and SIGHUP end it as Ctrl-C does.
 
@@ -271,7 +271,7 @@ def command(main: Callable[[Sequence[str] | None], int | None]) -> Main:
             if os.environ.get("TW_DEBUG", "0") not in ("", "0"):
                 raise
             with contextlib.suppress(OSError):
-                show([f"error: {_reason(error)}"], sys.stderr)
+                show([f"error: {_explain_error(error)}"], sys.stderr)
             return USER_ERROR
         except KeyboardInterrupt:
             return INTERRUPTED
@@ -281,7 +281,7 @@ def command(main: Callable[[Sequence[str] | None], int | None]) -> Main:
     return run
 
 
-def _reason(error: Exception) -> str:
+def _explain_error(error: Exception) -> str:
     if isinstance(error, MemoryError):
         return "out of memory"
     if not isinstance(error, OSError) or isinstance(error, TilewrightError):
@@ -347,7 +347,7 @@ def _ended_by_signals() -> Iterator[None]:
 
 
 @contextmanager
-def progress(text: str, args: argparse.Namespace, animated: bool = True) -> Iterator[Teller]:
+def showing_progress(text: str, args: argparse.Namespace, animated: bool = True) -> Iterator[Teller]:
     """Show ``text`` on stderr while the body runs, with a count if there is one, the time, and about what is left.
 
     What is yielded changes the text and the count. Without an animation, which would take part in what is measured,
@@ -467,7 +467,7 @@ def tell(notes: Iterable[str]) -> None:
     show((f"note: {note}" for note in notes), sys.stderr)
 
 
-def report(
+def print_report(
     record: Mapping[str, Any], lines: Sequence[str], args: argparse.Namespace, longest: int = LONGEST_LINE
 ) -> None:
     """Print a command's result: ``record`` with ``--json``, nothing with ``--quiet``, else ``lines``.
@@ -480,7 +480,7 @@ def report(
         show(lines, longest=longest)
 
 
-def wide(array: np.ndarray) -> np.ndarray:
+def widen_array(array: np.ndarray) -> np.ndarray:
     """The array in float64 or complex128, in which differences are computed."""
     return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.core.errors import InputError
 from tilewright.core.printed import name_text
-from tilewright.runtime.process.files import replacing
+from tilewright.runtime.process.files import replacing_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,7 +30,7 @@ _ANGLES = tuple(math.pi / 4 + 2 * math.pi * i / 16 for i in range(16))
 _LARGEST = 600  # points^2 of a kernel that takes all of the time
 
 
-def require(path: Path) -> None:
+def require_plotting(path: Path) -> None:
     """Refuse in one line what ``draw`` could not do: another suffix, no such folder, no matplotlib."""
     if path.suffix not in SUFFIXES:
         raise InputError(f"cannot draw {path}: give a name that ends with {' or '.join(SUFFIXES)}")
@@ -44,11 +44,11 @@ def draw(record: dict[str, Any], path: Path) -> None:
     """Draw an explained model (``explain.explain``) into ``path``, whole or not at all; text of an SVG stays text."""
     import matplotlib
 
-    with replacing(path) as temporary, matplotlib.rc_context({"svg.fonttype": "none"}):
-        picture(record).savefig(temporary, format=path.suffix[1:])
+    with replacing_file(path) as temporary, matplotlib.rc_context({"svg.fonttype": "none"}):
+        draw_picture(record).savefig(temporary, format=path.suffix[1:])
 
 
-def picture(record: dict[str, Any]) -> Figure:
+def draw_picture(record: dict[str, Any]) -> Figure:
     """The picture, laid out: no label lies on another one."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -58,7 +58,7 @@ def picture(record: dict[str, Any]) -> Figure:
     roof, bars = figure.subplots(1, 2)
     figure.suptitle(f"{name_text(Path(record['model']).name)}: {record['seconds'] * 1e3:.3g} ms in one thread")
     points = _roofline(roof, record)
-    _times(bars, record["kernels"][:_BARS])
+    _draw_times(bars, record["kernels"][:_BARS])
     canvas.draw()  # from here on all has its place
     figure.set_layout_engine("none")
     _label(roof, points, canvas.get_renderer())
@@ -114,9 +114,9 @@ def label_box(label: Annotation, renderer: Any) -> Bbox:
     return Text.get_window_extent(label, renderer).padded(1)
 
 
-def _times(axes: Axes, kernels: Sequence[dict[str, Any]]) -> None:
+def _draw_times(axes: Axes, kernels: Sequence[dict[str, Any]]) -> None:
     """The slowest kernels, each with its share of the time and of what bounds it."""
-    names = [f"{i}  {_name(kernel)}" for i, kernel in enumerate(kernels, 1)]
+    names = [f"{i}  {_kernel_label(kernel)}" for i, kernel in enumerate(kernels, 1)]
     times = [kernel["seconds"] * 1e3 for kernel in kernels]
     bars = axes.barh(range(len(kernels)), times, color=[_COLORS[kernel["bound"]] for kernel in kernels])
     axes.set_yticks(range(len(kernels)), names, fontsize=7)
@@ -130,7 +130,7 @@ def _times(axes: Axes, kernels: Sequence[dict[str, Any]]) -> None:
     axes.set_title(f"the {len(kernels)} slowest kernels: red bound by arithmetic, blue by memory", fontsize=9)
 
 
-def _name(kernel: dict[str, Any]) -> str:
+def _kernel_label(kernel: dict[str, Any]) -> str:
     """The nodes of the kernel's first call, how many others there are, and below its name, which is no model's."""
     nodes = " + ".join(map(name_text, kernel["nodes"][0])) if kernel["nodes"] else ""
     more = f" and {kernel['calls'] - 1} more" if kernel["calls"] > 1 else ""

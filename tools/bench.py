@@ -11,13 +11,13 @@ from tilewright.tools._common import (
     add_input_shape,
     add_rounds,
     add_target,
+    as_command,
     check_outputs,
     check_target,
-    command,
     file_name,
     file_path,
-    parser,
-    report,
+    make_parser,
+    print_report,
 )
 from tilewright.tools._tables import markdown_lines
 from tilewright.tools.benchmarks import kernel_bench, model_bench, op_bench, rivals, table
@@ -26,7 +26,7 @@ from tilewright.tools.run import add_inputs
 DISAGREE = 1
 
 
-@command
+@as_command
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure; the exit code is 1 where a rival's answers are not ours."""
     cli = _parser()
@@ -40,24 +40,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         args.models = list(names.values())
     if not args.models and not args.kernels and not args.ops:
         cli.error("no model given")
-    _check(args)
+    _check_bench_args(args)
     if args.kernels:
-        _show(args, *kernel_bench.measure(args))
+        _show(args, *kernel_bench.measure_kernels(args))
         return 0
     if args.ops:
-        _show(args, *op_bench.measure(args))
+        _show(args, *op_bench.measure_operators(args))
         return 0
     if len(args.models) > 1 or args.output:
-        record, text = table.measure(args)
+        record, text = table.measure_models(args)
         _show(args, record, text)
         records = record["models"]
     else:
-        records = [model_bench.measure(args)]
+        records = [model_bench.measure_model(args)]
     return 0 if all(r["agrees"] for model in records for run in model["runs"] for r in run["rivals"]) else DISAGREE
 
 
 def _parser() -> argparse.ArgumentParser:
-    cli = parser(
+    cli = make_parser(
         "bench", "measure models cold and warm, against other runtimes in interleaved rounds", "[options] model..."
     )
     cli.add_argument(
@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     return cli
 
 
-def _check(args: argparse.Namespace) -> None:
+def _check_bench_args(args: argparse.Namespace) -> None:
     """Refuse what cannot be done before the long work begins."""
     if args.rounds < 1:
         raise InputError(f"--rounds is {args.rounds}: it must be at least 1")
@@ -96,17 +96,17 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError("--ops compares with onnxruntime at sizes of its own: leave --compare and --input-shape out")
     check_target(args, [] if args.kernels or args.ops else args.models)
     for name in [*args.compare, *(["onnxruntime"] if args.ops else [])]:
-        rivals.require(name)
+        rivals.require_rival(name)
 
 
 def _show(args: argparse.Namespace, record: dict, text: str) -> None:
     """Print the record or the markdown, and write the markdown to the file, whole or not at all."""
     if args.output:
-        from tilewright.runtime.process.files import replacing
+        from tilewright.runtime.process.files import replacing_file
 
-        with replacing(args.output.absolute()) as temporary:
+        with replacing_file(args.output.absolute()) as temporary:
             temporary.write_text(text)
-    report(record, list(markdown_lines(text.rstrip().splitlines())), args)
+    print_report(record, list(markdown_lines(text.rstrip().splitlines())), args)
 
 
 if __name__ == "__main__":

@@ -14,34 +14,34 @@ from tilewright.tools._common import (
     add_register,
     add_specialize,
     add_untrusted,
-    command,
+    as_command,
     demand_model,
     file_name,
-    parser,
-    progress,
-    report,
+    make_parser,
+    print_report,
+    showing_progress,
 )
 from tilewright.tools._tables import wrap_line
 
 _ALL_NODES = 10**8  # characters of a line, each of whose names is cut
 
 
-@command
+@as_command
 def main(argv: Sequence[str] | None = None) -> int:
     """Check the model and print what was found; the exit code is 2 where something is unsupported."""
     args = _parser().parse_args(argv)
     demand_model(args.model)
     from tilewright.driver import api
 
-    with progress(f"checking {args.model}", args):
+    with showing_progress(f"checking {args.model}", args):
         found = api.check_model(args.model, dict(args.input_shape), args.specialize, args.untrusted)
     longest, shown = (_ALL_NODES, None) if args.all else (LONGEST_LINE, SHOWN_NODES)
-    report(dataclasses.asdict(found), list(wrap_line(found.lines(shown), LABEL)), args, longest)
+    print_report(dataclasses.asdict(found), list(wrap_line(found.lines(shown), LABEL)), args, longest)
     return 0 if found.supported else USER_ERROR
 
 
 def _parser() -> argparse.ArgumentParser:
-    cli = parser("check", "describe a model and all that is unsupported in it, without compiling it")
+    cli = make_parser("check", "describe a model and all that is unsupported in it, without compiling it")
     cli.add_argument("model", type=file_name, help="the ONNX file")
     add_input_shape(cli)
     add_specialize(cli)

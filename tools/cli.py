@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import tilewright
 from tilewright.core.suggestions import did_you_mean
-from tilewright.tools._common import USER_ERROR, command, show
+from tilewright.tools._common import USER_ERROR, as_command, show
 
-# Each is a module in tools/, which ``home`` names, imported only when it is asked for.
+# Each is a module in tools/, which ``find_module`` names, imported only when it is asked for.
 COMMANDS = {
     "compile": "compile an ONNX model to a native program",
     "run": "run a compiled program or a model",
@@ -31,24 +31,24 @@ COMMANDS = {
 _MODULES = {"inspect": "inspect_artifact", "profile": "profile_model"}
 
 
-def home(command: str) -> str:
+def find_module(command: str) -> str:
     """The module of a command: of its name, where no standard module has that."""
     return _MODULES.get(command, command)
 
 
-def usage() -> str:
+def format_usage() -> str:
     """The text of ``tilewright --help``."""
     rows = (f"  {name:<12}{text}" for name, text in COMMANDS.items())
     head = ("usage: tilewright COMMAND [OPTIONS]", "", "A deep-learning compiler on MLIR.", "", "commands:")
     return "\n".join((*head, *rows, "", "tilewright COMMAND --help says more; tilewright --version shows the version."))
 
 
-@command
+@as_command
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the sub-command that the first argument names; the exit code is 2 for an error of the user's."""
     words = list(sys.argv[1:] if argv is None else argv)
     if words and words[0] in ("-h", "--help", "help"):
-        show(usage().splitlines())
+        show(format_usage().splitlines())
         return 0
     if words and words[0] == "--version":
         show([f"tilewright {tilewright.__version__}"])
@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         text = f"tilewright: error: {what}, choose from {', '.join(COMMANDS)}{meant} (see tilewright --help)"
         show([text], sys.stderr)
         return USER_ERROR
-    return importlib.import_module(f"tilewright.tools.{home(words[0])}").main(words[1:])
+    return importlib.import_module(f"tilewright.tools.{find_module(words[0])}").main(words[1:])
 
 
 if __name__ == "__main__":

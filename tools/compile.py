@@ -24,17 +24,17 @@ from tilewright.tools._common import (
     add_specialize,
     add_target,
     add_untrusted,
+    as_command,
     check_outputs,
-    command,
     demand_model,
     file_name,
     file_path,
-    parser,
-    progress,
+    make_parser,
+    print_report,
     read_schedules,
-    report,
     show,
     show_bytes,
+    showing_progress,
     tell,
 )
 from tilewright.tools._tables import wrap_line
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 PROGRAMS = ("so", "obj", "lib")
 
 
-@command
+@as_command
 def main(argv: Sequence[str] | None = None) -> None:
     """Compile a model, or write what a stage of the compilation made."""
     args = _parser().parse_args(argv)
@@ -56,13 +56,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     from tilewright.driver import api
     from tilewright.workers.process import Limits
 
-    path = _output(args)
+    path = _output_path(args)
     check_outputs({"-o": path}, args.model, args.schedules)
     start = time.perf_counter()
-    with progress(f"compiling {args.model}", args) as say, ExitStack() as stack:
-        context = stack.enter_context(_pass_context(args)) if _watched(args) else None
+    with showing_progress(f"compiling {args.model}", args) as say, ExitStack() as stack:
+        context = stack.enter_context(_pass_context(args)) if _needs_context(args) else None
         kept = {"cache": not args.no_cache, "weights": args.weights, "profile": args.profile}
-        kept |= {"limits": Limits.given(args.timeout, args.memory_limit), "untrusted": args.untrusted}
+        kept |= {"limits": Limits.from_user(args.timeout, args.memory_limit), "untrusted": args.untrusted}
         options = api.make_options(args.target, args.threads, args.opt_level, progress=say, **kept)
         shapes = dict(args.input_shape)
         if args.emit in PROGRAMS:
@@ -70,15 +70,19 @@ def main(argv: Sequence[str] | None = None) -> None:
             path, manifest, made = api.compile_to_file(args.model, path, shapes, options, args.workers, asked)
         else:
             text = api.emit(args.model, args.emit, shapes, options, args.workers)
-            return _write(path, text, args)
+            return _write_output(path, text, args)
     if args.time_passes and context:
         show(str(context.instruments[0]).splitlines(), sys.stderr)
     tell(made.notes)
     seconds = time.perf_counter() - start
-    report(_record(path, manifest, made, seconds), list(wrap_line(_lines(path, manifest, made, seconds))), args)
+    print_report(
+        _result_record(path, manifest, made, seconds),
+        list(wrap_line(_result_lines(path, manifest, made, seconds))),
+        args,
+    )
 
 
-def _output(args: argparse.Namespace) -> Path:
+def _output_path(args: argparse.Namespace) -> Path:
     if args.specialize and args.emit not in PROGRAMS:
         raise CompileError(f"--emit {args.emit} shows one program: give the sizes by --input-shape, not --specialize")
     right = SUFFIXES[args.emit]
@@ -98,14 +102,14 @@ def _output(args: argparse.Namespace) -> Path:
 
 def _demand_own(path: Path, model: Path) -> None:
     """Raise ArtifactError if a path that nobody gave has another model's program: net.pt2 of net.onnx beside it."""
-    from tilewright.runtime.artifact.on_disk import read
+    from tilewright.runtime.artifact.on_disk import read_program
     from tilewright.runtime.process.files import sha256
 
     other = model.with_suffix(".onnx" if model.suffix == ".pt2" else ".pt2")
     if not path.exists() or not other.exists():
         return
     try:
-        made_from = read(path)[1].source
+        made_from = read_program(path)[1].source
         onnx_hash = sha256(other if model.suffix == ".pt2" else model)  # a .pt2 file has another kind of hash
     except (ArtifactError, OSError):
         return
@@ -115,7 +119,7 @@ def _demand_own(path: Path, model: Path) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     about = "compile an ONNX model to a native program, model.so with model.safetensors"
-    cli = parser("compile", about, "[options] model.onnx")
+    cli = make_parser("compile", about, "[options] model.onnx")
     cli.add_argument("model", type=file_name, help=argparse.SUPPRESS)  # which leaves a screen's lines to the options
     add_target(cli)
     cli.add_argument("-o", "--output", type=file_name, metavar="FILE", help="the file to write; - prints text")
@@ -140,7 +144,7 @@ def _parser() -> argparse.ArgumentParser:
     cli.add_argument("--workers", type=int, metavar="N", help="compile processes; 0 compiles in this one")
     add_no_cache(cli)
     cli.add_argument("--timeout", type=float, metavar="S", help="time limit in seconds")
-    cli.add_argument("--memory-limit", type=_size, metavar="4G", help="memory limit of each compile process")
+    cli.add_argument("--memory-limit", type=_parse_bytes, metavar="4G", help="memory limit of each compile process")
     add_register(cli)
     add_untrusted(cli)
     cli.add_argument("--profile", action="store_true", help="make the program time its kernel calls")
@@ -157,7 +161,7 @@ def _add_options_on_passes(cli: argparse.ArgumentParser, shown: Callable[[str], 
     cli.add_argument(
         "--config",
         **several,
-        type=_setting,
+        type=_parse_setting,
         metavar="PASS.OPTION=V",
         help=shown("an option of a pass (see opt --list)"),
     )
@@ -180,7 +184,7 @@ class _HelpPasses(argparse.Action):
         parser.exit()
 
 
-def _size(text: str) -> int:
+def _parse_bytes(text: str) -> int:
     """Bytes of ``4G``."""
     from tilewright.driver.cache.compile_cache import parse_size
 
@@ -190,7 +194,7 @@ def _size(text: str) -> int:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def _setting(text: str) -> tuple[str, str]:
+def _parse_setting(text: str) -> tuple[str, str]:
     """``convert-layout.conv2d=NCHW`` as a key and a value."""
     key, equals, value = text.partition("=")
     if not equals:
@@ -198,7 +202,7 @@ def _setting(text: str) -> tuple[str, str]:
     return key, value
 
 
-def _watched(args: argparse.Namespace) -> bool:
+def _needs_context(args: argparse.Namespace) -> bool:
     return bool(args.config or args.schedules or _seen(args))
 
 
@@ -222,25 +226,25 @@ def _pass_context(args: argparse.Namespace) -> PassContext:
     return context
 
 
-def _write(path: Path, data: bytes, args: argparse.Namespace) -> None:
+def _write_output(path: Path, data: bytes, args: argparse.Namespace) -> None:
     if str(path) == "-":
         return show_bytes(data)
-    from tilewright.runtime.process.files import replacing
+    from tilewright.runtime.process.files import replacing_file
 
-    with replacing(path) as temporary:
+    with replacing_file(path) as temporary:
         temporary.write_bytes(data)
-    report({"path": str(path), "bytes": len(data)}, [f"{path}: {size_text(len(data))}"], args)
+    print_report({"path": str(path), "bytes": len(data)}, [f"{path}: {size_text(len(data))}"], args)
 
 
-def _record(path: Path, manifest: Manifest, made: CompileReport, seconds: float) -> dict[str, Any]:
-    from tilewright.runtime.artifact.manifest import ranges
+def _result_record(path: Path, manifest: Manifest, made: CompileReport, seconds: float) -> dict[str, Any]:
+    from tilewright.runtime.artifact.manifest import collect_ranges
 
     tensors = {side: list(map(tensor_record, getattr(manifest, side))) for side in ("inputs", "outputs")}
-    facts = {"path": str(path), **tensors, "ranges": ranges(manifest.inputs)}
+    facts = {"path": str(path), **tensors, "ranges": collect_ranges(manifest.inputs)}
     return {**facts, **dataclasses.asdict(made), "total_seconds": seconds}
 
 
-def _lines(path: Path, manifest: Manifest, made: CompileReport, seconds: float) -> list[str]:
+def _result_lines(path: Path, manifest: Manifest, made: CompileReport, seconds: float) -> list[str]:
     inputs, outputs = (", ".join(map(tensor_text, infos)) for infos in (manifest.inputs, manifest.outputs))
     stages = ", ".join(f"{name} {time:.2f}" for name, time in made.seconds.items())
     calls, kernels = count_text(made.calls, "call"), count_text(made.kernels, "kernel")
@@ -249,26 +253,26 @@ def _lines(path: Path, manifest: Manifest, made: CompileReport, seconds: float) 
     done = "taken from the cache" if made.cached else "compiled"
     weights = f"weights {size_text(made.weight_bytes)} in {tensors}, {made.prepared} of them prepared"
     return [
-        f"{_shown(path)}: {inputs or 'no inputs'} -> {outputs}",
+        f"{_shorten_path(path)}: {inputs or 'no inputs'} -> {outputs}",
         f"{code}, arena {size_text(made.arena_bytes)}, {weights}",
-        *_specialized(manifest),
+        *_describe_specialized(manifest),
         *_variants(manifest),
         f"{done} in {seconds:.2f} s: {stages}",
-        f"wrote {', '.join(map(_written, made.files))}",
+        f"wrote {', '.join(map(_describe_written, made.files))}",
     ]
 
 
-def _shown(path: str | Path) -> str:
+def _shorten_path(path: str | Path) -> str:
     """A path as it is seen from here, or as it is where the way from here is longer."""
     return min(os.path.relpath(path), str(path), key=len)
 
 
-def _written(path: str) -> str:
+def _describe_written(path: str) -> str:
     files = [file for file in Path(path).glob("*")] if os.path.isdir(path) else [Path(path)]
-    return f"{_shown(path)} ({size_text(sum(file.stat().st_size for file in files))})"
+    return f"{_shorten_path(path)} ({size_text(sum(file.stat().st_size for file in files))})"
 
 
-def _specialized(manifest: Manifest) -> Iterator[str]:
+def _describe_specialized(manifest: Manifest) -> Iterator[str]:
     for sizes, own in zip(manifest.specializations, manifest.specialized, strict=True):
         yield f"specialized for {sizes}: {count_text(len(own.kernels), 'kernel')}, arena {size_text(own.arena_bytes)}"
 

@@ -7,7 +7,7 @@ import importlib
 import shlex
 from collections.abc import Iterator, Sequence
 
-from tilewright.tools._common import command, parser, show
+from tilewright.tools._common import as_command, make_parser, show
 
 SHELLS = ("bash", "zsh", "fish")
 _PROGRAMS = ("tilewright", "compile.py")
@@ -41,7 +41,7 @@ OPTIONS
 complete -o default -F _tilewright PROGRAMS"""
 
 
-@command
+@as_command
 def main(argv: Sequence[str] | None = None) -> None:
     """Print the script for a shell."""
     args = _parser().parse_args(argv)
@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    cli = parser("completion", "print a script that completes commands and options in a shell", "bash|zsh|fish")
+    cli = make_parser("completion", "print a script that completes commands and options in a shell", "bash|zsh|fish")
     cli.add_argument("shell", choices=SHELLS, metavar="shell", help="bash, zsh or fish")
     return cli
 
@@ -57,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
 def _commands() -> dict[str, argparse.ArgumentParser]:
     from tilewright.tools import cli
 
-    homes = {name: importlib.import_module(f"tilewright.tools.{cli.home(name)}") for name in cli.COMMANDS}
+    homes = {name: importlib.import_module(f"tilewright.tools.{cli.find_module(name)}") for name in cli.COMMANDS}
     return {name: module._parser() for name, module in homes.items()}
 
 
@@ -72,7 +72,7 @@ def _options(cli: argparse.ArgumentParser) -> list[str]:
     return [option for action in _actions(cli) for option in action.option_strings]
 
 
-def _words(cli: argparse.ArgumentParser) -> list[str]:
+def _list_choices(cli: argparse.ArgumentParser) -> list[str]:
     """The choices of positional arguments."""
     return [str(word) for action in _actions(cli) if not action.option_strings for word in action.choices or ()]
 
@@ -85,7 +85,7 @@ def _bash() -> Iterator[str]:
             if action.choices and action.option_strings:
                 asked = "|".join(f'"{name} {option}"' for option in action.option_strings)
                 values.append(f"    {asked}) words={shlex.quote(' '.join(map(str, action.choices)))};;")
-        own = " ".join(_words(cli))
+        own = " ".join(_list_choices(cli))
         listed = shlex.quote(" ".join(_options(cli)))
         options.append(f"    {name}) if [[ $current == -* ]]; then words={listed}; else words={shlex.quote(own)}; fi;;")
     parts = {"COMMANDS": " ".join(commands), "VALUES": "\n".join(values), "OPTIONS": "\n".join(options)}
@@ -110,7 +110,7 @@ def _fish() -> Iterator[str]:
         places = [("tilewright", f"-n '__fish_seen_subcommand_from {name}' ")]
         for program, where in places + ([("compile.py", "")] if name == "compile" else []):
             begin = f"complete -c {program} {where}"
-            if words := _words(cli):
+            if words := _list_choices(cli):
                 yield f"{begin}-a {shlex.quote(' '.join(words))}"
             for action in _actions(cli):
                 if action.option_strings:

@@ -19,14 +19,14 @@ from tilewright.tools._common import (
     add_level,
     add_no_cache,
     add_register,
-    command,
+    as_command,
     file_name,
     file_path,
-    parser,
-    progress,
-    report,
+    make_parser,
+    print_report,
+    showing_progress,
 )
-from tilewright.tools.run import add_inputs, for_run, given_inputs, load
+from tilewright.tools.run import add_inputs, for_run, given_inputs, load_program
 
 if TYPE_CHECKING:
     from tilewright.tools.debugging.search import Finding
@@ -37,28 +37,28 @@ _LONGEST_NAME = 80  # of a file
 _AGAINST = ("onnxruntime", "reference")
 
 
-@command
+@as_command
 def main(argv: Sequence[str] | None = None) -> int:
     """Look into the model: the exit code is 1 where something is wrong, 0 where nothing is."""
     args = _parser().parse_args(argv)
     if not (args.against or args.watch or args.dump_dir):
         args.against = _AGAINST[0]
-    _check(args)
+    _check_debug_args(args)
     record: dict[str, Any] = {"model": args.model}
     lines: list[str] = []
     wrong = False
-    for wanted, look in ((args.watch or args.dump_dir, _watched), (args.against, _compare)):
+    for wanted, look in ((args.watch or args.dump_dir, _watch_run), (args.against, _compare_with_reference)):
         if wanted:
             facts, said, fault = look(args)
             record, lines, wrong = record | facts, lines + said, wrong or fault
-    report(record, lines, args)
+    print_report(record, lines, args)
     return FOUND if wrong else 0
 
 
 def _parser() -> argparse.ArgumentParser:
     from tilewright.tools.reduce import add_limits
 
-    cli = parser("debug", "find the first wrong node of a model, and the pass that makes it wrong")
+    cli = make_parser("debug", "find the first wrong node of a model, and the pass that makes it wrong")
     cli.add_argument("model", type=file_name, help="the ONNX file; with --watch or --dump-dir also a program")
     text = "onnxruntime or reference: compare node by node"
     cli.add_argument("--against", choices=_AGAINST, metavar="WHO", help=text)
@@ -67,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     cli.add_argument("--dump-dir", type=file_path, metavar="DIR", help="write the result of each kernel there")
     cli.add_argument("--save", type=file_path, metavar="DIR", help="write a model that shows the fault, and its inputs")
     text = "bytes of nodes' values at a time, at most (1g)"
-    cli.add_argument("--memory", type=nbytes, default=10**9, metavar="N", help=text)
+    cli.add_argument("--memory", type=parse_bytes, default=10**9, metavar="N", help=text)
     add_level(cli)
     add_inputs(cli)
     add_limits(cli, timeout=300.0)
@@ -77,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     return cli
 
 
-def nbytes(text: str) -> int:
+def parse_bytes(text: str) -> int:
     """``500m`` or ``2GB`` as a number of bytes; ArgumentTypeError for what is none."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([kmg]?)b?", text.strip().lower())
     if match is None or not (size := int(float(match[1]) * _UNITS[match[2]])):
@@ -85,7 +85,7 @@ def nbytes(text: str) -> int:
     return size
 
 
-def _check(args: argparse.Namespace) -> None:
+def _check_debug_args(args: argparse.Namespace) -> None:
     """Refuse what cannot be done before the long work begins."""
     if args.against and Path(args.model).suffix in PROGRAMS:
         raise InputError(f"'{args.model}' is compiled already: give its ONNX model to compare with {args.against}")
@@ -95,13 +95,13 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError("--save writes what --against finds: give both")
 
 
-def _watched(args: argparse.Namespace) -> tuple[dict[str, Any], list[str], bool]:
+def _watch_run(args: argparse.Namespace) -> tuple[dict[str, Any], list[str], bool]:
     """Run the program call by call."""
     from tilewright.runtime.graph.debug_executor import DebugModule
 
     args.threads, args.target, args.untrusted = 1, THIS_CPU, False
-    with progress(f"loading {args.model}", args) as say:
-        module = load(args, say)
+    with showing_progress(f"loading {args.model}", args) as say:
+        module = load_program(args, say)
         inputs = given_inputs(for_run(module.inputs, args), args)
         say(f"running {args.model}")
         debug = DebugModule(module, args.dump_dir)
@@ -115,7 +115,7 @@ def _watched(args: argparse.Namespace) -> tuple[dict[str, Any], list[str], bool]
     return facts | {"dump_dir": args.dump_dir and str(args.dump_dir)}, lines, found is not None
 
 
-def _compare(args: argparse.Namespace) -> tuple[dict[str, Any], list[str], bool]:
+def _compare_with_reference(args: argparse.Namespace) -> tuple[dict[str, Any], list[str], bool]:
     """Compare the model with the reference."""
     from tilewright.tools.debugging.isolation import Child
     from tilewright.tools.debugging.search import Search
@@ -126,7 +126,7 @@ def _compare(args: argparse.Namespace) -> tuple[dict[str, Any], list[str], bool]
     if args.against == _AGAINST[0]:
         require_onnxruntime("debug")
     order = (args.against, *(who for who in _AGAINST if who != args.against))
-    with progress(f"reading {args.model}", args) as say:
+    with showing_progress(f"reading {args.model}", args) as say:
         model, inputs = read_case(args)
         ask, end = Child(answer, args.timeout).call, time.monotonic() + args.budget
         walk = Walk(model, inputs, args.memory, order)
@@ -134,7 +134,7 @@ def _compare(args: argparse.Namespace) -> tuple[dict[str, Any], list[str], bool]
     if found.whole.kind not in ("agrees", "differs"):
         raise InputError(_incomparable(args.model, found.whole.kind, found.whole.reason))
     saved = _save(found, args.save) if args.save else None
-    return _record(found, saved), _lines(found, saved, args), found.whole.kind == "differs"
+    return _finding_record(found, saved), _finding_lines(found, saved, args), found.whole.kind == "differs"
 
 
 def _incomparable(model: str, kind: str, reason: str) -> str:
@@ -159,7 +159,7 @@ def _save(found: Finding, folder: Path) -> Path | None:
     return path
 
 
-def _record(found: Finding, saved: Path | None) -> dict[str, Any]:
+def _finding_record(found: Finding, saved: Path | None) -> dict[str, Any]:
     node = found.node
     return {
         "kind": found.whole.kind,
@@ -177,16 +177,16 @@ def _record(found: Finding, saved: Path | None) -> dict[str, Any]:
     }
 
 
-def _lines(found: Finding, saved: Path | None, args: argparse.Namespace) -> list[str]:
-    from tilewright.tools.debugging.walk import called
+def _finding_lines(found: Finding, saved: Path | None, args: argparse.Namespace) -> list[str]:
+    from tilewright.tools.debugging.walk import describe_node
 
-    shown_by = ", ".join(name_text(called(node)) for node in found.case.nodes) if found.case else ""
+    shown_by = ", ".join(name_text(describe_node(node)) for node in found.case.nodes) if found.case else ""
     if found.whole.kind == "agrees":
         return [f"{args.model}: the outputs agree with those of {args.against}"]
     lines = [f"{args.model}: {found.whole.reason}"]
     if found.node is not None:
         inside = f", in the branch of {' and in that of '.join(map(name_text, found.inside))}" if found.inside else ""
-        lines.append(f"first bad node: {name_text(called(found.node))}{inside}: {found.reason}")
+        lines.append(f"first bad node: {name_text(describe_node(found.node))}{inside}: {found.reason}")
         if found.alone:
             lines.append("it is wrong alone, on the reference's inputs")
         elif found.case is not None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.core.errors import InputError
 from tilewright.core.printed import count_text, name_text, shorten, size_text
-from tilewright.runtime.profile.roofline import bound, peak_share, rate
+from tilewright.runtime.profile.roofline import compute_rate, find_bound, peak_share
 from tilewright.runtime.tensors import tensor
 from tilewright.tools import _plot
 from tilewright.tools._common import (
@@ -23,17 +23,17 @@ from tilewright.tools._common import (
     add_specialize,
     add_target,
     add_untrusted,
+    as_command,
     check_outputs,
     check_target,
-    command,
     demand_model,
     file_name,
     file_path,
-    parser,
+    make_parser,
+    print_report,
     print_table,
-    progress,
-    report,
     show,
+    showing_progress,
 )
 from tilewright.tools._tables import fact_lines
 from tilewright.tools.benchmarks.machine import Machine
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from tilewright.driver.assembly import Stepwise
     from tilewright.driver.options import Options
 
-_HEAD = ("ms", "% time", "calls", "MFLOP", "MB", "GFLOP/s", "GB/s", "bound", "% peak", "nodes", "kernel")
+_COLUMNS = ("ms", "% time", "calls", "MFLOP", "MB", "GFLOP/s", "GB/s", "bound", "% peak", "nodes", "kernel")
 _SPARE = ("kernel", "MB", "MFLOP", "GB/s", "calls")  # of a narrow table
 _LABEL = 10  # width of the names of a kernel's facts
 _SHOWN_CALLS = 3
@@ -53,32 +53,32 @@ _SHOWN_NODES = 80  # characters of them in a row
 _SHOWN_PARTS = 6  # lines of a schedule, unless all are asked for
 
 
-@command
+@as_command
 def main(argv: Sequence[str] | None = None) -> None:
     """Compile, measure each kernel in one thread, and print the slowest first."""
     args = _parser().parse_args(argv)
-    _check(args)
+    _check_explain_args(args)
     from tilewright.driver import api
 
     given = dict(args.input_shape)
-    with progress(f"compiling {args.model}", args) as say:
+    with showing_progress(f"compiling {args.model}", args) as say:
         asked = {"opt_level": args.opt_level, "cache": not args.no_cache, "untrusted": args.untrusted}
         options = api.make_options(args.target, progress=say, **asked)
         programs = api.specialized_shapes(args.model, given, args.specialize, options.model_limits) or {"": given}
-        records = {sizes: _measure(args, shapes, options, say) for sizes, shapes in programs.items()}
+        records = {sizes: _measure_program(args, shapes, options, say) for sizes, shapes in programs.items()}
     if args.plot:
         _plot.draw(next(iter(records.values())), args.plot)
     if args.json:
         several = {"model": args.model, "specializations": [{"sizes": s, **own} for s, own in records.items()]}
-        return report(several if args.specialize else records[""], [], args)
+        return print_report(several if args.specialize else records[""], [], args)
     for sizes, record in records.items():
-        report(record, [*([f"specialized for {sizes}:"] if sizes else []), *_head(record)], args)
+        print_report(record, [*([f"specialized for {sizes}:"] if sizes else []), *_head_lines(record)], args)
         if not args.quiet:
-            _print(record["kernels"][: None if args.all else args.top], args.full)
+            _print_kernels(record["kernels"][: None if args.all else args.top], args.full)
 
 
 def _parser() -> argparse.ArgumentParser:
-    cli = parser("explain", "show a model's kernels: nodes, work, time, share of the machine's peak")
+    cli = make_parser("explain", "show a model's kernels: nodes, work, time, share of the machine's peak")
     cli.add_argument("model", type=file_name, help="the ONNX file")
     add_target(cli)
     cli.add_argument("--top", type=int, default=10, metavar="N", help="show the N slowest kernels (10)")
@@ -97,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     return cli
 
 
-def _check(args: argparse.Namespace) -> None:
+def _check_explain_args(args: argparse.Namespace) -> None:
     """Refuse what cannot be done before the long work begins."""
     for name in ("rounds", "top"):
         if (value := getattr(args, name)) < 1:
@@ -107,11 +107,11 @@ def _check(args: argparse.Namespace) -> None:
     if args.plot and len(args.specialize) > 1:
         raise InputError(f"--plot draws one program, --specialize gives {len(args.specialize)}: give one")
     if args.plot:
-        _plot.require(args.plot)
+        _plot.require_plotting(args.plot)
     check_outputs({"--plot": args.plot}, args.model)
 
 
-def _measure(args: argparse.Namespace, shapes: InputShapes, options: Options, say: Teller) -> dict[str, Any]:
+def _measure_program(args: argparse.Namespace, shapes: InputShapes, options: Options, say: Teller) -> dict[str, Any]:
     """The report of ``explain`` about the program for inputs of these shapes."""
     from tilewright.driver import api
 
@@ -151,10 +151,10 @@ def explain(model: str, made: Stepwise, seconds: Sequence[float], machine: dict[
             "flops": flops,
             "bytes": nbytes,
             "seconds": time,
-            "share": rate(time, total),
-            "flops_per_second": rate(flops, time),
-            "bytes_per_second": rate(nbytes, time),
-            "bound": bound(flops, nbytes, machine),
+            "share": compute_rate(time, total),
+            "flops_per_second": compute_rate(flops, time),
+            "bytes_per_second": compute_rate(nbytes, time),
+            "bound": find_bound(flops, nbytes, machine),
             "peak_share": peak_share(flops, nbytes, time, machine),
         })  # fmt: skip
     kernels.sort(key=lambda kernel: -kernel["seconds"])
@@ -165,17 +165,22 @@ def explain(model: str, made: Stepwise, seconds: Sequence[float], machine: dict[
 def _host(made: Stepwise, seconds: Sequence[float], total: float) -> list[dict[str, Any]]:
     """The calls of functions of the host, the slowest first."""
     calls = [
-        {"function": step.facts["function"], "nodes": list(step.nodes), "seconds": time, "share": rate(time, total)}
+        {
+            "function": step.facts["function"],
+            "nodes": list(step.nodes),
+            "seconds": time,
+            "share": compute_rate(time, total),
+        }
         for step, time in zip(made.host_calls, seconds, strict=True)
     ]
     return sorted(calls, key=lambda call: -call["seconds"])
 
 
-def _head(record: dict[str, Any]) -> list[str]:
+def _head_lines(record: dict[str, Any]) -> list[str]:
     flops, machine = sum(kernel["flops"] for kernel in record["kernels"]), record["machine"]
     calls, seconds = sum(kernel["calls"] for kernel in record["kernels"]), record["seconds"]
     plain = [kernel for kernel in record["kernels"] if not kernel["schedule"]]
-    flop_rate = rate(flops, seconds)
+    flop_rate = compute_rate(flops, seconds)
     lines = [
         f"{record['model']}: {calls} calls of {len(record['kernels'])} kernels, {seconds * 1e3:.3g} ms in one thread,"
         f" {flops / 1e9:.3g} GFLOP at {flop_rate / 1e9:.3g} GFLOP/s ({flop_rate / machine['flops']:.0%} of peak)",
@@ -191,24 +196,24 @@ def _head(record: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _print(kernels: Sequence[dict[str, Any]], full: bool) -> None:
+def _print_kernels(kernels: Sequence[dict[str, Any]], full: bool) -> None:
     """The table of the kernels, and what each of them is."""
-    print_table([_HEAD, *map(_row, kernels)], words=_HEAD[-2:], spare=_SPARE)
+    print_table([_COLUMNS, *map(_kernel_row, kernels)], words=_COLUMNS[-2:], spare=_SPARE)
     for kernel in kernels:
-        show(["", _title(kernel), *fact_lines(_facts(kernel, full), _LABEL, "  ")])
+        show(["", _title(kernel), *fact_lines(_kernel_facts(kernel, full), _LABEL, "  ")])
 
 
 def _title(kernel: dict[str, Any]) -> str:
     """The nodes of a kernel's first call, and how many others there are."""
     more = f" (and {kernel['calls'] - 1} more)" if kernel["calls"] > 1 else ""
-    return f"{shorten(_nodes(kernel['nodes'][0]) if kernel['nodes'] else '', _SHOWN_NODES)}{more}"
+    return f"{shorten(_join_nodes(kernel['nodes'][0]) if kernel['nodes'] else '', _SHOWN_NODES)}{more}"
 
 
-def _nodes(nodes: Sequence[str]) -> str:
+def _join_nodes(nodes: Sequence[str]) -> str:
     return " + ".join(map(name_text, nodes)) or "made by the compiler"
 
 
-def _row(kernel: dict[str, Any]) -> tuple[str, ...]:
+def _kernel_row(kernel: dict[str, Any]) -> tuple[str, ...]:
     return (
         f"{kernel['seconds'] * 1e3:.3f}",
         f"{kernel['share']:.1%}",
@@ -224,11 +229,11 @@ def _row(kernel: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _facts(kernel: dict[str, Any], full: bool = False) -> Iterator[tuple[str, str]]:
+def _kernel_facts(kernel: dict[str, Any], full: bool = False) -> Iterator[tuple[str, str]]:
     """The sources and the work of a kernel, a line each. The nodes are those that each call fuses."""
-    if [_title(kernel)] != list(map(_nodes, kernel["nodes"])):  # else they stand above
+    if [_title(kernel)] != list(map(_join_nodes, kernel["nodes"])):  # else they stand above
         for i, nodes in enumerate(kernel["nodes"][:_SHOWN_CALLS]):
-            yield "" if i else "nodes", _nodes(nodes)
+            yield "" if i else "nodes", _join_nodes(nodes)
     if (more := len(kernel["nodes"]) - _SHOWN_CALLS) > 0:
         yield "", f"and {more} more calls"
     yield "kernel", kernel["name"]

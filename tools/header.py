@@ -14,13 +14,13 @@ from tilewright.core.program import METADATA_SECTION
 from tilewright.runtime.artifact import elf, on_disk
 from tilewright.runtime.artifact.belongings import demand_example, demand_free_header
 from tilewright.runtime.artifact.c_text import prefix
-from tilewright.runtime.c.example import example
+from tilewright.runtime.c.example import write_example
 from tilewright.runtime.c.header import Interface, demand_callable
-from tilewright.runtime.process.files import replacing
-from tilewright.tools._common import check_outputs, command, file_name, file_path, parser, report, show
+from tilewright.runtime.process.files import replacing_file
+from tilewright.tools._common import as_command, check_outputs, file_name, file_path, make_parser, print_report, show
 
 
-@command
+@as_command
 def main(argv: Sequence[str] | None = None) -> None:
     """Write the header of a compiled program. Nothing of the program is run."""
     cli = _parser()
@@ -38,13 +38,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     if args.example:
         own = Path(args.example)
         demand_example(own)
-        written[own] = example(interface, _included(output, own))
+        written[own] = write_example(interface, _find_include_path(output, own))
     with ExitStack() as files:
         for file, text in written.items():
-            files.enter_context(replacing(file.absolute())).write_text(text)
+            files.enter_context(replacing_file(file.absolute())).write_text(text)
     functions = ", ".join(f"{interface.name}_{verb}" for verb in ("load", "run", "free"))
     lines = [f"{output}: {functions}", *([f"{args.example}: calls them"] if args.example else [])]
-    report({"paths": [*map(str, written)], "name": interface.name}, lines, args)
+    print_report({"paths": [*map(str, written)], "name": interface.name}, lines, args)
 
 
 def _print_flags(args: argparse.Namespace) -> None:
@@ -55,17 +55,17 @@ def _print_flags(args: argparse.Namespace) -> None:
         raise InputError("--link-flags are those of all programs: leave the program out")
     flags = link_flags()
     if args.json:
-        return report({"flags": flags}, [], args)
+        return print_report({"flags": flags}, [], args)
     show([shlex.join(flags)])
 
 
-def _included(header: Path, source: Path) -> str:
+def _find_include_path(header: Path, source: Path) -> str:
     """The header's name in a C file: as it is beside it, or the way there."""
     return os.path.relpath(header.absolute(), source.absolute().parent)
 
 
 def _parser() -> argparse.ArgumentParser:
-    cli = parser("header", "write a C header for a compiled program", "[options] model.so")
+    cli = make_parser("header", "write a C header for a compiled program", "[options] model.so")
     cli.add_argument("program", nargs="?", type=file_name, help="a compiled program")
     cli.add_argument("-o", "--output", type=file_path, metavar="FILE", help="the header (model.h)")
     cli.add_argument("--example", type=file_path, metavar="FILE", help="also write a C program that runs it")
@@ -79,10 +79,10 @@ def _interface(path: Path, number: int, name: str | None) -> Interface:
     """The interface of the file's ``number``-th program."""
     if path.suffix != on_disk.SUFFIX:
         raise ArtifactError(f"cannot make a header of {path}: give a program whose name ends with {on_disk.SUFFIX}")
-    code, manifest = on_disk.read(path, sealed=False)
+    code, manifest = on_disk.read_program(path, sealed=False)
     demand_callable(manifest, number, str(path))
     weights = on_disk.stored_weights(path, code, manifest)
-    text = elf.section(code.shared, METADATA_SECTION) or b""
+    text = elf.read_section(code.shared, METADATA_SECTION) or b""
     stem = path.stem if name is None else name
     return Interface(prefix(stem), manifest, text, weights, number, file=path.name)
 

@@ -10,13 +10,13 @@ from typing import Any
 
 from tilewright.core.errors import ArtifactError
 from tilewright.core.printed import count_text, size_text
-from tilewright.core.target import lacking
+from tilewright.core.target import find_missing_features
 from tilewright.core.tensor_texts import tensor_record, tensor_text
 from tilewright.runtime.artifact import on_disk
-from tilewright.runtime.artifact.manifest import FORMAT, Manifest, ranges
+from tilewright.runtime.artifact.manifest import FORMAT, Manifest, collect_ranges
 from tilewright.runtime.artifact.shared import is_sealed
 from tilewright.runtime.artifact.variants import choose
-from tilewright.tools._common import command, file_name, parser, progress, report
+from tilewright.tools._common import as_command, file_name, make_parser, print_report, showing_progress
 from tilewright.tools._tables import wrap_line
 
 DAMAGED = 1
@@ -25,7 +25,7 @@ _KINDS = {".so": "shared library", ".tw": "folder of objects", ".o": "relocatabl
 _LASTING = ("name", "compiler", "format", "abi", "source", "target", "cpu_features", "options", "fingerprint")
 
 
-@command
+@as_command
 def main(argv: Sequence[str] | None = None) -> int:
     """Show a program; the exit code is 1 where ``--verify`` found that its weights are not there, or not intact."""
     args = _parser().parse_args(argv)
@@ -38,17 +38,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         manifest = Manifest.from_json(text, str(path))
     except ArtifactError as error:
         record = about | _of_another_version(text, path) | {"note": str(error)}
-        report(record, [_head(record), *(f"{key}: {record[key]}" for key in (*_LASTING, "note"))], args)
+        print_report(record, [_head_line(record), *(f"{key}: {record[key]}" for key in (*_LASTING, "note"))], args)
         return DAMAGED if args.verify else 0
-    with progress(f"reading {path}", args):
-        record = about | _record(manifest, path, code, args.verify)
-    report(record, list(wrap_line(_lines(record, manifest))), args)
+    with showing_progress(f"reading {path}", args):
+        record = about | _program_record(manifest, path, code, args.verify)
+    print_report(record, list(wrap_line(_program_lines(record, manifest))), args)
     return DAMAGED if args.verify and record["weights"]["problem"] else 0
 
 
 def _parser() -> argparse.ArgumentParser:
     about = "describe a compiled program, without loading it"
-    cli = parser("inspect", about, "[options] model.so|model.tw|model.o")
+    cli = make_parser("inspect", about, "[options] model.so|model.tw|model.o")
     cli.add_argument("program", type=file_name, help=argparse.SUPPRESS)
     cli.add_argument("--verify", action="store_true", help="read and hash the weights, too")
     return cli
@@ -69,7 +69,7 @@ def _of_another_version(text: str, path: Path) -> dict[str, Any]:
         raise ArtifactError(f"{path}: its description is damaged: compile the model again") from error
 
 
-def _record(manifest: Manifest, path: Path, code: on_disk.Code, verify: bool) -> dict[str, Any]:
+def _program_record(manifest: Manifest, path: Path, code: on_disk.Code, verify: bool) -> dict[str, Any]:
     tensors = {side: list(map(tensor_record, getattr(manifest, side))) for side in ("inputs", "outputs")}
     made = {key: getattr(manifest, key) for key in ("name", "compiler", "abi", "source", "options")}
     kernels = [kernel for each in manifest.by_target for program in each.programs for kernel in program.kernels]
@@ -78,8 +78,8 @@ def _record(manifest: Manifest, path: Path, code: on_disk.Code, verify: bool) ->
         **made,
         "format": FORMAT,
         **tensors,
-        "ranges": ranges(manifest.inputs),
-        "weights": _weights(manifest, path, code, verify),
+        "ranges": collect_ranges(manifest.inputs),
+        "weights": _weights_record(manifest, path, code, verify),
         "flush_denormals": flushing,
         "operators": manifest.operators,
         "specializations": manifest.specializations,
@@ -87,7 +87,7 @@ def _record(manifest: Manifest, path: Path, code: on_disk.Code, verify: bool) ->
     }
 
 
-def _weights(manifest: Manifest, path: Path, code: on_disk.Code, verify: bool) -> dict[str, Any]:
+def _weights_record(manifest: Manifest, path: Path, code: on_disk.Code, verify: bool) -> dict[str, Any]:
     """Where the weights are, and what is wrong with them, if anything."""
     place = "inside" if manifest.weights_inside else "beside" if manifest.weights else "none"
     file = on_disk.weights_path(path) if place == "beside" else None
@@ -127,7 +127,7 @@ def _variant(manifest: Manifest, chosen: bool) -> dict[str, Any]:
     return {
         "target": manifest.target,
         "cpu_features": manifest.cpu_features,
-        "lacking": lacking(manifest.cpu_features),
+        "lacking": find_missing_features(manifest.cpu_features),
         "chosen": chosen,
         "programs": [_program(each) for each in manifest.programs],
     }
@@ -141,23 +141,23 @@ def _program(manifest: Manifest) -> dict[str, Any]:
         "calls": manifest.call_count,
         "arena_bytes": manifest.arena_bytes,
         "weight_bytes": sum(info.nbytes for info in manifest.params),
-        "flops": sum(_flops(manifest)),
+        "flops": sum(_flops_of_calls(manifest)),
     }
 
 
-def _flops(manifest: Manifest) -> Iterator[int]:
+def _flops_of_calls(manifest: Manifest) -> Iterator[int]:
     """Of each call; of a program for all sizes they are not known."""
     known = {kernel.name: kernel.flops for kernel in manifest.kernels}
     yield from (known[call.kernel] for call in manifest.calls)
 
 
-def _head(record: dict[str, Any]) -> str:
+def _head_line(record: dict[str, Any]) -> str:
     seal = {True: ", sealed", False: ", without a seal", None: ""}[record["sealed"]]
     return f"{record['path']}: {record['kind']}, {size_text(record['bytes'])}{seal}"
 
 
-def _lines(record: dict[str, Any], manifest: Manifest) -> Iterator[str]:
-    yield _head(record)
+def _program_lines(record: dict[str, Any], manifest: Manifest) -> Iterator[str]:
+    yield _head_line(record)
     yield f"made by Tilewright {manifest.compiler} (format {FORMAT}, ABI {manifest.abi}) from '{manifest.name}'"
     if manifest.source:
         yield f"model: sha256 {manifest.source}"

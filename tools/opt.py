@@ -7,33 +7,42 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tilewright.tools._common import add_level, add_target, command, file_path, parser, read_schedules, show, show_bytes
+from tilewright.tools._common import (
+    add_level,
+    add_target,
+    as_command,
+    file_path,
+    make_parser,
+    read_schedules,
+    show,
+    show_bytes,
+)
 
-KINDS = ("llvm", "asm", "obj")
+CODE_KINDS = ("llvm", "asm", "obj")
 
 
-@command
+@as_command
 def main(argv: Sequence[str] | None = None) -> None:
     """Parse the file, run the passes in order, print the module; or do the step of a crash bundle again."""
     cli = _parser()
     args = cli.parse_args(argv)
     if args.list:
-        return _list()
+        return _list_passes()
     if args.repro:
         return _reproduce(args.repro)
     if not args.file:
         cli.error("no file given")
-    _run(args)
+    _run_passes(args)
 
 
 def _parser() -> argparse.ArgumentParser:
-    cli = parser("opt", "run passes on an .mlir file and print the result", "[options] [file]")
+    cli = make_parser("opt", "run passes on an .mlir file and print the result", "[options] [file]")
     cli.add_argument("file", nargs="?", help="the module to read; - is standard input")
     cli.add_argument("--passes", default="", help="names in order, with options in braces: a,b{option=value}")
     add_target(cli)
     add_level(cli)
     cli.add_argument("--schedules", type=file_path, metavar="FILE", help="JSON: the schedules of some kernels, by name")
-    cli.add_argument("--emit", choices=KINDS, metavar="KIND", help="code of an LLVM-dialect module: llvm asm obj")
+    cli.add_argument("--emit", choices=CODE_KINDS, metavar="KIND", help="code of an LLVM-dialect module: llvm asm obj")
     cli.add_argument("--list", action="store_true", help="list the passes")
     cli.add_argument("--repro", metavar="BUNDLE", help="repeat the step of a crash bundle")
     cli.add_argument("--print-ir-after", action="append", default=[], metavar="PASS", help="or `all`; on stderr")
@@ -43,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     return cli
 
 
-def _list() -> None:
+def _list_passes() -> None:
     from tilewright.passes.pipeline import PASSES
 
     width = max(map(len, PASSES)) + 2
@@ -52,7 +61,7 @@ def _list() -> None:
         show([f"{name:<{width}}{(cls.__doc__ or '').splitlines()[0]}{f'  {{{options}}}' if options else ''}"])
 
 
-def _run(args: argparse.Namespace) -> None:
+def _run_passes(args: argparse.Namespace) -> None:
     from tilewright.core.errors import ModelError
     from tilewright.core.target import Target
     from tilewright.passes import by_command
@@ -79,7 +88,7 @@ def _reproduce(bundle: str) -> None:
     from tilewright.workers import Pool, crash_bundle
     from tilewright.workers.process import Job, Limits
 
-    record, module = crash_bundle.read(bundle)
+    record, module = crash_bundle.read_bundle(bundle)
     step = record["step"]
     pool = Pool(1, Limits(**record["limits"], bundles=False))
     try:

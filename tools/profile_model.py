@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilewright.core.errors import InputError
-from tilewright.core.model import open_sizes
-from tilewright.core.sizes import is_open
+from tilewright.core.model import explain_dynamic_sizes
+from tilewright.core.sizes import has_dynamic_extents
 from tilewright.runtime.profile.profiler import KEYS, Report
 from tilewright.tools._common import (
     add_input_shape,
@@ -20,16 +20,16 @@ from tilewright.tools._common import (
     add_register,
     add_rounds,
     add_target,
+    as_command,
     check_outputs,
     check_target,
-    command,
     file_name,
     file_path,
     is_program,
-    parser,
+    make_parser,
+    print_report,
     print_table,
-    progress,
-    report,
+    showing_progress,
     tell,
 )
 from tilewright.tools.benchmarks.machine import Machine
@@ -51,27 +51,27 @@ _SPARE = ("MB", "MFLOP", "min us", "max us", "total ms", "GB/s", "count")  # of 
 _SAMPLES = 5  # of the machine's rates, before the runs and after them
 
 
-@command
+@as_command
 def main(argv: Sequence[str] | None = None) -> None:
     """Run a program some times, and print what its calls took."""
     args = _parser().parse_args(argv)
-    _check(args)
-    with progress(f"loading {args.model}", args) as say:
-        module = _load(args, say)
-        inputs = _inputs(module, args)
-    with progress(f"profiling {args.model}", args, animated=False) as say:
+    _check_profile_args(args)
+    with showing_progress(f"loading {args.model}", args) as say:
+        module = _load_profiled(args, say)
+        inputs = _make_inputs(module, args)
+    with showing_progress(f"profiling {args.model}", args, animated=False) as say:
         made = _TOGETHER[args.by](_profile(module, inputs, args.rounds, say))
     for path, text in ((args.csv, made.csv(args.sort)), (args.trace, made.chrome_trace())):
         if path:
-            _write(path, text)
-    report(json.loads(made.json()) if args.json else {}, [*made.head(), ""], args)
+            _write_text(path, text)
+    print_report(json.loads(made.json()) if args.json else {}, [*made.head(), ""], args)
     if not args.json and not args.quiet:
         group = ("kernel", "nodes") if args.by in ("kernel", "op") else ("nodes", "kernel")
         print_table(made.cells(args.sort, args.top), words=group, spare=(*group[1:], *_SPARE))
 
 
 def _parser() -> argparse.ArgumentParser:
-    cli = parser("profile", "time a model's or a program's kernel calls")
+    cli = make_parser("profile", "time a model's or a program's kernel calls")
     cli.add_argument("model", type=file_name, help="model.onnx, model.so or model.tw")
     add_target(cli)
     cli.add_argument("--threads", type=int, metavar="N", help="threads (default: all this process may use)")
@@ -90,7 +90,7 @@ def _parser() -> argparse.ArgumentParser:
     return cli
 
 
-def _check(args: argparse.Namespace) -> None:
+def _check_profile_args(args: argparse.Namespace) -> None:
     """Refuse what cannot be done before the long work begins."""
     for name in ("rounds", "top", "threads"):
         if (value := getattr(args, name)) is not None and value < 1:
@@ -99,7 +99,7 @@ def _check(args: argparse.Namespace) -> None:
     check_outputs({"--csv": args.csv, "--trace": args.trace}, args.model, args.inputs)
 
 
-def _load(args: argparse.Namespace, say: Teller) -> Module:
+def _load_profiled(args: argparse.Namespace, say: Teller) -> Module:
     """The program; a model is compiled to one that times its calls itself."""
     if is_program(args.model):
         from tilewright.runtime.module import load_module
@@ -113,11 +113,11 @@ def _load(args: argparse.Namespace, say: Teller) -> Module:
     return module
 
 
-def _inputs(module: Module, args: argparse.Namespace) -> dict[str, np.ndarray]:
+def _make_inputs(module: Module, args: argparse.Namespace) -> dict[str, np.ndarray]:
     """Inputs as given or made up; InputError where those have no sizes."""
     infos = for_run(module.inputs, args)
-    if not args.inputs and any(is_open(info.shape) for info in infos):
-        raise InputError(f"{open_sizes(infos)}, or the arrays with --inputs")
+    if not args.inputs and any(has_dynamic_extents(info.shape) for info in infos):
+        raise InputError(f"{explain_dynamic_sizes(infos)}, or the arrays with --inputs")
     return given_inputs(infos, args)
 
 
@@ -134,10 +134,10 @@ def _profile(module: Module, inputs: Mapping[str, np.ndarray], rounds: int, say:
     return replace(made, rates=machine.rates())
 
 
-def _write(path: Path, text: str) -> None:
-    from tilewright.runtime.process.files import replacing
+def _write_text(path: Path, text: str) -> None:
+    from tilewright.runtime.process.files import replacing_file
 
-    with replacing(path.absolute()) as temporary:
+    with replacing_file(path.absolute()) as temporary:
         temporary.write_text(text)
 
 

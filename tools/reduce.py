@@ -13,28 +13,28 @@ import numpy as np
 import onnx
 
 from tilewright.core.errors import InputError, ModelError
-from tilewright.core.progress import Say, silent
+from tilewright.core.progress import Say, tell_nobody
 from tilewright.tools._common import (
     add_input_shape,
+    as_command,
     check_outputs,
-    command,
     demand_model,
     file_name,
     file_path,
+    make_parser,
     not_negative,
-    parser,
-    positive,
-    progress,
-    report,
+    parse_positive,
+    print_report,
+    showing_progress,
 )
 from tilewright.tools.debugging.isolation import Child, Lost
-from tilewright.tools.debugging.oracle import ORDER, first_line, require
-from tilewright.tools.debugging.reducer import Case, Values, reduce
+from tilewright.tools.debugging.oracle import ORDER, require_reference, summarize_error
+from tilewright.tools.debugging.reducer import KnownValues, ModelCase, reduce_model
 from tilewright.tools.debugging.verdict import Raised, Verdict, answer, judge, run_ours, values_of
 from tilewright.tools.run import add_inputs, given_inputs, write_arrays
 
 
-@command
+@as_command
 def main(argv: Sequence[str] | None = None) -> None:
     """Reduce the model; nothing that fails is an error of the user's."""
     args = _parser().parse_args(argv)
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     demand_model(args.model)
     check_outputs({"-o": args.output}, args.model, args.inputs)
     model, inputs = read_case(args)
-    with progress(f"running {args.model}", args) as say:
+    with showing_progress(f"running {args.model}", args) as say:
         child = Child(answer, args.timeout)
         tolerance = tolerance_of(args)
         verdict = judge(model, inputs, child.call, tolerance)
@@ -58,11 +58,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         "nodes": [node.op_type for node in case.nodes],
     }
     ops = ", ".join(f"{n} {op}" if n > 1 else op for op, n in Counter(record["nodes"]).items())
-    report(record, [f"{path}: {ops}, of {len(model.graph.node)} nodes: {verdict.kind}: {verdict.reason}"], args)
+    print_report(record, [f"{path}: {ops}, of {len(model.graph.node)} nodes: {verdict.kind}: {verdict.reason}"], args)
 
 
 def _parser() -> argparse.ArgumentParser:
-    cli = parser("reduce", "find a small part of a model that fails to compile, or differs from onnxruntime")
+    cli = make_parser("reduce", "find a small part of a model that fails to compile, or differs from onnxruntime")
     cli.add_argument("model", type=file_name, help="the ONNX file")
     cli.add_argument(
         "-o", "--output", type=file_path, default=Path("reduced.onnx"), metavar="FILE", help="(reduced.onnx)"
@@ -78,7 +78,7 @@ def add_limits(cli: argparse.ArgumentParser, timeout: float) -> None:
     cli.add_argument("--rtol", type=not_negative, help="relative error to accept (by the type)")
     cli.add_argument("--atol", type=not_negative, default=0.0, help="with --rtol: absolute error to accept (0)")
     text = f"seconds that a compilation may take ({timeout:g})"
-    cli.add_argument("--timeout", type=positive, default=timeout, metavar="S", help=text)
+    cli.add_argument("--timeout", type=parse_positive, default=timeout, metavar="S", help=text)
     cli.add_argument(
         "--budget", type=not_negative, default=600.0, metavar="S", help="seconds for the whole search (600)"
     )
@@ -98,18 +98,18 @@ def shrink(
     ask: Callable[[tuple[Any, ...]], Any],
     tolerance: tuple[float, float] | None = None,
     budget: float = 600.0,
-    say: Say = silent,
+    say: Say = tell_nobody,
     second_opinion: bool = False,
     run: Callable[[bytes, Mapping[str, np.ndarray]], list[np.ndarray]] = run_ours,
     order: Sequence[str] = ORDER,
-) -> tuple[Case, Verdict]:
+) -> tuple[ModelCase, Verdict]:
     """The smallest case found in ``budget`` seconds that fails like ``verdict``, and its own verdict.
 
     The oracles of ``order`` are asked, the first one first.
     """
     last, end = verdict, time.monotonic() + budget
 
-    def fails(case: Case) -> bool:
+    def fails(case: ModelCase) -> bool:
         nonlocal last
         if time.monotonic() > end:
             return False
@@ -120,18 +120,18 @@ def shrink(
         say(f"{len(case.nodes)} nodes: {found.reason}", 0, 0, end)
         return True
 
-    def record(model: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> Values | None:
+    def record(model: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> KnownValues | None:
         values = ask((values_of, model.SerializeToString(), inputs)) if time.monotonic() < end else None
         return None if isinstance(values, Lost | Raised) else values
 
-    return reduce(model, inputs, fails, record), last
+    return reduce_model(model, inputs, fails, record), last
 
 
-def write(case: Case, path: Path) -> None:
+def write(case: ModelCase, path: Path) -> None:
     """Write the model, and beside it its inputs, ``reduced_inputs.npz`` for ``reduced.onnx``."""
-    from tilewright.runtime.process.files import replacing
+    from tilewright.runtime.process.files import replacing_file
 
-    with replacing(path.absolute()) as temporary:
+    with replacing_file(path.absolute()) as temporary:
         temporary.write_bytes(case.model.SerializeToString())
     write_arrays(path.with_name(f"{path.stem}_inputs.npz"), case.inputs)
 
@@ -139,7 +139,7 @@ def write(case: Case, path: Path) -> None:
 def require_onnxruntime(command: str) -> None:
     """InputError where onnxruntime, which ``command`` compares with, is not installed."""
     try:
-        require()
+        require_reference()
     except ModuleNotFoundError as error:
         raise InputError(
             f"{command} compares with onnxruntime: the package is not installed (pip install onnxruntime)"
@@ -155,7 +155,7 @@ def read_case(args: argparse.Namespace) -> tuple[onnx.ModelProto, dict[str, np.n
     try:
         model = onnx.load(args.model)
     except Exception as error:
-        raise ModelError(f"cannot read '{args.model}': {first_line(error)}") from error
+        raise ModelError(f"cannot read '{args.model}': {summarize_error(error)}") from error
     sort_nodes(model)
     arrays = given_inputs(infos, args)
     missing = [info.name for info in infos if info.name not in arrays]

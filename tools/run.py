@@ -14,7 +14,7 @@ import numpy as np
 from tilewright.core.errors import InputError
 from tilewright.core.model import OBJECTS, TensorInfo, numpy_dtype
 from tilewright.core.printed import name_text
-from tilewright.core.sizes import is_open
+from tilewright.core.sizes import has_dynamic_extents
 from tilewright.core.specialization import fix_sizes
 from tilewright.tools._common import (
     add_input_shape,
@@ -24,18 +24,18 @@ from tilewright.tools._common import (
     add_rounds,
     add_target,
     add_untrusted,
+    as_command,
     check_outputs,
     check_target,
-    command,
     file_name,
     file_path,
     is_program,
+    make_parser,
     not_negative,
-    parser,
-    progress,
-    report,
+    print_report,
+    showing_progress,
     tell,
-    wide,
+    widen_array,
 )
 
 if TYPE_CHECKING:
@@ -45,26 +45,26 @@ if TYPE_CHECKING:
 MISMATCH = 1
 
 
-@command
+@as_command
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; the exit code is 1 where an output differs from what is expected."""
     args = _parser().parse_args(argv)
-    _check(args)
-    with progress(f"loading {args.model}", args) as say:
-        module = load(args, say)
+    _check_run_args(args)
+    with showing_progress(f"loading {args.model}", args) as say:
+        module = load_program(args, say)
     inputs = given_inputs(for_run(module.inputs, args), args)
-    with progress(f"running {args.model}", args, animated=False) as say:
-        outputs, times = _run(module, inputs, args.rounds, say)
+    with showing_progress(f"running {args.model}", args, animated=False) as say:
+        outputs, times = _run_rounds(module, inputs, args.rounds, say)
     arrays = {info.name: array for info, array in zip(module.outputs, outputs, strict=True)}
     if args.outputs:
         write_arrays(args.outputs, arrays)
     compared = compare(arrays, read_arrays(args.expect), args) if args.expect else []
-    record, lines = _result(arrays, times, compared, args.print_top)
-    report(record, lines, args)
+    record, lines = _format_result(arrays, times, compared, args.print_top)
+    print_report(record, lines, args)
     return 0 if all(row["ok"] for row in compared) else MISMATCH
 
 
-def _check(args: argparse.Namespace) -> None:
+def _check_run_args(args: argparse.Namespace) -> None:
     """Refuse what cannot be done before the long work begins."""
     for name, least in (("rounds", 1), ("print_top", 0)):
         if (value := getattr(args, name)) < least:
@@ -75,7 +75,7 @@ def _check(args: argparse.Namespace) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     about = "run a compiled program, or compile a model and run it"
-    cli = parser("run", about, "[options] model.so|model.tw|model.onnx")
+    cli = make_parser("run", about, "[options] model.so|model.tw|model.onnx")
     cli.add_argument("model", type=file_name, help=argparse.SUPPRESS)  # which leaves a screen's lines to the options
     add_target(cli)
     add_inputs(cli)
@@ -118,12 +118,17 @@ def given_arrays(path: Path, infos: Sequence[TensorInfo]) -> dict[str, np.ndarra
     arrays = read_arrays(path, infos)
     for info in infos:
         array = arrays.get(info.name)
-        if array is not None and not is_open(info.shape) and info.dtype not in OBJECTS and array.shape != info.shape:
+        if (
+            array is not None
+            and not has_dynamic_extents(info.shape)
+            and info.dtype not in OBJECTS
+            and array.shape != info.shape
+        ):
             raise InputError(f"{path} has '{info.name}' of shape {array.shape}, expected {info.static_shape}")
     return arrays
 
 
-def load(args: argparse.Namespace, say: Teller) -> Module:
+def load_program(args: argparse.Namespace, say: Teller) -> Module:
     """The program ``args.model``, or the model of that name, compiled as ``args`` say."""
     if is_program(args.model):
         from tilewright.runtime.module import load_module
@@ -180,11 +185,11 @@ def read_arrays(path: Path, infos: Sequence[TensorInfo] = ()) -> dict[str, np.nd
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Write an ``.npz`` file, whole or not at all."""
-    from tilewright.runtime.process.files import replacing
+    from tilewright.runtime.process.files import replacing_file
 
     # Types that a library registered (2) are written as bytes: numpy names some of them in a way that it cannot read.
     plain = {name: a.view(f"V{a.dtype.itemsize}") if a.dtype.isbuiltin == 2 else a for name, a in arrays.items()}
-    with replacing(path.absolute()) as temporary, temporary.open("wb") as file:
+    with replacing_file(path.absolute()) as temporary, temporary.open("wb") as file:
         np.savez(file, **plain)  # type: ignore[arg-type]  # names may be any text
 
 
@@ -194,13 +199,13 @@ def compare(got: Mapping[str, np.ndarray], want: Mapping[str, np.ndarray], args:
     if unknown or not want:
         names = ", ".join(map(repr, got))
         raise InputError(f"{args.expect} has {', '.join(map(repr, unknown)) or 'no arrays'}: the outputs are {names}")
-    return [_compare(name, got[name], array, args) for name, array in want.items()]
+    return [_compare_output(name, got[name], array, args) for name, array in want.items()]
 
 
-def _compare(name: str, got: np.ndarray, want: np.ndarray, args: argparse.Namespace) -> dict[str, Any]:
+def _compare_output(name: str, got: np.ndarray, want: np.ndarray, args: argparse.Namespace) -> dict[str, Any]:
     if got.shape != want.shape:
         raise InputError(f"output '{name}' has shape {got.shape}, {args.expect} expects {want.shape}")
-    a, b = wide(got), wide(want)
+    a, b = widen_array(got), widen_array(want)
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     difference = np.where(same, 0.0, a - b)
     norm = float(np.linalg.norm(np.where(np.isfinite(b), b, 0.0)))
@@ -209,7 +214,7 @@ def _compare(name: str, got: np.ndarray, want: np.ndarray, args: argparse.Namesp
     return {"name": name, "error": error, "largest": largest, "ok": error <= args.rtol or largest <= args.atol}
 
 
-def _run(
+def _run_rounds(
     module: Module, inputs: Mapping[str, np.ndarray], rounds: int, say: Teller
 ) -> tuple[list[np.ndarray], list[float]]:
     outputs, times = [], []
@@ -221,7 +226,7 @@ def _run(
     return outputs, times
 
 
-def _result(
+def _format_result(
     arrays: Mapping[str, np.ndarray], times: Sequence[float], compared: Sequence[dict], top: int
 ) -> tuple[dict[str, Any], list[str]]:
     record: dict[str, Any] = {"outputs": [], "seconds": list(times), "expect": list(compared)}

@@ -13,20 +13,20 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ..core.breadcrumbs import Trail, following
+from ..core.breadcrumbs import Trail, reporting_to
 from ..core.errors import CompileTimeoutError
 from . import clock
-from .process import COMPILER, CONVERTER, Job, Kind, Limits, at, run_here
+from .process import COMPILER, CONVERTER, Job, Limits, WorkerKind, describe_step, run_here
 from .rounds import Round
 from .worker import Crew
 
-__all__ = ["CONVERTER", "Job", "Limits", "Pool", "pool", "run_here", "shutdown"]
+__all__ = ["CONVERTER", "Job", "Limits", "Pool", "get_pool", "run_here", "shutdown"]
 
 
 class Pool:
     """At most ``workers`` processes; 0 does the jobs in this process instead, for debugging.
 
-    Its time begins when it is made: ``limited`` gives a pool of the same processes for one compilation.
+    Its time begins when it is made: ``with_limits`` gives a pool of the same processes for one compilation.
     """
 
     def __init__(self, workers: int, limits: Limits | None = None, crew: Crew | None = None) -> None:
@@ -34,15 +34,15 @@ class Pool:
         self.limits = limits or Limits()
         self.crew = crew or Crew(workers)
         seconds = self.limits.timeout
-        self._deadline = None if seconds is None else clock.now() + seconds
+        self._deadline = None if seconds is None else clock.read_seconds() + seconds
 
-    def limited(self, limits: Limits) -> Pool:
+    def with_limits(self, limits: Limits) -> Pool:
         """The same processes for a compilation that begins now."""
         return Pool(self.workers, limits, self.crew)
 
-    def of(self, kind: Kind) -> Pool:
+    def of(self, kind: WorkerKind) -> Pool:
         """A process of another kind, for this compilation."""
-        other = pool(1, kind).limited(self.limits)
+        other = get_pool(1, kind).with_limits(self.limits)
         other._deadline = self._deadline
         return other
 
@@ -73,12 +73,12 @@ class Pool:
 
     def seconds_left(self) -> float | None:
         """Until the compilation's time is up; None where it has no end."""
-        return None if self._deadline is None else max(0.0, self._deadline - clock.now())
+        return None if self._deadline is None else max(0.0, self._deadline - clock.read_seconds())
 
     @contextmanager
-    def watching(self, what: str) -> Iterator[None]:
+    def checking_time(self, what: str) -> Iterator[None]:
         """Check the time before each step that the block takes in this process."""
-        with following(self._trail(what)):
+        with reporting_to(self._trail(what)):
             yield
 
     def shutdown(self) -> None:
@@ -92,16 +92,16 @@ class Pool:
     def _trail(self, what: str) -> Trail:
         def check(trail: Trail) -> None:
             if trail.where:  # else a step has ended, and another may begin
-                self.check(at(trail.where, what))
+                self.check(describe_step(trail.where, what))
 
         return Trail(check)
 
 
-_pools: dict[tuple[int, Kind], Pool] = {}
+_pools: dict[tuple[int, WorkerKind], Pool] = {}
 _pools_lock = threading.Lock()
 
 
-def pool(workers: int, kind: Kind = COMPILER) -> Pool:
+def get_pool(workers: int, kind: WorkerKind = COMPILER) -> Pool:
     """The process-wide pool with that number of workers, which are of a kind."""
     with _pools_lock:
         return _pools.setdefault((workers, kind), Pool(workers, crew=Crew(workers, kind)))

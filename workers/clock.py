@@ -5,6 +5,6 @@ from __future__ import annotations
 import time
 
 
-def now() -> float:
+def read_seconds() -> float:
     """Seconds since some moment, which is the same for all processes of the machine."""
     return time.monotonic()

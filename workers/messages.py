@@ -31,7 +31,7 @@ class Question:
     arguments: tuple[Any, ...]
 
 
-def heard(connection: Connection) -> bytes | None:
+def receive_reply(connection: Connection) -> bytes | None:
     """Receive a worker's reply; None for a question, which is answered. Raises EOFError or OSError if it is dead."""
     message = connection.recv_bytes()
     if not message.startswith(_QUESTION):

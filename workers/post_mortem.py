@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.breadcrumbs import in_words
 from . import crash_bundle
-from .messages import Reply, heard
+from .messages import Reply, receive_reply
 from .process import FACTS, MODULE, Job, Limits, Task
 from .worker import Worker
 
@@ -46,15 +46,15 @@ class Inquest:
                 and search > 0
                 and (facts := crash_bundle.facts_of(self._folder, self._number))
             ):
-                self._nodes = self._found(worker, facts, search)
+                self._nodes = self._find_nodes(worker, facts, search)
 
     def verdict(self, error: str, said: str, more: str = "") -> str:
         """The error with the nodes, ``more``, and what to say of the bundle that is made of the step."""
         named = f"{self._job.what}{in_words(self._nodes)}"
         error = error.replace(self._job.what, named, 1) + more
-        return error + crash_bundle.save(self._folder, self._number, error, said, self._pool.limits, named)
+        return error + crash_bundle.save_bundle(self._folder, self._number, error, said, self._pool.limits, named)
 
-    def _found(self, worker: Worker, facts: dict[str, Any], seconds: float) -> Sequence[str]:
+    def _find_nodes(self, worker: Worker, facts: dict[str, Any], seconds: float) -> Sequence[str]:
         left = self._pool.seconds_left()
         seconds = seconds if left is None else min(seconds, left)
         assert self._job.find is not None
@@ -83,7 +83,7 @@ def _ask(worker: Worker, task: Task, seconds: float | None) -> Reply | None:
     try:
         worker.send(pickle.dumps(task))
         while worker.connection.poll(None if end is None else max(0.0, end - time.monotonic())):
-            if (message := heard(worker.connection)) is not None:
+            if (message := receive_reply(worker.connection)) is not None:
                 return pickle.loads(message)
     except (EOFError, OSError):
         pass

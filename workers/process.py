@@ -28,9 +28,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..core.breadcrumbs import Snapshot, Trail, following
+from ..core.breadcrumbs import Snapshot, Trail, reporting_to
 from ..core.errors import CompileError, CompileTimeoutError, InternalError, TilewrightError
-from ..core.questions import asking
+from ..core.questions import asking_through
 from . import clock
 from .messages import Reply, ask_owner
 
@@ -47,7 +47,7 @@ Finder = Callable[[Mapping[str, Any], str, float], Sequence[str]]
 
 
 @dataclass(frozen=True)
-class Kind:
+class WorkerKind:
     """A kind of worker: ``warm_up()`` of ``module`` in this package imports what its jobs need.
 
     A worker exits after ``idle_seconds`` without a job.
@@ -57,8 +57,8 @@ class Kind:
     idle_seconds: int = 300
 
 
-COMPILER = Kind("driver.jobs")
-CONVERTER = Kind("frontends.torch.conversion", idle_seconds=90)  # imports another MLIR than ours
+COMPILER = WorkerKind("driver.jobs")
+CONVERTER = WorkerKind("frontends.torch.conversion", idle_seconds=90)  # imports another MLIR than ours
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Limits:
     bundles: bool = True
 
     @staticmethod
-    def given(timeout: float | None, memory: int | None) -> Limits:
+    def from_user(timeout: float | None, memory: int | None) -> Limits:
         """The user's limits. Raises CompileError for an invalid one."""
         if timeout is not None and not timeout > 0:
             raise CompileError(f"timeout is {timeout}: give seconds, more than 0")
@@ -123,29 +123,29 @@ def run_here(job: Job, trail: Trail | None = None) -> Any:
     """Do the job in this process; whatever goes wrong is a TilewrightError that says where."""
     trail = trail or Trail()
     try:
-        with following(trail):
+        with reporting_to(trail):
             return job.function(*job.arguments)
     except CompileTimeoutError:
         raise
     except CompileError as error:
         told = not isinstance(error, InternalError) or trail.where in str(error)
-        raise type(error)(f"{error}, in {job.what if told else at(trail.where, job.what)}") from error
+        raise type(error)(f"{error}, in {job.what if told else describe_step(trail.where, job.what)}") from error
     except TilewrightError:
         raise
     except MemoryError as error:
-        raise InternalError(f"out of memory in {at(trail.where, job.what)}") from error
+        raise InternalError(f"out of memory in {describe_step(trail.where, job.what)}") from error
     except (Exception, SystemExit) as error:  # what a job imports may want to end the process
         reason = (str(error).strip().splitlines() or [""])[0]
-        where = at(trail.where, job.what)
+        where = describe_step(trail.where, job.what)
         raise InternalError(f"internal error in {where}: {type(error).__name__}: {reason}") from error
 
 
-def at(where: str, what: str) -> str:
+def describe_step(where: str, what: str) -> str:
     """A step and its job in words: "pass 'bufferize' of kernel 'k3' (nodes conv1)"."""
     return f"{where} of {what}" if where else what
 
 
-def serve(kind: Kind, channel: int, notes: int, lifeline: int) -> None:
+def serve(kind: WorkerKind, channel: int, notes: int, lifeline: int) -> None:
     """Do the tasks that come by ``channel``, until none has come for a while, or nobody is there to send one.
 
     ``notes`` is the file to note steps in, ``lifeline`` the end of a pipe whose other end goes with its owner. This is
@@ -165,14 +165,14 @@ def serve(kind: Kind, channel: int, notes: int, lifeline: int) -> None:
                 message = connection.recv_bytes()
             except (EOFError, OSError):  # the owner has gone
                 return
-            with asking(partial(ask_owner, connection)):
+            with asking_through(partial(ask_owner, connection)):
                 answer = _answer(message, shared)
             connection.send_bytes(answer)
             _give_back()
 
 
 class Note(NamedTuple):
-    """A step in one line, its number, and when it began (by ``clock.now``, which processes share)."""
+    """A step in one line, its number, and when it began (by ``clock.read_seconds``, which processes share)."""
 
     where: str
     number: int
@@ -183,7 +183,7 @@ def write_note(notes: mmap.mmap, where: str, number: int) -> None:
     """Note the step that is under way."""
     text = where[:NOTE_BYTES].encode(errors="replace")[: NOTE_BYTES - _NOTE.size]
     notes[_NOTE.size : _NOTE.size + len(text)] = text
-    notes[: _NOTE.size] = _NOTE.pack(clock.now(), number, len(text))
+    notes[: _NOTE.size] = _NOTE.pack(clock.read_seconds(), number, len(text))
 
 
 def read_note(notes: mmap.mmap) -> Note:
@@ -266,30 +266,30 @@ def _die_with(lifeline: int) -> None:
         os._exit(0)
 
 
-def _warm_up(kind: Kind) -> None:
+def _warm_up(kind: WorkerKind) -> None:
     gc.disable()  # imports leave nothing to be collected, and looking for it would take a fifth of their time
     importlib.import_module(f"..{kind.module}", __package__).warm_up()
     gc.enable()
     gc.collect()
     gc.freeze()  # what is there now stays: collections need not look at it
-    global _kept
-    _kept = resident()
+    global _kept_bytes
+    _kept_bytes = read_resident_bytes()
 
 
-_kept = 0  # of this process, as a worker: its own memory after it last gave some back
+_kept_bytes = 0  # of this process, as a worker: its own memory after it last gave some back
 
 
 def _give_back() -> None:
     """Return memory to the system where a worker has grown since it last did: MLIR's contexts wait in cycles for
     Python's collector, and the C library keeps what they free. A network's kernels would leave 40 MB."""
-    global _kept
-    if resident() > _kept + GROWTH_BYTES:
+    global _kept_bytes
+    if read_resident_bytes() > _kept_bytes + GROWTH_BYTES:
         gc.collect()
         ctypes.CDLL(None).malloc_trim(0)
-        _kept = resident()
+        _kept_bytes = read_resident_bytes()
 
 
-def resident() -> int:
+def read_resident_bytes() -> int:
     """Bytes of this process's own that are in memory: without the pages of files."""
     with open("/proc/self/statm") as file:
         _, resident, shared, *_ = map(int, file.read().split())

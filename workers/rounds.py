@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..core.errors import CompileTimeoutError, InternalError, TilewrightError
 from . import clock
-from .messages import Reply, heard
+from .messages import Reply, receive_reply
 from .post_mortem import SEARCH_SECONDS, Inquest
-from .process import Job, Task, at
+from .process import Job, Task, describe_step
 from .watchdog import Lookout
 from .worker import Worker, last_words
 
@@ -90,13 +90,13 @@ class Round:
     def _send(self, worker: Worker, index: int, record: str | None) -> None:
         limits = self._pool.limits
         task = Task(self._jobs[index], limits, record)
-        began, end = clock.now(), time.monotonic() + _WALL_FACTOR * limits.cpu_seconds
+        began, end = clock.read_seconds(), time.monotonic() + _WALL_FACTOR * limits.cpu_seconds
         self._running[worker.connection] = running = _Running(index, worker, record, began, end)
         message = pickle.dumps(task)
         try:
             worker.send(message)
         except OSError:
-            self._died(running)
+            self._handle_death(running)
 
     def _collect(self) -> None:
         """Take answers, waiting for one where there is something to wait for."""
@@ -110,7 +110,7 @@ class Round:
         seconds = min(ends, default=0.0) - time.monotonic()
         left = self._pool.seconds_left()
         seconds = max(0.0, seconds if left is None else min(seconds, left))
-        sources = [*self._running, *self._crew.starting()]
+        sources = [*self._running, *self._crew.list_starting()]
         if not sources:
             return self._crew.wait(seconds)
         for source in _ready(sources, seconds):
@@ -130,14 +130,14 @@ class Round:
     def _where(self) -> str:
         """The place that the compilation has reached: the first running job, with its step."""
         for running in self._running.values():
-            return at(running.worker.where().where, self._jobs[running.index].what)
+            return describe_step(running.worker.where().where, self._jobs[running.index].what)
         return f"{self._jobs[self._waiting[0]].what}, which waited for a worker" if self._waiting else "its end"
 
     def _receive(self, running: _Running) -> None:
         try:
-            message = heard(running.worker.connection)
+            message = receive_reply(running.worker.connection)
         except (EOFError, OSError):
-            return self._died(running)
+            return self._handle_death(running)
         if message is None:
             return
         reply: Reply = pickle.loads(message)
@@ -151,16 +151,18 @@ class Round:
             self._fail(running.index, reply.error, reply.number, reply.trace)
         raise reply.error
 
-    def _died(self, running: _Running) -> None:
+    def _handle_death(self, running: _Running) -> None:
         """A worker is dead: its job is done once more, or has crashed it again."""
         worker, what = running.worker, self._jobs[running.index].what
-        how, said, (where, number, _) = worker.ending(), worker.said(), worker.where()
+        how, said, (where, number, _) = worker.describe_end(), worker.said(), worker.where()
         self._drop(running)
         if how == "SIGXCPU":
             self._fail(running.index, self._too_long(what, where), number, said)
         if running.index in self._suspects:
             words = last_words(said)
-            error = InternalError(f"the compiler crashed ({how}) in {at(where, what)}{': ' if words else ''}{words}")
+            error = InternalError(
+                f"the compiler crashed ({how}) in {describe_step(where, what)}{': ' if words else ''}{words}"
+            )
             self._fail(running.index, error, number, said, running.record)
         if how:  # else it had waited for work for too long, and left
             self._suspects.add(running.index)
@@ -195,10 +197,10 @@ class Round:
         del self._running[running.worker.connection]
         self._crew.end(running.worker)
 
-    def _ended(self, source: Connection) -> bool:
+    def _finish_if_ended(self, source: Connection) -> bool:
         """Return whether a job has come to its end, or died; a question of it is answered."""
         try:
-            if heard(source) is None:
+            if receive_reply(source) is None:
                 return False
             self._crew.give_back(self._running.pop(source).worker)
         except (EOFError, OSError):
@@ -213,7 +215,7 @@ class Round:
         while self._running and not over and (ready := _ready([*self._running], max(0.0, end - time.monotonic()))):
             over = time.monotonic() >= end  # a job may have questions without an end
             for source in ready:
-                self._ended(source)
+                self._finish_if_ended(source)
         for running in list(self._running.values()):
             self._drop(running)
 

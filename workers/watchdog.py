@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from . import clock
 from .post_mortem import SEARCH_SECONDS, Inquest
-from .process import Job, Note, at
+from .process import Job, Note, describe_step
 from .worker import Worker
 
 if TYPE_CHECKING:
@@ -49,10 +49,10 @@ class Lookout:
                 looks.append(_OFTEN)
                 continue
             search = self._search_seconds(job, reached)
-            begun_late = clock.now() + left - note.began < _HALF * self._timeout
+            begun_late = clock.read_seconds() + left - note.began < _HALF * self._timeout
             if begun_late or search is None:
                 continue
-            if (spare := left - self._needed(reached, search)) > 0:
+            if (spare := left - self._estimate_seconds(reached, search)) > 0:
                 looks.append(max(spare / 2, _OFTEN))  # another step, which took longer to reach, needs more
             elif note.number:
                 inquest = Inquest(self._pool, job, note.number, Path(self._folder()))
@@ -66,23 +66,23 @@ class Lookout:
         if self._found is None:
             return ""
         worker, job, note, _ = self._found
-        return at(note.where, job.what) if not worker.dead and worker.where() == note else ""
+        return describe_step(note.where, job.what) if not worker.dead and worker.where() == note else ""
 
     def verdict(self, error: str) -> str:
         """The error of a compilation whose time was up at ``where()``, with the step's nodes and its bundle."""
         if self._found is None:
             return error
         worker, _, note, inquest = self._found
-        seconds = clock.now() - note.began
+        seconds = clock.read_seconds() - note.began
         return inquest.verdict(error, worker.said(), f", for {seconds:.1f} s")
 
     def _search_seconds(self, job: Job, reached: float) -> float | None:
         """How long to search for the nodes of a step that was ``reached`` in so many seconds: not, where these and that
         are more than half of the time; None where there is no time for an inquest."""
         search = min(SEARCH_SECONDS, _SEARCH_PART * self._timeout) if job.find else 0.0
-        fitting = (s for s in (search, 0.0) if self._needed(reached, s) <= _HALF * self._timeout)
+        fitting = (s for s in (search, 0.0) if self._estimate_seconds(reached, s) <= _HALF * self._timeout)
         return next(fitting, None)
 
-    def _needed(self, reached: float, search: float) -> float:
+    def _estimate_seconds(self, reached: float, search: float) -> float:
         """Seconds of an inquest."""
         return _SLOWER * (reached + self._pool.crew.start_seconds) + search + _SPARE_SECONDS

@@ -17,7 +17,7 @@ import weakref
 from multiprocessing.connection import Connection
 
 from ..core.errors import NO_MLIR, CompileError, InternalError
-from .process import COMPILER, NOTE_BYTES, Kind, Note, read_note
+from .process import COMPILER, NOTE_BYTES, Note, WorkerKind, read_note
 
 # The first words of a worker: where to import from comes as arguments, before the folder it stands in could matter.
 _PROGRAM = """import sys
@@ -39,7 +39,7 @@ class Worker:
     where the worker is dead.
     """
 
-    def __init__(self, kind: Kind = COMPILER) -> None:
+    def __init__(self, kind: WorkerKind = COMPILER) -> None:
         self.begun = time.monotonic()
         ours, theirs = socket.socketpair()
         lifeline, kept = os.pipe()
@@ -88,7 +88,7 @@ class Worker:
         """The step of the job that it is at, or was at when it died."""
         return read_note(self._notes)
 
-    def ending(self) -> str:
+    def describe_end(self) -> str:
         """How a dead process ended: "SIGSEGV", "exit code 1", or "" where it left since nobody asked for anything."""
         code = self._process.wait()
         if code >= 0:
@@ -124,7 +124,7 @@ class Worker:
 class Crew:
     """At most ``size`` workers, which start when they are asked for and stay; threads may share a crew."""
 
-    def __init__(self, size: int, kind: Kind = COMPILER) -> None:
+    def __init__(self, size: int, kind: WorkerKind = COMPILER) -> None:
         self.size, self._kind = size, kind
         self._changed = threading.Condition()
         self._all: set[Worker] = set()
@@ -159,7 +159,7 @@ class Crew:
                 self._drop(worker)
             return None
 
-    def starting(self) -> list[Connection]:
+    def list_starting(self) -> list[Connection]:
         """The connections of starting workers, which become readable when their worker is ready."""
         with self._changed:
             return [worker.connection for worker in self._starting]
@@ -201,7 +201,7 @@ class Crew:
         try:
             ready = float(worker.connection.recv_bytes())
         except (EOFError, OSError) as error:
-            how, words = worker.ending(), last_words(worker.said())
+            how, words = worker.describe_end(), last_words(worker.said())
             self._drop(worker)
             if self._kind == COMPILER and importlib.util.find_spec("mlir") is None:
                 raise CompileError(NO_MLIR) from error

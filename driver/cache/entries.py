@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _MAGIC = b"tilewright cache 1\n"
-_HEAD = struct.Struct("<32sI")
+_HEADER = struct.Struct("<32sI")
 
 
 @dataclass(frozen=True)
@@ -27,24 +27,24 @@ def pack(entry: Entry, kind: str, name: str) -> bytes:
     head = json.dumps({"kind": kind, "key": name, "sizes": sizes, "value": entry.value}).encode()
     rest = b"".join((head, *entry.blobs))
     digest = hashlib.sha256(struct.pack("<I", len(head)) + rest).digest()
-    return _MAGIC + _HEAD.pack(digest, len(head)) + rest
+    return _MAGIC + _HEADER.pack(digest, len(head)) + rest
 
 
 def unpack(data: bytes, kind: str, name: str) -> Entry | None:
     """The entry in a file's bytes; None where they are not what ``pack`` made for this kind and name."""
-    start = len(_MAGIC) + _HEAD.size
+    start = len(_MAGIC) + _HEADER.size
     if len(data) < start or not data.startswith(_MAGIC):
         return None
-    digest, length = _HEAD.unpack_from(data, len(_MAGIC))
+    digest, length = _HEADER.unpack_from(data, len(_MAGIC))
     if hashlib.sha256(memoryview(data)[start - 4 :]).digest() != digest:
         return None
     head = json.loads(data[start : start + length])
     if (head["kind"], head["key"]) != (kind, name):
         return None
-    return Entry(head["value"], tuple(_split(data, start + length, head["sizes"])))
+    return Entry(head["value"], tuple(_split_bytes(data, start + length, head["sizes"])))
 
 
-def _split(data: bytes, at: int, sizes: Sequence[int]) -> Iterator[bytes]:
+def _split_bytes(data: bytes, at: int, sizes: Sequence[int]) -> Iterator[bytes]:
     for size in sizes:
         yield data[at : at + size]
         at += size

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ...core.own_files import NotOursError, Stranger, make_folder, open_own, refusal, strangers
+from ...core.own_files import NotOursError, Stranger, explain_refusal, find_strangers, make_folder, open_own
 from .entries import Entry, pack, unpack
 
 DEFAULT_LIMIT = 4 << 30
@@ -194,7 +194,7 @@ class Cache:
 
         ``intact`` says it of weights, and takes over a descriptor of the file. ``on_item`` is told before each of the
         files how many are done, and of how many.
-        What may be somebody else's is not read: ``strangers`` has it.
+        What may be somebody else's is not read: ``find_strangers`` has it.
         """
         bad = []
         items = self.items()
@@ -214,7 +214,7 @@ class Cache:
 
     def strangers(self) -> list[Stranger]:
         """Files that may be somebody else's, and so are not used."""
-        return list(strangers(self.folder, KINDS))
+        return list(find_strangers(self.folder, KINDS))
 
     def remove(self, found: Stranger) -> bool:
         """Remove a stranger, a folder with what is in it, no link followed. False, with a note, where it stays."""
@@ -297,7 +297,7 @@ def why_unsafe(folder: Path) -> str:
         found = folder.stat()
     except OSError:
         return ""
-    why = refusal(found, folder=True)
+    why = explain_refusal(found, folder=True)
     if not why:
         return ""
     other = "set TILEWRIGHT_CACHE_DIR" if found.st_uid != os.geteuid() else "remove it, what is in it may be theirs"
@@ -312,7 +312,7 @@ def _items(folder: Path, kind: str) -> Iterator[Item]:
         for path in _inside(inner):
             with contextlib.suppress(FileNotFoundError):
                 found = path.lstat()
-                if not refusal(found):
+                if not explain_refusal(found):
                     name = path.parent.name + path.name
                     yield Item(kind, name, path, found.st_size, found.st_atime)
 
@@ -320,6 +320,6 @@ def _items(folder: Path, kind: str) -> Iterator[Item]:
 def _inside(folder: Path) -> list[Path]:
     """The content of a folder of ours; nothing if it is another's, or does not exist."""
     try:
-        return [] if refusal(folder.lstat(), folder=True) else list(folder.iterdir())
+        return [] if explain_refusal(folder.lstat(), folder=True) else list(folder.iterdir())
     except OSError:  # none of that name, or none that may be listed
         return []

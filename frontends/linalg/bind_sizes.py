@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ...core.errors import UnsupportedError
 from ...core.model import TensorInfo
-from ...core.sizes import Extent, Sym, bounds, floordiv, symbols
+from ...core.sizes import Extent, Sym, bounds_of, floor_divide, symbols_of
 from ...dialects import arith, extents, ir, tensor
 
 
@@ -29,7 +29,9 @@ def bind_sizes(block: ir.Block, inputs: Sequence[TensorInfo], scalars: Mapping[s
     holds extents to their ranges, and those that are one symbol to each other; here the program checks the rest.
     """
     behind = ir.InsertionPoint(block.operations[0])
-    given = [one for info, a in zip(inputs, block.arguments, strict=False) for one in _given(block, info, a, scalars)]
+    given = [
+        one for info, a in zip(inputs, block.arguments, strict=False) for one in _find_sizes(block, info, a, scalars)
+    ]
     for info, argument in zip(inputs, block.arguments, strict=False):
         extents.note(argument, info.shape)
     with behind:
@@ -48,7 +50,9 @@ def bind_sizes(block: ir.Block, inputs: Sequence[TensorInfo], scalars: Mapping[s
             _demand_range(one)
 
 
-def _given(block: ir.Block, info: TensorInfo, argument: ir.Value, scalars: Mapping[str, Extent]) -> Iterator[_Given]:
+def _find_sizes(
+    block: ir.Block, info: TensorInfo, argument: ir.Value, scalars: Mapping[str, Extent]
+) -> Iterator[_Given]:
     for axis, extent in enumerate(info.shape):
         if isinstance(extent, Sym):
             yield _Given(info.name, f"{info.name}.{axis}", extent, extents.dim(argument, axis), is_scalar=False)
@@ -60,20 +64,20 @@ def _given(block: ir.Block, info: TensorInfo, argument: ir.Value, scalars: Mappi
 
 def _solve(one: _Given) -> None:
     """Bind the symbol of ``factor * symbol + number`` if nothing else has bound it."""
-    missing = symbols(one.extent) - extents.names()
+    missing = symbols_of(one.extent) - extents.names()
     if not missing:
         return
     (atoms, factor), *rest = one.extent.terms
     if len(atoms) != 1 or atoms[0].function or any(others for others, _ in rest):
         raise UnsupportedError(f"input '{one.input}' has the size '{one.extent}', and no input has '{min(missing)}'")
     own = extents.bind(one.label, one.value)
-    solved = floordiv(own - sum(number for _, number in rest), factor)
+    solved = floor_divide(own - sum(number for _, number in rest), factor)
     extents.bind(atoms[0].name, extents.index(solved))
 
 
 def _demand_range(one: _Given) -> None:
     """Check that a number is one that its symbol may be."""
-    within = bounds(one.extent)
+    within = bounds_of(one.extent)
     extents.bind(one.label, one.value)
     number, refusal = Sym(one.label, None), f"input '{one.input}' is out of range"
     if within.low is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...core.errors import UnsupportedError
-from ...core.sizes import Extent, is_open
+from ...core.sizes import Extent, has_dynamic_extents
 from ...dialects import func, ir
 from ...dialects.walk import collect, defining_op
 from .fitting import Fit
@@ -29,12 +29,12 @@ class Differences:
     constants: list[tuple[ir.Operation, int, Extent | tuple[Extent, ...]]] = field(default_factory=list)
 
 
-def differences(mains: Sequence[func.FuncOp], fit: Fit) -> Differences:
+def find_differences(mains: Sequence[func.FuncOp], fit: Fit) -> Differences:
     """Compare functions that do the same at several sizes, op by op.
 
     Raises UnsupportedError, with the name of the op, where they do something else, or a number is no extent.
     """
-    return _Comparison(fit).compared(mains)
+    return _Comparison(fit).compare_functions(mains)
 
 
 class _Comparison:
@@ -43,13 +43,13 @@ class _Comparison:
         self._found = Differences()
         self._first: dict[ir.Value, ir.Value] = {}  # of a value, its counterpart in the first program
 
-    def compared(self, mains: Sequence[func.FuncOp]) -> Differences:
+    def compare_functions(self, mains: Sequence[func.FuncOp]) -> Differences:
         columns = [collect(main.operation, lambda op: op.name != "arith.constant") for main in mains]
         same = len({len(ops) for ops in columns}) == 1
         for ops in zip(*columns, strict=False):
-            if len({_form(op) for op in ops}) != 1:
+            if len({_describe_form(op) for op in ops}) != 1:
                 raise _otherwise(ops[0])
-            self._pair([_defined(op) for op in ops], ops[0])
+            self._pair([_collect_values(op) for op in ops], ops[0])
         if not same:
             raise _otherwise(columns[0][-1])
         for ops in zip(*columns, strict=True):
@@ -61,7 +61,7 @@ class _Comparison:
         for values in zip(*columns, strict=True):
             self._first.update(dict.fromkeys(values, values[0]))
             shape = self._shape([value.type for value in values], op)
-            if shape is not None and is_open(shape):
+            if shape is not None and has_dynamic_extents(shape):
                 self._found.shapes[values[0]] = shape
 
     def _shape(self, kinds: Sequence[ir.Type], op: ir.Operation) -> tuple[Extent, ...] | None:
@@ -121,13 +121,13 @@ class _Comparison:
             self._found.amounts.setdefault(ops[0].results[0], {})[name] = [self._extent(n, ops[0]) for n in numbers]
 
 
-def _form(op: ir.Operation) -> tuple[Any, ...]:
+def _describe_form(op: ir.Operation) -> tuple[Any, ...]:
     """The parts of an op that are equal at all sizes."""
     blocks = tuple(len(block.arguments) for region in op.regions for block in region.blocks)
     return op.name, len(op.operands), len(op.results), blocks, *op.attributes
 
 
-def _defined(op: ir.Operation) -> list[ir.Value]:
+def _collect_values(op: ir.Operation) -> list[ir.Value]:
     arguments = [a for region in op.regions for block in region.blocks for a in block.arguments]
     return [*op.results, *arguments]
 

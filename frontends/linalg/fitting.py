@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ...core.atoms import Atom, atoms_of
-from ...core.sizes import Extent, Sym, floordiv, if_equal, if_less, largest, mod, smallest
+from ...core.sizes import Extent, Sym, floor_divide, floor_mod, if_equal, if_less, max_of, min_of
 
 _FUNCTIONS: Mapping[str, Callable[..., Extent]] = {
-    "floordiv": floordiv,
-    "mod": mod,
-    "min": smallest,
-    "max": largest,
+    "floordiv": floor_divide,
+    "mod": floor_mod,
+    "min": min_of,
+    "max": max_of,
     "if_equal": if_equal,
     "if_less": if_less,
     "sum": lambda total: total,
@@ -63,10 +63,10 @@ class Fit:
         if len(set(numbers)) == 1:
             return numbers[0]
         if numbers not in self._found:
-            self._found[numbers] = self._fitted(numbers, _MOST_FACTORS)
+            self._found[numbers] = self._fit_extent(numbers, _MOST_FACTORS)
         return self._found[numbers]
 
-    def _fitted(self, numbers: Numbers, factors: int) -> Extent | None:
+    def _fit_extent(self, numbers: Numbers, factors: int) -> Extent | None:
         if len(set(numbers)) == 1:
             return numbers[0]
         if numbers in self._basis:
@@ -89,7 +89,9 @@ class Fit:
             return None
         for known, extent in self._basis.items():
             if all(n and not number % n for number, n in zip(numbers, known, strict=True)):
-                rest = self._fitted(tuple(number // n for number, n in zip(numbers, known, strict=True)), factors - 1)
+                rest = self._fit_extent(
+                    tuple(number // n for number, n in zip(numbers, known, strict=True)), factors - 1
+                )
                 if rest is not None:
                     return extent * rest
         return None

@@ -9,12 +9,12 @@ from ...core.model import ELEMENTS, Model, Param, TensorInfo
 from ...dialects import builders, extents, func, ir, tw
 from ...dialects.context import diagnostics, make_context
 from ..foreign import Samples
-from .differences import differences
+from .differences import find_differences
+from .dynamic_sizes import make_sizes_dynamic, remember_extents
 from .fitting import Fit
-from .open_sizes import open_sizes, remember_extents
 
 # The signless types are taken for signed ones, where nobody says otherwise.
-_DTYPES = {"i1": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64"} | ELEMENTS
+_DTYPE_NAMES = {"i1": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64"} | ELEMENTS
 
 
 def import_linalg(
@@ -35,7 +35,7 @@ def import_linalg(
     context = make_context()
     with context, ir.Location.unknown():
         context.allow_unregistered_dialects = True  # what legalization does not convert, it refuses
-        module, main = _parse(text, name)
+        module, main = _parse_module(text, name)
         kinds = main.type
         inputs = _infos("arg", list(kinds.inputs)[: len(kinds.inputs) - len(params)]) if inputs is None else inputs
         outputs = _infos("result", kinds.results) if outputs is None else outputs
@@ -43,14 +43,14 @@ def import_linalg(
             raise ModelError(f"{name}: '@{main.name.value}' has not the inputs and outputs that it is said to have")
         remember_extents(main)
         if samples is not None:
-            _open(main, inputs, outputs, samples, name)
+            _make_dynamic(main, inputs, outputs, samples, name)
         names = [(tw.NAME, info.name) for info in inputs] + [(tw.PARAM, param) for param in params]
         main.arg_attrs = [ir.DictAttr.get({key: ir.StringAttr.get(text)}) for key, text in names]
         main.attributes["sym_name"] = ir.StringAttr.get("main")
         return Model(module, tuple(inputs), tuple(outputs), params, name, legal=False)
 
 
-def _parse(text: str | bytes, name: str) -> tuple[ir.Module, func.FuncOp]:
+def _parse_module(text: str | bytes, name: str) -> tuple[ir.Module, func.FuncOp]:
     """The module and its function; ModelError where it cannot be read."""
     try:
         with diagnostics("import"):
@@ -60,18 +60,18 @@ def _parse(text: str | bytes, name: str) -> tuple[ir.Module, func.FuncOp]:
     return module, _entry(module)
 
 
-def _open(
+def _make_dynamic(
     main: func.FuncOp, inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo], samples: Samples, name: str
 ) -> None:
     """Let a function that is written for the first of the samples run on all sizes."""
-    others = [_parse(text, name) for text in samples.texts]
+    others = [_parse_module(text, name) for text in samples.texts]
     fit = Fit(samples.points, [*samples.known, *(extent for info in inputs for extent in info.shape)])
     for _, other in others:
         remember_extents(other)
     with diagnostics("import"), extents.scope():
         try:
-            found = differences([main, *(other for _, other in others)], fit)
-            open_sizes(main, found, inputs, samples.scalars)
+            found = find_differences([main, *(other for _, other in others)], fit)
+            make_sizes_dynamic(main, found, inputs, samples.scalars)
         except UnsupportedError as error:
             raise UnsupportedError(f"{name}: {error}") from error
         _demand_shapes(main, outputs)
@@ -99,6 +99,6 @@ def _infos(stem: str, kinds: Sequence[ir.Type]) -> list[TensorInfo]:
 
 
 def _info(name: str, kind: ir.Type) -> TensorInfo:
-    if not isinstance(kind, ir.RankedTensorType) or str(kind.element_type) not in _DTYPES:
+    if not isinstance(kind, ir.RankedTensorType) or str(kind.element_type) not in _DTYPE_NAMES:
         raise ModelError(f"'{name}' has the type {kind}: it must be a tensor of numbers with a rank")
-    return TensorInfo(name, tuple(kind.shape), _DTYPES[str(kind.element_type)])
+    return TensorInfo(name, tuple(kind.shape), _DTYPE_NAMES[str(kind.element_type)])

@@ -18,7 +18,7 @@ from ...dialects.types import element_type
 from . import ops
 from .convert.graph import Graph
 from .proto.check import check_model
-from .proto.weights import Detached, Source, detach
+from .proto.weights import Detached, ModelSource, detach
 from .shapes.inputs import fixed_inputs
 from .state.refusals import Refusal
 from .state.standins import Failed
@@ -28,35 +28,35 @@ from .values.tensor import Tensor
 
 
 def import_onnx(
-    source: Source, input_shapes: InputShapes | None = None, name: str = "", limits: ModelLimits = ORDINARY
+    source: ModelSource, input_shapes: InputShapes | None = None, name: str = "", limits: ModelLimits = ORDINARY
 ) -> Model:
     """Import a model from a path, bytes or a ModelProto.
 
     ``input_shapes`` gives inputs whose shape the file leaves open. Raises ModelError where the model is not valid or
     lacks something, UnsupportedError (all reasons in one line) where it uses what has no converter.
     """
-    ops.load()
+    ops.load_converters()
     detached = detach(source, limits)
-    with named(detached.what):
+    with prefixing_errors(detached.what):
         opsets = check_model(detached)
         inputs = fixed_inputs(detached.proto.graph, input_shapes or {}, detached.what)
-        model, graph = convert(detached, opsets, inputs, name=name)
+        model, graph = convert_model(detached, opsets, inputs, name=name)
         if model is None:
             raise UnsupportedError(f"{detached.what}: {_all_reasons(graph.refusals)}")
         return model
 
 
 def read_inputs(
-    source: Source, input_shapes: InputShapes | None = None, limits: ModelLimits = ORDINARY
+    source: ModelSource, input_shapes: InputShapes | None = None, limits: ModelLimits = ORDINARY
 ) -> tuple[TensorInfo, ...]:
     """The inputs that ``import_onnx`` would give the model. Raises as it does, for the inputs alone."""
     detached = detach(source, limits)
-    with named(detached.what):
+    with prefixing_errors(detached.what):
         return tuple(fixed_inputs(detached.proto.graph, input_shapes or {}, detached.what))
 
 
 @contextmanager
-def named(what: str) -> Iterator[None]:
+def prefixing_errors(what: str) -> Iterator[None]:
     """Let every error begin with the model's name."""
     try:
         yield
@@ -66,7 +66,7 @@ def named(what: str) -> Iterator[None]:
         raise type(error)(f"{what}: {error}") from error
 
 
-def convert(
+def convert_model(
     detached: Detached,
     opsets: dict[str, int],
     inputs: Sequence[TensorInfo],
@@ -80,11 +80,11 @@ def convert(
     with make_context(), ir.Location.unknown(), diagnostics("import"), extents.scope(appending=True):
         module = ir.Module.create()
         with ir.InsertionPoint(module.body):
-            main = func.FuncOp("main", ([_type(i) for i in inputs], []))
+            main = func.FuncOp("main", ([_make_input_type(i) for i in inputs], []))
         graph = Graph(detached, main.add_entry_block(), opsets)
         graph.scope.values.update(missing or {})
         with ir.InsertionPoint(graph.entry.block):
-            outputs = _convert(graph, proto, inputs)
+            outputs = _convert_graph(graph, proto, inputs)
             if graph.refusals or missing:
                 return None, graph
             func.ReturnOp([t.value for t in outputs])
@@ -99,7 +99,7 @@ def convert(
     ), graph
 
 
-def _convert(graph: Graph, proto: onnx.GraphProto, inputs: Sequence[TensorInfo]) -> list[Tensor]:
+def _convert_graph(graph: Graph, proto: onnx.GraphProto, inputs: Sequence[TensorInfo]) -> list[Tensor]:
     scope = graph.scope
     bound: set[Sym] = set()
     declared = {value.name: element_of_type(value.type) for value in proto.input}
@@ -109,7 +109,7 @@ def _convert(graph: Graph, proto: onnx.GraphProto, inputs: Sequence[TensorInfo])
     return [t for t in graph.convert(o.name for o in proto.output) if isinstance(t, Tensor)]
 
 
-def _type(info: TensorInfo) -> ir.Type:
+def _make_input_type(info: TensorInfo) -> ir.Type:
     if info.dtype in OBJECTS:
         return ir.NoneType.get()
     return builders.ranked_type(info.shape, element_type(info.dtype))

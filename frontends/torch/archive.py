@@ -19,7 +19,7 @@ from torch.export import ExportedProgram
 
 from ...core.errors import InternalError, ModelError, TilewrightError
 from ...core.limits import GIB, ORDINARY, ModelLimits
-from ...workers import Pool, pool
+from ...workers import Pool, get_pool
 from ...workers.process import CONVERTER, Job
 from .conversion import read_file
 from .nesting import BadNestingError, check_types
@@ -29,13 +29,13 @@ from .program_text import REMEDY
 READ_SECONDS, READ_BYTES = 300, 16 * GIB  # of a worker's CPU, and its memory: weights are not read there
 
 
-def read(path: Path, using: Pool | None = None, limits: ModelLimits = ORDINARY) -> ExportedProgram:
+def read_archive(path: Path, using: Pool | None = None, limits: ModelLimits = ORDINARY) -> ExportedProgram:
     """The program of a file, which a worker of ``using`` has read before.
 
     ModelError, in one line, for what is none, or cannot be read without running its code.
     """
     refuse_odd_file(str(path), str(path), limits)
-    reader = using.of(CONVERTER) if using else pool(1, CONVERTER).limited(pool(1, CONVERTER).limits)
+    reader = using.of(CONVERTER) if using else get_pool(1, CONVERTER).with_limits(get_pool(1, CONVERTER).limits)
     reader.limits = replace(
         reader.limits,
         memory=min(reader.limits.memory or READ_BYTES, READ_BYTES),
@@ -48,7 +48,7 @@ def read(path: Path, using: Pool | None = None, limits: ModelLimits = ORDINARY) 
         raise ModelError(f"{path} cannot be read as an exported program: {error}") from error
     try:
         check_types(found.program.types)
-        return _load(found.program.text, *_tensors(path, found))
+        return _deserialize_program(found.program.text, *_load_tensors(path, found))
     except BadNestingError as error:
         raise ModelError(f"{path} nests its arguments or results in what is not read: it {error}") from None
     except TilewrightError:
@@ -62,7 +62,9 @@ def rehearse(found: Package, label: str) -> None:
     from .source import TorchSource
 
     try:
-        program = _load(found.program.flat, *({s.name: _of(s, _empty(s)) for s in side} for side in found[1:]))
+        program = _deserialize_program(
+            found.program.flat, *({s.name: _of(s, _make_empty_storage(s)) for s in side} for side in found[1:])
+        )
         source = TorchSource(lambda: program, label)
         steps: Sequence[Callable[[], Any]] = (source.graph_lines, source.conversion, source.sizes, source.output_names)
         for step in steps:
@@ -72,7 +74,7 @@ def rehearse(found: Package, label: str) -> None:
         raise _unreadable(label, error) from error
 
 
-def _load(text: bytes, weights: Mapping[str, Any], constants: Mapping[str, Any]) -> ExportedProgram:
+def _deserialize_program(text: bytes, weights: Mapping[str, Any], constants: Mapping[str, Any]) -> ExportedProgram:
     return deserialize(SerializedArtifact(text, weights, constants, b""))  # type: ignore[arg-type]
 
 
@@ -82,7 +84,7 @@ def _unreadable(label: str, error: Exception) -> ModelError:
     return ModelError(f"{label} cannot be read as an exported program: {shown}")
 
 
-def _tensors(path: Path, found: Package) -> list[dict[str, torch.Tensor]]:
+def _load_tensors(path: Path, found: Package) -> list[dict[str, torch.Tensor]]:
     """Weights and constants; those that share elements in the file do so here."""
     storages: dict[int, torch.Tensor] = {}
     with open(path, "rb") as file:
@@ -95,7 +97,7 @@ def _tensors(path: Path, found: Package) -> list[dict[str, torch.Tensor]]:
     return [{s.name: _of(s, storages[s.begin]) for s in side} for side in (found.weights, found.constants)]
 
 
-def _empty(stored: Stored) -> torch.Tensor:
+def _make_empty_storage(stored: Stored) -> torch.Tensor:
     return torch.empty(stored.nbytes, dtype=torch.uint8, device="meta")
 
 

@@ -60,7 +60,7 @@ def _divide(x: Any, y: Any) -> Any:
     return torch.div(*(t.to(kind) if isinstance(t, Tensor) else t for t in (x, y)))
 
 
-def _sum(x: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Any:
+def _sum_bytes(x: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Any:
     """Of bytes without a sign, which torch-mlir takes for signed ones: of the type that the sum has."""
     if x.dtype != torch.uint8:
         return NotImplemented
@@ -68,7 +68,7 @@ def _sum(x: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: torch.dtyp
 
 
 def _sum_of_all(x: Tensor, *, dtype: torch.dtype | None = None) -> Any:
-    return _sum(x, list(range(x.dim())), dtype=dtype)
+    return _sum_bytes(x, list(range(x.dim())), dtype=dtype)
 
 
 # Of Chebyshev's series for log(erfc(x) / t) + x², t = 2 / (2 + x): Press et al., Numerical Recipes, "erfcc".
@@ -183,7 +183,7 @@ ARITHMETIC: dict[Any, Callable[..., Any]] = {
     aten.floor_divide.default: _floor_divide,
     aten.div.Tensor: _divide,
     aten.sum.default: _sum_of_all,
-    aten.sum.dim_IntList: _sum,
+    aten.sum.dim_IntList: _sum_bytes,
     aten.erfc.default: _erfc,
     aten.sort.stable: _sort_stable,
     aten.kthvalue.default: _kth_value,

@@ -20,7 +20,7 @@ def warm_up() -> None:
     from . import convert  # noqa: F401
 
 
-def converted(program: bytes, name: str) -> Answer:
+def convert_program(program: bytes, name: str) -> Answer:
     """The texts of a program that ``torch.export.save`` wrote without its weights, and what its arguments are.
 
     Where sizes are open there is a text for each of a few samples of them, which the description has as ``points``.

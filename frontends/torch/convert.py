@@ -21,10 +21,10 @@ from torch_mlir.extras.fx_importer import ContextCache, FxImporter
 
 from ...core.errors import UnsupportedError
 from .conversion import Answer
-from .decompositions import decompositions
-from .export import first_line
+from .decompositions import make_decompositions
+from .export import first_error_line
 from .operators import name_of
-from .sampling import NoSampleError, Point, ranges, samples
+from .sampling import NoSampleError, Point, find_ranges, find_samples
 
 _PIPELINES = (
     "builtin.module(torchdynamo-export-to-torch-backend-pipeline{extra-library=})",
@@ -52,7 +52,7 @@ class _Refused(Exception):
 def convert(saved: bytes, name: str) -> Answer:
     """See ``conversion.converted``."""
     try:
-        program = _load(saved)
+        program = _load_program(saved)
         _refuse_training(program.graph)
         _refuse_unknown_sizes(program)
         specs = program.graph_signature.input_specs
@@ -70,13 +70,13 @@ def convert(saved: bytes, name: str) -> Answer:
         raise UnsupportedError(": ".join(filter(None, (name, error.where, error.why)))) from error
 
 
-def _load(saved: bytes) -> ExportedProgram:
+def _load_program(saved: bytes) -> ExportedProgram:
     """The program; memory for weights is asked for and never touched, so that it takes none."""
     try:
         program = torch.export.load(io.BytesIO(saved))
     except Exception as error:
         causes = (error.__cause__ or error.__context__ or error, error)
-        raise _Refused("", f"torch cannot read what it exported: {first_line(causes[0])}") from error
+        raise _Refused("", f"torch cannot read what it exported: {first_error_line(causes[0])}") from error
     for held in (program._state_dict, program._constants):
         for name, value in held.items():
             if isinstance(value, torch.Tensor):
@@ -92,13 +92,13 @@ def _refuse_unknown_sizes(program: ExportedProgram) -> None:
 
 
 def _samples(program: ExportedProgram) -> list[tuple[Point, ExportedProgram]]:
-    table = decompositions(bool(ranges(program)))
+    table = make_decompositions(bool(find_ranges(program)))
     try:
-        return samples(program, lambda program: program.run_decompositions(table))
+        return find_samples(program, lambda program: program.run_decompositions(table))
     except NoSampleError as error:
         raise _Refused("", f"no open sizes were found that the program runs on: {error}") from error
     except RuntimeError as error:  # what the functions that compute shapes raise, of nodes that do not fit together
-        raise _Refused("", f"torch refuses its nodes: {first_line(error)}; export it again") from error
+        raise _Refused("", f"torch refuses its nodes: {first_error_line(error)}; export it again") from error
 
 
 def _refuse_training(graph: Graph) -> None:
@@ -153,7 +153,7 @@ def _settle_border(program: ExportedProgram, scalars: Collection[int]) -> dict[s
             graph.erase_node(node)
             continue
         role = "state" if spec.target in mutated else _ROLES[spec.kind]
-        entry = {"role": role, "index": index, "target": spec.target, **_describe(node)}
+        entry = {"role": role, "index": index, "target": spec.target, **_describe_value(node)}
         (inputs if role in ("input", "state") else weights).append((node, entry))
     first = next(node for node in graph.nodes if node.op != "placeholder")
     for node, _ in (*inputs, *weights):
@@ -167,11 +167,11 @@ def _settle_border(program: ExportedProgram, scalars: Collection[int]) -> dict[s
         if spec.kind is OutputKind.USER_INPUT_MUTATION:
             raise _Refused("", f"the module writes into its input '{spec.target}': return a new tensor instead")
     output.args = (tuple(node for node, _ in kept),)
-    outputs = [{"role": spec.kind.name.lower(), "target": spec.target, **_describe(node)} for node, spec in kept]
+    outputs = [{"role": spec.kind.name.lower(), "target": spec.target, **_describe_value(node)} for node, spec in kept]
     return {"inputs": [entry for _, entry in (*inputs, *weights)], "outputs": outputs}
 
 
-def _describe(node: Node) -> dict[str, Any]:
+def _describe_value(node: Node) -> dict[str, Any]:
     value = node.meta["val"]
     return {"shape": list(value.shape), "dtype": str(value.dtype)[6:]}
 
@@ -187,7 +187,7 @@ def _lower(graph: Graph) -> str:
     except NotImplementedError as error:
         raise _Refused("", str(error)) from error
     for pipeline in _PIPELINES:
-        _run(pipeline, importer.module)
+        _run_pipeline(pipeline, importer.module)
     foreign = _with_attributes(importer.module)
     return importer.module.operation.get_asm(enable_debug_info=True, print_generic_op_form=foreign)
 
@@ -211,7 +211,7 @@ def _with_attributes(module: ir.Module) -> bool:
     return bool(found)
 
 
-def _run(pipeline: str, module: ir.Module) -> None:
+def _run_pipeline(pipeline: str, module: ir.Module) -> None:
     errors: list[tuple[str, str]] = []
 
     def collect(diagnostic: Any) -> bool:
@@ -226,12 +226,12 @@ def _run(pipeline: str, module: ir.Module) -> None:
             PassManager.parse(pipeline).run(module.operation)
         except ir.MLIRError as error:
             where, why = errors[0] if errors else ("", str(error))
-            raise _Refused(where, _reason(why)) from error
+            raise _Refused(where, _explain_refusal(why)) from error
         finally:
             handler.detach()
 
 
-def _reason(message: str) -> str:
+def _explain_refusal(message: str) -> str:
     """Why torch-mlir refused, as a user would say it."""
     found = _NOT_CONVERTED.search(message)
     if found is None:

@@ -18,7 +18,7 @@ from .operators import GROUPED
 _HALF = (torch.float16, torch.bfloat16)
 
 
-def decompositions(open_sizes: bool = False) -> dict[Any, Callable[..., Any]]:
+def make_decompositions(open_sizes: bool = False) -> dict[Any, Callable[..., Any]]:
     """By operator, the function that computes it with others; with ``open_sizes`` for a program that has such ones.
 
     torch-mlir's own choice, what it has no lowering for (``arithmetic.py``), and here those whose own choice loses what
@@ -35,7 +35,7 @@ def decompositions(open_sizes: bool = False) -> dict[Any, Callable[..., Any]]:
             aten.convolution.default: _convolution,
             aten.var.correction: _variance,
             aten.var_mean.correction: _variance_and_mean,
-            aten.scaled_dot_product_attention.default: _attention,
+            aten.scaled_dot_product_attention.default: _decompose_attention,
             aten._scaled_dot_product_flash_attention_for_cpu.default: _flash_attention,
             aten._native_multi_head_attention.default: _multi_head_attention,
             aten._transformer_encoder_layer_fwd.default: _encoder_layer,
@@ -122,7 +122,7 @@ def _convolution(
     sizes = list(weight.shape[2:])
     steps = [-(-k // s) for k, s in zip(sizes, strides, strict=True)]
     missing = [(0, q * s - k) for k, q, s in zip(sizes, steps, strides, strict=True)]
-    weight = _padded(weight, missing)
+    weight = _pad_zeros(weight, missing)
     inputs, made = weight.shape[0] // groups, weight.shape[1]
     parts = [n for q, s in zip(steps, strides, strict=True) for n in (q, s)]
     weight = weight.reshape(groups, inputs, made, *parts)
@@ -141,13 +141,13 @@ def _convolution(
     y = torch.ops.aten.convolution(x, weight, each, ones, [q - 1 for q in steps], ones, False, none, groups)
     y = y.reshape(y.shape[0], groups * made, *strides, *y.shape[2:])
     order = [d for i in range(rank) for d in (2 + rank + i, 2 + i)]
-    y = _padded(y.permute(0, 1, *order).reshape(*y.shape[:2], *wide), missing)
+    y = _pad_zeros(y.permute(0, 1, *order).reshape(*y.shape[:2], *wide), missing)
     for i, (start, end) in enumerate(zip(padding, ends, strict=True)):
         y = y.narrow(2 + i, start, end - start)
     return y if bias is None or within else y + bias.reshape(-1, *ones)
 
 
-def _padded(x: torch.Tensor, edges: Sequence[tuple[int, int]]) -> torch.Tensor:
+def _pad_zeros(x: torch.Tensor, edges: Sequence[tuple[int, int]]) -> torch.Tensor:
     """The last dims with so many zeros before and behind them."""
     flat = [n for pair in reversed(edges) for n in pair]
     return torch.constant_pad_nd(x, flat) if any(flat) else x
@@ -185,7 +185,7 @@ def _variance_and_mean(
     return variance.to(given), (mean if keepdim else x.mean(dims)).to(given)
 
 
-def _attention(
+def _decompose_attention(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
@@ -242,7 +242,7 @@ def _flash_attention(
     scale: float | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The same, with sums that the backward pass would need."""
-    made = _attention(query, key, value, attn_mask, dropout_p, is_causal, scale)
+    made = _decompose_attention(query, key, value, attn_mask, dropout_p, is_causal, scale)
     return made, query.new_zeros(query.shape[:-1])
 
 
@@ -280,7 +280,7 @@ def _self_attention(
     query, key, value = parts.permute(2, 0, 3, 1, 4).unbind()
     if mask is not None:
         mask = ~(mask[:, None, None, :] if mask_type == 1 else mask).to(torch.bool)
-    made = _attention(query, key, value, mask)
+    made = _decompose_attention(query, key, value, mask)
     return torch.nn.functional.linear(made.transpose(1, 2).reshape(batch, length, size), *join)
 
 
@@ -382,30 +382,32 @@ def _index_put(
         dim += index.dim() if index is not None and index.dtype == torch.bool else 1
     given = [(d, index) for d, index in zip(dims, indices, strict=True) if index is not None]
     if len(given) == 1:
-        chosen, values = _spread(x, *given[0], values)
+        chosen, values = _spread_mask(x, *given[0], values)
     elif values.numel() == 1 and all(index.dtype == torch.bool or index.numel() == 1 for _, index in given):
-        masks = (_along(x, d, i if i.dtype == torch.bool else _is_place(i, x.shape[d])) for d, i in given)
+        masks = (_unsqueeze_mask(x, d, i if i.dtype == torch.bool else _is_place(i, x.shape[d])) for d, i in given)
         chosen, values = reduce(torch.logical_and, masks), values.reshape([])
     else:
         return NotImplemented
     return torch.where(chosen, x + values if accumulate else values, x)
 
 
-def _spread(x: torch.Tensor, dim: int, mask: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _spread_mask(
+    x: torch.Tensor, dim: int, mask: torch.Tensor, values: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
     """A mask from a dim on, and the values for its true elements, in order, or one for all, as they lie in ``x``."""
     rank = mask.dim()
     values = values.reshape(*[1] * (x.dim() - rank + 1 - values.dim()), *values.shape)
     before, count, behind = values.shape[:dim], values.shape[dim], values.shape[dim + 1 :]
     if count == 1:
-        return _along(x, dim, mask), values.reshape(*before, *[1] * rank, *behind)
+        return _unsqueeze_mask(x, dim, mask), values.reshape(*before, *[1] * rank, *behind)
     if count == 0:
         return torch.zeros_like(x, dtype=torch.bool), x
     places = torch.cumsum(mask.reshape(-1).to(torch.int64), 0) - 1
     values = values.index_select(dim, places.clamp(0, count - 1))
-    return _along(x, dim, mask), values.reshape(*before, *mask.shape, *behind)
+    return _unsqueeze_mask(x, dim, mask), values.reshape(*before, *mask.shape, *behind)
 
 
-def _along(x: torch.Tensor, dim: int, mask: torch.Tensor) -> torch.Tensor:
+def _unsqueeze_mask(x: torch.Tensor, dim: int, mask: torch.Tensor) -> torch.Tensor:
     """A mask of the dims from ``dim`` on, to be broadcast to ``x``."""
     return mask.reshape(*[1] * dim, *mask.shape, *[1] * (x.dim() - dim - mask.dim()))
 

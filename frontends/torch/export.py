@@ -16,7 +16,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from ...core.errors import ModelError, UnsupportedError
 
-SUFFIX = ".pt2"
+PT2_SUFFIX = ".pt2"
 # What torch says at the end of an error about open sizes: a line for each that it would have otherwise.
 _FIXES = re.compile(r"^Suggested fixes:\n  (\S.*(?:\n  \S.*)*)", re.MULTILINE)
 _VIOLATED = re.compile(r"^ *- (\S.*)", re.MULTILINE)  # a guard that does not hold for all sizes
@@ -55,15 +55,15 @@ def export_module(
     if isinstance(source, torch.jit.ScriptModule | torch.jit.ScriptFunction):
         source = _of_script(source, args)
     try:
-        return _exported(source, args, kwargs, dynamic_shapes)
+        return _export_quietly(source, args, kwargs, dynamic_shapes)
     except Exception as error:
         with contextlib.suppress(Exception):  # the first error tells what is wrong with what was given
             doubled = _with_two(source, args, kwargs, dynamic_shapes)
             if doubled is not None:
-                return _exported(source, *doubled, dynamic_shapes)
-        where = _where(error, source)
+                return _export_quietly(source, *doubled, dynamic_shapes)
+        where = _find_module_path(error, source)
         at = f"{name}: {where}" if where else name
-        raise UnsupportedError(f"{at} cannot be exported: {_reason(error)}") from error
+        raise UnsupportedError(f"{at} cannot be exported: {_explain_error(error)}") from error
 
 
 def _arguments(examples: Any, name: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -77,7 +77,7 @@ def _arguments(examples: Any, name: str) -> tuple[tuple[Any, ...], dict[str, Any
     raise ModelError(f"{name} has a {type(examples).__name__} as example inputs: give a tuple, (x, ...), of arguments")
 
 
-def _exported(
+def _export_quietly(
     source: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any
 ) -> ExportedProgram:
     with torch.no_grad(), _quiet():
@@ -135,7 +135,7 @@ def _quiet() -> Iterator[None]:
         logging.disable(before)
 
 
-def _where(error: BaseException, source: torch.nn.Module) -> str:
+def _find_module_path(error: BaseException, source: torch.nn.Module) -> str:
     """The path of the innermost module whose ``forward`` was under way."""
     paths = {id(module): path for path, module in source.named_modules()}
     found, trace = "", error.__traceback__
@@ -146,7 +146,7 @@ def _where(error: BaseException, source: torch.nn.Module) -> str:
     return found
 
 
-def _reason(error: Exception) -> str:
+def _explain_error(error: Exception) -> str:
     """Why, and what to do about it."""
     text = str(error)
     if isinstance(error, GuardOnDataDependentSymNode):
@@ -156,7 +156,7 @@ def _reason(error: Exception) -> str:
         return f"its course depends on the values of tensors{where}: {remedy}"
     violated, fixes = _VIOLATED.findall(text), _FIXES.search(text)
     if fixes is None and not violated:
-        return first_line(error)
+        return first_error_line(error)
     guards = [_SIZE.sub(r"\1\2.shape[\3]", _ADVICE.sub("", line)).rstrip(".") for line in violated]
     more = f"; and {len(guards) - _MOST_VIOLATED} more" if len(guards) > _MOST_VIOLATED else ""
     why = f": {'; '.join(guards[:_MOST_VIOLATED])}{more}" if guards else ""
@@ -164,7 +164,7 @@ def _reason(error: Exception) -> str:
     return f"it does not take all sizes that dynamic_shapes leave open{why}: give {remedy}"
 
 
-def first_line(error: BaseException) -> str:
+def first_error_line(error: BaseException) -> str:
     """The first line of an error that says something."""
     lines = (" ".join(line.split()) for line in str(error).splitlines())
     return next(filter(None, lines), type(error).__name__)
@@ -188,4 +188,4 @@ def _of_script(source: Any, example_inputs: tuple[Any, ...]) -> Any:
     try:
         return TS2EPConverter(source, example_inputs).convert().module()
     except Exception as error:
-        raise UnsupportedError(f"the scripted module cannot be exported: {first_line(error)}") from error
+        raise UnsupportedError(f"the scripted module cannot be exported: {first_error_line(error)}") from error

@@ -23,7 +23,7 @@ from ...runtime.module import Module
 from ..linalg.fitting import value_at
 from .export import export_module
 from .module import TENSOR, Callee
-from .source import TorchSource, add_tensor, changed, versions
+from .source import TorchSource, add_tensor, find_changed_buffers, list_versions
 from .symbols import UnknownSizeError, extent_of
 
 _GIVEN = ("input", "scalar")
@@ -33,14 +33,14 @@ _ROOT = re.compile(r"^[LG]\['[^']*'\]\.?")
 
 # "weight": constant; "state": written into by the graph; "size": the extent of an input; "scalar": a number that is
 # none; "constant": one that the program is made for.
-Kind = Literal["weight", "state", "input", "size", "scalar", "constant"]
+ArgumentKind = Literal["weight", "state", "input", "size", "scalar", "constant"]
 
 
 @dataclass(frozen=True)
 class Argument:
     """An argument of a graph. ``place`` is the (argument, axis) that a size is of; ``open_axes`` those of an input."""
 
-    kind: Kind
+    kind: ArgumentKind
     name: str
     text: str  # type, shape and dtype
     place: tuple[int, int] = (0, 0)
@@ -68,26 +68,28 @@ class Border:
                 symbols[str(value.node.expr)] = Sym(node.name)
         names = _module_paths(graph)
         [output] = graph.graph.find_nodes(op="output")
-        made = (_result(result, symbols) for result in output.args[0])
+        made = (_read_result(result, symbols) for result in output.args[0])
         return Border(tuple(_argument(node, places, names) for node in nodes), tuple(made))
 
     def at(self, values: Sequence[Any]) -> Border:
         """That of a program which is made for a call: some scalars are constants of it."""
         pairs = zip(self.arguments, values, strict=True)
-        arguments = (replace(a, kind="constant") if a.kind == "scalar" and not stays_open(x) else a for a, x in pairs)
+        arguments = (
+            replace(a, kind="constant") if a.kind == "scalar" and not can_be_dynamic(x) else a for a, x in pairs
+        )
         return replace(self, arguments=tuple(arguments))
 
     @property
-    def is_open(self) -> bool:
+    def is_dynamic(self) -> bool:
         """Return whether a program of it is for several sizes."""
         return any(a.open_axes or a.kind == "scalar" for a in self.arguments)
 
-    def closed(self, values: Sequence[Any]) -> Border:
+    def specialize(self, values: Sequence[Any]) -> Border:
         """That of a program which is made for the sizes of a call alone."""
         pairs = zip(self.arguments, values, strict=True)
         return replace(self, arguments=tuple(_close(argument, value) for argument, value in pairs))
 
-    def nested(self, tensors: Sequence[torch.Tensor], numbers: Mapping[str, int]) -> list[Any]:
+    def nest_results(self, tensors: Sequence[torch.Tensor], numbers: Mapping[str, int]) -> list[Any]:
         """The results, from those that are tensors, and from the numbers among the arguments by their names."""
         rest = iter(tensors)
         return [next(rest) if r is TENSOR else value_at(r, numbers) if isinstance(r, Sym) else r for r in self.results]
@@ -101,7 +103,7 @@ def _close(argument: Argument, value: Any) -> Argument:
     return replace(argument, text=f"{argument.text} as {tuple(value.shape)}", open_axes=())
 
 
-def stays_open(scalar: int) -> bool:
+def can_be_dynamic(scalar: int) -> bool:
     """Return whether a program for this scalar is one for all that are: torch takes sizes of 0 and 1 for constants."""
     return scalar > 1
 
@@ -119,14 +121,14 @@ def _argument(node: Node, places: dict[str, tuple[int, int]], names: set[str]) -
     if given is not None and given.pass_arg_as_tensor:  # a float of Python's
         return Argument("constant", node.name, text)
     if value._version:
-        return Argument("state", _name(node, names), text)
+        return Argument("state", _make_unique_name(node, names), text)
     if isinstance(value, torch.nn.Parameter) or "_dynamo_static_input_type" in node.meta.get("tensor_dict", {}):
-        return Argument("weight", _name(node, names), text)
+        return Argument("weight", _make_unique_name(node, names), text)
     axes = tuple(i for i, extent in enumerate(value.shape) if isinstance(extent, torch.SymInt))
     return Argument("input", node.name, text, open_axes=axes)
 
 
-def _result(made: Any, symbols: Mapping[str, Extent]) -> Any:
+def _read_result(made: Any, symbols: Mapping[str, Extent]) -> Any:
     if made is None or isinstance(made, int):
         return made
     value = made.meta["example_value"]
@@ -138,7 +140,7 @@ def _result(made: Any, symbols: Mapping[str, Extent]) -> Any:
     raise UnsupportedError(f"the graph gives '{made}', a {type(value).__name__}: only tensors and sizes can be")
 
 
-def _name(node: Node, names: set[str]) -> str:
+def _make_unique_name(node: Node, names: set[str]) -> str:
     """The user's name of a parameter, ``layer1.0.weight``; one that is there already gets a number."""
     stem = _stem(node)
     name = next(n for n in (stem, *(f"{stem}_{i}" for i in range(2, 2 + len(names)))) if n not in names)
@@ -175,20 +177,20 @@ class GraphSource(TorchSource):
     """
 
     def __init__(self, graph: GraphModule, border: Border, values: Sequence[Any], name: str) -> None:
-        super().__init__(self._exported, name)
+        super().__init__(self._export_graph, name)
         self._graph, self._border, self._values = graph, border, list(values)
 
     def _hash(self) -> str:
         digest = hashlib.sha256()
-        for line in (*versions(), *map(str, self._border.arguments), *_lines(self._graph)):
+        for line in (*list_versions(), *map(str, self._border.arguments), *_render_lines(self._graph)):
             digest.update(line.encode() + b"\0")
-        held = (tensor for _, tensor in sorted(_attributes(self._graph).items()))
+        held = (tensor for _, tensor in sorted(_collect_tensors(self._graph).items()))
         fixed = zip(self._border.arguments, self._values, strict=True)
         for value in (*held, *(value for a, value in fixed if a.kind in ("weight", "constant"))):
             add_tensor(digest, torch.as_tensor(value))
         return digest.hexdigest()
 
-    def _exported(self) -> ExportedProgram:
+    def _export_graph(self) -> ExportedProgram:
         module = _Rebuilt(self._graph, self._border.arguments, self._values)
         inputs = [(a, x) for a, x in zip(self._border.arguments, self._values, strict=True) if a.kind in _GIVEN]
         sizes = tuple(Dim.AUTO if a.kind == "scalar" else {axis: Dim.AUTO for axis in a.open_axes} for a, _ in inputs)
@@ -200,7 +202,7 @@ class GraphSource(TorchSource):
             node.meta["nn_module_stack"] = {path: (path, module.kinds.get(path, kind))}
         return program
 
-    def wrapped(self, module: Module) -> Callable[[Sequence[Any]], list[Any]]:
+    def wrap_module(self, module: Module) -> Callable[[Sequence[Any]], list[Any]]:
         """The compiled graph, as a function of its arguments; what it writes into them is there after a call."""
         self._values = []
         vars(self).pop("program", None)
@@ -208,7 +210,7 @@ class GraphSource(TorchSource):
         inputs = [i for i, a in enumerate(self._border.arguments) if a.kind in _GIVEN]
         places |= {f"{_INPUTS}_{number}": i for number, i in enumerate(inputs)}
         order = [places[info.name] for info in module.inputs]
-        written = [places[name] for name in changed(module)]
+        written = [places[name] for name in find_changed_buffers(module)]
         run, border = Callee(module), self._border
         numbers = {a.name: i for i, a in enumerate(border.arguments) if a.kind in ("size", "scalar", "constant")}
         tensors_alone = all(result is TENSOR for result in border.results)
@@ -220,7 +222,7 @@ class GraphSource(TorchSource):
             for i, value in zip(written, made, strict=False):
                 args[i].copy_(value)
             made = made[len(written) :]
-            return made if tensors_alone else border.nested(made, {name: args[i] for name, i in numbers.items()})
+            return made if tensors_alone else border.nest_results(made, {name: args[i] for name, i in numbers.items()})
 
         return call
 
@@ -308,20 +310,20 @@ def _stack_top(node: Node) -> tuple[str, Any]:
     return ".".join(_free(part) for part in _ROOT.sub("", path).split(".") if re.fullmatch(r"\w+", part)), kind
 
 
-def _lines(graph: GraphModule) -> Iterator[str]:
+def _render_lines(graph: GraphModule) -> Iterator[str]:
     """All that a graph says, in lines that are the same in every process."""
     for node in graph.graph.nodes:
-        target = node.target if isinstance(node.target, str) else _called(node.target)
+        target = node.target if isinstance(node.target, str) else _name_target(node.target)
         path = [path for path, _ in node.meta.get("nn_module_stack", {}).values()][-1:]
         yield f"{node.op} {node.name} {target} {node.args} {node.kwargs} {path}"
     for name, inner in graph.named_children():
         yield name
-        yield from _lines(inner) if isinstance(inner, GraphModule) else [repr(inner)]
+        yield from _render_lines(inner) if isinstance(inner, GraphModule) else [repr(inner)]
 
 
-def _called(target: Any) -> str:
+def _name_target(target: Any) -> str:
     return f"{getattr(target, '__module__', '')}.{getattr(target, '__qualname__', repr(target))}"
 
 
-def _attributes(graph: GraphModule) -> dict[str, torch.Tensor]:
+def _collect_tensors(graph: GraphModule) -> dict[str, torch.Tensor]:
     return {**dict(graph.named_parameters()), **dict(graph.named_buffers())}

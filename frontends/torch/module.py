@@ -15,11 +15,11 @@ from torch.utils import _pytree as pytree
 from ...core.errors import InputError
 from ...core.model import TensorInfo
 from ...core.printed import name_text
-from ...core.sizes import Extent, Sym, is_open
-from ...runtime.description import describe
+from ...core.sizes import Extent, Sym, has_dynamic_extents
+from ...runtime.description import describe_program
 from ...runtime.module import Module
 from ..linalg.fitting import value_at
-from .tensors import array_of, dtype_of, tensor_of
+from .tensors import array_of, dtype_of, to_torch
 
 NEXT = ".next"  # behind the name of a buffer that the module changes: its value after a call
 
@@ -42,9 +42,9 @@ class Callee:
     def __init__(self, module: Module) -> None:
         self.module = module
         self._infos = module.inputs
-        self._wanted = [(torch.Size(_static(info)), dtype_of(info)) for info in module.inputs]
-        self._makers = [partial(torch.empty, _static(info), dtype=dtype_of(info)) for info in module.outputs]
-        fixed = not any(is_open(info.shape) for info in (*module.inputs, *module.outputs))
+        self._wanted = [(torch.Size(_static_shape_of(info)), dtype_of(info)) for info in module.inputs]
+        self._makers = [partial(torch.empty, _static_shape_of(info), dtype=dtype_of(info)) for info in module.outputs]
+        fixed = not any(has_dynamic_extents(info.shape) for info in (*module.inputs, *module.outputs))
         # Of a program of fixed sizes the entry is called as it is: it takes torch's tensors.
         self._main = module["main"] if fixed and module.executor == "aot" and not module.bounded else None
 
@@ -55,12 +55,12 @@ class Callee:
         if self._main is None or timeout is not None:
             arrays = {info.name: array_of(x, info) for x, info in zip(tensors, self._infos, strict=True)}
             made = self.module.run(arrays, timeout=timeout)
-            return [tensor_of(array, info) for array, info in zip(made, self.module.outputs, strict=True)]
+            return [to_torch(array, info) for array, info in zip(made, self.module.outputs, strict=True)]
         given = []
         for x, (shape, dtype), info in zip(tensors, self._wanted, self._infos, strict=True):
             if x.shape != shape or x.dtype != dtype or not x.is_cpu:
-                raise InputError(_misfit(x, info))
-            given.append(_plain(x) if x.requires_grad or x.is_conj() or not x.is_contiguous() else x)
+                raise InputError(_describe_misfit(x, info))
+            given.append(_to_plain(x) if x.requires_grad or x.is_conj() or not x.is_contiguous() else x)
         outputs = [make() for make in self._makers]
         self._main(*given, *outputs)
         return outputs
@@ -105,9 +105,9 @@ class TorchModule:
         self._unflatten = _unflatten(self._out, self._results)
 
     def __repr__(self) -> str:
-        facts = [("takes", _nesting(self._in)), ("states", ", ".join(map(name_text, self.states)))]
+        facts = [("takes", _describe_nesting(self._in)), ("states", ", ".join(map(name_text, self.states)))]
         module, said = self.module, [fact for fact in facts if fact[1]]
-        return describe(module.manifest, module.executor, module.num_threads, "TorchModule", said)
+        return describe_program(module.manifest, module.executor, module.num_threads, "TorchModule", said)
 
     def __call__(self, *args: Any, timeout: float | None = None, **kwargs: Any) -> Any:
         """Run on CPU tensors; InputError where they are not nested, shaped or typed as those it was exported with.
@@ -126,9 +126,12 @@ class TorchModule:
 
     def _leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[torch.Tensor, ...]:
         """The tensors among the arguments, in order."""
-        leaves, spec = pytree.tree_flatten(self._ordered(args, kwargs) if kwargs else (args, kwargs))
+        leaves, spec = pytree.tree_flatten(self._order_arguments(args, kwargs) if kwargs else (args, kwargs))
         if spec != self._in:
-            raise InputError(f"the module takes arguments nested as {_nesting(self._in)}, these are {_nesting(spec)}")
+            raise InputError(
+                f"the module takes arguments nested as {_describe_nesting(self._in)}, "
+                f"these are {_describe_nesting(spec)}"
+            )
         if self._scalars:
             leaves = [torch.tensor(leaf) if type(leaf) is int else leaf for leaf in leaves]
         tensors = tuple(leaf for leaf in leaves if isinstance(leaf, torch.Tensor))
@@ -138,7 +141,7 @@ class TorchModule:
             raise InputError(f"the module takes {len(self._given)} tensors, {len(tensors)} were given{besides}")
         return tensors
 
-    def _ordered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def _order_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments as they were in the export: by position, or by name. InputError for what is given twice."""
         positional, named = self._in.children()
         places, rest = list(args), dict(kwargs)
@@ -189,16 +192,16 @@ def _unpickle(module: Module, nested: tuple[Any, Any], *rest: Any) -> TorchModul
     return TorchModule(module, (given, made), *rest)
 
 
-def _static(info: TensorInfo) -> tuple[int, ...]:
-    return () if is_open(info.shape) else info.static_shape
+def _static_shape_of(info: TensorInfo) -> tuple[int, ...]:
+    return () if has_dynamic_extents(info.shape) else info.static_shape
 
 
-def _plain(tensor: torch.Tensor) -> torch.Tensor:
+def _to_plain(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor as DLPack gives it away: without a gradient, its elements in order."""
     return tensor.detach().resolve_conj().contiguous()
 
 
-def _misfit(tensor: torch.Tensor, info: TensorInfo) -> str:
+def _describe_misfit(tensor: torch.Tensor, info: TensorInfo) -> str:
     if not tensor.is_cpu:
         return f"input '{info.name}' is on {tensor.device}: programs run on the CPU, give tensor.cpu()"
     if tensor.dtype != dtype_of(info):
@@ -230,16 +233,16 @@ def _unflatten(spec: Any, results: Sequence[Any]) -> Callable[[list[torch.Tensor
     return nested
 
 
-def _nesting(spec: Any) -> str:
+def _describe_nesting(spec: Any) -> str:
     """How the arguments of a call are nested, with a star for each: ``(*, [*, *])``, ``(*), {mask: *}``."""
     positional, named = spec.children()
-    return ", ".join(filter(None, (_nested(positional), _nested(named) if named.num_children else "")))
+    return ", ".join(filter(None, (_describe_spec(positional), _describe_spec(named) if named.num_children else "")))
 
 
-def _nested(spec: Any) -> str:
+def _describe_spec(spec: Any) -> str:
     if spec.is_leaf():
         return "*"
-    parts = [_nested(child) for child in spec.children()]
+    parts = [_describe_spec(child) for child in spec.children()]
     if issubclass(spec.type, dict):
         return f"{{{', '.join(f'{key}: {part}' for key, part in zip(spec.context, parts, strict=True))}}}"
     brackets = {tuple: "()", list: "[]"}.get(spec.type, f"{spec.type.__name__}()")

@@ -118,7 +118,7 @@ class _Reader:
             fits = value is None or (type(value) is int and children <= value < 1 << 31)
         else:
             self._name(kind)
-            fits = _is_plain(value, 0)
+            fits = _is_plain_value(value, 0)
         if not fits:
             raise BadNestingError(f"has a {kind[:60]!r} with the context {context[:60]!r}")
         return json.dumps(value)
@@ -138,7 +138,7 @@ def _is_key(value: Any) -> bool:
     return value is None or (isinstance(value, int | str) and len(str(value)) <= 256 and str(value).isprintable())
 
 
-def _is_plain(value: Any, depth: int) -> bool:
+def _is_plain_value(value: Any, depth: int) -> bool:
     if isinstance(value, list):
-        return depth < 4 and all(_is_plain(inner, depth + 1) for inner in value)
+        return depth < 4 and all(_is_plain_value(inner, depth + 1) for inner in value)
     return isinstance(value, float) or _is_key(value)

@@ -16,7 +16,7 @@ from torch.export.pt2_archive import constants as places
 
 from ...core.errors import ModelError
 from ...core.limits import ModelLimits
-from .program_text import REMEDY, BadProgramError, Checker, Program, bytes_of, check_program, load_json
+from .program_text import REMEDY, BadProgramError, Checker, ProgramText, bytes_of, check_program, load_json
 
 MODEL = "model"  # what torch.export.save calls the program
 MOST_ENTRIES = 1_000_000
@@ -40,7 +40,7 @@ class Stored(NamedTuple):
 class Package(NamedTuple):
     """All that is read of a file."""
 
-    program: Program
+    program: ProgramText
     weights: tuple[Stored, ...]
     constants: tuple[Stored, ...]
 
@@ -76,9 +76,9 @@ def read_package(path: str, label: str, limits: ModelLimits) -> Package:
 
 def _package(file: BinaryIO, limits: ModelLimits) -> Package:
     entries = _entries(file)
-    if _text(file, entries, places.ARCHIVE_FORMAT_PATH, 100) != places.ARCHIVE_FORMAT_VALUE.encode():
+    if _read_text(file, entries, places.ARCHIVE_FORMAT_PATH, 100) != places.ARCHIVE_FORMAT_VALUE.encode():
         raise BadProgramError("is no exported program but another archive of torch")
-    if "byteorder" in entries and _text(file, entries, "byteorder", 100) != b"little":
+    if "byteorder" in entries and _read_text(file, entries, "byteorder", 100) != b"little":
         raise BadProgramError("has its numbers in an order of bytes that this machine does not have")
     model = places.MODELS_FILENAME_FORMAT.format(MODEL)
     if model not in entries:
@@ -88,10 +88,10 @@ def _package(file: BinaryIO, limits: ModelLimits) -> Package:
     for folder in (places.WEIGHTS_DIR, places.CONSTANTS_DIR):
         if f"{folder}{MODEL}.pt" in entries:
             raise BadProgramError("has pickled weights, as older versions of torch wrote them")
-    program = check_program(_text(file, entries, model, limits.text_bytes), limits)
+    program = check_program(_read_text(file, entries, model, limits.text_bytes), limits)
     size = os.fstat(file.fileno()).st_size
-    weights = _store(file, entries, places.WEIGHTS_DIR, places.WEIGHTS_CONFIG_FILENAME_FORMAT, limits)
-    constants = _store(file, entries, places.CONSTANTS_DIR, places.CONSTANTS_CONFIG_FILENAME_FORMAT, limits)
+    weights = _read_stored(file, entries, places.WEIGHTS_DIR, places.WEIGHTS_CONFIG_FILENAME_FORMAT, limits)
+    constants = _read_stored(file, entries, places.CONSTANTS_DIR, places.CONSTANTS_CONFIG_FILENAME_FORMAT, limits)
     if sum(map(_dense_bytes, (*weights, *constants))) > _SPREAD * size + _SPREAD_BYTES:
         raise BadProgramError("has weights that are far larger than it, whose elements repeat")
     return Package(program, weights, constants)
@@ -129,7 +129,7 @@ def _entries(file: BinaryIO) -> dict[str, tuple[int, int]]:
     return found
 
 
-def _text(file: BinaryIO, entries: Mapping[str, tuple[int, int]], name: str, most: int) -> bytes:
+def _read_text(file: BinaryIO, entries: Mapping[str, tuple[int, int]], name: str, most: int) -> bytes:
     if name not in entries:
         raise BadProgramError(f"is no exported program but another archive of torch, without '{name}'")
     begin, nbytes = entries[name]
@@ -139,14 +139,14 @@ def _text(file: BinaryIO, entries: Mapping[str, tuple[int, int]], name: str, mos
     return file.read(nbytes)
 
 
-def _store(
+def _read_stored(
     file: BinaryIO, entries: Mapping[str, tuple[int, int]], folder: str, form: str, limits: ModelLimits
 ) -> tuple[Stored, ...]:
     """The weights or the constants, which are plain tensors, each within what the file has of it."""
-    config = load_json(_text(file, entries, form.format(MODEL), limits.text_bytes))
+    config = load_json(_read_text(file, entries, form.format(MODEL), limits.text_bytes))
     _refuse_pickles(config)
     made = Checker(limits).value(schema.PayloadConfig, config, "the weights")["config"]
-    return tuple(_tensor(name, entry, entries, folder) for name, entry in made.items())
+    return tuple(_read_tensor(name, entry, entries, folder) for name, entry in made.items())
 
 
 def _refuse_pickles(config: object) -> None:
@@ -158,7 +158,7 @@ def _refuse_pickles(config: object) -> None:
             raise BadProgramError(f"has '{name[:60]}' as a pickle, which is code, and not run: make it a plain tensor")
 
 
-def _tensor(name: str, entry: Mapping, entries: Mapping[str, tuple[int, int]], folder: str) -> Stored:
+def _read_tensor(name: str, entry: Mapping, entries: Mapping[str, tuple[int, int]], folder: str) -> Stored:
     meta = entry["tensor_meta"]
     if meta is None or f"{folder}{entry['path_name']}" not in entries:
         raise BadProgramError(f"has no data of '{name}'")

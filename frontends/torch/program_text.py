@@ -52,7 +52,7 @@ class BadProgramError(ValueError):
         self.remedy = remedy
 
 
-class Program(NamedTuple):
+class ProgramText(NamedTuple):
     """``text`` for torch, its ``types`` that the caller must have registered, and ``flat``, which has none of them."""
 
     text: bytes
@@ -60,7 +60,7 @@ class Program(NamedTuple):
     types: frozenset[str]
 
 
-def check_program(data: bytes, limits: ModelLimits) -> Program:
+def check_program(data: bytes, limits: ModelLimits) -> ProgramText:
     """A program's text, written anew of what was checked. BadProgramError for what torch must not see."""
     saved = load_json(data)
     try:
@@ -89,7 +89,7 @@ def check_program(data: bytes, limits: ModelLimits) -> Program:
         found |= nesting.types
     text = json.dumps(program).encode()
     signature.update(flat)
-    return Program(text, json.dumps(program).encode(), found)
+    return ProgramText(text, json.dumps(program).encode(), found)
 
 
 def load_json(data: bytes) -> Any:
@@ -132,7 +132,7 @@ class Checker:
     def _union(self, kind: Any, value: Any, where: str) -> dict[str, Any]:
         hints = hints_of(kind)
         if len(_of(dict, value, where)) != 1 or (name := next(iter(value))) not in hints:
-            raise BadProgramError(f"has {_shown(value)} as {where}")
+            raise BadProgramError(f"has {_show_value(value)} as {where}")
         return {name: self.value(hints[name], value[name], f"{kind.__name__}.{name}")}
 
     def _object(self, kind: Any, value: Any, where: str) -> dict[str, Any]:
@@ -171,12 +171,12 @@ class Checker:
             if isinstance(value, str):
                 return value if value in _SPECIALS else _of(float, value, where)
             if type(value) not in (int, float) or abs(value) > 1e308:
-                raise BadProgramError(f"has {_shown(value)} as {where}")
+                raise BadProgramError(f"has {_show_value(value)} as {where}")
             return float(value)
         if kind is bool:
             return _of(bool, value, where)
         if type(value) is not int or not -(1 << 63) <= value < 1 << 64:
-            raise BadProgramError(f"has {_shown(value)} as {where}")
+            raise BadProgramError(f"has {_show_value(value)} as {where}")
         if isinstance(kind, type) and issubclass(kind, enum.IntEnum) and value not in kind._value2member_map_:
             raise BadProgramError(f"has {value} as {where}")
         return value
@@ -197,9 +197,9 @@ class Checker:
                 raise BadProgramError(f"has a size that is none: it {error}") from None
         elif rule is None:
             if not _IDENTIFIER.fullmatch(value):
-                raise BadProgramError(f"has a name that is none, {_shown(value)}")
+                raise BadProgramError(f"has a name that is none, {_show_value(value)}")
         elif not rule(value):
-            raise BadProgramError(f"has {_shown(value)} as {where}")
+            raise BadProgramError(f"has {_show_value(value)} as {where}")
         return value
 
     def _check_target(self, target: str) -> None:
@@ -213,7 +213,7 @@ class Checker:
                 self._known.add(target)
                 return
         remedy = "write it with torch's operators, and export it again"
-        raise BadProgramError(f"has an op that is not torch's own, {_shown(target)}", remedy)
+        raise BadProgramError(f"has an op that is not torch's own, {_show_value(target)}", remedy)
 
     def _check_tensor(self, tensor: dict[str, Any]) -> None:
         extents = [size["as_int"] for size in tensor["sizes"] if "as_int" in size]
@@ -258,11 +258,11 @@ def hints_of(kind: Any) -> dict[str, Any]:
 
 def _of(kind: type, value: Any, where: str) -> Any:
     if type(value) is not kind:
-        raise BadProgramError(f"has {_shown(value)} as {where}")
+        raise BadProgramError(f"has {_show_value(value)} as {where}")
     return value
 
 
-def _shown(value: Any) -> str:
+def _show_value(value: Any) -> str:
     text = repr(value) if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"
     return text if len(text) <= 80 else f"{text[:80]}..."
 

@@ -38,13 +38,13 @@ class NoSampleError(Exception):
     """The program runs on none of the sizes that were tried."""
 
 
-def samples(program: ExportedProgram, decompose: Decompose) -> list[tuple[Point, ExportedProgram]]:
+def find_samples(program: ExportedProgram, decompose: Decompose) -> list[tuple[Point, ExportedProgram]]:
     """Sizes of the program's symbols, by their names, and the program decomposed for just these.
 
     One sample without sizes where none are open; NoSampleError where no sizes are found that all its ops take.
     """
-    fixed = _fixed(program)
-    pools = {name: _pool(within.lower, within.upper, fixed) for name, within in ranges(program).items()}
+    fixed = _find_fixed_extents(program)
+    pools = {name: _list_candidates(within.lower, within.upper, fixed) for name, within in find_ranges(program).items()}
     if not pools:
         return [({}, decompose(program))]
     made: list[tuple[Point, ExportedProgram]] = []
@@ -56,9 +56,11 @@ def samples(program: ExportedProgram, decompose: Decompose) -> list[tuple[Point,
         if not candidates:
             break
         # Of what a program does not take the best candidate may have the most: every other time it is any.
-        point = candidates[0] if len(refusals) % 2 else max(candidates, key=lambda p: _told([*known, p], sizes))
+        point = (
+            candidates[0] if len(refusals) % 2 else max(candidates, key=lambda p: _count_distinct([*known, p], sizes))
+        )
         try:
-            made.append((point, decompose(_at(program, point))))
+            made.append((point, decompose(_trace_at(program, point))))
         except Exception as error:  # whatever an op says of sizes that it does not take
             refusals.append(str(error))
     if len(made) < 2:
@@ -72,7 +74,7 @@ def _candidates(
     """Points that tell more than the known ones; none where chance finds none."""
     found: list[Point] = []
     for _ in range(_ATTEMPTS):
-        point = {name: _chosen(pool, refused, chance) for name, pool in pools.items()}
+        point = {name: _choose_size(pool, refused, chance) for name, pool in pools.items()}
         if _tells(known, point, pools, () if refused else _MODULI):
             found.append(point)
         if len(found) == _CANDIDATES:
@@ -90,12 +92,12 @@ def _all_sizes(program: ExportedProgram) -> list[Any]:
     return [*orders, *found][:_MOST_COMPARED]
 
 
-def _told(points: Sequence[Point], sizes: Sequence[Any]) -> int:
+def _count_distinct(points: Sequence[Point], sizes: Sequence[Any]) -> int:
     """How many of the sizes differ from all others at one of the points."""
-    return len({tuple(_number(size, point) for point in points) for size in sizes})
+    return len({tuple(_evaluate_at(size, point) for point in points) for size in sizes})
 
 
-def ranges(program: ExportedProgram) -> dict[str, Any]:
+def find_ranges(program: ExportedProgram) -> dict[str, Any]:
     """The ranges of the program's symbols by their names; torch has such constraints for expressions, too."""
     return {str(size): within for size, within in program.range_constraints.items() if isinstance(size, sympy.Symbol)}
 
@@ -104,20 +106,20 @@ def number_at(size: int | torch.SymInt, point: Point) -> int:
     """The value of a size at a sample."""
     if isinstance(size, int):
         return size
-    return _number(size.node.expr, point)
+    return _evaluate_at(size.node.expr, point)
 
 
-def _number(expression: Any, point: Point) -> int:
+def _evaluate_at(expression: Any, point: Point) -> int:
     return int(expression.subs({symbol: point[str(symbol)] for symbol in expression.free_symbols}))
 
 
-def _fixed(program: ExportedProgram) -> set[int]:
+def _find_fixed_extents(program: ExportedProgram) -> set[int]:
     """The extents in a program that are numbers."""
     values = [node.meta.get("val") for node in program.graph.nodes]
     return {n for value in values if isinstance(value, torch.Tensor) for n in value.shape if isinstance(n, int)}
 
 
-def _pool(low: Any, high: Any, fixed: Collection[int]) -> Sequence[int]:
+def _list_candidates(low: Any, high: Any, fixed: Collection[int]) -> Sequence[int]:
     """Of the sizes that a symbol may have those to choose from.
 
     Not 1, which is repeated in place of others, and rather none of the ``fixed`` extents: tensors that are alike by
@@ -132,7 +134,7 @@ def _pool(low: Any, high: Any, fixed: Collection[int]) -> Sequence[int]:
     return others if len(others) >= _COUNT else sizes
 
 
-def _chosen(pool: Sequence[int], refused: int, chance: random.Random) -> int:
+def _choose_size(pool: Sequence[int], refused: int, chance: random.Random) -> int:
     """A size; after some that were refused one with many divisors, as ops may want that."""
     rich = [n for n in pool if n % 12 == 0] if refused > 1 else []
     return chance.choice(rich or pool)
@@ -154,7 +156,7 @@ def _tells(known: Sequence[Point], point: Point, pools: Mapping[str, Sequence[in
     return len(together) < _COUNT or all(len({p[name] % m for p in together}) > 1 for name in wide for m in moduli)
 
 
-def _at(program: ExportedProgram, point: Point) -> ExportedProgram:
+def _trace_at(program: ExportedProgram, point: Point) -> ExportedProgram:
     """A copy that takes inputs of these sizes: what is decomposed is traced again from what the placeholders hold.
 
     NoSampleError for sizes that break what torch took for granted in the export, say that one is less than another: it
@@ -182,7 +184,7 @@ class _Checked(Interpreter):
     def __init__(self, graph: GraphModule, noted: Mapping[Node, Any], point: Point) -> None:
         super().__init__(graph)
         self._noted = noted
-        self._number = functools.cache(lambda expression: _number(expression, point))
+        self._number = functools.cache(lambda expression: _evaluate_at(expression, point))
 
     def run_node(self, n: Node) -> Any:
         made = super().run_node(n)

@@ -101,7 +101,7 @@ class _Reader:
             if self._peek() != ")":
                 self._take(",")
         self._take(")")
-        return _bound(_combine(name, parts))
+        return _demand_bounded(_combine_measures(name, parts))
 
     def _symbol(self) -> _Measure:
         name = self._next()
@@ -148,7 +148,7 @@ class _Reader:
             raise BadSizeError(f"has {found[:40]!r} in place of {wanted!r}")
 
 
-def _combine(name: str, parts: list[_Measure]) -> _Measure:
+def _combine_measures(name: str, parts: list[_Measure]) -> _Measure:
     bits, terms = [part.bits for part in parts], [part.terms for part in parts]
     if name in _POWERS:
         if len(parts) != 2 or parts[1].number is None or abs(parts[1].number) > MOST_EXPONENT:
@@ -165,7 +165,7 @@ def _combine(name: str, parts: list[_Measure]) -> _Measure:
     return _Measure(max(bits, default=1), max(terms, default=1))
 
 
-def _bound(measure: _Measure) -> _Measure:
+def _demand_bounded(measure: _Measure) -> _Measure:
     if measure.bits > MOST_BITS or measure.terms > MOST_TERMS:
         raise BadSizeError("becomes too large when it is computed")
     return measure

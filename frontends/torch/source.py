@@ -26,8 +26,8 @@ from ...runtime.module import Module
 from ...workers import Pool
 from ..foreign import ForeignSource, LinalgText, Samples
 from . import archive
-from .conversion import Answer, converted
-from .export import export_module, first_line, is_torch
+from .conversion import Answer, convert_program
+from .export import export_module, first_error_line, is_torch
 from .module import NEXT, TENSOR, TorchModule
 from .operators import with_own_operators
 from .symbols import Symbols
@@ -61,7 +61,7 @@ class TorchSource(ForeignSource):
 
     def _data(self, info: TensorInfo) -> np.ndarray:
         """A weight's data. ModelError where the program holds another shape or dtype than its graph says."""
-        array = to_numpy(_hold(self.program, info.name))
+        array = to_numpy(_find_tensor(self.program, info.name))
         if array.shape != info.static_shape or array.dtype != numpy_dtype(info.dtype):
             held, said = (f"{dtype}{list(n)}" for dtype, n in ((array.dtype, array.shape), (info.dtype, info.shape)))
             what = f"{self.name}: weight '{info.name}' is {held}, and the graph says {said}"
@@ -70,9 +70,9 @@ class TorchSource(ForeignSource):
 
     def _hash(self) -> str:
         digest = hashlib.sha256()
-        for line in (*versions(), *self.graph_lines()):
+        for line in (*list_versions(), *self.graph_lines()):
             digest.update(line.encode() + b"\0")
-        for name, tensor in sorted(_weights(self.program).items()):
+        for name, tensor in sorted(_collect_weights(self.program).items()):
             digest.update(name.encode() + b"\0")
             add_tensor(digest, tensor)
         return digest.hexdigest()
@@ -83,8 +83,8 @@ class TorchSource(ForeignSource):
         try:
             torch.export.save(shell, saved)
         except Exception as error:
-            raise UnsupportedError(f"{self.name} cannot be handed to torch-mlir: {first_line(error)}") from error
-        return converted, (saved.getvalue(), self.name)
+            raise UnsupportedError(f"{self.name} cannot be handed to torch-mlir: {first_error_line(error)}") from error
+        return convert_program, (saved.getvalue(), self.name)
 
     def graph_lines(self) -> list[str]:
         """All that the graph says."""
@@ -93,9 +93,9 @@ class TorchSource(ForeignSource):
     def sizes(self) -> tuple[Any, ...]:
         """All sizes that are in the program."""
         symbols = Symbols(self.program)
-        return symbols.results(), symbols.known(), symbols.scalars()
+        return symbols.results(), symbols.find_extents(), symbols.scalars()
 
-    def described(self, answer: Answer) -> LinalgText:
+    def read_answer(self, answer: Answer) -> LinalgText:
         """See ``ForeignSource``."""
         texts, signature = answer
         symbols = Symbols(self.program)
@@ -121,8 +121,8 @@ class TorchSource(ForeignSource):
             outputs.append(TensorInfo(name, shape, entry["dtype"]))
         samples = None
         if len(texts) > 1:
-            points = tuple(map(symbols.renamed, signature["points"]))
-            samples = Samples(points, tuple(texts[1:]), symbols.known(), symbols.scalars())
+            points = tuple(map(symbols.rename_point, signature["points"]))
+            samples = Samples(points, tuple(texts[1:]), symbols.find_extents(), symbols.scalars())
         return LinalgText(texts[0], tuple(inputs), tuple(outputs), params, self.name, samples)
 
     def output_names(self) -> list[str]:
@@ -134,9 +134,9 @@ class TorchSource(ForeignSource):
         made = [(path, spec) for path, spec in zip(paths, specs, strict=True) if isinstance(spec.arg, TensorArgument)]
         return [".".join(map(_key, path)) or "output" for path, _ in made]
 
-    def wrapped(self, module: Module) -> Callable[..., Any]:
+    def wrap_module(self, module: Module) -> Callable[..., Any]:
         """The compiled program as a ``TorchModule``."""
-        states = {name: _hold(self.program, name) for name in changed(module)}
+        states = {name: _find_tensor(self.program, name) for name in find_changed_buffers(module)}
         scalars = Symbols(self.program).scalars()
         call, root = self.program.call_spec, self.program.module_call_graph[0].signature
         names = (root.forward_arg_names if root else None) or ()
@@ -168,15 +168,15 @@ class FileSource(TorchSource):
         self._pool, self._limits = pool, limits
 
     def _read(self) -> ExportedProgram:
-        return archive.read(self._path, self._pool, self._limits)
+        return archive.read_archive(self._path, self._pool, self._limits)
 
 
-def changed(module: Module) -> list[str]:
+def find_changed_buffers(module: Module) -> list[str]:
     """The names of the buffers that a program changes: their values are its first outputs."""
     return [info.name.removesuffix(NEXT) for info in module.outputs if info.name.endswith(NEXT)]
 
 
-def versions() -> list[str]:
+def list_versions() -> list[str]:
     """The versions that a conversion depends on, besides the compiler's."""
     return [f"{name} {version(name)}" for name in ("torch", "torch-mlir")]
 
@@ -201,7 +201,7 @@ def of_program(
     program: Any, infos: Sequence[TensorInfo | tuple[Any, ...]] | None, example_inputs: Sequence[Any] | None
 ) -> tuple[TorchSource, list[str] | None]:
     """The source of ``frontends.from_pytorch``, and the names of its inputs, if they are given."""
-    given = None if infos is None else [i if isinstance(i, TensorInfo) else _given(*i) for i in infos]
+    given = None if infos is None else [i if isinstance(i, TensorInfo) else _make_info(*i) for i in infos]
     if given is not None and example_inputs is None and not isinstance(program, (str, os.PathLike, ExportedProgram)):
         example_inputs = [torch.zeros(info.static_shape, dtype=dtype_of(info)) for info in given]
     source = torch_source(program, example_inputs, None)
@@ -210,7 +210,7 @@ def of_program(
     return source, None if given is None else [info.name for info in given]
 
 
-def _given(name: str, shape: Sequence[int], dtype: Any = "float32") -> TensorInfo:
+def _make_info(name: str, shape: Sequence[int], dtype: Any = "float32") -> TensorInfo:
     return TensorInfo(name, tuple(shape), str(dtype).removeprefix("torch."))
 
 
@@ -222,13 +222,13 @@ def _key(entry: Any) -> str:
     return str(entry)
 
 
-def _weights(program: ExportedProgram) -> dict[str, torch.Tensor]:
+def _collect_weights(program: ExportedProgram) -> dict[str, torch.Tensor]:
     kinds = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
     names = [s.target for s in program.graph_signature.input_specs if s.kind in kinds and s.target is not None]
-    return {name: _hold(program, name) for name in names}
+    return {name: _find_tensor(program, name) for name in names}
 
 
-def _hold(program: ExportedProgram, name: str) -> torch.Tensor:
+def _find_tensor(program: ExportedProgram, name: str) -> torch.Tensor:
     """A weight, a buffer or a constant of a program."""
     held = program.state_dict.get(name, program.constants.get(name))
     if not isinstance(held, torch.Tensor):

@@ -13,8 +13,8 @@ from torch.fx import Node
 from torch.utils._sympy import functions
 
 from ...core.errors import UnsupportedError
-from ...core.sizes import Extent, Sym, floordiv, largest, mod, product, smallest
-from .sampling import ranges
+from ...core.sizes import Extent, Sym, count_elements, floor_divide, floor_mod, max_of, min_of
+from .sampling import find_ranges
 
 # Torch notes this bound where nobody gave one (`Dim.DYNAMIC`), as tracing takes no size for 0 or 1. Programs are right
 # for these too, and torch runs them, but where a dim is left that it would have dropped.
@@ -30,8 +30,8 @@ class Symbols:
         self._nodes = {node.name: node for node in program.graph.nodes}
         self._symbols: dict[str, Extent] = {}
         self._kept = _kept_by_squeezes(program)
-        found = ranges(program)
-        for label, size in self._given():
+        found = find_ranges(program)
+        for label, size in self._find_given():
             if isinstance(size, torch.SymInt) and (own := str(size.node.expr)) in found:
                 self._add(own, label, found.pop(own))
         for own, within in found.items():  # of which inputs have multiples
@@ -67,9 +67,9 @@ class Symbols:
         except UnknownSizeError:
             raise UnsupportedError(f"'{name}' has the size {size}, which the program's inputs do not tell") from None
 
-    def known(self) -> tuple[Extent, ...]:
+    def find_extents(self) -> tuple[Extent, ...]:
         """All open extents in the program."""
-        sizes = {str(size.node.expr): size for node in self._nodes.values() for size in _sizes(node)}
+        sizes = {str(size.node.expr): size for node in self._nodes.values() for size in _list_sizes(node)}
         made: list[Extent] = []
         for size in sizes.values():
             try:
@@ -78,11 +78,11 @@ class Symbols:
                 continue
         return tuple(made)
 
-    def renamed(self, point: Mapping[str, int]) -> dict[str, int]:
+    def rename_point(self, point: Mapping[str, int]) -> dict[str, int]:
         """Sizes by the names of symbols, from those by torch's names."""
         return {str(self._symbols[own]): number for own, number in point.items()}
 
-    def _given(self) -> Iterator[tuple[str, Any]]:
+    def _find_given(self) -> Iterator[tuple[str, Any]]:
         """All sizes that inputs give, and what they are called; those of tensors come first."""
         inputs = [node for node in self._nodes.values() if node.op == "placeholder"]
         for node in inputs:
@@ -117,33 +117,33 @@ def extent_of(expr: Any, symbols: Mapping[str, Extent]) -> Extent:
     return combine(*(extent_of(arg, symbols) for arg in expr.args))
 
 
-def _power(base: Extent, exponent: Extent) -> Extent:
+def _raise_extent(base: Extent, exponent: Extent) -> Extent:
     if not isinstance(exponent, int) or exponent < 0:
         raise UnknownSizeError
-    return product([base] * exponent)
+    return count_elements([base] * exponent)
 
 
 _COMBINED: Mapping[type, Any] = {
     sympy.Add: lambda *args: sum(args),
-    sympy.Mul: lambda *args: product(args),
-    sympy.Pow: _power,
-    functions.PowByNatural: _power,
-    functions.FloorDiv: floordiv,
-    functions.PythonMod: mod,
-    functions.Mod: mod,
-    functions.ModularIndexing: lambda base, by, of: mod(floordiv(base, by), of),
-    functions.Max: lambda *args: reduce(largest, args),
-    functions.Min: lambda *args: reduce(smallest, args),
+    sympy.Mul: lambda *args: count_elements(args),
+    sympy.Pow: _raise_extent,
+    functions.PowByNatural: _raise_extent,
+    functions.FloorDiv: floor_divide,
+    functions.PythonMod: floor_mod,
+    functions.Mod: floor_mod,
+    functions.ModularIndexing: lambda base, by, of: floor_mod(floor_divide(base, by), of),
+    functions.Max: lambda *args: reduce(max_of, args),
+    functions.Min: lambda *args: reduce(min_of, args),
 }
 
 
 def _kept_by_squeezes(program: ExportedProgram) -> set[str]:
     """The symbols in sizes of what a squeeze gives: it would be of another rank where one of them is 1."""
     squeezes = [node for node in program.graph.nodes if getattr(node.target, "overloadpacket", None) is _SQUEEZE]
-    return {str(symbol) for node in squeezes for size in _sizes(node) for symbol in size.node.expr.free_symbols}
+    return {str(symbol) for node in squeezes for size in _list_sizes(node) for symbol in size.node.expr.free_symbols}
 
 
-def _sizes(node: Node) -> list[torch.SymInt]:
+def _list_sizes(node: Node) -> list[torch.SymInt]:
     value = node.meta.get("val")
     values = value if isinstance(value, (tuple, list)) else [value]
     sizes = [size for v in values for size in (v.shape if isinstance(v, torch.Tensor) else [v])]

@@ -39,7 +39,7 @@ def array_of(tensor: torch.Tensor, info: TensorInfo) -> np.ndarray:
         raise InputError(f"input '{info.name}' must be {info.dtype}, got {str(tensor.dtype)[6:]}") from error
 
 
-def tensor_of(array: Any, info: TensorInfo) -> torch.Tensor:
+def to_torch(array: Any, info: TensorInfo) -> torch.Tensor:
     """The tensor on an output's memory."""
     dtype = numpy_dtype(info.dtype)
     if dtype.isbuiltin == 1:

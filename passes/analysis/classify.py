@@ -1,6 +1,6 @@
 """Classifies ops by their indexing maps, iterator types and bodies, never by their names.
 
-``classify`` is the one place that decides this: named ops, generics of any frontend, and generics whose loops or
+``classify_op`` is the one place that decides this: named ops, generics of any frontend, and generics whose loops or
 operand layouts a pass has permuted are the same thing to every later stage. Each kind (``kinds.py``) says which loops
 of the op play which role.
 """
@@ -34,13 +34,13 @@ from .kinds import (
     Injective,
     Opaque,
     OpClass,
-    Pool,
+    Pooling,
     Reduction,
     Transform,
 )
 
 
-def classify(op: AnyOp) -> OpClass:
+def classify_op(op: AnyOp) -> OpClass:
     """The kind of an op on tensors, whatever their sizes; Opaque for what is none of the others."""
     if not is_structured(op):
         return Opaque()
@@ -165,7 +165,7 @@ def _as_windowed(op: AnyOp, inputs: list[ir.AffineMap], output: ir.AffineMap) ->
     other = {d for e in inputs[1 - data].results for d in dims_in(e)}
     n_loops = set(range(output.n_dims))
     if _is_window_reduction(op, data) and other <= set(k) and {*out_dims, *k} == n_loops:
-        return Pool(tuple(d for d in out_dims if d not in o), o, k, strides, dilations, data)
+        return Pooling(tuple(d for d in out_dims if d not in o), o, k, strides, dilations, data)
     if not _is_multiply_add(op) or not set(k) <= other:
         return None
     n = tuple(d for d in out_dims if d in plain and d not in other)
@@ -185,7 +185,7 @@ def _window(expr: ir.AffineExpr, out_dims: Sequence[int]) -> tuple[int, int, int
         return "plain"
     if not isinstance(expr, ir.AffineAddExpr):
         return None
-    terms = [_scale(expr.lhs), _scale(expr.rhs)]
+    terms = [_read_scaled_dim(expr.lhs), _read_scaled_dim(expr.rhs)]
     if None in terms:
         return None
     terms = sorted((t for t in terms if t), key=lambda t: t[0] not in out_dims)
@@ -193,7 +193,7 @@ def _window(expr: ir.AffineExpr, out_dims: Sequence[int]) -> tuple[int, int, int
     return (o, k, stride, dilation) if o in out_dims and k not in out_dims else None
 
 
-def _scale(expr: ir.AffineExpr) -> tuple[int, int] | None:
+def _read_scaled_dim(expr: ir.AffineExpr) -> tuple[int, int] | None:
     """``d * factor`` as (d, factor)."""
     if isinstance(expr, ir.AffineDimExpr):
         return expr.position, 1

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from ...dialects import func, ir
 from ...dialects.types import nbytes
-from ..ir.kernel import is_dynamic
-from ..ir.structure import body_ops, is_structured, loop_extents, operations
-from .classify import classify
+from ..ir.kernel import is_dynamic_kernel
+from ..ir.structure import body_ops, is_structured, list_ops, loop_extents
+from .classify import classify_op
 from .kinds import Transform
 
 # Arithmetic that moves or converts a number and makes no new one.
@@ -29,19 +29,19 @@ class Cost:
     bytes: int
 
 
-def cost(function: func.FuncOp) -> Cost:
+def estimate_cost(function: func.FuncOp) -> Cost:
     """The cost of one run of a kernel; nothing is said of one whose sizes the run alone knows."""
-    if is_dynamic(function):
+    if is_dynamic_kernel(function):
         return Cost(0, 0)
     kinds = (*function.type.inputs, *function.type.results)
-    return Cost(sum(map(op_flops, operations(function))), sum(map(nbytes, kinds)))
+    return Cost(sum(map(op_flops, list_ops(function))), sum(map(nbytes, kinds)))
 
 
 def op_flops(op: ir.Operation) -> int:
     """The arithmetic of one structured op; 0 for any other."""
     if not is_structured(op):
         return 0
-    if isinstance(kind := classify(op), Transform):
+    if isinstance(kind := classify_op(op), Transform):
         return _transform_flops(op, kind)
     steps = math.prod(max(extent, 0) for extent in loop_extents(op))
     return steps * sum(is_arithmetic(inner.name) for inner in body_ops(op))

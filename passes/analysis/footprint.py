@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from ...dialects import func, ir, tw
 from ...dialects.types import nbytes
 from ...dialects.walk import collect, integer_of
-from ..ir.structure import is_structured, is_tensor, num_inputs, operations
-from .classify import classify
+from ..ir.structure import is_structured, is_tensor, list_ops, num_inputs
+from .classify import classify_op
 from .cost import is_arithmetic, op_flops
 from .kinds import Broadcast, Elementwise
 
@@ -29,28 +29,28 @@ class Footprint:
     open_loops: int = 0
 
 
-def footprint(main: func.FuncOp) -> Footprint | None:
+def estimate_footprint(main: func.FuncOp) -> Footprint | None:
     """The footprint of a function of static shapes; None for another."""
-    ops = operations(main)
+    ops = list_ops(main)
     if not all(_is_static(value.type) for value in [*main.arguments, *(v for op in ops for v in op.results)]):
         return None
     ops = _of_each_run(main, ops)
-    work = [_flops(op) for op in ops]
+    work = [_count_flops(op) for op in ops]
     return Footprint(sum(flops for flops, _ in work), _peak(main, ops), sum(loops for _, loops in work))
 
 
 def _of_each_run(main: func.FuncOp, ops: Sequence[ir.Operation]) -> list[ir.Operation]:
     """The ops without those that depend on weights and constants alone."""
-    of_run = set(_inputs(main))
+    of_run = set(_find_inputs(main))
     kept = []
     for op in ops:
-        if op.name == "func.return" or any(value in of_run for value in _read(op)):
+        if op.name == "func.return" or any(value in of_run for value in _collect_operands(op)):
             of_run.update(op.results)
             kept.append(op)
     return kept
 
 
-def _inputs(main: func.FuncOp) -> list[ir.Value]:
+def _find_inputs(main: func.FuncOp) -> list[ir.Value]:
     """The arguments that are no weights."""
     pairs = zip(main.arguments, main.arg_attrs, strict=True)
     return [argument for argument, attributes in pairs if tw.NAME in ir.DictAttr(attributes)]
@@ -60,7 +60,7 @@ def _is_static(type_: ir.Type) -> bool:
     return not isinstance(type_, ir.RankedTensorType) or type_.has_static_shape
 
 
-def _flops(op: ir.Operation) -> tuple[int, int]:
+def _count_flops(op: ir.Operation) -> tuple[int, int]:
     """The arithmetic of an op with all that is inside of it, and its loops of unknown length."""
     if is_structured(op):
         return op_flops(op), 0
@@ -79,7 +79,7 @@ def _inner(op: ir.OpView) -> tuple[int, int]:
     operation = op.operation
     if operation.results and isinstance(operation.results[0].type, ir.FloatType):
         return int(is_arithmetic(operation.name)), 0  # on single numbers, in loops
-    return _flops(operation)
+    return _count_flops(operation)
 
 
 def _steps(op: ir.Operation) -> int | None:
@@ -105,7 +105,7 @@ class _Buffer:
 
 def _peak(main: func.FuncOp, ops: Sequence[ir.Operation]) -> int:
     buffers: dict[ir.Value, _Buffer] = {}
-    for argument in _inputs(main):
+    for argument in _find_inputs(main):
         buffers[argument] = _Buffer(nbytes(argument.type), "", len(ops), fused=False)
     live = peak = sum(buffer.nbytes for buffer in buffers.values())
     made = [_make(op, index, buffers) for index, op in enumerate(ops)]
@@ -116,7 +116,7 @@ def _peak(main: func.FuncOp, ops: Sequence[ir.Operation]) -> int:
         born = sum(buffer.nbytes for buffer in made[index] if not buffer.fused)
         dying = [buffer.nbytes for buffer in ending.get(index, ())]
         # An elementwise op can write where an operand is that nobody needs afterwards.
-        in_place = born if born in dying and isinstance(classify(op), Elementwise | Broadcast) else 0
+        in_place = born if born in dying and isinstance(classify_op(op), Elementwise | Broadcast) else 0
         live += born
         peak = max(peak, live - in_place)
         live -= sum(dying)
@@ -126,11 +126,11 @@ def _peak(main: func.FuncOp, ops: Sequence[ir.Operation]) -> int:
 def _make(op: ir.Operation, index: int, buffers: dict[ir.Value, _Buffer]) -> list[_Buffer]:
     """Note what an op reads; gives the buffers that it makes."""
     node = op.location.name_str if op.location.is_a_name() else ""
-    for value in _read(op):
+    for value in _collect_operands(op):
         if buffer := buffers.get(value):
             buffer.last = index
             buffer.fused &= buffer.node == node and op.name != "func.return"
-    if (shared := _shared(op, buffers)) is not None:
+    if (shared := _find_shared_buffer(op, buffers)) is not None:
         buffers[op.results[0]] = shared
         return []
     made = {value: _Buffer(nbytes(value.type), node, index) for value in op.results if is_tensor(value)}
@@ -138,7 +138,7 @@ def _make(op: ir.Operation, index: int, buffers: dict[ir.Value, _Buffer]) -> lis
     return list(made.values())
 
 
-def _read(op: ir.Operation) -> list[ir.Value]:
+def _collect_operands(op: ir.Operation) -> list[ir.Value]:
     """The operands of an op and of those inside of it."""
     read = list(op.operands)
     if op.regions:
@@ -147,7 +147,7 @@ def _read(op: ir.Operation) -> list[ir.Value]:
     return read
 
 
-def _shared(op: ir.Operation, buffers: Mapping[ir.Value, _Buffer]) -> _Buffer | None:
+def _find_shared_buffer(op: ir.Operation, buffers: Mapping[ir.Value, _Buffer]) -> _Buffer | None:
     """The buffer of an operand that the result is a view of, or is written into."""
     if op.name in _VIEWS:
         return buffers.get(op.operands[0])

@@ -15,15 +15,15 @@ from dataclasses import dataclass, field
 from ...dialects import ir
 from ...dialects.walk import defining_op
 from ..ir.structure import body_ops, dim_of, indexing_maps, is_tensor, is_zero, iterator_types, loop_extents, num_inputs
-from ..ir.uses import captures, users
-from .classify import classify
+from ..ir.uses import find_captures, users_of
+from .classify import classify_op
 from .kinds import Broadcast, Elementwise, Injective, OpClass, Reduction
 
 Joins = Callable[[ir.Operation, "Group"], bool]
 
 
 @dataclass
-class Facts:
+class OpFacts:
     """A cache of the facts about ops that the rules need repeatedly."""
 
     order: dict[ir.Operation, int]
@@ -33,13 +33,13 @@ class Facts:
     def kind(self, op: ir.Operation) -> OpClass:
         """The op's class."""
         if op not in self.kinds:
-            self.kinds[op] = classify(op)
+            self.kinds[op] = classify_op(op)
         return self.kinds[op]
 
     def users(self, op: ir.Operation) -> list[ir.Operation]:
         """The ops that read the op's results, in program order."""
         if op not in self.readers:
-            self.readers[op] = sorted(users(op), key=self.order.__getitem__)
+            self.readers[op] = sorted(users_of(op), key=self.order.__getitem__)
         return self.readers[op]
 
 
@@ -54,7 +54,7 @@ class Group:
         return op in self.members
 
 
-def grow_forward(group: Group, facts: Facts, free: Callable[[ir.Operation], bool], joins: Joins) -> Group:
+def grow_forward(group: Group, facts: OpFacts, free: Callable[[ir.Operation], bool], joins: Joins) -> Group:
     """Add readers in program order, and keep the largest prefix that has a single root."""
     best, trial = group, Group(list(group.members), set(group.rows))
     while True:
@@ -67,7 +67,7 @@ def grow_forward(group: Group, facts: Facts, free: Callable[[ir.Operation], bool
         trial.members.append(following)
 
 
-def grow_backward(group: Group, facts: Facts, free: Callable[[ir.Operation], bool], joins: Joins) -> None:
+def grow_backward(group: Group, facts: OpFacts, free: Callable[[ir.Operation], bool], joins: Joins) -> None:
     """Add producers that the group alone reads, as long as there are any."""
     pending = list(group.members)
     while pending:
@@ -80,7 +80,7 @@ def grow_backward(group: Group, facts: Facts, free: Callable[[ir.Operation], boo
                 pending.append(op)
 
 
-def is_map(op: ir.Operation, facts: Facts) -> bool:
+def is_map(op: ir.Operation, facts: OpFacts) -> bool:
     """Return whether the op is a generic with one static result and no reductions or gathers, which may merge."""
     return _is_simple(op) and isinstance(facts.kind(op), Elementwise | Broadcast | Injective) and not _gathers(op)
 
@@ -95,18 +95,18 @@ def is_pointwise(op: ir.Operation) -> bool:
     return all(map(is_tensor, op.operands)) and not _gathers(op) and all(o.name != "linalg.index" for o in body_ops(op))
 
 
-def is_reduction(op: ir.Operation, facts: Facts) -> bool:
+def is_reduction(op: ir.Operation, facts: OpFacts) -> bool:
     """Return whether the op is a generic reduction of one static result."""
     return _is_simple(op) and isinstance(facts.kind(op), Reduction) and not _gathers(op)
 
 
-def sums_open_axes(op: ir.Operation) -> bool:
+def has_dynamic_sum(op: ir.Operation) -> bool:
     """Return whether an op reduces along axes of dynamic extents, whose chunks are added to the result."""
     loops = zip(iterator_types(op), loop_extents(op), strict=True)
     return any(kind == "reduction" and extent < 0 for kind, extent in loops)
 
 
-def epilogue_joins(anchor: ir.Operation, facts: Facts) -> Joins:
+def epilogue_joins(anchor: ir.Operation, facts: OpFacts) -> Joins:
     """Elementwise ops on the anchor's result: same extents, and members are read at the place that is written.
 
     What the anchor itself reads is not fused into it: it would be computed again for each use.
@@ -120,12 +120,14 @@ def epilogue_joins(anchor: ir.Operation, facts: Facts) -> Joins:
         reads = [dims for _, dims in reads_inside(op, group)]
         written = [dims == domain_of(u) for u in facts.users(op) if u in group for dims in reads_from(u, op)]
         linked = any(dims == out for dims in reads) or bool(written)
-        return linked and _alike(_extents(op, out), domain) and all(dims == out for dims in reads) and all(written)
+        return (
+            linked and _is_same_shape(_extents(op, out), domain) and all(dims == out for dims in reads) and all(written)
+        )
 
     return joins
 
 
-def tree_joins(facts: Facts) -> Joins:
+def tree_joins(facts: OpFacts) -> Joins:
     """Producers each of whose elements is read once: merging computes nothing twice."""
 
     def joins(op: ir.Operation, group: Group) -> bool:
@@ -153,10 +155,10 @@ class RowRule:
     rows: tuple[int, ...]
     columns: tuple[int, ...]
     before: int
-    facts: Facts
+    facts: OpFacts
 
     @staticmethod
-    def of(op: ir.Operation, facts: Facts) -> RowRule | None:
+    def of(op: ir.Operation, facts: OpFacts) -> RowRule | None:
         """The rule that a reduction along neighbouring dims of its data sets up; None for other reductions."""
         if not is_reduction(op, facts) or (dims := _row_dims(op)) is None:
             return None
@@ -176,7 +178,7 @@ class RowRule:
             return False
         if any(how != ("row" if row else "full") for how in written):
             return False
-        if self._has_open_columns(op):
+        if self._has_dynamic_columns(op):
             walked = self._walked_whole(op)
             if not any(walked & self._walked_whole(member) for member in group.members):
                 return False  # nothing proves that its columns are as many as the group's
@@ -195,12 +197,16 @@ class RowRule:
             dims = (out[: self.before] + out[max(end, self.before) :], out[self.before : end])
         else:
             return None
-        if dims is None or not _alike(_extents(op, dims[0]), self.rows):
+        if dims is None or not _is_same_shape(_extents(op, dims[0]), self.rows):
             return None
         columns = _extents(op, dims[1])
-        return dims if _alike(columns, self.columns) or (not columns and not is_reduction(op, self.facts)) else None
+        return (
+            dims
+            if _is_same_shape(columns, self.columns) or (not columns and not is_reduction(op, self.facts))
+            else None
+        )
 
-    def _has_open_columns(self, op: ir.Operation) -> bool:
+    def _has_dynamic_columns(self, op: ir.Operation) -> bool:
         shape = self._shape(op)
         return shape is not None and any(extent < 0 for extent in _extents(op, shape[1]))
 
@@ -210,7 +216,7 @@ class RowRule:
         return {*made, *(value for value, dims in reads_of(op) if self._reads(op, dims) == "full")}
 
     def _gives_rows(self, op: ir.Operation) -> bool:
-        return _alike(_extents(op, domain_of(op)), self.rows)
+        return _is_same_shape(_extents(op, domain_of(op)), self.rows)
 
     def _reads(self, op: ir.Operation, dims: list[int] | None) -> str:
         """``full``: at the op's rows and columns; ``row``: at its rows alone."""
@@ -235,17 +241,17 @@ def _row_dims(op: ir.Operation) -> tuple[list[int], list[int], int] | None:
 
 def domain_of(op: ir.Operation) -> list[int] | None:
     """The loops of the first result's dims, without unit ones."""
-    return _plain(op, indexing_maps(op)[num_inputs(op)])
+    return _read_plain_loops(op, indexing_maps(op)[num_inputs(op)])
 
 
 def reads_of(op: ir.Operation) -> list[tuple[ir.Value, list[int] | None]]:
     """Each tensor that an op reads, and the loops of its dims (None: read in some other way)."""
     if op.name != "linalg.generic":
-        return [(v, None) for v in (*op.operands, *captures(op))]
+        return [(v, None) for v in (*op.operands, *find_captures(op))]
     count, maps = num_inputs(op), indexing_maps(op)
     inputs = list(zip(op.operands, maps, strict=True))[:count]
-    others: Iterable[ir.Value] = [*list(op.operands)[count:], *captures(op)]
-    return [*((v, _plain(op, m)) for v, m in inputs if is_tensor(v)), *((v, None) for v in others)]
+    others: Iterable[ir.Value] = [*list(op.operands)[count:], *find_captures(op)]
+    return [*((v, _read_plain_loops(op, m)) for v, m in inputs if is_tensor(v)), *((v, None) for v in others)]
 
 
 def reads_from(op: ir.Operation, source: ir.Operation) -> list[list[int] | None]:
@@ -260,7 +266,7 @@ def reads_inside(op: ir.Operation, group: Group) -> list[tuple[ir.Operation, lis
     return [(source, dims) for source, dims in sources if source is not None and source in group]
 
 
-def _plain(op: ir.Operation, m: ir.AffineMap) -> list[int] | None:
+def _read_plain_loops(op: ir.Operation, m: ir.AffineMap) -> list[int] | None:
     """The loops of a map's results without unit ones; None where a result is neither a loop nor 0."""
     if any(dim_of(e) is None and not is_zero(e) for e in m.results):
         return None
@@ -274,7 +280,7 @@ def _extents(op: ir.Operation, dims: list[int] | None) -> list[int]:
     return [extents[d] for d in dims or []]
 
 
-def _alike(extents: Sequence[int], others: Sequence[int]) -> bool:
+def _is_same_shape(extents: Sequence[int], others: Sequence[int]) -> bool:
     """Return whether the extents are equal, and unknown in the same places."""
     pairs = list(zip(extents, others, strict=False))
     return len(extents) == len(others) and all((a < 0) == (b < 0) and (a < 0 or a == b) for a, b in pairs)
@@ -285,4 +291,4 @@ def _is_simple(op: ir.Operation) -> bool:
 
 
 def _gathers(op: ir.Operation) -> bool:
-    return any(is_tensor(v) for v in captures(op))
+    return any(is_tensor(v) for v in find_captures(op))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from ...dialects import func, ir
 from ...dialects.types import nbytes
 from ...dialects.walk import defining_op
-from ..ir.structure import indexing_maps, iterator_types, num_inputs, operations
+from ..ir.structure import indexing_maps, iterator_types, list_ops, num_inputs
 from ..ir.uses import has_one_use
 
 
-def overwritable(function: func.FuncOp) -> tuple[int, ...]:
+def find_overwritable(function: func.FuncOp) -> tuple[int, ...]:
     """The numbers of the arguments whose memory the result of a kernel on tensors may take.
 
     What the kernel inserts its result into, if nothing else reads that, or operands of the last op: they have the
@@ -38,7 +38,7 @@ def inserted_into(function: func.FuncOp) -> int | None:
 
 def _last(function: func.FuncOp) -> ir.Operation | None:
     """The op that computes a kernel's only result."""
-    *_, ret = operations(function)
+    *_, ret = list_ops(function)
     return defining_op(ret.operands[0]) if len(ret.operands) == 1 else None
 
 

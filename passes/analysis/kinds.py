@@ -1,4 +1,4 @@
-"""The kinds of ops, which ``classify`` tells apart. A dim is the number of a loop of the op.
+"""The kinds of ops, which ``classify_op`` tells apart. A dim is the number of a loop of the op.
 
 They are what fusion groups by and what schedules are made for.
 """
@@ -60,7 +60,7 @@ class DepthwiseConv:
 
 
 @dataclass(frozen=True)
-class Pool:
+class Pooling:
     """``out[parallel, o] = reduce(data[parallel, o * stride + k * dilation])`` over the window dims ``k``."""
 
     parallel: tuple[int, ...]
@@ -129,7 +129,7 @@ OpClass = (
     Contraction
     | Conv
     | DepthwiseConv
-    | Pool
+    | Pooling
     | Transform
     | Reduction
     | Elementwise

@@ -11,9 +11,9 @@ from ...dialects.types import element_bits
 from ..ir.edit import param_values
 from ..ir.maps import reassociation_of
 from ..ir.routine_ops import VIEWS
-from ..ir.structure import dims_in, indexing_maps, is_tensor, is_zero, loop_extents, num_inputs, operations, shape_of
-from ..ir.uses import captures
-from .classify import classify
+from ..ir.structure import dims_in, indexing_maps, is_tensor, is_zero, list_ops, loop_extents, num_inputs, shape_of
+from ..ir.uses import find_captures
+from .classify import classify_op
 from .kinds import Contraction, Conv, DepthwiseConv
 
 Order = tuple[int, ...]
@@ -44,7 +44,7 @@ class Layouts:
         self.light: dict[ir.Value, Order] = {}  # seeds that are not worth converting a program's input for
         self.views: list[tuple[ir.Value, ir.Value, list[list[int]]]] = []
         self.weights = param_values(function)
-        for op in operations(function):
+        for op in list_ops(function):
             self._visit(op)
         given = {self._find(argument) for argument in function.arguments if argument in self.parent}
         self.seeds |= {value: order for value, order in self.light.items() if self._find(value) not in given}
@@ -60,7 +60,7 @@ class Layouts:
         found = {v: orders.get(self._find(v)) for v in list(self.parent)}
         return {v: order for v, order in found.items() if order and order != tuple(range(len(order)))}
 
-    def refused(self, layouts: dict[ir.Value, Order]) -> tuple[ir.Operation, str] | None:
+    def find_refused(self, layouts: dict[ir.Value, Order]) -> tuple[ir.Operation, str] | None:
         """The first 2-D convolution that has not the layout ``conv2d`` asks for, and why."""
         for op, value, order in self.asked:
             what = "result" if value == op.results[0] else "input"
@@ -74,7 +74,7 @@ class Layouts:
         return None
 
     def _visit(self, op: ir.Operation) -> None:
-        for value in (*op.operands, *op.results, *captures(op)):
+        for value in (*op.operands, *op.results, *find_captures(op)):
             if is_tensor(value) and len(shape_of(value)) >= 3 and value not in self.weights:
                 self.parent.setdefault(value, value)
         if op.name == "linalg.generic":
@@ -105,7 +105,7 @@ class Layouts:
         return False
 
     def _visit_generic(self, op: ir.Operation) -> None:
-        inputs, maps, kind = list(op.operands)[: num_inputs(op)], indexing_maps(op), classify(op)
+        inputs, maps, kind = list(op.operands)[: num_inputs(op)], indexing_maps(op), classify_op(op)
         for result, initial in zip(op.results, list(op.operands)[len(inputs) :], strict=True):
             self._join([result, initial])
         if isinstance(kind, Conv | DepthwiseConv):
@@ -118,7 +118,7 @@ class Layouts:
                     (self.light if light and self.conv2d != "NHWC" else self.seeds)[value] = order
         elif not isinstance(kind, Contraction):
             tied = [v for v, m in zip(inputs, maps, strict=False) if same_places(m, maps[len(inputs)])]
-            gathered = [v for v in captures(op) if is_tensor(v) and len(shape_of(v)) == len(maps[-1].results)]
+            gathered = [v for v in find_captures(op) if is_tensor(v) and len(shape_of(v)) == len(maps[-1].results)]
             self._join([*op.results, *tied, *gathered])
 
     def _find(self, value: ir.Value) -> ir.Value:

@@ -23,10 +23,10 @@ from ..ir.structure import (
     iterator_types,
     num_inputs,
     shape_of,
-    terminator,
+    terminator_of,
 )
 from ..ir.uses import has_one_use
-from .classify import classify
+from .classify import classify_op
 from .kinds import Contraction, Conv, DepthwiseConv
 
 _MOST_STEPS = 64  # two for each op: what scales a long chain of ops has no place worth looking for farther away
@@ -46,7 +46,7 @@ class Scale:
     divides: bool = False
     steps: int = field(default=_MOST_STEPS, compare=False)  # that it may still move by, from op to op
 
-    def moved(self, place: Callable[[int], int | None]) -> Scale | None:
+    def remap(self, place: Callable[[int], int | None]) -> Scale | None:
         """The scale one step on, with other places; None if one of them has no counterpart, or it has come too far."""
         new = tuple(None if p is None else place(p) for p in self.places)
         return (
@@ -93,8 +93,8 @@ class Search:
         dims = [dim_of(e) for e in m.results]
         if self.is_weight(value):
             floats = isinstance(element_of(value), ir.FloatType)  # not bytes that the op makes numbers of
-            return [Edit(op, number, scale)] if floats and all(map(_is_plain, m.results)) else None
-        inner = scale.moved(lambda loop: dims.index(loop) if loop in dims else None)
+            return [Edit(op, number, scale)] if floats and all(map(_is_dim_or_zero, m.results)) else None
+        inner = scale.remap(lambda loop: dims.index(loop) if loop in dims else None)
         return self.value(value, inner) if inner else None
 
     def value(self, value: ir.Value, scale: Scale) -> Edits:
@@ -110,12 +110,12 @@ class Search:
         if op.name != "linalg.generic" or len(op.results) != 1:
             return None
         out = [dim_of(e) for e in indexing_maps(op)[-1].results]
-        loops = scale.moved(lambda dim: out[dim])
+        loops = scale.remap(lambda dim: out[dim])
         if loops is None:
             return None
-        if isinstance(classify(op), Contraction | Conv | DepthwiseConv):
+        if isinstance(classify_op(op), Contraction | Conv | DepthwiseConv):
             return self._product(op, loops)
-        return self.expression(op, terminator(op), 0, loops) if is_map(op) else None
+        return self.expression(op, terminator_of(op), 0, loops) if is_map(op) else None
 
     def _product(self, op: ir.Operation, scale: Scale) -> Edits:
         """Scale a sum of products, in loops: its weight if it has one, or whatever else can be scaled."""
@@ -147,7 +147,7 @@ class Search:
             return [Edit(op, index, scale, user)] if splat_of(scale.factor) is not None else None
         if source is None or source.block != block or not has_one_use(value):
             return None
-        terms = [self.expression(op, source, i, scale) for i in _SUMS.get(source.name, ())]
+        terms = [self.expression(op, source, i, scale) for i in _SUM_OPERANDS.get(source.name, ())]
         if terms:
             return None if None in terms else [edit for term in terms for edit in term or ()]
         found = (self.expression(op, source, i, scale) for i in self._known_first(op, source))
@@ -155,9 +155,9 @@ class Search:
 
     def _known_first(self, op: ir.Operation, product: ir.Operation) -> list[int]:
         numbers = _FACTORS.get(product.name, ())
-        return sorted(numbers, key=lambda i: self.known(op, product.operands[i]) is None)
+        return sorted(numbers, key=lambda i: self.read_factor(op, product.operands[i]) is None)
 
-    def known(self, op: ir.Operation, value: ir.Value) -> Scale | ir.Value | None:
+    def read_factor(self, op: ir.Operation, value: ir.Value) -> Scale | ir.Value | None:
         """A scalar in the body of an op as a factor over its loops, itself where it is a constant; None for data."""
         source, arguments = defining_op(value), list(op.regions[0].blocks[0].arguments)
         if source is not None and source.name == "arith.constant":
@@ -169,7 +169,7 @@ class Search:
             return None
         shape = tuple(shape_of(factor))
         places = [None if n == 1 else dim_of(e) for n, e in zip(shape, m.results, strict=True)]
-        return Scale(factor, tuple(places), shape) if all(map(_fits, places, shape)) else None
+        return Scale(factor, tuple(places), shape) if all(map(_is_consistent, places, shape)) else None
 
     def reader(self, value: ir.Value, scale: Scale) -> Edits:
         """Scale a tensor that has one reader, over its dims, by scaling the weight that the reader multiplies it by."""
@@ -185,20 +185,20 @@ class Search:
         if op.name != "linalg.generic" or number >= num_inputs(op):
             return None
         read = [dim_of(e) for e in indexing_maps(op)[number].results]
-        loops = scale.moved(lambda dim: read[dim])
+        loops = scale.remap(lambda dim: read[dim])
         if loops is None:
             return None
-        if isinstance(classify(op), Contraction | Conv | DepthwiseConv):
+        if isinstance(classify_op(op), Contraction | Conv | DepthwiseConv):
             return self.factor(op, 1 - number, loops) if self.is_weight(op.operands[1 - number]) else None
         written = [dim_of(e) for e in indexing_maps(op)[-1].results]
-        if not is_map(op) or terminator(op).operands[0] != op.regions[0].blocks[0].arguments[number]:
+        if not is_map(op) or terminator_of(op).operands[0] != op.regions[0].blocks[0].arguments[number]:
             return None
-        moved = loops.moved(lambda loop: written.index(loop) if loop in written else None)
+        moved = loops.remap(lambda loop: written.index(loop) if loop in written else None)
         return self.reader(op.results[0], moved) if moved else None
 
 
 # Operands that all must be scaled for the result to be, and those of which one must.
-_SUMS = {"arith.addf": (0, 1), "arith.subf": (0, 1), "arith.negf": (0,), "arith.select": (1, 2)}
+_SUM_OPERANDS = {"arith.addf": (0, 1), "arith.subf": (0, 1), "arith.negf": (0,), "arith.select": (1, 2)}
 _FACTORS = {"arith.mulf": (0, 1), "arith.divf": (0,)}
 
 
@@ -213,7 +213,7 @@ def pads_zero(pad: ir.Operation, scale: Scale) -> bool:
     """Return whether a padding is by zeros, and along no dim that the scale differs on."""
     if len(pad.operands) != 1:
         return False
-    constant = defining_op(terminator(pad).operands[0])
+    constant = defining_op(terminator_of(pad).operands[0])
     if constant is None or constant.name != "arith.constant" or ir.FloatAttr(constant.attributes["value"]).value != 0:
         return False
     edges = zip(*(ir.DenseI64ArrayAttr(pad.attributes[f"static_{side}"]) for side in ("low", "high")), strict=True)
@@ -226,7 +226,7 @@ def through_view(view: ir.Operation, scale: Scale, to_result: bool) -> Scale | N
     groups = reassociation_of(view)
     wide = shape_of(view.results[0] if view.name == "tensor.expand_shape" else view.operands[0])
     if (view.name == "tensor.expand_shape") != to_result:  # from the wide side to the narrow one
-        return scale.moved(lambda dim: alone_in(groups, wide, dim))
+        return scale.remap(lambda dim: alone_in(groups, wide, dim))
     places: list[int | None] = []
     shape: list[int] = []
     for place, extent in zip(scale.places, scale.shape, strict=True):
@@ -236,11 +236,11 @@ def through_view(view: ir.Operation, scale: Scale, to_result: bool) -> Scale | N
     return replace(scale, places=tuple(places), shape=tuple(shape))
 
 
-def _is_plain(expr: ir.AffineExpr) -> bool:
+def _is_dim_or_zero(expr: ir.AffineExpr) -> bool:
     return dim_of(expr) is not None or is_zero(expr)
 
 
-def _fits(place: int | None, extent: int) -> bool:
+def _is_consistent(place: int | None, extent: int) -> bool:
     return (place is None) == (extent == 1)
 
 

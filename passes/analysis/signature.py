@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from ...core.program import Signature
 from ...dialects import func, ir
-from ..ir.structure import dim_of, indexing_maps, is_structured, num_inputs, operations
-from .classify import classify
-from .kinds import Conv, DepthwiseConv, Pool
+from ..ir.structure import dim_of, indexing_maps, is_structured, list_ops, num_inputs
+from .classify import classify_op
+from .kinds import Conv, DepthwiseConv, Pooling
 
 
-def signature(function: func.FuncOp) -> Signature:
+def make_signature(function: func.FuncOp) -> Signature:
     """The types of a kernel's arguments and results, and its layout in words."""
-    found = (_layout(op) for op in operations(function))
+    found = (_layout(op) for op in list_ops(function))
     words = dict.fromkeys(word for word in found if word)
     return Signature(
-        tuple(map(_text, function.type.inputs)), tuple(map(_text, function.type.results)), ", ".join(words)
+        tuple(map(_print_type, function.type.inputs)), tuple(map(_print_type, function.type.results)), ", ".join(words)
     )
 
 
-def _text(type_: ir.Type) -> str:
+def _print_type(type_: ir.Type) -> str:
     """``1x56x56x64xf32``, with ``?`` for an extent that only the run knows; ``index`` for such a size."""
     if not isinstance(type_, ir.ShapedType):
         return str(type_)
@@ -33,8 +33,8 @@ def _layout(op: ir.Operation) -> str:
         return f"weight in blocks of {tile}"
     if not is_structured(op):
         return ""
-    kind = classify(op)
-    if isinstance(kind, Conv | DepthwiseConv | Pool):
+    kind = classify_op(op)
+    if isinstance(kind, Conv | DepthwiseConv | Pooling):
         last = list(indexing_maps(op)[kind.data].results)[-1]
         return "channels first" if dim_of(last) is None else "channels last"
     return _permutation(op)

@@ -12,12 +12,12 @@ from ...dialects import func, ir, tw
 from ...dialects.walk import defining_op
 from ..ir.dynamic_extent import DynamicExtent
 from ..ir.kernel import count_of
-from ..ir.structure import dim_of, indexing_maps, is_structured, is_tensor, num_inputs, operations, shape_of
+from ..ir.structure import dim_of, indexing_maps, is_structured, is_tensor, list_ops, num_inputs, shape_of
 
-Key = tuple[Hashable, ...]  # an axis of a tensor, an index value, a number, a loop of an op
+SizeKey = tuple[Hashable, ...]  # an axis of a tensor, an index value, a number, a loop of an op
 
 _SAME_SHAPE = {"tensor.cast": 0, "tensor.insert_slice": 1, "tensor.insert": 1, "linalg.fill": 1}
-_VIEWS = ("tensor.expand_shape", "tensor.collapse_shape")
+_RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
 
 
 class SizeClasses:
@@ -25,12 +25,12 @@ class SizeClasses:
 
     def __init__(self, function: func.FuncOp) -> None:
         self._function = function
-        self._parents: dict[Key, Key] = {}
-        self._order: dict[Key, int] = {}
-        self._computed: dict[Key, Key] = {}
+        self._parents: dict[SizeKey, SizeKey] = {}
+        self._order: dict[SizeKey, int] = {}
+        self._computed: dict[SizeKey, SizeKey] = {}
         for argument in function.arguments:
             self._add_axes(argument)
-        for op in operations(function):
+        for op in list_ops(function):
             for result in op.results:
                 self._add_axes(result)
             self._note(op)
@@ -38,7 +38,7 @@ class SizeClasses:
 
     def of(self, value: ir.Value) -> list[int]:
         """The extents of a tensor; those that only the run knows are equal where they are proved to be."""
-        return [self._proved(_axis(value, i)) if n < 0 else n for i, n in enumerate(shape_of(value))]
+        return [self._make_extent(_make_axis_key(value, i)) if n < 0 else n for i, n in enumerate(shape_of(value))]
 
     def loops(self, op: ir.Operation) -> list[int]:
         """The extents of a structured op's loops; one that no operand shows alone is a size of its own."""
@@ -48,45 +48,45 @@ class SizeClasses:
             for n, expression in zip(shape_of(value) if m.results else [], m.results, strict=True):
                 loop = dim_of(expression)
                 if loop is not None and (extents[loop] is None or n >= 0):
-                    extents[loop] = n if n >= 0 else self._proved(_loop(op, loop))
-        return [self._proved(_loop(op, loop)) if n is None else n for loop, n in enumerate(extents)]
+                    extents[loop] = n if n >= 0 else self._make_extent(_make_loop_key(op, loop))
+        return [self._make_extent(_make_loop_key(op, loop)) if n is None else n for loop, n in enumerate(extents)]
 
-    def shared(self) -> list[tuple[tuple[int, int], ...]]:
+    def find_shared(self) -> list[tuple[tuple[int, int], ...]]:
         """The classes of more than one size that callers see: pairs of an argument's, then a result's, number and axis.
 
         An index argument has the axis -1. A class that a number is in is none.
         """
         numbers = {self._root(key) for key in self._parents if key[0] == "number"}
-        values = [*self._function.arguments, *operations(self._function)[-1].operands]
-        classes: dict[Key, list[tuple[int, int]]] = {}
+        values = [*self._function.arguments, *list_ops(self._function)[-1].operands]
+        classes: dict[SizeKey, list[tuple[int, int]]] = {}
         for number, value in enumerate(values):
             for axis, key in _keys_of(value):
                 if (root := self._root(key)) not in numbers:
                     classes.setdefault(root, []).append((number, axis))
         return [tuple(members) for members in classes.values() if len(members) > 1]
 
-    def _proved(self, key: Key) -> DynamicExtent:
+    def _make_extent(self, key: SizeKey) -> DynamicExtent:
         return DynamicExtent(self._order[self._root(key)], self._function.operation)
 
     def _add_axes(self, value: ir.Value) -> None:
         for _, key in _keys_of(value):
             self._root(key)
 
-    def _root(self, key: Key) -> Key:
+    def _root(self, key: SizeKey) -> SizeKey:
         self._order.setdefault(key, len(self._order))
         while (parent := self._parents.setdefault(key, key)) != key:
             self._parents[key] = self._parents.setdefault(parent, parent)  # halves the way for those that come after
             key = parent
         return key
 
-    def _unite(self, a: Key, b: Key) -> None:
+    def _unite(self, a: SizeKey, b: SizeKey) -> None:
         first, second = sorted((self._root(a), self._root(b)), key=self._order.__getitem__)
         self._parents[second] = first
 
     def _note_result_sizes(self) -> None:
         """The last arguments of a kernel are the open extents of its results, in order."""
         function = self._function
-        *_, ret = operations(function)
+        *_, ret = list_ops(function)
         open_ = [key for value in ret.operands if is_tensor(value) for _, key in _keys_of(value)]
         given = count_of(function, tw.RESULT_SIZES)
         if given == len(open_):
@@ -101,10 +101,10 @@ class SizeClasses:
         elif op.name in _SAME_SHAPE:
             self._same_axes(op.operands[_SAME_SHAPE[op.name]], op.results[0])
         elif op.name == "tensor.empty":
-            self._open_axes_are(op.results[0], list(op.operands))
+            self._bind_dynamic_axes(op.results[0], list(op.operands))
         elif op.name == "tensor.extract_slice":
-            self._open_axes_are(op.results[0], _sizes_of_slice(op, 0))
-        elif op.name in _VIEWS:
+            self._bind_dynamic_axes(op.results[0], _sizes_of_slice(op, 0))
+        elif op.name in _RESHAPES:
             self._note_view(op)
         elif op.name == "tensor.concat":
             self._note_concat(op)
@@ -119,87 +119,87 @@ class SizeClasses:
         elif len(op.results) == 1 and isinstance(op.results[0].type, ir.IndexType):
             self._note_index(op)
         if op.name == "tensor.insert_slice":
-            self._open_axes_are(op.operands[0], _sizes_of_slice(op, 1))
+            self._bind_dynamic_axes(op.operands[0], _sizes_of_slice(op, 1))
 
     def _note_structured(self, op: ir.Operation) -> None:
         for value, m in zip(op.operands, indexing_maps(op), strict=True):
             for axis, expression in enumerate(m.results):
                 if (loop := dim_of(expression)) is not None:
-                    self._unite(_size(value, axis), _loop(op, loop))
+                    self._unite(_make_size_key(value, axis), _make_loop_key(op, loop))
         for number, result in enumerate(op.results):
             self._same_axes(op.operands[num_inputs(op) + number], result)
 
     def _same_axes(self, a: ir.Value, b: ir.Value) -> None:
         for axis in range(len(shape_of(a))):
-            self._unite(_size(a, axis), _size(b, axis))
+            self._unite(_make_size_key(a, axis), _make_size_key(b, axis))
 
-    def _open_axes_are(self, value: ir.Value, sizes: Sequence[ir.Value]) -> None:
+    def _bind_dynamic_axes(self, value: ir.Value, sizes: Sequence[ir.Value]) -> None:
         open_ = [axis for axis, extent in enumerate(shape_of(value)) if extent < 0]
         if len(open_) == len(sizes):
             for axis, size in zip(open_, sizes, strict=True):
-                self._unite(_axis(value, axis), ("index", size))
+                self._unite(_make_axis_key(value, axis), ("index", size))
 
     def _note_view(self, op: ir.Operation) -> None:
         """An axis stays as it is where it is joined with axes of one element alone."""
         narrow, wide = op.results[0], op.operands[0]
         if op.name == "tensor.expand_shape":
             narrow, wide = wide, narrow
-            self._open_axes_are(wide, list(op.operands)[1:])
+            self._bind_dynamic_axes(wide, list(op.operands)[1:])
         for axis, group in enumerate(ir.ArrayAttr(op.attributes["reassociation"])):
             dims = [ir.IntegerAttr(d).value for d in ir.ArrayAttr(group)]
             large = [d for d in dims if shape_of(wide)[d] != 1]
             if len(large) == 1:
-                self._unite(_size(narrow, axis), _size(wide, large[0]))
+                self._unite(_make_size_key(narrow, axis), _make_size_key(wide, large[0]))
 
     def _note_concat(self, op: ir.Operation) -> None:
         along = ir.IntegerAttr(op.attributes["dim"]).value
         for value in op.operands:
             for axis in range(len(shape_of(value))):
                 if axis != along:
-                    self._unite(_size(value, axis), _size(op.results[0], axis))
+                    self._unite(_make_size_key(value, axis), _make_size_key(op.results[0], axis))
 
     def _note_pad(self, op: ir.Operation) -> None:
         low, high = (list(ir.DenseI64ArrayAttr(op.attributes[f"static_{side}"])) for side in ("low", "high"))
         for axis, amounts in enumerate(zip(low, high, strict=True)):
             if amounts == (0, 0):
-                self._unite(_size(op.operands[0], axis), _size(op.results[0], axis))
+                self._unite(_make_size_key(op.operands[0], axis), _make_size_key(op.results[0], axis))
 
     def _note_dim(self, op: ir.Operation) -> None:
         axis = defining_op(op.operands[1])
         if axis is not None and axis.name == "arith.constant":
             place = ir.IntegerAttr(axis.attributes["value"]).value
             if 0 <= place < len(shape_of(op.operands[0])):
-                self._unite(("index", op.results[0]), _size(op.operands[0], place))
+                self._unite(("index", op.results[0]), _make_size_key(op.operands[0], place))
 
     def _note_index(self, op: ir.Operation) -> None:
         """Index values that one op makes of equal ones are equal."""
-        result: Key = ("index", op.results[0])
+        result: SizeKey = ("index", op.results[0])
         if op.name == "arith.constant":
             self._unite(result, ("number", ir.IntegerAttr(op.attributes["value"]).value))
         elif op.name.startswith("arith.") and all(isinstance(v.type, ir.IndexType) for v in op.operands):
-            expression: Key = (op.name, *(self._root(("index", v)) for v in op.operands))
+            expression: SizeKey = (op.name, *(self._root(("index", v)) for v in op.operands))
             self._unite(result, self._computed.setdefault(expression, result))
 
 
-def _axis(value: ir.Value, axis: int) -> Key:
+def _make_axis_key(value: ir.Value, axis: int) -> SizeKey:
     return ("axis", value, axis)
 
 
-def _loop(op: ir.Operation, loop: int) -> Key:
+def _make_loop_key(op: ir.Operation, loop: int) -> SizeKey:
     return ("loop", op, loop)
 
 
-def _size(value: ir.Value, axis: int) -> Key:
+def _make_size_key(value: ir.Value, axis: int) -> SizeKey:
     extent = shape_of(value)[axis]
-    return _axis(value, axis) if extent < 0 else ("number", extent)
+    return _make_axis_key(value, axis) if extent < 0 else ("number", extent)
 
 
-def _keys_of(value: ir.Value) -> Iterator[tuple[int, Key]]:
+def _keys_of(value: ir.Value) -> Iterator[tuple[int, SizeKey]]:
     """The sizes of a value that only the run knows, by its axes; -1 for an index value."""
     if isinstance(value.type, ir.IndexType):
         yield -1, ("index", value)
     elif is_tensor(value):
-        yield from ((axis, _axis(value, axis)) for axis, extent in enumerate(shape_of(value)) if extent < 0)
+        yield from ((axis, _make_axis_key(value, axis)) for axis, extent in enumerate(shape_of(value)) if extent < 0)
 
 
 def _sizes_of_slice(op: ir.Operation, tensors: int) -> list[ir.Value]:

@@ -9,15 +9,15 @@ from typing import ClassVar
 
 from ...dialects import PassManager, arith, builders, func, ir, tensor
 from ...dialects.walk import defining_op
-from ..analysis.classify import classify
+from ..analysis.classify import classify_op
 from ..analysis.kinds import Contraction
 from ..infra.base import Pass
-from ..ir.edit import programs, replace
+from ..ir.dynamic_sizes import slice_amounts
+from ..ir.edit import list_programs, replace
 from ..ir.maps import permutation_of, reassociation_of
-from ..ir.open_sizes import slice_amounts
 from ..ir.routine_ops import VIEWS
-from ..ir.structure import dim_of, indexing_maps, is_dynamic, is_structured, is_tensor, num_inputs, operations, shape_of
-from ..ir.uses import users
+from ..ir.structure import dim_of, indexing_maps, is_dynamic, is_structured, is_tensor, list_ops, num_inputs, shape_of
+from ..ir.uses import users_of
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class CanonicalizeOps(Pass):
         """Rewrite all programs of the module."""
         upstream = PassManager.parse("builtin.module(canonicalize)")
         upstream.run(module.operation)
-        while any([_follow(f) for f in programs(module)]):
+        while any([_follow(f) for f in list_programs(module)]):
             upstream.run(module.operation)
 
 
@@ -66,7 +66,7 @@ def _follow(function: func.FuncOp) -> bool:
 def _by_name(function: func.FuncOp) -> dict[str, list[ir.Operation]]:
     """The ops of a function by their names; structured ones, of whatever name, are ``linalg``."""
     ops: dict[str, list[ir.Operation]] = {}
-    for op in operations(function):
+    for op in list_ops(function):
         name = op.name
         ops.setdefault("linalg" if name.startswith("linalg.") else name, []).append(op)
     return ops
@@ -99,7 +99,7 @@ def _transpose_before_view(op: ir.Operation) -> bool:
         return False
     wide, source = shape_of(view.results[0]), view.operands[0]
     dims, made = [d for d, n in enumerate(wide) if n != 1], defining_op(source)
-    if [wide[d] for d in dims] != shape_of(source) or made is None or not isinstance(classify(made), Contraction):
+    if [wide[d] for d in dims] != shape_of(source) or made is None or not isinstance(classify_op(made), Contraction):
         return False
     with ir.InsertionPoint(op), op.location:
         moved = builders.transpose(source, [dims.index(d) for d in order if d in dims])
@@ -112,19 +112,19 @@ def _slice_before_transpose(op: ir.Operation) -> bool:
 
     Packed queries, keys and values are such slices; what is left of their transposes moves unit dims, or nothing.
     """
-    if (offsets := _slice(op)) is None or (copy := defining_op(op.operands[0])) is None:
+    if (offsets := _read_offsets(op)) is None or (copy := defining_op(op.operands[0])) is None:
         return False
-    readers, sizes, whole = users(copy), shape_of(op.results[0]), shape_of(op.operands[0])
+    readers, sizes, whole = users_of(copy), shape_of(op.results[0]), shape_of(op.operands[0])
     if copy.name == "tensor.collapse_shape" and (inner := defining_op(copy.operands[0])) is not None:
         places = [_only_long(group, shape_of(copy.operands[0])) for group in reassociation_of(copy)]
-        if None in places or users(inner) != [copy]:
+        if None in places or users_of(inner) != [copy]:
             return False
         wide, copy = shape_of(copy.operands[0]), inner
         at = {place: d for d, place in enumerate(places)}
         offsets = [offsets[at[d]] if d in at else 0 for d in range(len(wide))]
         sizes = [sizes[at[d]] if d in at else 1 for d in range(len(wide))]
     order = permutation_of(copy)
-    if order is None or order == sorted(order) or any(_slice(reader) is None for reader in readers):
+    if order is None or order == sorted(order) or any(_read_offsets(reader) is None for reader in readers):
         return False
     if sum(math.prod(shape_of(reader.results[0])) for reader in readers) > math.prod(whole):
         return False
@@ -146,10 +146,10 @@ def _only_long(group: Sequence[int], shape: Sequence[int]) -> int | None:
 
 def _fold_slices(op: ir.Operation) -> bool:
     """Let a slice of a slice, or of the part of a concat that one tensor gives, read that tensor."""
-    if (found := _slice(op)) is None or (before := defining_op(op.operands[0])) is None or not before.operands:
+    if (found := _read_offsets(op)) is None or (before := defining_op(op.operands[0])) is None or not before.operands:
         return False
     offsets, source = found, before.operands[0]
-    if (outer := _slice(before)) is not None:
+    if (outer := _read_offsets(before)) is not None:
         offsets = [a + b for a, b in zip(offsets, outer, strict=True)]
     elif before.name == "tensor.concat":
         dim, size = ir.IntegerAttr(before.attributes["dim"]).value, shape_of(op.results[0])
@@ -187,7 +187,7 @@ def _read_through_slice(op: ir.Operation) -> bool:
 def _slice_after_view(op: ir.Operation) -> bool:
     """Reshape first and slice then, where all that is cut is the outermost dim of a group of dims."""
     before = defining_op(op.operands[0]) if op.name in VIEWS else None
-    if before is None or (offsets := _slice(before)) is None or is_dynamic(op):
+    if before is None or (offsets := _read_offsets(before)) is None or is_dynamic(op):
         return False
     source, groups = before.operands[0], reassociation_of(op)
     if not groups:  # of one element and no dims, so that there is none to slice
@@ -240,7 +240,7 @@ def _close_extents(op: ir.Operation) -> bool:
     return closed
 
 
-def _slice(op: ir.Operation) -> list[int] | None:
+def _read_offsets(op: ir.Operation) -> list[int] | None:
     """The offsets of a static slice of unit strides that keeps the rank."""
     if op.name != "tensor.extract_slice" or is_dynamic(op) or len(op.operands) != 1:
         return None

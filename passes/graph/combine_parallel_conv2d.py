@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...core.target import Target, host
+from ...core.target import Target, detect_host
 from ...dialects import ir
 from ..analysis.kinds import Conv, OpClass
 from ..infra.base import Pass
-from .rewriting.combine import Product, combine
+from .rewriting.combine import WeightProduct, combine
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,10 @@ class CombineParallelConv2d(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Combine the convolutions of all programs."""
-        combine(module, _convolution, None if self.always else self.target or host())
+        combine(module, _convolution, None if self.always else self.target or detect_host())
 
 
-def _convolution(op: ir.Operation, kind: OpClass) -> Product | None:
+def _convolution(op: ir.Operation, kind: OpClass) -> WeightProduct | None:
     if not isinstance(kind, Conv) or kind.g or len(kind.f) != 1:
         return None
-    return Product(op, kind.data, kind.f[0])
+    return WeightProduct(op, kind.data, kind.f[0])

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...core.target import Target, host
+from ...core.target import Target, detect_host
 from ...dialects import ir
 from ..analysis.kinds import Contraction, OpClass
 from ..infra.base import Pass
-from .rewriting.combine import Product, combine
+from .rewriting.combine import WeightProduct, combine
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,10 @@ class CombineParallelDense(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Combine the dense layers of all programs."""
-        combine(module, _dense, None if self.always else self.target or host())
+        combine(module, _dense, None if self.always else self.target or detect_host())
 
 
-def _dense(op: ir.Operation, kind: OpClass) -> Product | None:
+def _dense(op: ir.Operation, kind: OpClass) -> WeightProduct | None:
     if not isinstance(kind, Contraction) or kind.batch or len(kind.n) != 1:
         return None
-    return Product(op, kind.lhs, kind.n[0])
+    return WeightProduct(op, kind.lhs, kind.n[0])

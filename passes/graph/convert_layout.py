@@ -14,11 +14,11 @@ from ...core.errors import CompileError
 from ...dialects import builders, extents, func, ir
 from ...dialects.builders import iterators_attr
 from ...dialects.walk import defining_op
-from ..analysis.classify import classify
+from ..analysis.classify import classify_op
 from ..analysis.kinds import Contraction
 from ..analysis.layouts import DIM_LISTS, Layouts, Order, same_places
 from ..infra.base import Pass
-from ..ir.edit import node_names, programs
+from ..ir.edit import list_programs, node_names
 from ..ir.maps import compose, permute, reassociation_of, set_maps
 from ..ir.structure import (
     dims_in,
@@ -27,11 +27,11 @@ from ..ir.structure import (
     is_static,
     is_tensor,
     iterator_types,
+    list_ops,
     num_inputs,
-    operations,
     shape_of,
 )
-from ..ir.uses import captures, nested_ops
+from ..ir.uses import find_captures, nested_ops
 
 
 @dataclass(frozen=True)
@@ -71,22 +71,22 @@ class ConvertLayout(Pass):
             raise CompileError(f"pass '{self.name}': conv2d is '{self.conv2d}', not 'NHWC' or 'NCHW'")
         if self.desired == "none":
             return
-        for function in programs(module):
+        for function in list_programs(module):
             _own_initial_values(function)
             decided = Layouts(function, self.conv2d)
             layouts = decided.decide()
-            if (refused := decided.refused(layouts)) is not None:
+            if (refused := decided.find_refused(layouts)) is not None:
                 op, why = refused
                 node = ", ".join(node_names(op.location)) or "without a name"
                 raise CompileError(f"pass '{self.name}': node {node} cannot be {self.conv2d}: {why}")
             rewriter = _Rewriter(layouts, decided.weights)
-            for op in operations(function) if layouts else []:
+            for op in list_ops(function) if layouts else []:
                 rewriter.rewrite(op)
 
 
 def _own_initial_values(function: func.FuncOp) -> None:
     """Give each user of an empty or filled tensor one of its own: its layout is then the user's affair."""
-    for op in reversed(operations(function)):
+    for op in reversed(list_ops(function)):
         if op.name not in ("tensor.empty", "linalg.fill"):
             continue
         for use in list(op.results[0].uses)[1:]:
@@ -105,10 +105,12 @@ class _Rewriter:
 
     def rewrite(self, op: ir.Operation) -> None:
         """Permute what the op says about dims, or give it and its users the forms that they need."""
-        if op.name == "tensor.dim" or not any(v in self.layouts for v in (*op.operands, *op.results, *captures(op))):
+        if op.name == "tensor.dim" or not any(
+            v in self.layouts for v in (*op.operands, *op.results, *find_captures(op))
+        ):
             return
         with ir.InsertionPoint(op), op.location:
-            if op.name == "linalg.generic" and not isinstance(classify(op), Contraction):
+            if op.name == "linalg.generic" and not isinstance(classify_op(op), Contraction):
                 self._generic(op)
             elif op.name in DIM_LISTS and self._agrees(op):
                 self._dim_lists(op)

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from ...dialects import ir
 from ..infra.base import Pass
-from ..ir.edit import erase_dead, programs
-from ..ir.structure import operations
+from ..ir.edit import erase_dead, list_programs
+from ..ir.structure import list_ops
 from .rewriting.inline import drop_unused_inputs
 
 
@@ -34,8 +34,8 @@ class DeadCode(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Rewrite all programs of the module, each from its end."""
-        for function in programs(module):
-            for op in reversed(operations(function)):
+        for function in list_programs(module):
+            for op in reversed(list_ops(function)):
                 if op.name == "linalg.generic":
                     drop_unused_inputs(op)
             erase_dead(function)

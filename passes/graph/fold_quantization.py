@@ -10,25 +10,25 @@ from typing import ClassVar
 import numpy as np
 
 from ...dialects import builders, func, ir
-from ..analysis.classify import classify
+from ..analysis.classify import classify_op
 from ..analysis.kinds import Contraction, Conv, DepthwiseConv
 from ..analysis.scales import Scale, Search, is_map, through_view
 from ..infra.base import Pass
-from ..ir.edit import drop_identity, erase_dead, hoist, param_values, programs, splat_of
+from ..ir.edit import drop_identity, erase_dead, hoist, list_programs, param_values, splat_of
 from ..ir.routine_ops import VIEWS
 from ..ir.structure import (
     dim_of,
     indexing_maps,
     is_tensor,
     iterator_types,
+    list_ops,
     loop_extents,
     num_inputs,
-    operations,
-    terminator,
+    terminator_of,
 )
 from ..ir.uses import has_one_use
-from .quantization.byte_products import Epilogue, Product, emit
-from .quantization.quantized import SIGN, Quantized, read
+from .quantization.byte_products import ByteProduct, Epilogue, emit_product
+from .quantization.quantized import SIGN, Quantized, read_quantized
 from .rewriting.inline import drop_unused_inputs
 
 # The largest difference of two bytes, and the largest sum of products that stays in 32 bits with a bias.
@@ -72,9 +72,9 @@ class FoldQuantization(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Fold the contractions of all programs."""
-        for function in programs(module):
+        for function in list_programs(module):
             folder = _Folder(function)
-            sums = [op for op in operations(function) if isinstance(classify(op), Contraction | Conv | DepthwiseConv)]
+            sums = [op for op in list_ops(function) if isinstance(classify_op(op), Contraction | Conv | DepthwiseConv)]
             for op in sums:  # none of which folding erases
                 folder.visit(op)
             erase_dead(function)
@@ -95,13 +95,13 @@ class _Folder:
         if epilogue.bias is not None and is_tensor(epilogue.bias.factor):
             hoist(epilogue.bias.factor, op)
         with ir.InsertionPoint(op), op.location:
-            made = emit(product, epilogue)
+            made = emit_product(product, epilogue)
         op.results[0].replace_all_uses_with(made)
         for inner, index in epilogue.done:
             _take_out(inner, index)
 
-    def _product(self, op: ir.Operation) -> Product | None:
-        kind = classify(op)
+    def _product(self, op: ir.Operation) -> ByteProduct | None:
+        kind = classify_op(op)
         if not isinstance(kind, Contraction | Conv | DepthwiseConv) or splat_of(op.operands[2]) != 0:
             return None
         number, element = kind.weight, str(builders.element_of(op.results[0]))
@@ -111,8 +111,8 @@ class _Folder:
         if data is None or weight is None or isinstance(data.zero, Scale):
             return None
         known = op.operands[number] in self.weights
-        product = Product(op, kind, data, weight, known and _in_fours(op, kind))
-        if not _fits(product) or (product.in_fours and not _of_channels(product, product.zero)):
+        product = ByteProduct(op, kind, data, weight, known and _in_fours(op, kind))
+        if not _can_sum_in_int32(product) or (product.in_fours and not _of_channels(product, product.zero)):
             return None
         if element == "i32":
             return product if data.scale is None and weight.scale is None else None
@@ -126,9 +126,9 @@ class _Folder:
         if str(element) == "i8":
             return Quantized(value, users == ["arith.extsi"]) if users in (["arith.extsi"], ["arith.extui"]) else None
         narrow = isinstance(element, ir.IntegerType) and element.width < 32
-        return None if narrow and users != ["arith.extsi"] else read(value, self.weights)
+        return None if narrow and users != ["arith.extsi"] else read_quantized(value, self.weights)
 
-    def _epilogue(self, product: Product) -> Epilogue:
+    def _epilogue(self, product: ByteProduct) -> Epilogue:
         """A bias and a quantisation after the product, with views and a ReLU between them at most."""
         found, value, active = Epilogue(), product.op.results[0], False
         views: list[ir.Operation] = []
@@ -137,7 +137,7 @@ class _Folder:
             user = use.owner.operation
             if user.name in VIEWS:
                 views.append(user)
-            elif (first := _first(user, use.operand_number)) is None:
+            elif (first := _find_first_op(user, use.operand_number)) is None:
                 break
             elif (inner := first[0]).name == "arith.divf":
                 found.step = np.float32(splat_of(inner.operands[1]))
@@ -154,17 +154,17 @@ class _Folder:
         return found
 
     def _bias(
-        self, product: Product, op: ir.Operation, add: ir.Operation, views: Sequence[ir.Operation]
+        self, product: ByteProduct, op: ir.Operation, add: ir.Operation, views: Sequence[ir.Operation]
     ) -> Scale | None:
         """The weight that an op after views adds to each channel of a product, over the product's loops."""
-        factor = next((f for v in add.operands if (f := self.search.known(op, v)) is not None), None)
+        factor = next((f for v in add.operands if (f := self.search.read_factor(op, v)) is not None), None)
         bias = Scale(factor, (), ()) if isinstance(factor, ir.Value) else factor
         out = [dim_of(e) for e in indexing_maps(op)[-1].results]
-        bias = bias.moved(out.index) if bias is not None else None
+        bias = bias.remap(out.index) if bias is not None else None
         for view in reversed(views):
             bias = through_view(view, bias, to_result=False) if bias is not None else None
         loops = [dim_of(e) for e in indexing_maps(product.op)[-1].results]
-        bias = bias.moved(lambda dim: loops[dim]) if bias is not None else None
+        bias = bias.remap(lambda dim: loops[dim]) if bias is not None else None
         return bias if bias is not None and {*bias.places} <= {None, *product.channels} else None
 
 
@@ -172,7 +172,7 @@ def _is_float(op: ir.Operation) -> bool:
     return isinstance(builders.element_of(op.results[0]), ir.FloatType)
 
 
-def _fits(product: Product) -> bool:
+def _can_sum_in_int32(product: ByteProduct) -> bool:
     """Return whether sums of products fit in 32 bits, as they must before they become floats. Dynamic ones never do."""
     kinds = zip(loop_extents(product.op), iterator_types(product.op), strict=True)
     summed = [extent for extent, kind in kinds if kind == "reduction"]
@@ -201,12 +201,12 @@ def _has_scale(data: Quantized) -> bool:
     return number is not None and number > 0
 
 
-def _of_channels(product: Product, numbers: Scale | int | ir.Value | None) -> bool:
+def _of_channels(product: ByteProduct, numbers: Scale | int | ir.Value | None) -> bool:
     """Return whether each channel of the weight has one of some numbers; if those are None, none has."""
     return {*numbers.places} <= {None, *product.channels} if isinstance(numbers, Scale) else numbers is not None
 
 
-def _first(user: ir.Operation, number: int) -> tuple[ir.Operation, int] | None:
+def _find_first_op(user: ir.Operation, number: int) -> tuple[ir.Operation, int] | None:
     """The first op on an operand in an elementwise body, and the operand's place there; None for all others.
 
     The body only adds to the operand, or only takes the maximum with 0, or it divides the operand by a number.
@@ -221,7 +221,7 @@ def _first(user: ir.Operation, number: int) -> tuple[ir.Operation, int] | None:
     if inner.name == "arith.divf":
         divisor = splat_of(inner.operands[1])
         return (inner, index) if index == 0 and divisor is not None and divisor > 0 else None
-    if not len(inner.results) or terminator(user).operands[0] != inner.results[0]:
+    if not len(inner.results) or terminator_of(user).operands[0] != inner.results[0]:
         return None
     relu = inner.name == "arith.maximumf" and 0 in map(splat_of, inner.operands)
     return (inner, index) if relu or inner.name == "arith.addf" else None

@@ -9,7 +9,7 @@ from typing import ClassVar
 from ...dialects import builders, func, ir, scalars
 from ..analysis.scales import Edit, Edits, Scale, Search, is_map
 from ..infra.base import Pass
-from ..ir.edit import drop_identity, fused_location, hoist, param_values, programs, splat_of
+from ..ir.edit import drop_identity, fused_location, hoist, list_programs, param_values, splat_of
 from ..ir.maps import set_maps
 from ..ir.structure import (
     body_ops,
@@ -18,13 +18,13 @@ from ..ir.structure import (
     is_static,
     is_tensor,
     iterator_types,
+    list_ops,
     loop_extents,
     loops_along,
-    operations,
     shape_of,
-    terminator,
+    terminator_of,
 )
-from ..ir.uses import captures
+from ..ir.uses import find_captures
 from .rewriting.inline import drop_unused_inputs
 
 
@@ -59,7 +59,7 @@ class FoldScaleAxis(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Fold the scales of all programs."""
-        for function in programs(module):
+        for function in list_programs(module):
             _Folder(function).run()
 
 
@@ -73,7 +73,7 @@ class _Folder:
 
     def run(self) -> None:
         """Fold all that can be."""
-        for op in operations(self.function):
+        for op in list_ops(self.function):
             if _is_candidate(op) and not any(r in self.weights for r in op.results):
                 self._fold_all(op)
 
@@ -93,17 +93,17 @@ class _Folder:
 
     def _edits(self, op: ir.Operation, product: ir.Operation, data: int, known: int) -> Edits:
         """The edits that equal multiplying the product's operand ``data`` by ``known``."""
-        factor = self.search.known(op, product.operands[known])
-        if factor is None or self.search.known(op, product.operands[data]) is not None:
+        factor = self.search.read_factor(op, product.operands[known])
+        if factor is None or self.search.read_factor(op, product.operands[data]) is not None:
             return None
         if isinstance(factor, ir.Value):
             factor = Scale(factor, (), ())
         scale = dataclasses.replace(factor, divides=product.name == "arith.divf")
         edits = self.search.expression(op, product, data, scale)
-        if edits is not None or not is_map(op) or terminator(op).operands[0] != product.results[0]:
+        if edits is not None or not is_map(op) or terminator_of(op).operands[0] != product.results[0]:
             return edits
         out = loops_along(op, -1)
-        outer = scale.moved(lambda loop: out.index(loop) if loop in out else None)
+        outer = scale.remap(lambda loop: out.index(loop) if loop in out else None)
         return self.search.reader(op.results[0], outer) if outer else None
 
     def _take(self, edits: list[Edit], op: ir.Operation) -> None:
@@ -141,14 +141,14 @@ class _Folder:
     def _factor(self, scale: Scale, op: ir.Operation, element: ir.Type) -> ir.Value:
         """The factor as a tensor that is known before ``op``."""
         if not is_tensor(scale.factor):
-            return builders.full((), builders.scalar(_number(scale), element))
+            return builders.full((), builders.scalar(_demand_number(scale), element))
         hoist(scale.factor, op)
         return builders.reshape(scale.factor, scale.shape)
 
 
 def _is_candidate(op: ir.Operation) -> bool:
     """Return whether an op is elementwise, and computes in a type whose weights may be rounded again."""
-    if op.name != "linalg.generic" or not is_static(op.results[0]) or any(map(is_tensor, captures(op))):
+    if op.name != "linalg.generic" or not is_static(op.results[0]) or any(map(is_tensor, find_captures(op))):
         return False
     elements = {str(builders.element_of(v)) if is_tensor(v) else str(v.type) for v in (*op.operands, *op.results)}
     return "reduction" not in iterator_types(op) and len(elements) == 1 and elements <= {"f32", "f64"}
@@ -157,10 +157,10 @@ def _is_candidate(op: ir.Operation) -> bool:
 def _scale_constant(user: ir.Operation, number: int, scale: Scale) -> None:
     constant = user.operands[number]
     combine = scalars.div if scale.divides else scalars.mul
-    user.operands[number] = combine(constant, scalars.const(_number(scale), constant.type))
+    user.operands[number] = combine(constant, scalars.const(_demand_number(scale), constant.type))
 
 
-def _number(scale: Scale) -> float:
+def _demand_number(scale: Scale) -> float:
     number = splat_of(scale.factor)
     assert number is not None, "a scalar that is no constant"
     return number

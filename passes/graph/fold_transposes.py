@@ -7,14 +7,14 @@ from typing import ClassVar
 
 from ...dialects import builders, extents, ir, linalg, tensor
 from ...dialects.walk import defining_op
-from ..analysis.classify import classify
+from ..analysis.classify import classify_op
 from ..analysis.kinds import Contraction
 from ..infra.base import Pass
-from ..ir.edit import programs
+from ..ir.dynamic_sizes import emit_dynamic_sizes
+from ..ir.edit import list_programs
 from ..ir.maps import permutation_of, permute, set_maps
-from ..ir.open_sizes import open_sizes
-from ..ir.structure import dim_of, indexing_maps, operations, shape_of
-from ..ir.uses import users
+from ..ir.structure import dim_of, indexing_maps, list_ops, shape_of
+from ..ir.uses import users_of
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class FoldTransposes(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Fold the transposes around the contractions of all programs."""
-        for function in programs(module):
+        for function in list_programs(module):
             # All are found before any is changed: the transpose of a result is erased, and comes later in the program.
-            for op in [op for op in operations(function) if isinstance(classify(op), Contraction)]:
+            for op in [op for op in list_ops(function) if isinstance(classify_op(op), Contraction)]:
                 if op.name == "linalg.generic":
                     _fold_operands(op)
                     _fold_result(op)
@@ -60,7 +60,7 @@ def _fold_operands(op: ir.Operation) -> None:
 
 def _fold_result(op: ir.Operation) -> None:
     """The transpose of the result, its only reader, goes; the contraction takes its place in the program."""
-    readers = users(op)
+    readers = users_of(op)
     order = _outer_order(readers[0]) if len(readers) == 1 else None
     fill = defining_op(op.operands[2])
     if order is None or fill is None or fill.name != "linalg.fill":
@@ -69,7 +69,7 @@ def _fold_result(op: ir.Operation) -> None:
     if any(dim_of(e) is None for e in maps[2].results):
         return
     with ir.InsertionPoint(op), op.location:
-        sizes = iter(open_sizes(op.operands[2]))
+        sizes = iter(emit_dynamic_sizes(op.operands[2]))
         shape = [next(sizes) if n < 0 else n for n in shape_of(op.operands[2])]
         out = tensor.EmptyOp([shape[d] for d in order], builders.element_of(op.results[0]))
         op.operands[2] = linalg.fill(fill.operands[0], outs=[out.result])

@@ -7,38 +7,38 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...core.errors import CompileError
-from ...core.target import Target, host
+from ...core.target import Target, detect_host
 from ...dialects import func, ir, tw
 from ...dialects.walk import defining_op
 from ..analysis.groups import (
-    Facts,
     Group,
     Joins,
+    OpFacts,
     RowRule,
     epilogue_joins,
     grow_backward,
     grow_forward,
+    has_dynamic_sum,
     is_map,
     is_reduction,
     reads_once,
-    sums_open_axes,
     tree_joins,
 )
-from ..analysis.kinds import Contraction, Conv, DepthwiseConv, Pool, Transform
+from ..analysis.kinds import Contraction, Conv, DepthwiseConv, Pooling, Transform
 from ..infra.base import Pass
-from ..ir.edit import erase_dead, is_cheap, programs
+from ..ir.edit import erase_dead, is_cheap, list_programs
 from ..ir.routine_ops import is_no_kernel
-from ..ir.structure import operations
-from ..ir.uses import users
+from ..ir.structure import list_ops
+from ..ir.uses import users_of
 from ..schedule.families.attention import can_attend
 from ..schedule.families.block_sums import block_sum
 from ..schedule.families.winograd import transforms_apart
 from ..schedule.tiling.border import can_border
-from ..schedule.tiling.open_border import insertions
+from ..schedule.tiling.dynamic_border import find_insertions
 from .generalize import raise_fills
 from .rewriting.inline import can_inline, fold_scalars, inline, read_through_unit_views
 
-_MOST = 64  # ops that a group grows to by itself: of more, no memory is saved any more that counts
+_MOST_MEMBERS = 64  # ops that a group grows to by itself: of more, no memory is saved any more that counts
 
 
 @dataclass(frozen=True)
@@ -79,22 +79,22 @@ class FuseOps(Pass):
         """Group the ops of all programs. Raises CompileError for a negative size."""
         if self.max_group_size < 0:
             raise CompileError(f"pass '{self.name}': max_group_size is {self.max_group_size}, not 0 or more")
-        for function in programs(module):
+        for function in list_programs(module):
             fuse = self.fuse_opt_level > 0
             if fuse:
-                _normalize(function)
-            groups = _Grouping(function, self.max_group_size, self.target or host()).run(fuse)
-            merged = [_merge(group) if fuse else group.members for group in groups]
+                _simplify_reads(function)
+            groups = _Grouping(function, self.max_group_size, self.target or detect_host()).run(fuse)
+            merged = [_merge_members(group) if fuse else group.members for group in groups]
             erase_dead(function)
             for number, members in enumerate(merged):
                 for op in members:
                     op.attributes[tw.GROUP] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
 
 
-def _normalize(function: func.FuncOp) -> None:
+def _simplify_reads(function: func.FuncOp) -> None:
     """Let elementwise ops and reductions read through what is no work: views of unit dims, filled tensors."""
-    for op in operations(function):
-        if _is_plain(op):
+    for op in list_ops(function):
+        if _can_merge_into(op):
             read_through_unit_views(op)
             fold_scalars(op)
     raise_fills(function)  # what filled tensors whose axes change places have become
@@ -106,8 +106,8 @@ class _Grouping:
 
     def __init__(self, function: func.FuncOp, limit: int, target: Target) -> None:
         self.limit, self.target = limit, target
-        self.ops = operations(function)
-        self.facts = Facts({op: i for i, op in enumerate(self.ops)})
+        self.ops = list_ops(function)
+        self.facts = OpFacts({op: i for i, op in enumerate(self.ops)})
         self.taken: dict[ir.Operation, Group] = {}
 
     def run(self, fuse: bool) -> list[Group]:
@@ -118,13 +118,13 @@ class _Grouping:
             if self._free(op) and is_reduction(op, self.facts):
                 self._take(self._rows(op))
         for anchor, group in anchored:
-            grow_backward(group, self.facts, self._free, self._limited(epilogue_joins(anchor, self.facts)))
+            grow_backward(group, self.facts, self._free, self._limit_size(epilogue_joins(anchor, self.facts)))
             self._take(group)
         for op in reversed(work):
             if self._free(op) and not (fuse and self._is_border(op)):
                 group = Group(self._pieces(op) if fuse else [op])
                 if fuse and is_map(op, self.facts):
-                    grow_backward(group, self.facts, self._free, self._limited(tree_joins(self.facts)))
+                    grow_backward(group, self.facts, self._free, self._limit_size(tree_joins(self.facts)))
                 self._take(group)
         for op in work:
             if self._free(op) and (source := defining_op(op.operands[0])) is not None:
@@ -137,9 +137,9 @@ class _Grouping:
             group.members.sort(key=self.facts.order.__getitem__)
         return sorted(groups, key=lambda g: self.facts.order[g.members[-1]])
 
-    def _limited(self, joins: Joins) -> Joins:
+    def _limit_size(self, joins: Joins) -> Joins:
         """The rule, for groups that may still grow."""
-        limit = self.limit or _MOST
+        limit = self.limit or _MOST_MEMBERS
         return lambda op, group: len(group.members) < limit and joins(op, group)
 
     def _free(self, op: ir.Operation) -> bool:
@@ -154,7 +154,7 @@ class _Grouping:
 
     def _pieces(self, op: ir.Operation) -> list[ir.Operation]:
         """An op; of the last of insertions all that kernels of what they insert do not make."""
-        chain = insertions(op)
+        chain = find_insertions(op)
         alone = all(self._free(each) and not self._is_border(each) for each in chain)
         read = all(self.facts.users(each) == [after] for each, after in itertools.pairwise(chain))
         within = not self.limit or len(chain) <= self.limit
@@ -167,7 +167,7 @@ class _Grouping:
         """Each heavy op and the group of what follows it; what else an epilogue reads may join when all have theirs."""
         several = [(op, members) for op in work if (members := self._transformed_products(op) or _block_sums(op))]
         inside = {member for _, members in several for member in members}
-        heavy = Contraction | Conv | DepthwiseConv | Pool
+        heavy = Contraction | Conv | DepthwiseConv | Pooling
         direct = [(op, [op]) for op in work if isinstance(self.facts.kind(op), heavy) and op not in inside]
         groups = []
         for op, members in (*several, *direct):
@@ -177,9 +177,9 @@ class _Grouping:
 
     def _grown(self, group: Group, anchor: ir.Operation) -> Group:
         """The group with what follows its anchor."""
-        if sums_open_axes(anchor):
+        if has_dynamic_sum(anchor):
             return group
-        return grow_forward(group, self.facts, self._free, self._limited(epilogue_joins(anchor, self.facts)))
+        return grow_forward(group, self.facts, self._free, self._limit_size(epilogue_joins(anchor, self.facts)))
 
     def _transformed_products(self, op: ir.Operation) -> list[ir.Operation] | None:
         """The transform, the products and the transform back (``op``) of a convolution by Winograd's algorithm.
@@ -235,10 +235,10 @@ class _Grouping:
         rule = RowRule.of(op, self.facts)
         if rule is None:  # along other dims: producers merge into the reduction, elementwise readers follow it
             group = self._grown(Group([op]), op)
-            grow_backward(group, self.facts, self._free, self._limited(tree_joins(self.facts)))
+            grow_backward(group, self.facts, self._free, self._limit_size(tree_joins(self.facts)))
             return group
-        group = grow_forward(Group([op], {op}), self.facts, self._free, self._limited(rule.joins))
-        grow_backward(group, self.facts, self._free, self._limited(rule.joins))
+        group = grow_forward(Group([op], {op}), self.facts, self._free, self._limit_size(rule.joins))
+        grow_backward(group, self.facts, self._free, self._limit_size(rule.joins))
         return group
 
 
@@ -248,23 +248,23 @@ def _block_sums(op: ir.Operation) -> list[ir.Operation] | None:
     return [inner, op] if inner is not None else None
 
 
-def _merge(group: Group) -> list[ir.Operation]:
+def _merge_members(group: Group) -> list[ir.Operation]:
     """Inline each elementwise member into the one op that reads it, from the last to the first."""
     # By their results: an op's own hash changes with its operands.
     places = {op.results[0]: place for place, op in enumerate(group.members)}
     members = dict(enumerate(group.members))
     for place, op in reversed(list(enumerate(group.members[:-1]))):
-        read_by = users(op)
+        read_by = users_of(op)
         at = places.get(read_by[0].results[0]) if len(read_by) == 1 and len(read_by[0].results) else None
         if at is None or not can_inline(op, members[at]):
             continue
-        if is_map(op, Facts({})) and reads_once(op, members[at]) and _is_plain(members[at]):
+        if is_map(op, OpFacts({})) and reads_once(op, members[at]) and _can_merge_into(members[at]):
             del members[place], places[op.results[0]], places[members[at].results[0]]
             members[at] = inline(op, members[at])
             places[members[at].results[0]] = at
     return [members[place] for place in sorted(members)]
 
 
-def _is_plain(op: ir.Operation) -> bool:
+def _can_merge_into(op: ir.Operation) -> bool:
     """Return whether other ops may merge into this one. Its address may be a dead op's, so nothing known is reused."""
-    return is_map(op, Facts({})) or is_reduction(op, Facts({}))
+    return is_map(op, OpFacts({})) or is_reduction(op, OpFacts({}))

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 from ...dialects import PassManager, func, ir, linalg
 from ...dialects.walk import defining_op
-from ..analysis.classify import classify
+from ..analysis.classify import classify_op
 from ..analysis.kinds import Fill
 from ..infra.base import Pass
-from ..ir.edit import programs, replace
-from ..ir.structure import is_tensor, num_inputs, operations
+from ..ir.edit import list_programs, replace
+from ..ir.structure import is_tensor, list_ops, num_inputs
 
 
 @dataclass(frozen=True)
@@ -32,16 +32,16 @@ class Generalize(Pass):
     def apply(self, module: ir.Module) -> None:
         """Rewrite all functions of the module."""
         PassManager.parse("builtin.module(func.func(linalg-generalize-named-ops))").run(module.operation)
-        for function in programs(module):
+        for function in list_programs(module):
             raise_fills(function)
 
 
 def raise_fills(function: func.FuncOp) -> None:
     """Make generics that only fill ``linalg.fill``."""
-    for op in operations(function):
+    for op in list_ops(function):
         if op.name != "linalg.generic" or any(map(is_tensor, list(op.operands)[: num_inputs(op)])):
             continue
-        if isinstance(classify(op), Fill):
+        if isinstance(classify_op(op), Fill):
             _raise_fill(op)
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from ...dialects import builders, ir, tensor
 from ..infra.base import Pass
-from ..ir.edit import body_of, erase_dead, programs, replace
+from ..ir.edit import body_of, erase_dead, list_programs, replace
 from ..ir.structure import (
     body_ops,
     dim_of,
@@ -15,12 +15,12 @@ from ..ir.structure import (
     is_dynamic,
     is_tensor,
     iterator_types,
+    list_ops,
     loops_along,
     num_inputs,
-    operations,
     shape_of,
 )
-from ..ir.uses import captures
+from ..ir.uses import find_captures
 
 
 @dataclass(frozen=True)
@@ -46,21 +46,21 @@ class JoinSums(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Rewrite all programs of the module."""
-        for function in programs(module):
-            for op in operations(function):
-                if _reduces_open(op) and (first := _neighbours(op)) is not None:
-                    _join(op, first)
+        for function in list_programs(module):
+            for op in list_ops(function):
+                if _is_dynamic_reduction(op) and (first := _neighbours(op)) is not None:
+                    _join_axes(op, first)
             erase_dead(function)
 
 
-def _reduces_open(op: ir.Operation) -> bool:
+def _is_dynamic_reduction(op: ir.Operation) -> bool:
     """Return whether the op is a reduction of each element of one open tensor, at no place that it computes with."""
     if op.name != "linalg.generic" or not is_dynamic(op) or len(op.results) != 1 or num_inputs(op) != 1:
         return False
     read = loops_along(op, 0)
     if not is_tensor(op.operands[0]) or sorted(d for d in read if d is not None) != list(range(len(read))):
         return False
-    inside = any(inner.name == "linalg.index" for inner in body_ops(op)) or any(map(is_tensor, captures(op)))
+    inside = any(inner.name == "linalg.index" for inner in body_ops(op)) or any(map(is_tensor, find_captures(op)))
     return len(iterator_types(op)) == len(read) and not inside
 
 
@@ -74,7 +74,7 @@ def _neighbours(op: ir.Operation) -> tuple[int, int] | None:
     return None
 
 
-def _join(op: ir.Operation, axes: tuple[int, int]) -> None:
+def _join_axes(op: ir.Operation, axes: tuple[int, int]) -> None:
     first, last = axes
     value, maps, kinds = op.operands[0], indexing_maps(op), iterator_types(op)
     shape = shape_of(value)

@@ -8,14 +8,14 @@ from typing import ClassVar
 
 from ...core.sizes import Extent
 from ...dialects import builders, ir, scalars
-from ..analysis.classify import classify
+from ..analysis.classify import classify_op
 from ..analysis.kinds import Contraction
 from ..infra.base import Pass
-from ..ir.edit import erase_dead, param_values, programs, replace, splat_of
-from ..ir.open_sizes import note_sizes
-from ..ir.structure import dim_of, indexing_maps, operations
+from ..ir.dynamic_sizes import note_sizes
+from ..ir.edit import erase_dead, list_programs, param_values, replace, splat_of
+from ..ir.structure import dim_of, indexing_maps, list_ops
 from .quantization.block_quantized import Blocked, read_blocked
-from .quantization.packed_blocks import as_float, codes, scale, unpack, whole_numbers, zero
+from .quantization.packed_blocks import as_float, emit_zero_points, scale, unpack, unpack_codes, whole_numbers
 
 
 @dataclass(frozen=True)
@@ -48,23 +48,23 @@ class KeepPacked(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Rewrite the products of all programs."""
-        for function in programs(module):
+        for function in list_programs(module):
             weights = param_values(function)
-            for op in operations(function):
-                kind = classify(op)
-                if isinstance(kind, Contraction) and _is_plain(op, kind):
-                    _rewrite(op, kind, weights)
+            for op in list_ops(function):
+                kind = classify_op(op)
+                if isinstance(kind, Contraction) and _is_plain_matmul(op, kind):
+                    _rewrite_product(op, kind, weights)
             erase_dead(function)
 
 
-def _is_plain(op: ir.Operation, kind: Contraction) -> bool:
+def _is_plain_matmul(op: ir.Operation, kind: Contraction) -> bool:
     """Return whether an op multiplies floats by a matrix, sums along one axis, and adds the sums to zeros."""
     elements = {str(builders.element_of(value)) for value in op.operands}
     shapes = len(kind.n) == len(kind.k) == 1 and not kind.batch
     return op.name == "linalg.generic" and elements == {"f32"} and shapes and splat_of(op.operands[2]) == 0
 
 
-def _rewrite(op: ir.Operation, kind: Contraction, weights: Set[ir.Value]) -> None:
+def _rewrite_product(op: ir.Operation, kind: Contraction, weights: Set[ir.Value]) -> None:
     value, walked = op.operands[kind.rhs], [dim_of(e) for e in indexing_maps(op)[kind.rhs].results]
     if value not in weights or len(walked) != 2 or {*walked} != {*kind.n, *kind.k}:
         return
@@ -102,7 +102,7 @@ class _Product:
 
     def _sums(self, data: ir.Value) -> ir.Value:
         """The sum of products of each block, row and column."""
-        weight, each, point = self.weight, 8 // self.weight.bits, zero(self.weight)
+        weight, each, point = self.weight, 8 // self.weight.bits, emit_zero_points(self.weight)
         points = [point] if isinstance(point, ir.Value) else []
 
         def body(*arguments: ir.Value) -> ir.Value:
@@ -119,7 +119,7 @@ class _Product:
         out = builders.full([weight.blocks, *sizes, weight.columns], builders.scalar(0, ir.F32Type.get()))
         maps = [*map(self._part, range(each)), [self.block, self.step, self.column]]
         maps += [*([self.block, self.column] for _ in points), self._sums_map()]
-        inputs = [*[self._in_parts(data, each)] * each, codes(weight), *points]
+        inputs = [*[self._in_parts(data, each)] * each, unpack_codes(weight), *points]
         return builders.generic(inputs, [out], maps, "p" * self.step + "r", body)[0]
 
     def _in_parts(self, data: ir.Value, each: int) -> ir.Value:

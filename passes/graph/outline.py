@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from ...dialects import builders, func, ir, tensor, tw
 from ...dialects.walk import defining_op
-from ..analysis.classify import classify
+from ..analysis.classify import classify_op
 from ..analysis.kinds import (
     Broadcast,
     Contraction,
@@ -17,31 +17,31 @@ from ..analysis.kinds import (
     DepthwiseConv,
     Elementwise,
     Injective,
-    Pool,
+    Pooling,
     Reduction,
     Transform,
 )
 from ..infra.base import ModuleForm, Pass
+from ..ir.dynamic_sizes import emit_dynamic_sizes
 from ..ir.edit import (
     clone,
     erase_dead,
     fused_location,
     is_cheap,
-    is_dynamic,
     is_size,
+    list_programs,
+    needs_vm,
     node_names,
     program_order,
-    programs,
 )
-from ..ir.kernel import integer
-from ..ir.kernel import is_dynamic as is_dynamic_kernel
-from ..ir.open_sizes import open_sizes
+from ..ir.kernel import integer_attr
+from ..ir.kernel import is_dynamic_kernel as is_dynamic_kernel
 from ..ir.routine_ops import VIEWS, base_of, is_body, is_body_call, is_choice, is_control, is_host_call, is_no_kernel
-from ..ir.structure import body_ops, is_tensor, operations
-from ..ir.uses import nested_ops, top_level, uses
+from ..ir.structure import body_ops, is_tensor, list_ops
+from ..ir.uses import find_needed_values, nested_ops, top_level
 from ..verify.sizes import state_sizes
 
-_WORDS = {Conv: "conv", Contraction: "matmul", DepthwiseConv: "depthwise", Pool: "pool", Reduction: "reduce"}
+_WORDS = {Conv: "conv", Contraction: "matmul", DepthwiseConv: "depthwise", Pooling: "pool", Reduction: "reduce"}
 _WORDS |= {Transform: "transform"}
 _MOVES = {Elementwise: "copy", Broadcast: "broadcast", Injective: "transpose"}
 _MAX_WORDS = 4
@@ -70,22 +70,22 @@ class Outline(Pass):
     def apply(self, module: ir.Module) -> None:
         """Outline the groups of all programs."""
         kernels: dict[str, str] = {}
-        for function in programs(module):
+        for function in list_programs(module):
             _materialize(function)
             order = program_order(function)
-            sizes = is_dynamic(function)
-            for group in _groups(function):
+            sizes = needs_vm(function)
+            for group in _collect_groups(function):
                 _outline(module, group, _with_cheap(group, order, sizes), kernels)
             erase_dead(function)
 
 
 def _materialize(function: func.FuncOp) -> None:
     """Put a copy where a value must lie in memory and no kernel writes it there."""
-    *ops, end = operations(function)
+    *ops, end = list_ops(function)
     for op in ops:
         if _reads_memory(op):
-            for value in filter(_is_nowhere, uses(op)):
-                copied = _copied(value, op)
+            for value in filter(_is_nowhere, find_needed_values(op)):
+                copied = _copy_before(value, op)
                 for user in (op, *nested_ops(op)):
                     user.replace_uses_of_with(value, copied)
     seen: set[ir.Value] = set()
@@ -94,7 +94,7 @@ def _materialize(function: func.FuncOp) -> None:
         base = base_of(value)
         shared = not is_body(function) and is_tensor(value) and (defining_op(base) is None or base in seen)
         if shared or _is_nowhere(value):
-            end.operands[i] = _copied(value, end)
+            end.operands[i] = _copy_before(value, end)
         seen.add(base)
 
 
@@ -111,24 +111,24 @@ def _is_nowhere(value: ir.Value) -> bool:
     return is_tensor(value) and source is not None and is_cheap(source)
 
 
-def _copied(value: ir.Value, op: ir.Operation) -> ir.Value:
+def _copy_before(value: ir.Value, op: ir.Operation) -> ir.Value:
     """A copy of a tensor, made before an op."""
     source = defining_op(base_of(value))
     with ir.InsertionPoint(op), op.location if source is None else source.location:
-        return _copy(value)
+        return _copy_tensor(value)
 
 
-def _copy(value: ir.Value) -> ir.Value:
-    sizes, kind = iter(open_sizes(value)), ir.RankedTensorType(value.type)
+def _copy_tensor(value: ir.Value) -> ir.Value:
+    sizes, kind = iter(emit_dynamic_sizes(value)), ir.RankedTensorType(value.type)
     rank, shape = kind.rank, [next(sizes) if extent < 0 else extent for extent in kind.shape]
     out = tensor.EmptyOp(shape, kind.element_type).result
     return builders.generic([value], [out], [range(rank), range(rank)], "p" * rank, lambda a, _: a)[0]
 
 
-def _groups(function: func.FuncOp) -> list[list[ir.Operation]]:
+def _collect_groups(function: func.FuncOp) -> list[list[ir.Operation]]:
     """The ops of each group, in order."""
     groups: dict[object, list[ir.Operation]] = {}
-    for op in operations(function):
+    for op in list_ops(function):
         if not len(op.results) or is_cheap(op) or is_no_kernel(op):
             continue
         mark = op.attributes.get(tw.GROUP, None)
@@ -141,21 +141,21 @@ def _outline(module: ir.Module, group: list[ir.Operation], ops: list[ir.Operatio
     members = set(group)
     block = group[-1].block
     local = {r for op in ops for r in op.results}
-    captured = [v for v in dict.fromkeys(v for op in ops for v in uses(op)) if v not in local]
+    captured = [v for v in dict.fromkeys(v for op in ops for v in find_needed_values(op)) if v not in local]
     inputs = sorted(captured, key=lambda v: not is_tensor(v))  # tensors, then sizes
     results = [r for op in group for r in op.results if _escapes(r, members, block)]
     location = fused_location(group)
     with location:
         with ir.InsertionPoint(group[-1]):
-            sizes = [size for r in results for size in open_sizes(r)]
+            sizes = [size for r in results for size in emit_dynamic_sizes(r)]
         function = _kernel(module, ops, inputs, results, location, len(sizes))
         if is_dynamic_kernel(function):
             state_sizes(function)
-        text = _text(function)
+        text = _print_kernel(function)
         if text in kernels:
             function.operation.erase()
         else:
-            kernels[text] = _name(text, group)
+            kernels[text] = _name_kernel(text, group)
             function.attributes["sym_name"] = ir.StringAttr.get(kernels[text])
         with ir.InsertionPoint(group[-1]):
             symbol = ir.FlatSymbolRefAttr.get(kernels[text])
@@ -172,7 +172,7 @@ def _with_cheap(group: list[ir.Operation], order: Mapping[ir.Value, int], sizes:
     """The group's ops and the cheap ones that they need, in order; with ``sizes`` the program computes those."""
     needed, pending = set(group), list(group)
     while pending:
-        for value in uses(pending.pop()):
+        for value in find_needed_values(pending.pop()):
             op = defining_op(value)
             if op is not None and op not in needed and is_cheap(op) and not (sizes and is_size(op)):
                 needed.add(op)
@@ -197,7 +197,7 @@ def _kernel(
         kinds = [*(v.type for v in inputs), *[ir.IndexType.get()] * sizes]
         function = func.FuncOp("kernel", (kinds, [v.type for v in results]), visibility="private")
     if sizes:
-        function.attributes[tw.RESULT_SIZES] = integer(sizes)
+        function.attributes[tw.RESULT_SIZES] = integer_attr(sizes)
     block = function.add_entry_block([location] * len(kinds))
     mapping: dict[ir.Value, ir.Value] = dict(zip(inputs, block.arguments, strict=False))
     with ir.InsertionPoint(block):
@@ -209,19 +209,19 @@ def _kernel(
     return function
 
 
-def _text(function: func.FuncOp) -> str:
+def _print_kernel(function: func.FuncOp) -> str:
     """The text of a kernel without locations and name: equal kernels have the same."""
     return str(function.operation.get_asm(enable_debug_info=False, use_local_scope=True))
 
 
-def _name(text: str, group: list[ir.Operation]) -> str:
-    words = dict.fromkeys(word for op in group for word in _words(op))
+def _name_kernel(text: str, group: list[ir.Operation]) -> str:
+    words = dict.fromkeys(word for op in group for word in _describe_op(op))
     return "_".join([*list(words)[:_MAX_WORDS], hashlib.sha256(text.encode()).hexdigest()[:8]])
 
 
-def _words(op: ir.Operation) -> list[str]:
+def _describe_op(op: ir.Operation) -> list[str]:
     """An op's words in the kernel's name: the kind of a heavy op, the arithmetic of a light one."""
-    kind = classify(op)
+    kind = classify_op(op)
     if type(kind) in _WORDS:
         return [_WORDS[type(kind)]]
     if type(kind) in _MOVES:

@@ -9,10 +9,10 @@ from typing import ClassVar
 from ...dialects import func, ir, tw
 from ...dialects.walk import defining_op
 from ..infra.base import Pass
-from ..ir.edit import clone, is_cheap, is_size, program_order, programs, string_attr
+from ..ir.edit import clone, is_cheap, is_size, list_programs, program_order, string_attr
 from ..ir.routine_ops import is_control
-from ..ir.structure import operations
-from ..ir.uses import uses
+from ..ir.structure import list_ops
+from ..ir.uses import find_needed_values
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,12 @@ class OutlineControl(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Outline the regions of all programs, also those of the functions that this makes."""
-        pending = programs(module)
+        pending = list_programs(module)
         count = 0
         while pending:
             function = pending.pop(0)
             order = program_order(function)
-            for op in filter(is_control, operations(function)):
+            for op in filter(is_control, list_ops(function)):
                 for block in _bodies(op):
                     title = f"{string_attr(function.attributes, 'sym_name')}.{op.name.removeprefix('scf.')}.{count}"
                     pending.append(_outline(module, title, block, order))
@@ -72,7 +72,7 @@ def _outline(module: ir.Module, title: str, block: ir.Block, order: dict[ir.Valu
     *ops, end = [op.operation for op in block.operations]
     around = _cheap_around([*ops, end], order)
     inside = {r for op in (*around, *ops) for r in op.results}
-    used = dict.fromkeys(v for op in (*around, *ops, end) for v in uses(op))
+    used = dict.fromkeys(v for op in (*around, *ops, end) for v in find_needed_values(op))
     inputs, results = [v for v in used if v not in inside], list(end.operands)
     location = end.location
     with location:
@@ -101,7 +101,7 @@ def _cheap_around(ops: Sequence[ir.Operation], order: dict[ir.Value, int]) -> li
     found: dict[ir.Operation, None] = {}
     pending = list(ops)
     while pending:
-        for value in uses(pending.pop()):
+        for value in find_needed_values(pending.pop()):
             op = defining_op(value)
             if op is not None and value in order and op not in found and is_cheap(op) and not is_size(op):
                 found[op] = None

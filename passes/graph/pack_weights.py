@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...core.target import Target, host
+from ...core.target import Target, detect_host
 from ...dialects import builders, ir
 from ...dialects.types import element_bits
-from ..analysis.classify import classify
+from ..analysis.classify import classify_op
 from ..analysis.kinds import Contraction, Conv, DepthwiseConv
 from ..infra.base import Pass
-from ..ir.edit import param_values, programs
+from ..ir.edit import list_programs, param_values
 from ..ir.maps import permute, set_maps
-from ..ir.structure import dim_of, indexing_maps, is_static, operations, shape_of
+from ..ir.structure import dim_of, indexing_maps, is_static, list_ops, shape_of
 from ..schedule.families.block_sums import block_sum
 from ..schedule.families.packing import block_packing, contraction_packing
 from ..schedule.tiling.dot_instructions import GROUP
@@ -55,8 +55,8 @@ class PackWeights(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Pack the weights of all programs."""
-        for function in programs(module):
-            weights, ops = param_values(function), operations(function)
+        for function in list_programs(module):
+            weights, ops = param_values(function), list_ops(function)
             sums = [(op, inner) for op in ops if (inner := block_sum(op)) is not None]
             inside = {op.results[0] for pair in sums for op in pair}
             for op in ops:
@@ -73,12 +73,12 @@ class PackWeights(Pass):
             value, columns = op.operands[number], len(m.results) - 1
             if value not in weights or not is_static(value) or m.results[columns] != out.results[len(out.results) - 1]:
                 continue
-            tile = self.n_tile or block_packing(shape_of(value)[columns], self.target or host()).n_tile
+            tile = self.n_tile or block_packing(shape_of(value)[columns], self.target or detect_host()).n_tile
             with ir.InsertionPoint(op), op.location:
-                op.operands[number] = _block(value, [columns, *range(columns)], {columns: tile})
+                op.operands[number] = _pack_and_unpack(value, [columns, *range(columns)], {columns: tile})
 
     def _pack_operand(self, op: ir.Operation, weights: set[ir.Value]) -> None:
-        kind = classify(op)
+        kind = classify_op(op)
         if not isinstance(kind, Contraction | Conv | DepthwiseConv):
             return
         number = kind.weight
@@ -89,21 +89,21 @@ class PackWeights(Pass):
         with ir.InsertionPoint(op), op.location:
             if isinstance(kind, DepthwiseConv):
                 return _channels_last(op, number, [d for d in dims if d in kind.c], [d for d in dims if d in kind.k])
-            n, outer = _blocking(kind, dims)
+            n, outer = _choose_blocking(kind, dims)
             if n is None or not (tile := self._tile(shape_of(value)[n], value)):
                 return None
             grouped = byte_sum(op, kind)
             tiles = {n: tile} if grouped is None else {n: tile, dims.index(grouped): GROUP}
-            op.operands[number] = _block(value, outer, tiles)
+            op.operands[number] = _pack_and_unpack(value, outer, tiles)
 
     def _tile(self, n: int, value: ir.Value) -> int:
         if self.n_tile:
             return self.n_tile
-        packing = contraction_packing(n, element_bits(builders.element_of(value)), self.target or host())
+        packing = contraction_packing(n, element_bits(builders.element_of(value)), self.target or detect_host())
         return packing.n_tile if packing is not None else 0
 
 
-def _blocking(kind: Contraction | Conv, dims: Dims) -> tuple[int | None, list[int]]:
+def _choose_blocking(kind: Contraction | Conv, dims: Dims) -> tuple[int | None, list[int]]:
     """The dim of the weight to block, and the order of its dims outside of the blocks; None where there is no such."""
     place = {loop: dim for dim, loop in enumerate(dims)}
     if isinstance(kind, Contraction):
@@ -115,12 +115,12 @@ def _blocking(kind: Contraction | Conv, dims: Dims) -> tuple[int | None, list[in
     return place[kind.f[0]], [place[d] for d in (*kind.g, *kind.f, *kind.k, *kind.c)]
 
 
-def _block(value: ir.Value, outer: Dims, tiles: Mapping[int, int]) -> ir.Value:
+def _pack_and_unpack(value: ir.Value, outer: Dims, tiles: Mapping[int, int]) -> ir.Value:
     """A value through a copy in blocks: ``tiles`` has their extents by dim, ``outer`` the order of dims around them."""
-    return _unpack(_pack(value, outer, tiles), value, outer, tiles)
+    return _unpack_blocks(_pack_blocks(value, outer, tiles), value, outer, tiles)
 
 
-def _pack(value: ir.Value, outer: Dims, tiles: Mapping[int, int]) -> ir.Value:
+def _pack_blocks(value: ir.Value, outer: Dims, tiles: Mapping[int, int]) -> ir.Value:
     shape, element = shape_of(value), builders.element_of(value)
     blocks = [-(-shape[d] // tiles.get(d, 1)) for d in outer]
     dest = builders.empty([*blocks, *tiles.values()], element)
@@ -130,7 +130,7 @@ def _pack(value: ir.Value, outer: Dims, tiles: Mapping[int, int]) -> ir.Value:
     return _create("linalg.pack", dest.type, [value, dest, *zero], attributes)
 
 
-def _unpack(packed: ir.Value, like: ir.Value, outer: Dims, tiles: Mapping[int, int]) -> ir.Value:
+def _unpack_blocks(packed: ir.Value, like: ir.Value, outer: Dims, tiles: Mapping[int, int]) -> ir.Value:
     dest = builders.empty(shape_of(like), builders.element_of(like))
     return _create("linalg.unpack", dest.type, [packed, dest], _pack_attributes(outer, tiles))
 

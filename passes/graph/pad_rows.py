@@ -9,15 +9,15 @@ from typing import ClassVar
 from ...dialects import builders, ir, tensor
 from ...dialects.types import element_bits
 from ...dialects.walk import defining_op
-from ..analysis.classify import classify
+from ..analysis.classify import classify_op
 from ..analysis.kinds import Contraction, Conv
 from ..infra.base import Pass
-from ..ir.edit import erase_dead, param_values, programs
+from ..ir.dynamic_sizes import emit_dynamic_sizes, note_sizes
+from ..ir.edit import erase_dead, list_programs, param_values
 from ..ir.kernel import LINE
-from ..ir.open_sizes import note_sizes, open_sizes
 from ..ir.routine_ops import VIEWS
-from ..ir.structure import dim_of, indexing_maps, loop_extents, operations, shape_of
-from ..ir.uses import readers
+from ..ir.structure import dim_of, indexing_maps, list_ops, loop_extents, shape_of
+from ..ir.uses import readers_of
 
 # An x86 core's first cache has 64 sets of lines of 64 bytes: what lies a multiple of 4 kB apart falls into one set, of
 # 8 or 12 lines. A register tile walks up to 14 rows at once.
@@ -57,9 +57,9 @@ class PadRows(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Rewrite all programs of the module."""
-        for function in programs(module):
+        for function in list_programs(module):
             weights = param_values(function)
-            for op in operations(function):
+            for op in list_ops(function):
                 value = _walked_rows(op)
                 if value is None or not _all_follow(value):
                     continue
@@ -70,7 +70,7 @@ class PadRows(Pass):
 
 def _walked_rows(op: ir.Operation) -> ir.Value | None:
     """The operand of a product with a packed weight, without views, if its rows are a multiple of 4 kB; else None."""
-    kind = classify(op) if op.name == "linalg.generic" else None
+    kind = classify_op(op) if op.name == "linalg.generic" else None
     if not isinstance(kind, Contraction | Conv):
         return None
     data, weight = (kind.lhs, kind.rhs) if isinstance(kind, Contraction) else (kind.data, kind.weight)
@@ -105,7 +105,7 @@ def _is_made(value: ir.Value) -> bool:
 
 def _is_worth_a_copy(op: ir.Operation, value: ir.Value, weights: set[ir.Value]) -> bool:
     """Return whether a product makes so much of each element of an input that a copy costs little beside it."""
-    kind, extents = classify(op), loop_extents(op)
+    kind, extents = classify_op(op), loop_extents(op)
     assert isinstance(kind, Contraction | Conv)  # what walks rows
     made = kind.n if isinstance(kind, Contraction) else kind.f
     return value not in weights and abs(math.prod(extents[d] for d in made)) >= _COPIED
@@ -113,20 +113,20 @@ def _is_worth_a_copy(op: ir.Operation, value: ir.Value, weights: set[ir.Value]) 
 
 def _all_follow(value: ir.Value) -> bool:
     """Return whether all readers of a value, and of views of it, can read slices."""
-    return all(u.name == "linalg.generic" or (_keeps_rows(u) and _all_follow(u.results[0])) for u in readers(value))
+    return all(u.name == "linalg.generic" or (_keeps_rows(u) and _all_follow(u.results[0])) for u in readers_of(value))
 
 
 def _store_apart(value: ir.Value) -> None:
-    reading, op = readers(value), defining_op(value)
+    reading, op = readers_of(value), defining_op(value)
     element = builders.element_of(value)
     place = ir.InsertionPoint.after(op) if op is not None else ir.InsertionPoint.at_block_begin(reading[0].block)
     with place, (op or reading[0]).location:
         shape, gap = note_sizes(value), LINE * 8 // element_bits(element)
         apart = builders.insert(value, builders.empty([*shape[:-1], shape[-1] + gap], element), [0] * len(shape))
-    _read(value, apart, reading)
+    _redirect_readers(value, apart, reading)
 
 
-def _read(value: ir.Value, apart: ir.Value, reading: list[ir.Operation]) -> None:
+def _redirect_readers(value: ir.Value, apart: ir.Value, reading: list[ir.Operation]) -> None:
     """Let ops that read ``value`` read ``apart``, which holds it in rows with gaps."""
     views = [reader for reader in reading if reader.name in VIEWS]
     if len(views) < len(reading):
@@ -138,7 +138,7 @@ def _read(value: ir.Value, apart: ir.Value, reading: list[ir.Operation]) -> None
             if reader not in views:
                 reader.replace_uses_of_with(value, rows)
     for view in views:
-        _read(view.results[0], _view(view, apart), readers(view.results[0]))
+        _redirect_readers(view.results[0], _view(view, apart), readers_of(view.results[0]))
 
 
 def _view(view: ir.Operation, source: ir.Value) -> ir.Value:
@@ -146,7 +146,7 @@ def _view(view: ir.Operation, source: ir.Value) -> ir.Value:
     shape = [*shape_of(view.results[0])[:-1], shape_of(source)[-1]]
     kind = builders.ranked_type(shape, builders.element_of(source))
     with ir.InsertionPoint(view), view.location:
-        groups, sizes = view.attributes["reassociation"], open_sizes(view.results[0])
+        groups, sizes = view.attributes["reassociation"], emit_dynamic_sizes(view.results[0])
         if view.name == "tensor.collapse_shape":
             return tensor.CollapseShapeOp(kind, source, groups).result
         return tensor.ExpandShapeOp(kind, source, groups, sizes, shape).result

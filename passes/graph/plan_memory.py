@@ -12,12 +12,12 @@ from ...core.program import Call, Report, Slot
 from ...dialects import func, ir, tw
 from ...dialects.types import nbytes
 from ...dialects.walk import defining_op
-from ..analysis.in_place import inserted_into, overwritable
+from ..analysis.in_place import find_overwritable, inserted_into
 from ..infra.base import ModuleForm, Pass
-from ..ir.edit import is_cheap, is_dynamic, node_names, programs, string_attr
-from ..ir.kernel import in_place, integer
+from ..ir.edit import is_cheap, list_programs, needs_vm, node_names, string_attr
+from ..ir.kernel import in_place, integer_attr
 from ..ir.routine_ops import VIEWS, base_of, callee_of, is_report
-from ..ir.structure import is_static, operations
+from ..ir.structure import is_static, list_ops
 from ..ir.uses import has_one_use
 
 
@@ -50,8 +50,8 @@ class PlanMemory(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Annotate all programs; raises CompileError for what is neither a call nor a view."""
-        for function in programs(module):
-            if is_dynamic(function):  # whose runtime allocates
+        for function in list_programs(module):
+            if needs_vm(function):  # whose runtime allocates
                 _insert_in_place(function)
                 continue
             calls, arena_bytes, _ = plan_calls(function)
@@ -67,40 +67,40 @@ class PlanMemory(Pass):
 def plan_calls(function: func.FuncOp) -> tuple[tuple[Call, ...], int, tuple[Report, ...]]:
     """The calls of an outlined function with the slots of their arguments, the size of the arena in bytes, and what the
     program reports when they are made."""
-    ops = [op for op in operations(function) if op.name not in VIEWS and not is_cheap(op) and not is_report(op)]
+    ops = [op for op in list_ops(function) if op.name not in VIEWS and not is_cheap(op) and not is_report(op)]
     calls, ret = ops[:-1], ops[-1]
     _refuse_others(calls)
-    reports = [op for op in operations(function) if is_report(op)]
+    reports = [op for op in list_ops(function) if is_report(op)]
     slots = _argument_slots(function) | _result_slots(ret)
-    over = {name: overwritable(kernel) for name, kernel in _kernels(function, calls).items()}
+    over = {name: find_overwritable(kernel) for name, kernel in _kernels(function, calls).items()}
     read = {base_of(op.operands[0]) for op in reports}
     arena, arena_bytes = _arena_slots(calls, slots, [over.get(callee_of(op), ()) for op in calls], read)
     slots |= arena
     planned = []
     for op in calls:
         args = tuple(_slot(slots, v, op) for v in (*op.operands, *op.results))
-        planned.append(Call(callee_of(op), args, _nodes(op)))
-    return tuple(planned), arena_bytes, tuple(_report(op, slots) for op in reports)
+        planned.append(Call(callee_of(op), args, _read_nodes(op)))
+    return tuple(planned), arena_bytes, tuple(_make_report(op, slots) for op in reports)
 
 
-def _report(op: ir.Operation, slots: dict[ir.Value, Slot]) -> Report:
+def _make_report(op: ir.Operation, slots: dict[ir.Value, Slot]) -> Report:
     where = "".join(f"node '{name}' " for name in node_names(op.location)[:1])
     return Report(_slot(slots, op.operands[0], op), where + (string_attr(op.attributes, tw.REPORT) or ""))
 
 
 def _kernel_calls(function: func.FuncOp) -> list[ir.Operation]:
-    return [op for op in operations(function) if op.name == "func.call" and not is_report(op)]
+    return [op for op in list_ops(function) if op.name == "func.call" and not is_report(op)]
 
 
 def check_arena(function: func.FuncOp, arena_bytes: int, most: int, model: str) -> None:
     """Raise ModelError where an outlined function of a ``model`` has a larger arena than ``most`` bytes."""
     if arena_bytes <= most:
         return
-    *calls, ret = (op for op in operations(function) if op.name in ("func.call", "func.return"))
+    *calls, ret = (op for op in list_ops(function) if op.name in ("func.call", "func.return"))
     given = set(map(base_of, ret.operands))
     values = [(nbytes(value.type), value.type, op) for op in calls for value in op.results if value not in given]
     size, kind, op = max(values, key=lambda found: found[0])
-    node = "".join(_nodes(op)[-1:])
+    node = "".join(_read_nodes(op)[-1:])
     raise ModelError(
         f"model '{model}' needs {arena_bytes} bytes for the tensors between its kernels, more than the {most} that a "
         f"program may have; the largest is the {kind} of node '{node}', {size} bytes: make its sizes smaller"
@@ -117,7 +117,7 @@ def _kernels(function: func.FuncOp, calls: Sequence[ir.Operation]) -> dict[str, 
 
 def _mark_in_place(kernel: func.FuncOp, call: Call) -> None:
     """Note on a kernel which of its arguments this call lets its result take the memory of, beside others' notes."""
-    shared = {i for i in overwritable(kernel) if call.args[i].space == "arena" and call.args[i] == call.args[-1]}
+    shared = {i for i in find_overwritable(kernel) if call.args[i].space == "arena" and call.args[i] == call.args[-1]}
     if marked := sorted(shared | set(in_place(kernel))):
         kernel.attributes[tw.IN_PLACE] = ir.DenseI64ArrayAttr.get(marked)
 
@@ -133,32 +133,36 @@ def _insert_in_place(function: func.FuncOp) -> None:
             continue
         made = defining_op(op.operands[into])
         if made is not None and made in ops and callee_of(made) in kernels:
-            op.attributes[tw.OVER] = integer(into)
+            op.attributes[tw.OVER] = integer_attr(into)
             kernel.attributes[tw.IN_PLACE] = ir.DenseI64ArrayAttr.get([into])
 
 
 def _refuse_others(calls: list[ir.Operation]) -> None:
     for op in calls:
         if op.name != "func.call":
-            raise CompileError(f"pass 'plan-memory': '{op.name}' is no kernel call {_where(op)}; run `outline` first")
+            raise CompileError(
+                f"pass 'plan-memory': '{op.name}' is no kernel call {_locate_op(op)}; run `outline` first"
+            )
         if not all(is_static(r) for r in op.results):
-            raise CompileError(f"the size of a result is known only at run time {_where(op)}; give --input-shape")
+            raise CompileError(f"the size of a result is known only at run time {_locate_op(op)}; give --input-shape")
 
 
 def _slot(slots: dict[ir.Value, Slot], value: ir.Value, call: ir.Operation) -> Slot:
     base = base_of(value)
     source = defining_op(base)
     if source is not None and source.name != "func.call":
-        raise CompileError(f"pass 'plan-memory': '{source.name}' is in no kernel {_where(call)}; run `outline` first")
+        raise CompileError(
+            f"pass 'plan-memory': '{source.name}' is in no kernel {_locate_op(call)}; run `outline` first"
+        )
     return slots[base]
 
 
-def _where(op: ir.Operation) -> str:
+def _locate_op(op: ir.Operation) -> str:
     names = node_names(op.location)
     return f"(node '{names[0]}')" if names else f"({op.location})"
 
 
-def _nodes(op: ir.Operation) -> tuple[str, ...]:
+def _read_nodes(op: ir.Operation) -> tuple[str, ...]:
     names = op.attributes.get(tw.NODES, None)
     return tuple(ir.StringAttr(n).value for n in ir.ArrayAttr(names)) if names is not None else ()
 

@@ -8,26 +8,26 @@ from typing import ClassVar
 from ...dialects import func, ir
 from ...dialects.walk import defining_op
 from ..infra.base import Pass
-from ..ir.edit import erase_dead, fused_location, programs, replace
-from ..ir.structure import operations
+from ..ir.edit import erase_dead, fused_location, list_programs, replace
+from ..ir.structure import list_ops
 from .composites.attention import simplify_attention
-from .composites.gelu import gelu
+from .composites.gelu import match_gelu
 from .composites.match import Composite, Match, Rows
-from .composites.norm import layer_norm, rms_norm
+from .composites.norm import match_layer_norm, match_rms_norm
 from .composites.polynomial import UnreadableError
 from .composites.reader import Reader
-from .composites.softmax import log_softmax, softmax, unsafe_log_softmax, unsafe_softmax
-from .composites.walk import Surroundings, calls, inside, is_plain_float, is_read_twice
+from .composites.softmax import match_log_softmax, match_softmax, match_unsafe_log_softmax, match_unsafe_softmax
+from .composites.walk import Surroundings, find_between, find_calls, is_plain_float, is_read_twice
 
 _ROOTS = ("math.sqrt", "math.rsqrt", "math.powf")
 _COMPOSITES = (
-    Composite("layer_norm", _ROOTS, layer_norm),
-    Composite("rms_norm", _ROOTS, rms_norm),
-    Composite("log_softmax", ("math.exp",), log_softmax),
-    Composite("softmax", ("math.exp",), softmax),
-    Composite("log_softmax", ("math.exp",), unsafe_log_softmax),
-    Composite("softmax", ("math.exp",), unsafe_softmax),
-    Composite("gelu", ("math.erf", "math.tanh"), gelu, reduces=False, reads_twice=True),
+    Composite("layer_norm", _ROOTS, match_layer_norm),
+    Composite("rms_norm", _ROOTS, match_rms_norm),
+    Composite("log_softmax", ("math.exp",), match_log_softmax),
+    Composite("softmax", ("math.exp",), match_softmax),
+    Composite("log_softmax", ("math.exp",), match_unsafe_log_softmax),
+    Composite("softmax", ("math.exp",), match_unsafe_softmax),
+    Composite("gelu", ("math.erf", "math.tanh"), match_gelu, reduces=False, reads_twice=True),
 )
 
 
@@ -65,7 +65,7 @@ class RecognizeComposites(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Rewrite the composites of all programs."""
-        for function in programs(module):
+        for function in list_programs(module):
             _recognize(function)
             simplify_attention(function)
             erase_dead(function)
@@ -74,7 +74,7 @@ class RecognizeComposites(Pass):
 def _recognize(function: func.FuncOp) -> None:
     """Rewrite the largest composite that each root, exponential, error function or tanh belongs to."""
     names = {name for composite in _COMPOSITES for name in composite.anchors}
-    anchors = {op.results[0]: op for op in operations(function) if calls(op, *names)}
+    anchors = {op.results[0]: op for op in list_ops(function) if find_calls(op, *names)}
     erased: set[ir.Value] = set()
     around = Surroundings()
     for value, op in anchors.items():
@@ -83,14 +83,14 @@ def _recognize(function: func.FuncOp) -> None:
             for made in (o.results[0] for o in found[0]):
                 erased.add(made)
                 around.forget(made)
-            _rewrite(*found)
+            _rewrite_match(*found)
 
 
 def _find(anchor: ir.Operation, around: Surroundings) -> tuple[list[ir.Operation], Match] | None:
     """The largest composite that an op is part of: its ops in order, the last of which is the root."""
-    before, following = around.before(anchor), around.following(anchor)
+    before, following = around.before(anchor), around.find_consumers(anchor)
     reduces = any(map(around.reduces, (*map(defining_op, before), *following)))  # as most activations are far from
-    kinds = [c for c in _COMPOSITES if c.reduces <= reduces and calls(anchor, *c.anchors)]
+    kinds = [c for c in _COMPOSITES if c.reduces <= reduces and find_calls(anchor, *c.anchors)]
     if not kinds:
         return None
     # What a function is taken of is made of one tensor alone.
@@ -103,7 +103,7 @@ def _find(anchor: ir.Operation, around: Surroundings) -> tuple[list[ir.Operation
         fitting = [r for r in rows if r.x.type == root.results[0].type and around.is_composite_of(root, r.x)]
         for composite, tensor in ((c, r) for c in kinds for r in fitting if r.x in twice or not c.reads_twice):
             match = _match(composite, root, tensor)
-            ops = inside(root, match.leaves) if match is not None else None
+            ops = find_between(root, match.leaves) if match is not None else None
             if match is not None and ops is not None:
                 return ops, match
     return None
@@ -116,7 +116,7 @@ def _match(composite: Composite, root: ir.Operation, rows: Rows) -> Match | None
         return None
 
 
-def _rewrite(ops: list[ir.Operation], match: Match) -> None:
+def _rewrite_match(ops: list[ir.Operation], match: Match) -> None:
     """Build the canonical form in the place of the root, and erase what was read by it alone."""
     *others, root = ops
     with ir.InsertionPoint(root), fused_location(ops):

@@ -8,7 +8,7 @@ from typing import ClassVar
 from ...dialects import builders, func, ir, scalars, scf, tw
 from ...dialects.walk import collect
 from ..infra.base import Pass
-from ..ir.edit import known_values, programs, replace, string_attr
+from ..ir.edit import known_values, list_programs, replace, string_attr
 from ..ir.routine_ops import is_control
 
 _REGIONS = ("scf.for", "scf.while", "scf.if")  # a word leaves the regions of these as one more result
@@ -38,7 +38,7 @@ class ReportOutside(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Rewrite all programs of the module, and the regions of control flow that programs carry out."""
-        for function in programs(module):
+        for function in list_programs(module):
             known, neutral = known_values(function)
             constant = known | neutral
             for op in collect(function, lambda op: tw.OUTSIDE in op.attributes):
@@ -48,7 +48,7 @@ class ReportOutside(Pass):
                     continue
                 status = _leave_regions(op.results[0], function)
                 if status is not None:
-                    _report(module, status, op.location, text)
+                    _emit_report(module, status, op.location, text)
 
 
 def _outermost(op: ir.Operation, function: func.FuncOp) -> ir.Operation:
@@ -131,7 +131,7 @@ def _greater(a: ir.Value, b: ir.Value) -> ir.Value:
     return builders.elementwise(lambda x, y: scalars.maximum(x, y, signed=False), a, b, elem=kind)
 
 
-def _report(module: ir.Module, status: ir.Value, location: ir.Location, text: str) -> None:
+def _emit_report(module: ir.Module, status: ir.Value, location: ir.Location, text: str) -> None:
     if not any(string_attr(f.operation.attributes, "sym_name") == tw.REPORT for f in module.body.operations):
         with ir.InsertionPoint(module.body), location:
             func.FuncOp(tw.REPORT, ([status.type], []), visibility="private")

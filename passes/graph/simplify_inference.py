@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import PassManager, ir
-from ..analysis.groups import Facts, is_map
+from ..analysis.groups import OpFacts, is_map
 from ..infra.base import Pass
-from ..ir.edit import drop_identity, programs, splat_of
-from ..ir.structure import operations
+from ..ir.edit import drop_identity, list_programs, splat_of
+from ..ir.structure import list_ops
 from .rewriting.inline import drop_unused_inputs, fold_scalars
 
 
@@ -30,18 +30,18 @@ class SimplifyInference(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Let bodies use the constants that operands are filled with, and fold what that makes trivial."""
-        for function in programs(module):
-            for op in operations(function):
+        for function in list_programs(module):
+            for op in list_ops(function):
                 if op.name == "linalg.generic" and any(splat_of(v) is not None for v in op.operands):
                     _use_constants(op)
         canonicalize = PassManager.parse("builtin.module(canonicalize)")
         canonicalize.run(module.operation)
-        for function in programs(module):
-            for op in operations(function):
+        for function in list_programs(module):
+            for op in list_ops(function):
                 if op.name == "linalg.generic":
                     drop_identity(drop_unused_inputs(op))  # of a choice that is made, the side that is not taken
 
 
 def _use_constants(op: ir.Operation) -> None:
-    if is_map(op, Facts({})):
+    if is_map(op, OpFacts({})):
         fold_scalars(op)

@@ -11,10 +11,10 @@ from ...dialects import builders, ir, tensor
 from ...dialects.walk import defining_op
 from ..analysis.groups import is_pointwise
 from ..infra.base import Pass
-from ..ir.edit import body_of, erase_dead, programs, replace
+from ..ir.dynamic_sizes import emit_dynamic_sizes
+from ..ir.edit import body_of, erase_dead, list_programs, replace
 from ..ir.maps import reassociation_of
-from ..ir.open_sizes import open_sizes
-from ..ir.structure import dim_of, indexing_maps, is_dynamic, is_zero, num_inputs, operations, shape_of
+from ..ir.structure import dim_of, indexing_maps, is_dynamic, is_zero, list_ops, num_inputs, shape_of
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class SinkViews(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Rewrite all programs of the module."""
-        for function in programs(module):
-            for op in operations(function):
+        for function in list_programs(module):
+            for op in list_ops(function):
                 if op.name == "linalg.generic":
                     _sink(op)
                 elif op.name == "tensor.collapse_shape":
@@ -59,14 +59,14 @@ def _sink(op: ir.Operation) -> None:
     if view is None:
         return
     groups, inputs = reassociation_of(view), list(op.operands)[: num_inputs(op)]
-    maps = [_join(m, groups) for m in indexing_maps(op)]
+    maps = [_join_map_dims(m, groups) for m in indexing_maps(op)]
     found = [m for m in maps if m is not None]
     if len(found) < len(maps):
         return
     with ir.InsertionPoint(op), op.location:
         whole = list(range(len(groups)))
-        values = [_collapse(v, view) if m == whole else v for v, m in zip(inputs, found, strict=False)]
-        sizes, kind = iter(open_sizes(view.operands[0])), ir.RankedTensorType(view.operands[0].type)
+        values = [_collapse_value(v, view) if m == whole else v for v, m in zip(inputs, found, strict=False)]
+        sizes, kind = iter(emit_dynamic_sizes(view.operands[0])), ir.RankedTensorType(view.operands[0].type)
         out = tensor.EmptyOp([next(sizes) if n < 0 else n for n in kind.shape], builders.element_of(op.results[0]))
         [made] = builders.generic(values, [out.result], found, "p" * len(groups), body_of(op))
         expanded = view.clone()
@@ -87,7 +87,7 @@ def _expansion(op: ir.Operation) -> ir.Operation | None:
     return None
 
 
-def _join(m: ir.AffineMap, groups: Sequence[Sequence[int]]) -> list[int | None] | None:
+def _join_map_dims(m: ir.AffineMap, groups: Sequence[Sequence[int]]) -> list[int | None] | None:
     """The dims that a map reads after dims are joined; None where it reads a part of what is one dim then."""
     place = {group[0]: i for i, group in enumerate(groups) if len(group) == 1}
     dims = [None if is_zero(e) else dim_of(e) for e in m.results]
@@ -100,7 +100,7 @@ def _join(m: ir.AffineMap, groups: Sequence[Sequence[int]]) -> list[int | None] 
     return [None if d is None else place[d] for d in dims]
 
 
-def _collapse(value: ir.Value, view: ir.Operation) -> ir.Value:
+def _collapse_value(value: ir.Value, view: ir.Operation) -> ir.Value:
     """A value with dims joined as before a view."""
     groups, source = reassociation_of(view), defining_op(value)
     if source is not None and source.name == "tensor.expand_shape" and reassociation_of(source) == groups:

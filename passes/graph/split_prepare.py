@@ -11,10 +11,19 @@ from ...dialects import func, ir, tw
 from ...dialects.types import element_bits, nbytes
 from ...dialects.walk import defining_op
 from ..infra.base import Pass
-from ..ir.edit import clone, erase_dead, fused_location, is_cheap, known_values, program_order, programs, string_attr
+from ..ir.edit import (
+    clone,
+    erase_dead,
+    fused_location,
+    is_cheap,
+    known_values,
+    list_programs,
+    program_order,
+    string_attr,
+)
 from ..ir.routine_ops import VIEWS
-from ..ir.structure import is_static, operations
-from ..ir.uses import nested_ops, uses
+from ..ir.structure import is_static, list_ops
+from ..ir.uses import find_needed_values, nested_ops
 
 # A value that is this much larger than what it is made from is cheaper to compute where it is used.
 _GROWTH, _SMALL = 4, 1 << 20
@@ -47,11 +56,11 @@ class SplitPrepare(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Split the function ``@main``; a module without one is left alone."""
-        main = next((f for f in programs(module) if string_attr(f.attributes, "sym_name") == "main"), None)
+        main = next((f for f in list_programs(module) if string_attr(f.attributes, "sym_name") == "main"), None)
         if main is None:
             return
         splitter = _Splitter(module, main)
-        for op in operations(main):
+        for op in list_ops(main):
             splitter.visit(op)
         splitter.finish()
         erase_dead(main)
@@ -92,7 +101,7 @@ class _Splitter:
                 user.replace_uses_of_with(value, mapping[value])
 
     def _find_operands(self, op: ir.Operation) -> None:
-        for value in uses(op):
+        for value in find_needed_values(op):
             chain = _views_below(value)
             source = chain[0].operands[0] if chain else value
             if self._worth(source):
@@ -106,19 +115,19 @@ class _Splitter:
         op = defining_op(value)
         if op is None or value not in self.known or not is_static(value) or is_cheap(op):
             return False
-        slice_ = _slice(value, self.order)
+        slice_ = _slice_backward(value, self.order)
         if any(r in self.kept for o in slice_ if not is_cheap(o) for r in o.results):
             return False  # @main has most of it
-        sources = {v for o in slice_ for v in uses(o) if v in self.params}
+        sources = {v for o in slice_ for v in find_needed_values(o) if v in self.params}
         return _bytes(value) <= max(_SMALL, _GROWTH * sum(map(_wide_bytes, sources)))
 
     def _prepare(self, value: ir.Value) -> ir.Value:
         """The new argument of ``@main`` that holds ``value``."""
-        slice_ = _slice(value, self.order)
-        params = list(dict.fromkeys(v for op in slice_ for v in uses(op) if v in self.params))
+        slice_ = _slice_backward(value, self.order)
+        params = list(dict.fromkeys(v for op in slice_ for v in find_needed_values(op) if v in self.params))
         name = self._fresh_name(params)
         function = _function(self.module, f"prepare_{len(self.made)}", name, value, slice_, params, self.params)
-        key = _fingerprint(function)
+        key = _hash_function(function)
         if key in self.made:
             function.operation.erase()
         else:
@@ -136,7 +145,7 @@ class _Splitter:
     def _argument(self, value: ir.Value, name: str) -> ir.Value:
         block = self.main.regions[0].blocks[0]
         attributes = [*_argument_attrs(self.main), ir.DictAttr.get({tw.PARAM: ir.StringAttr.get(name)})]
-        argument = block.add_argument(value.type, fused_location(_slice(value, self.order)))
+        argument = block.add_argument(value.type, fused_location(_slice_backward(value, self.order)))
         _set_signature(self.main, attributes)
         return argument
 
@@ -151,7 +160,7 @@ def _views_below(value: ir.Value) -> list[ir.Operation]:
     return chain
 
 
-def _slice(value: ir.Value, order: Mapping[ir.Value, int]) -> list[ir.Operation]:
+def _slice_backward(value: ir.Value, order: Mapping[ir.Value, int]) -> list[ir.Operation]:
     """The ops that compute ``value``, in program order."""
     found: dict[ir.Operation, None] = {}
     pending = [defining_op(value)]
@@ -159,7 +168,7 @@ def _slice(value: ir.Value, order: Mapping[ir.Value, int]) -> list[ir.Operation]
         op = pending.pop()
         if op is not None and op not in found:
             found[op] = None
-            pending.extend(defining_op(v) for v in uses(op))
+            pending.extend(defining_op(v) for v in find_needed_values(op))
     return sorted(found, key=lambda op: order.get(op.results[0], 0))
 
 
@@ -187,7 +196,7 @@ def _function(
     return function
 
 
-def _fingerprint(function: func.FuncOp) -> str:
+def _hash_function(function: func.FuncOp) -> str:
     """A hash of a function's text without its name and locations: equal ones compute the same from the same params."""
     symbol, prepares = (function.attributes[name] for name in ("sym_name", tw.PREPARES))
     function.attributes["sym_name"] = ir.StringAttr.get("f")

@@ -9,10 +9,10 @@ from typing import ClassVar
 from ...dialects import builders, ir
 from ...dialects.walk import defining_op
 from ..infra.base import Pass
-from ..ir.edit import program_order, programs, replace
+from ..ir.edit import list_programs, program_order, replace
 from ..ir.routine_ops import VIEWS
-from ..ir.structure import is_static, operations, shape_of
-from ..ir.uses import users
+from ..ir.structure import is_static, list_ops, shape_of
+from ..ir.uses import users_of
 
 
 @dataclass(frozen=True)
@@ -43,16 +43,16 @@ class StoreConcat(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Rewrite the concats of all programs."""
-        for function in programs(module):
+        for function in list_programs(module):
             order = program_order(function)
-            for op in operations(function):
+            for op in list_ops(function):
                 if op.name == "tensor.concat" and not _leaves(op) and all(_is_piece(v, op) for v in op.operands):
-                    _store(op, order)
+                    _store_pieces(op, order)
 
 
 def _leaves(op: ir.Operation) -> bool:
     """Return whether the op's result is one of the program, or a view of it is."""
-    return any(user.name == "func.return" or (user.name in VIEWS and _leaves(user)) for user in users(op))
+    return any(user.name == "func.return" or (user.name in VIEWS and _leaves(user)) for user in users_of(op))
 
 
 def _is_piece(value: ir.Value, concat: ir.Operation) -> bool:
@@ -60,10 +60,10 @@ def _is_piece(value: ir.Value, concat: ir.Operation) -> bool:
     op = defining_op(value)
     if op is None or op.name != "linalg.generic" or len(op.results) != 1 or not is_static(value):
         return False
-    return users(op) == [concat] and list(concat.operands).count(value) == 1 and 0 not in shape_of(value)
+    return users_of(op) == [concat] and list(concat.operands).count(value) == 1 and 0 not in shape_of(value)
 
 
-def _store(concat: ir.Operation, order: Mapping[ir.Value, int]) -> None:
+def _store_pieces(concat: ir.Operation, order: Mapping[ir.Value, int]) -> None:
     """Insert each piece behind the op that makes it, in program order: each insertion needs the one before."""
     axis, start = ir.IntegerAttr(concat.attributes["dim"]).value, 0
     places: dict[ir.Value, list[int]] = {}

@@ -9,9 +9,9 @@ from typing import ClassVar
 from ...dialects import ir, tensor
 from ...dialects.walk import defining_op
 from ..infra.base import Pass
-from ..ir.edit import programs
-from ..ir.structure import operations, shape_of, terminator
-from ..ir.uses import nested_ops, users
+from ..ir.edit import list_programs
+from ..ir.structure import list_ops, shape_of, terminator_of
+from ..ir.uses import nested_ops, users_of
 from ..schedule.tiling.border import can_border
 
 
@@ -43,15 +43,15 @@ class StorePadded(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Rewrite all programs of the module."""
-        for function in programs(module):
-            for op in operations(function):
+        for function in list_programs(module):
+            for op in list_ops(function):
                 if op.name == "linalg.generic" and len(op.results) == 1 and (pad := _padding(op)) is not None:
                     _read_inside(op, pad)
 
 
 def _padding(op: ir.Operation) -> ir.Operation | None:
     """The largest padding of the op's result, if all its readers can do with it."""
-    readers = users(op)
+    readers = users_of(op)
     paddings = [u for u in readers if u.name == "tensor.pad" and can_border(u)]
     if any(u.name not in ("tensor.pad", "linalg.generic") for u in readers) or not paddings:
         return None
@@ -60,8 +60,8 @@ def _padding(op: ir.Operation) -> ir.Operation | None:
 
 def _read_inside(op: ir.Operation, pad: ir.Operation) -> None:
     """Pad right after ``op``, and let all others read a slice of that."""
-    value, others = op.results[0], [u for u in users(op) if u != pad]
-    end = terminator(pad)
+    value, others = op.results[0], [u for u in users_of(op) if u != pad]
+    end = terminator_of(pad)
     constant = defining_op(end.operands[0])
     assert constant is not None
     pad.move_after(op)

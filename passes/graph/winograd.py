@@ -11,16 +11,16 @@ from typing import ClassVar
 import numpy as np
 
 from ...core.errors import CompileError
-from ...core.sizes import Extent, floordiv
+from ...core.sizes import Extent, floor_divide
 from ...dialects import arith, builders, ir
 from ...dialects.builders import element_of
 from ...dialects.walk import defining_op
-from ..analysis.classify import classify
+from ..analysis.classify import classify_op
 from ..analysis.kinds import Conv
 from ..infra.base import Pass
-from ..ir.edit import erase_dead, param_values, programs, replace
-from ..ir.open_sizes import note_sizes
-from ..ir.structure import body_ops, loops_along, operations, shape_of
+from ..ir.dynamic_sizes import note_sizes
+from ..ir.edit import erase_dead, list_programs, param_values, replace
+from ..ir.structure import body_ops, list_ops, loops_along, shape_of
 from .rewriting.patches import WholePatches, is_zero_number, zeros_around
 
 TAPS = 3
@@ -34,7 +34,7 @@ _AT = {
 }
 
 
-def points(outputs: int) -> int:
+def count_points(outputs: int) -> int:
     """The extent of a patch that so many outputs, one after the other, are made of."""
     return outputs + TAPS - 1
 
@@ -86,11 +86,11 @@ class Winograd(Pass):
         """Rewrite the convolutions of all programs. Raises CompileError for outputs that it cannot be."""
         if self.outputs not in (0, *_AT):
             raise CompileError(f"pass '{self.name}': outputs is {self.outputs}, not 0, 2 or 4")
-        for function in programs(module):
+        for function in list_programs(module):
             weights, patches = param_values(function), WholePatches()
-            for op in operations(function):
+            for op in list_ops(function):
                 form = _Form.of(op, weights)
-                outputs = self._chosen(form) if form is not None else None
+                outputs = self._choose_outputs(form) if form is not None else None
                 if form is not None and outputs is not None:
                     with ir.InsertionPoint(op), op.location:
                         replace(op, [form.rewrite(outputs, patches)])
@@ -98,7 +98,7 @@ class Winograd(Pass):
                     patches.follow(op)
             erase_dead(function)
 
-    def _chosen(self, form: _Form) -> int | None:
+    def _choose_outputs(self, form: _Form) -> int | None:
         """The outputs along each side of a patch; None where the convolution stays."""
         choices = [self.outputs] if self.outputs else sorted(_AT, key=form.cost)
         if self.everywhere:
@@ -122,7 +122,7 @@ class _Form:
     @staticmethod
     def of(op: ir.Operation, weights: set[ir.Value]) -> _Form | None:
         """The op's form; None if it is any other op."""
-        kind = classify(op) if op.name == "linalg.generic" else None
+        kind = classify_op(op) if op.name == "linalg.generic" else None
         if not isinstance(kind, Conv) or kind.g or (kind.strides, kind.dilations) != ((1, 1), (1, 1)):
             return None
         data, weight, result = op.operands[kind.data], op.operands[kind.weight], op.results[0]
@@ -155,23 +155,23 @@ class _Form:
     def cost(self, outputs: int) -> int:
         """The cost of the products, of reading their weights, and of both transforms, in multiply-adds."""
         n, h, w = self.likely
-        patches, values = n * -(-h // outputs) * -(-w // outputs), points(outputs) ** 2
+        patches, values = n * -(-h // outputs) * -(-w // outputs), count_points(outputs) ** 2
         transforms = patches * _TRANSFORM * values * (self.c + self.f)
         return (patches + _MADDS_PER_WEIGHT) * values * self.c * self.f + transforms
 
     def rewrite(self, outputs: int, patches: WholePatches) -> ir.Value:
         """The ops that take the convolution's place, at the insertion point; returns their result."""
-        back, filters, forth = matrices(outputs)
-        extent = points(outputs)
+        back, filters, forth = make_matrices(outputs)
+        extent = count_points(outputs)
         elem = element_of(self.op.results[0])
         g, b, a = (builders.constant(m.astype(np.float32), elem) for m in (filters, forth, back))
         n, h, w, f = sizes = note_sizes(self.op.results[0])
-        s, t = (floordiv(size + outputs - 1, outputs) for size in (h, w))
+        s, t = (floor_divide(size + outputs - 1, outputs) for size in (h, w))
         dims = [ir.AffineExpr.get_dim(i) for i in range(8)]
         weight = builders.transpose(self.op.operands[self.kind.weight], self.order)
         u = _transform([weight, g, g], [(4, 5, 2, 3), (0, 4), (1, 5)], (extent, extent, self.c, f), 6)
         patch = (dims[2], dims[3] * outputs + dims[6], dims[4] * outputs + dims[7], dims[5])
-        data = self._padded([n, s * outputs + TAPS - 1, t * outputs + TAPS - 1, self.c])
+        data = self._pad_data([n, s * outputs + TAPS - 1, t * outputs + TAPS - 1, self.c])
         v = _transform([data, b, b], [patch, (0, 6), (1, 7)], (extent, extent, n, s, t, self.c), 8)
         shape = (extent, extent, n, s, t, f)
         m = builders.contraction((v, u), [(0, 1, 2, 3, 4, 6), (0, 1, 6, 5)], shape, range(6), 1, elem)
@@ -182,7 +182,7 @@ class _Form:
         made = (n, h if isinstance(h, int) else s * outputs, w if isinstance(w, int) else t * outputs, f)
         return patches.slice(_transform([m, a, a], maps, made, 6), sizes)
 
-    def _padded(self, shape: Sequence[Extent]) -> ir.Value:
+    def _pad_data(self, shape: Sequence[Extent]) -> ir.Value:
         """The data with zeros after its end up to ``shape``; a padding that it has already grows."""
         data, low = self.op.operands[self.kind.data], [0] * len(shape)
         if list(note_sizes(data)) == list(shape):
@@ -203,15 +203,16 @@ _TRANSFORM, _MADDS_PER_WEIGHT, _GAIN = 7, 12, {2: 0.9, 4: 0.75}
 _LIKELY = (1, 32, 32)
 
 
-def matrices(outputs: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def make_matrices(outputs: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """``A^T``, ``G`` and ``B^T``, float64, of ``y = A^T [(G g) * (B^T d)]``: 4x6, 6x3 and 6x6 for 4 outputs.
 
     A correlation of 3 taps with 4 outputs is the transpose of a product of polynomials, which is found from its values
     at 5 points and its leading coefficient (Toom-Cook). Denominators of ``B^T`` are moved into ``G``.
     """
-    extent = points(outputs)
+    extent = count_points(outputs)
     sums, taps, whole = (
-        [[p**k for k in range(size)] for p in _AT[outputs]] + [_leading(size)] for size in (outputs, TAPS, extent)
+        [[p**k for k in range(size)] for p in _AT[outputs]] + [_make_leading_row(size)]
+        for size in (outputs, TAPS, extent)
     )
     inverse = _inverse(whole)
     forth = [[inverse[k][i] for k in range(extent)] for i in range(extent)]
@@ -219,10 +220,10 @@ def matrices(outputs: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     forth = [[x * scale for x in row] for row, scale in zip(forth, scales, strict=True)]
     taps = [[x / scale for x in row] for row, scale in zip(taps, scales, strict=True)]
     back = [[sums[p][k] for p in range(extent)] for k in range(outputs)]
-    return _floats(back), _floats(taps), _floats(forth)
+    return _to_float_array(back), _to_float_array(taps), _to_float_array(forth)
 
 
-def _floats(rows: Sequence[Sequence[Fraction]]) -> np.ndarray:
+def _to_float_array(rows: Sequence[Sequence[Fraction]]) -> np.ndarray:
     return np.array([[float(x) for x in row] for row in rows])
 
 
@@ -232,7 +233,7 @@ def _largest_power(row: Sequence[Fraction]) -> int:
     return lcm & -lcm
 
 
-def _leading(size: int) -> list[Fraction]:
+def _make_leading_row(size: int) -> list[Fraction]:
     return [Fraction(int(k == size - 1)) for k in range(size)]
 
 

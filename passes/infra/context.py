@@ -59,10 +59,10 @@ class PassContext:
     @staticmethod
     def current() -> PassContext:
         """The innermost context that is entered, or one with the defaults."""
-        return PassContext.entered() or PassContext()
+        return PassContext.find_current() or PassContext()
 
     @staticmethod
-    def entered() -> PassContext | None:
+    def find_current() -> PassContext | None:
         """The innermost context that is entered, if any."""
         stack = _CURRENT.get()
         return stack[-1] if stack else None
@@ -80,13 +80,13 @@ class PassContext:
         named = self.required_pass or self.disabled_pass or self.instruments
         return not named and set(self.config) <= {SCHEDULES}
 
-    def enabled(self, stage: Pass) -> bool:
+    def is_enabled(self, stage: Pass) -> bool:
         """Whether ``stage`` runs in this context."""
         if stage.name in self.disabled_pass:
             return False
         return stage.name in self.required_pass or stage.opt_level <= self.opt_level
 
-    def configured(self, stage: Pass) -> Pass:
+    def configure(self, stage: Pass) -> Pass:
         """``stage`` with the options that ``config`` sets for it."""
         prefix = f"{stage.name}."
         config = _with_layouts(self.config)
@@ -95,21 +95,21 @@ class PassContext:
 
     def run(self, stage: Pass, module: ir.Module) -> None:
         """Run one pass under the instruments; raises CompileError that names the pass and the node it failed at."""
-        if not self.enabled(stage):
+        if not self.is_enabled(stage):
             return
-        stage, index = self.configured(stage), self._count
+        stage, index = self.configure(stage), self._count
         self._count += 1
         for instrument in self.instruments:
             instrument.before(stage, module, index)
         noted = step(f"pass '{stage.name}'", lambda: snapshot(module, stage.name, self.opt_level, stage))
         with noted, module.context, diagnostics(f"pass '{stage.name}'"):
-            with self.timed(stage.name), extents.scope():  # of what is noted, later passes may erase some
+            with self.timing_stage(stage.name), extents.scope():  # of what is noted, later passes may erase some
                 stage.apply(module)
             for instrument in self.instruments:
                 instrument.after(stage, module, index)
 
     @contextmanager
-    def timed(self, name: str) -> Iterator[None]:
+    def timing_stage(self, name: str) -> Iterator[None]:
         """Tell the instruments how long the block took."""
         start = time.perf_counter()
         yield

@@ -16,7 +16,7 @@ def parse_pipeline(text: str, table: Mapping[str, type[Pass]]) -> tuple[Pass, ..
 
     A name that is not in ``table`` must be an upstream pass. Raises CompileError for unknown names and options.
     """
-    return tuple(_parse_pass(word, table) for word in _split(text) if word)
+    return tuple(_parse_pass(word, table) for word in _split_options(text) if word)
 
 
 def with_options(stage: Pass, options: Mapping[str, Any]) -> Pass:
@@ -27,7 +27,7 @@ def with_options(stage: Pass, options: Mapping[str, Any]) -> Pass:
         if name not in fields:
             known = ", ".join(fields) or "none"
             raise CompileError(f"pass '{stage.name}' has no option '{name}'; its options: {known}")
-        values[name] = _convert(value, default_of(fields[name]), f"option '{name}' of pass '{stage.name}'")
+        values[name] = _convert_option(value, default_of(fields[name]), f"option '{name}' of pass '{stage.name}'")
     return dataclasses.replace(stage, **values)
 
 
@@ -55,7 +55,7 @@ def _upstream(word: str) -> Pass:
     return MlirPass(word)
 
 
-def _split(text: str) -> Iterable[str]:
+def _split_options(text: str) -> Iterable[str]:
     """Split at the commas that are outside of braces and parentheses."""
     depth, start = 0, 0
     for i, char in enumerate(text):
@@ -66,7 +66,7 @@ def _split(text: str) -> Iterable[str]:
     yield text[start:].strip()
 
 
-def _convert(value: Any, default: Any, what: str) -> Any:
+def _convert_option(value: Any, default: Any, what: str) -> Any:
     if not isinstance(value, str) or isinstance(default, str):
         return value
     try:

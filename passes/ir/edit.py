@@ -7,16 +7,16 @@ from typing import Any
 
 from ...dialects import func, ir, tw
 from ...dialects.walk import defining_op
-from .kernel import functions
+from .kernel import list_functions
 from .maps import permutation_of
 from .routine_ops import VIEWS, is_body, is_body_call, is_check, is_control, is_host_call
-from .structure import body_ops, is_structured, is_tensor, num_inputs, operations, terminator
-from .uses import has_uses, nested_ops, uses
+from .structure import body_ops, is_structured, is_tensor, list_ops, num_inputs, terminator_of
+from .uses import find_needed_values, has_uses, nested_ops
 
 
-def programs(module: ir.Module) -> list[func.FuncOp]:
+def list_programs(module: ir.Module) -> list[func.FuncOp]:
     """The functions that become programs: the public ones, those that prepare a weight, and bodies of control flow."""
-    return [f for f in functions(module) if tw.PREPARES in f.attributes or is_body(f) or not is_private(f)]
+    return [f for f in list_functions(module) if tw.PREPARES in f.attributes or is_body(f) or not is_private(f)]
 
 
 def is_private(function: func.FuncOp) -> bool:
@@ -27,7 +27,7 @@ def is_private(function: func.FuncOp) -> bool:
 
 def program_order(function: func.FuncOp) -> dict[ir.Value, int]:
     """The place of each op that has results, by its first one: an op's own hash changes with its operands."""
-    return {op.results[0]: i for i, op in enumerate(operations(function)) if len(op.results)}
+    return {op.results[0]: i for i, op in enumerate(list_ops(function)) if len(op.results)}
 
 
 def body_of(op: ir.Operation) -> Callable[..., ir.Value]:
@@ -37,7 +37,7 @@ def body_of(op: ir.Operation) -> Callable[..., ir.Value]:
         mapping: dict[ir.Value, ir.Value] = dict(zip(op.regions[0].blocks[0].arguments, arguments, strict=True))
         for inner in body_ops(op):
             clone(inner, mapping)
-        stored = terminator(op).operands[0]
+        stored = terminator_of(op).operands[0]
         return mapping.get(stored, stored)
 
     return body
@@ -67,18 +67,20 @@ def known_values(function: func.FuncOp) -> tuple[set[ir.Value], set[ir.Value]]:
     arguments = zip(function.regions[0].blocks[0].arguments, attributes or [], strict=False)
     known = {a for a, attrs in arguments if tw.PARAM in ir.DictAttr(attrs)}
     neutral: set[ir.Value] = set()
-    for op in operations(function):
+    for op in list_ops(function):
         if any(v not in known and v not in neutral for v in op.operands):  # as of most ops, which say no more then
             continue
         if is_host_call(op) or is_body_call(op) or is_control(op):
             continue
         if op.name in ("tensor.empty", "linalg.fill") or not any(map(is_tensor, op.results)):
-            if all(v in neutral or v in known for v in uses(op)):  # else a scalar that is read from an input
+            if all(
+                v in neutral or v in known for v in find_needed_values(op)
+            ):  # else a scalar that is read from an input
                 neutral.update(op.results)
         elif op.name == "arith.constant":
             known.update(op.results)
         else:
-            needed = [v for v in uses(op) if v not in neutral]
+            needed = [v for v in find_needed_values(op) if v not in neutral]
             if needed and all(v in known for v in needed):
                 known.update(op.results)
             elif not needed and (op.name in VIEWS or _is_fill(op)):
@@ -131,14 +133,14 @@ def is_size(op: ir.Operation) -> bool:
     return all(isinstance(r.type, ir.IndexType) for r in op.results) and op.name != "arith.constant"
 
 
-def is_dynamic(function: func.FuncOp) -> bool:
+def needs_vm(function: func.FuncOp) -> bool:
     """Return whether the VM runs a function: it has dynamic sizes, calls of the host, checks, or control flow.
 
     After `outline` the tensors of dynamic sizes may all be inside kernels, to which the program passes the sizes.
     """
-    if is_body(function) or any(map(_has_open_type, function.arguments)):
+    if is_body(function) or any(map(_has_dynamic_type, function.arguments)):
         return True
-    return any(_is_carried_out(op) or any(map(_has_open_type, op.results)) for op in operations(function))
+    return any(_is_carried_out(op) or any(map(_has_dynamic_type, op.results)) for op in list_ops(function))
 
 
 def _is_carried_out(op: ir.Operation) -> bool:
@@ -148,7 +150,7 @@ def _is_carried_out(op: ir.Operation) -> bool:
     return is_control(op) or is_check(op)
 
 
-def _has_open_type(value: ir.Value) -> bool:
+def _has_dynamic_type(value: ir.Value) -> bool:
     """Return whether a value is no tensor of known sizes but one of open ones, or no tensor for the runtime either."""
     kind = value.type
     return isinstance(kind, ir.NoneType) or (isinstance(kind, ir.RankedTensorType) and not kind.has_static_shape)
@@ -156,7 +158,7 @@ def _has_open_type(value: ir.Value) -> bool:
 
 def erase_dead(function: func.FuncOp) -> None:
     """Erase the ops without users that are cheap, views, structured or a kernel's loops, from the last to the first."""
-    for op in reversed(operations(function)):
+    for op in reversed(list_ops(function)):
         if not len(op.results) or has_uses(op):
             continue
         if is_cheap(op) or op.name.startswith(("linalg.", "tensor.")) or _is_kernel_loop(op):
@@ -172,7 +174,7 @@ def hoist(value: ir.Value, op: ir.Operation) -> None:
     source = defining_op(value)
     if source is None or source.is_before_in_block(op):
         return
-    for needed in uses(source):
+    for needed in find_needed_values(source):
         hoist(needed, op)
     source.move_before(op)
 

@@ -19,17 +19,17 @@ MAXIMA = ("arith.maximumf", "arith.maxnumf")
 LINE = 64  # bytes of a cache line, at which a result must begin for `STREAMS`
 
 
-def functions(module: ir.Module) -> list[func.FuncOp]:
+def list_functions(module: ir.Module) -> list[func.FuncOp]:
     """The functions of the module that have a body."""
     return [op for op in module.body.operations if isinstance(op, func.FuncOp) and not op.is_external]
 
 
 def scheduled_functions(module: ir.Module) -> list[func.FuncOp]:
     """The functions that are nests of tiles."""
-    return [f for f in functions(module) if tw.SCHEDULE in f.attributes or tw.PARTS in f.attributes]
+    return [f for f in list_functions(module) if tw.SCHEDULE in f.attributes or tw.PARTS in f.attributes]
 
 
-def symbol(op: ir.OpView | ir.Operation) -> str:
+def symbol_of(op: ir.OpView | ir.Operation) -> str:
     """The name of a function or another op with a symbol."""
     return ir.StringAttr(op.operation.attributes["sym_name"]).value
 
@@ -39,7 +39,7 @@ def is_declaration(op: ir.OpView) -> bool:
     return op.operation.name == "llvm.func" and not list(op.operation.regions[0].blocks)
 
 
-def is_dynamic(function: func.FuncOp) -> bool:
+def is_dynamic_kernel(function: func.FuncOp) -> bool:
     """Return whether a kernel on tensors takes sizes, or tensors of dynamic sizes."""
     kinds = (*function.type.inputs, *function.type.results)
     return any(not isinstance(kind, ir.RankedTensorType) or not kind.has_static_shape for kind in kinds)
@@ -73,7 +73,7 @@ def module_beside(
     """A module of its own with a function of these types and the kernel's name and marks, and its body, still empty."""
     module = ir.Module.create()
     with ir.InsertionPoint(module.body):
-        made = func.FuncOp(symbol(function), (list(inputs), list(results)))
+        made = func.FuncOp(symbol_of(function), (list(inputs), list(results)))
     copy_marks(function, made)
     return module, made.add_entry_block()
 
@@ -94,12 +94,12 @@ def run_upstream(op: ir.OpView | ir.Module, passes: tuple[str, ...]) -> None:
         op.operation.verify()
 
 
-def integer(value: int) -> ir.IntegerAttr:
+def integer_attr(value: int) -> ir.IntegerAttr:
     """A 64-bit integer attribute."""
     return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
 
 
-def describe(op: ir.OpView | ir.Operation) -> Kernel:
+def describe_kernel(op: ir.OpView | ir.Operation) -> Kernel:
     """The kernel that a wrapped function is, without its object."""
     attributes = op.operation.attributes
     extent, scratch = (ir.IntegerAttr(attributes[name]).value for name in (tw.EXTENT, tw.SCRATCH))
@@ -111,6 +111,6 @@ def describe(op: ir.OpView | ir.Operation) -> Kernel:
     schedule, as_json = texts.get(tw.SCHEDULE, texts.get(tw.PARTS, "")), texts.get(tw.SCHEDULE_JSON, "")
     parallel, ahead = tw.PARALLEL in attributes, tw.AHEAD in attributes
     asks = tw.ASKS_SCRATCH in attributes
-    made = Kernel(symbol(op), b"", extent, parallel, scratch, schedule=schedule, schedule_json=as_json, ahead=ahead)
+    made = Kernel(symbol_of(op), b"", extent, parallel, scratch, schedule=schedule, schedule_json=as_json, ahead=ahead)
     flushes = tw.FLUSH_DENORMALS in attributes
     return replace(made, asks_scratch=asks, parallel_from=count_of(op, tw.PARALLEL_FROM), flushes_denormals=flushes)

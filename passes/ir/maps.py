@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...dialects import builders, ir
-from .structure import dim_of, indexing_maps, is_dynamic, is_tensor, num_inputs, operations, shape_of
+from .structure import dim_of, indexing_maps, is_dynamic, is_tensor, list_ops, num_inputs, shape_of
 
 
 def set_maps(op: ir.Operation, maps: Sequence[ir.AffineMap]) -> None:
@@ -32,7 +32,7 @@ def is_copy(op: ir.Operation) -> bool:
     """Return whether an op is a generic whose result has elements of its one input, as they are."""
     if op.name != "linalg.generic" or len(op.results) != 1 or num_inputs(op) != 1 or len(op.operands) != 2:
         return False
-    first, *others = operations(op)
+    first, *others = list_ops(op)
     return not others and first.operands[0] == op.regions[0].blocks[0].arguments[0]
 
 

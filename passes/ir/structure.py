@@ -87,19 +87,19 @@ def loop_extents(op: AnyOp) -> list[int]:
     return [DynamicExtent((op, loop)) if e is None else e for loop, e in enumerate(extents)]
 
 
-def operations(op: AnyOp) -> list[ir.Operation]:
+def list_ops(op: AnyOp) -> list[ir.Operation]:
     """The ops of a function, or of a structured op's body, in order, with the one that ends it."""
     return [inner.operation for inner in op.operation.regions[0].blocks[0].operations]
 
 
 def body_ops(op: AnyOp) -> list[ir.Operation]:
     """``operations`` without the one that ends them."""
-    return operations(op)[:-1]
+    return list_ops(op)[:-1]
 
 
-def terminator(op: AnyOp) -> ir.Operation:
+def terminator_of(op: AnyOp) -> ir.Operation:
     """The op that ends a function or the body of an op of one block: its operands are the results."""
-    return operations(op)[-1]
+    return list_ops(op)[-1]
 
 
 def index_dim(op: ir.Operation) -> int:
@@ -140,12 +140,12 @@ def same_form(a: AnyOp, b: AnyOp) -> bool:
     if a.attributes["iterator_types"] != b.attributes["iterator_types"]:
         return False
     blocks = [op.regions[0].blocks[0] for op in (a, b)]
-    first, second = operations(a), operations(b)
+    first, second = list_ops(a), list_ops(b)
     if len(first) != len(second) or len(blocks[0].arguments) != len(blocks[1].arguments):
         return False
     same = dict(zip(blocks[0].arguments, blocks[1].arguments, strict=True))
     for x, y in zip(first, second, strict=True):
-        if x.name != y.name or dict(_attributes(x)) != dict(_attributes(y)) or len(x.regions):
+        if x.name != y.name or dict(_list_attributes(x)) != dict(_list_attributes(y)) or len(x.regions):
             return False
         if [same.get(v, v) for v in x.operands] != list(y.operands):
             return False
@@ -155,5 +155,5 @@ def same_form(a: AnyOp, b: AnyOp) -> bool:
     return True
 
 
-def _attributes(op: ir.Operation) -> list[tuple[str, ir.Attribute]]:
+def _list_attributes(op: ir.Operation) -> list[tuple[str, ir.Attribute]]:
     return [(name, op.attributes[name]) for name in op.attributes]

@@ -16,7 +16,7 @@ def nested_ops(op: ir.Operation) -> Iterator[ir.Operation]:
                 yield from nested_ops(inner.operation)
 
 
-def captures(op: ir.Operation) -> list[ir.Value]:
+def find_captures(op: ir.Operation) -> list[ir.Value]:
     """Values from outside that an op's regions use, each once."""
     if not len(op.regions):  # as of most ops
         return []
@@ -33,9 +33,9 @@ def captures(op: ir.Operation) -> list[ir.Value]:
     return [v for v in used if v not in inside]
 
 
-def uses(op: ir.Operation) -> list[ir.Value]:
+def find_needed_values(op: ir.Operation) -> list[ir.Value]:
     """All values that an op needs, operands and captured ones, each once."""
-    return list(dict.fromkeys((*op.operands, *captures(op))))
+    return list(dict.fromkeys((*op.operands, *find_captures(op))))
 
 
 def top_level(op: ir.Operation, block: ir.Block) -> ir.Operation:
@@ -46,15 +46,15 @@ def top_level(op: ir.Operation, block: ir.Block) -> ir.Operation:
     return op
 
 
-def readers(value: ir.Value) -> list[ir.Operation]:
+def readers_of(value: ir.Value) -> list[ir.Operation]:
     """The ops of the block that a value is an argument of, or is made in, that use it, each once, not ordered."""
     block = value.owner if isinstance(value.owner, ir.Block) else value.owner.operation.block
     return list(dict.fromkeys(top_level(use.owner.operation, block) for use in value.uses))
 
 
-def users(op: ir.Operation) -> list[ir.Operation]:
+def users_of(op: ir.Operation) -> list[ir.Operation]:
     """The ops of the same block that use any result of ``op``, each once, not ordered."""
-    return list(dict.fromkeys(user for r in op.results for user in readers(r)))
+    return list(dict.fromkeys(user for r in op.results for user in readers_of(r)))
 
 
 def has_uses(op: ir.Operation) -> bool:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from ...dialects import ir, linalg, memref, tw
 from ..infra.base import ModuleForm, Pass
-from ..ir.kernel import functions, run_upstream
+from ..ir.kernel import list_functions, run_upstream
 from ..ir.rewrite import rewrite
 from .carried import write_carried
 
@@ -47,13 +47,13 @@ class Bufferize(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Bufferize all functions of the module; those that have no schedule may have loops of any kind."""
-        for function in functions(module):
+        for function in list_functions(module):
             if tw.SCHEDULE not in function.attributes:
                 write_carried(function)
         run_upstream(module, _UPSTREAM)
-        rewrite(module, memref.CopyOp, _copy)
+        rewrite(module, memref.CopyOp, _lower_copy)
 
 
-def _copy(op: ir.Operation) -> list[ir.Value]:
+def _lower_copy(op: ir.Operation) -> list[ir.Value]:
     linalg.copy(op.operands[0], outs=[op.operands[1]])
     return []

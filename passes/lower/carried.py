@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ...dialects import bufferization, builders, func, ir, scf
 from ...dialects.walk import collect, defining_op
 from ..ir.structure import is_tensor
-from ..ir.uses import readers
+from ..ir.uses import readers_of
 
 _NAMES = ("scf.for", "scf.while", "scf.if")
 _FIRST_WRITTEN = {
@@ -65,7 +65,7 @@ def _hand_on(block: ir.Block, handed: Sequence[ir.Value], placed: set[ir.Value])
     end = list(block.operations)[-1]
     values = list(end.operands)
     tensors = [i for i, value in enumerate(values) if is_tensor(value) and not _lies_in(value, handed[i])]
-    stores = {i: op for i in tensors if (op := _store(values[i], handed[i])) is not None}
+    stores = {i: op for i in tensors if (op := _find_insertion(values[i], handed[i])) is not None}
     sources = {i: stores[i].operands[0] if i in stores else values[i] for i in tensors}
     seen = set(handed)
     with ir.InsertionPoint(end), end.location:
@@ -79,10 +79,10 @@ def _hand_on(block: ir.Block, handed: Sequence[ir.Value], placed: set[ir.Value])
                 stores[i].operands[0] = source
                 stores[i].move_before(end)
             else:
-                end.operands[i] = _write(source, handed[i], placed)
+                end.operands[i] = _write_value(source, handed[i], placed)
 
 
-def _store(value: ir.Value, place: ir.Value) -> ir.Operation | None:
+def _find_insertion(value: ir.Value, place: ir.Value) -> ir.Operation | None:
     """The insertion into ``place`` that a value is, if nothing but the end of the block reads it."""
     op = defining_op(value)
     if op is None or op.name != "tensor.insert_slice" or op.operands[1] != place:
@@ -103,7 +103,7 @@ def _lies_in(value: ir.Value, place: ir.Value) -> bool:
         value = op.operands[_FIRST_WRITTEN[op.name] + number]
         if _block_of(value) != op.block:
             return False  # made outside: it is no place that this block was handed
-        if any(reader != op and not reader.is_before_in_block(op) for reader in readers(value)):
+        if any(reader != op and not reader.is_before_in_block(op) for reader in readers_of(value)):
             return False
     return True
 
@@ -147,7 +147,7 @@ def _pass_all_on(op: ir.Operation) -> None:
     op.erase()
 
 
-def _write(value: ir.Value, place: ir.Value, placed: set[ir.Value]) -> ir.Value:
+def _write_value(value: ir.Value, place: ir.Value, placed: set[ir.Value]) -> ir.Value:
     """The value, written into ``place`` at the end of a block: by the branches that make it, or here."""
     branch = defining_op(value)
     if branch is not None and branch.name == "scf.if" and _is_free(place, branch) and sum(1 for _ in value.uses) == 1:
@@ -163,7 +163,7 @@ def _write_branches(result: ir.Value, place: ir.Value, placed: set[ir.Value]) ->
         end = list(region.blocks[0].operations)[-1]
         with ir.InsertionPoint(end), end.location:
             if end.operands[number] != place:
-                end.operands[number] = _write(end.operands[number], place, placed)
+                end.operands[number] = _write_value(end.operands[number], place, placed)
 
 
 def _is_free(place: ir.Value, branch: ir.Operation) -> bool:

@@ -24,8 +24,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ...core.model import must_be
-from ...core.program import METADATA_SECTION, WEIGHTS_SYMBOL, Kernel, Program, exported
-from ...core.target import Target, host
+from ...core.program import METADATA_SECTION, WEIGHTS_SYMBOL, Kernel, Program, make_export_name
+from ...core.target import Target, detect_host
 from ...dialects import PassManager, codegen, ir, packed
 from ...dialects.context import diagnostics, reused_context
 from .main_text import main_text, report_texts
@@ -64,7 +64,7 @@ llvm.func @tw_raise_out_of_memory() -> i32
 @functools.cache
 def emit_support(target: Target | None = None) -> bytes:
     """The object with the functions that are the same in every program: made once in a process for a target."""
-    return _emit(_support_text(), target, _SUPPORT_OPT_LEVEL)
+    return _emit_object(_support_text(), target, _SUPPORT_OPT_LEVEL)
 
 
 def emit_entry(
@@ -79,7 +79,7 @@ def emit_entry(
 
     With ``profile`` its calls are timed. The symbols of the kernels and of ``emit_support`` stay open for the linker.
     """
-    return _emit(_DECLARATIONS + entry_text(program, kernels, metadata, number, profile), target)
+    return _emit_object(_DECLARATIONS + entry_text(program, kernels, metadata, number, profile), target)
 
 
 def emit_kernel_table(
@@ -87,14 +87,14 @@ def emit_kernel_table(
 ) -> bytes:
     """An object that exports ``kernel``, ``run_calls`` and ``metadata`` as an entry does, without one."""
     declared = "".join(map(_declaration, names))
-    return _emit(_DECLARATIONS + declared + _table_text(names, number) + _metadata_text(metadata), target)
+    return _emit_object(_DECLARATIONS + declared + _table_text(names, number) + _metadata_text(metadata), target)
 
 
 def emit_weights_function(target: Target | None = None) -> bytes:
     """The object that exports ``weights``; the symbol ``WEIGHTS_SYMBOL`` stays open for the linker."""
     declared = f"llvm.mlir.global external constant @{WEIGHTS_SYMBOL}() : i8\n"
     function = packed.packed_function("weights", _ADDRESS.format(symbol=WEIGHTS_SYMBOL))
-    return _emit(_DECLARATIONS + declared + function, target)
+    return _emit_object(_DECLARATIONS + declared + function, target)
 
 
 def entry_module(
@@ -108,9 +108,9 @@ def _support_text() -> str:
     return "".join(path.read_text() for path in (packed.SUPPORT, *_SUPPORT))
 
 
-def _emit(text: str, target: Target | None = None, opt_level: int = _OPT_LEVEL) -> bytes:
+def _emit_object(text: str, target: Target | None = None, opt_level: int = _OPT_LEVEL) -> bytes:
     with reused_context(), ir.Location.unknown():
-        return codegen.emit(_lower(text), (target or host()).baseline, "obj", opt_level)
+        return codegen.emit_code(_lower(text), (target or detect_host()).baseline, "obj", opt_level)
 
 
 def _lower(text: str) -> ir.Module:
@@ -136,7 +136,9 @@ def entry_text(
         *map(_declaration, used),
         *report_texts(program),
         main_text(program, used, profile),
-        packed.packed_function(exported("create", number), _CREATE.format(weights=len(program.params) + profile)),
+        packed.packed_function(
+            make_export_name("create", number), _CREATE.format(weights=len(program.params) + profile)
+        ),
         _table_text(tuple(used), number),
         _metadata_text(metadata),
     ]
@@ -165,8 +167,8 @@ def _table_text(names: Sequence[str], number: int) -> str:
         ]
     lines += [f"  llvm.return %t{len(names)} : {type_}", "}"]
     usage = packed.constant_bytes("tw_usage", f"kernel takes an index below {len(names)}".encode() + b"\0")
-    kernel = packed.packed_function(exported("kernel", number), _KERNEL.format(kernels=len(names)))
-    run_calls = packed.packed_function(exported("run_calls", number), _ADDRESS.format(symbol="tw_run_calls"))
+    kernel = packed.packed_function(make_export_name("kernel", number), _KERNEL.format(kernels=len(names)))
+    run_calls = packed.packed_function(make_export_name("run_calls", number), _ADDRESS.format(symbol="tw_run_calls"))
     return "\n".join([*lines, usage + kernel + run_calls])
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...core.target import Target, host
+from ...core.target import Target, detect_host
 from ...dialects import ir, tw
 from ..infra.base import Pass
 from ..ir.rewrite import rewrite
@@ -73,11 +73,11 @@ class ExpandMath(Pass):
     def apply(self, module: ir.Module) -> None:
         """Expand in the whole module."""
         idioms.replace_idioms(module)
-        rewrite(module, lambda op: op.name in EXPANSIONS and isinstance(op.results[0].type, ir.F32Type), _expand)
-        if not (self.target or host()).has_fma:
+        rewrite(module, lambda op: op.name in EXPANSIONS and isinstance(op.results[0].type, ir.F32Type), _expand_op)
+        if not (self.target or detect_host()).has_fma:
             emit.without_instruction(module)
 
 
-def _expand(op: ir.Operation) -> ir.Value:
+def _expand_op(op: ir.Operation) -> ir.Value:
     expand = exponential.exp_at_most_one if tw.AT_MOST_ONE in op.attributes else EXPANSIONS[op.name]
     return expand(*op.operands)

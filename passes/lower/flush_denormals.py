@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from ...dialects import func, ir, tw
 from ...dialects.walk import collect, defining_op
-from ..analysis.classify import classify
+from ..analysis.classify import classify_op
 from ..analysis.kinds import Contraction, Conv, DepthwiseConv, Reduction
 from ..infra.base import Pass
-from ..ir.kernel import MAXIMA, functions
+from ..ir.kernel import MAXIMA, list_functions
 from ..ir.structure import body_ops, dim_of, indexing_maps
 
 
@@ -46,7 +46,7 @@ class FlushDenormals(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Mark functions of the module."""
-        for function in functions(module):
+        for function in list_functions(module):
             softmax = _has_softmax(function)
             if softmax or _sums_products(function):
                 function.attributes[tw.FLUSH_DENORMALS] = ir.UnitAttr.get()
@@ -69,7 +69,7 @@ def _mark_softmax(function: func.FuncOp) -> None:
 def _sums_products(function: func.FuncOp) -> bool:
     """Return whether the kernel has a contraction or a convolution of floats."""
     ops = collect(function, lambda op: op.name.startswith("linalg.") and _computes(op, ("arith.mulf",)))
-    return any(isinstance(classify(op), Contraction | Conv | DepthwiseConv) for op in ops)
+    return any(isinstance(classify_op(op), Contraction | Conv | DepthwiseConv) for op in ops)
 
 
 def _has_softmax(function: func.FuncOp) -> bool:
@@ -77,7 +77,7 @@ def _has_softmax(function: func.FuncOp) -> bool:
     if not _computes(function, ("math.exp",)):
         return False
     ops = collect(function, lambda op: op.name.startswith("linalg."))
-    reductions = [op for op in ops if isinstance(classify(op), Reduction | Contraction)]
+    reductions = [op for op in ops if isinstance(classify_op(op), Reduction | Contraction)]
     return all(any(_computes(op, names) for op in reductions) for names in (MAXIMA, ("arith.addf",)))
 
 

@@ -99,7 +99,7 @@ def _recut(rows: Sequence[ir.Value], length: int) -> list[ir.Value]:
     have = ir.VectorType(rows[0].type).shape[0]
     if have >= length:
         starts = range(0, have, length)
-        return [row if have == length else _part(row, at, length) for row in rows for at in starts]
+        return [row if have == length else _slice_lanes(row, at, length) for row in rows for at in starts]
     joined = list(rows)
     while have < length:
         joined = [vector.shuffle(a, b, list(range(2 * have))) for a, b in zip(joined[::2], joined[1::2], strict=True)]
@@ -107,7 +107,7 @@ def _recut(rows: Sequence[ir.Value], length: int) -> list[ir.Value]:
     return joined
 
 
-def _part(row: ir.Value, start: int, length: int) -> ir.Value:
+def _slice_lanes(row: ir.Value, start: int, length: int) -> ir.Value:
     return vector.shuffle(row, row, list(range(start, start + length)))
 
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 from ...dialects import arith, func, ir, llvm, tw, vector
 from ...dialects.walk import collect
 from ..infra.base import ModuleForm, Pass
-from ..ir.kernel import MAXIMA, functions, run_upstream
+from ..ir.kernel import MAXIMA, list_functions, run_upstream
 from ..ir.rewrite import rewrite
 from .math.emit import at_least
 
@@ -71,7 +71,7 @@ class LowerToLlvm(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Lower the whole module."""
-        for function in functions(module):
+        for function in list_functions(module):
             if tw.LOSES_NAN in function.attributes:
                 _maxima_without_nan(function)
         narrow = "bf16" in str(module)  # mostly not: to ask each op took a tenth of a compile

@@ -57,7 +57,7 @@ def _load_elements(function: func.FuncOp) -> None:
     As a vector they would be put together first, and taken apart after.
     """
     for read in collect(function, _lies_apart):
-        indices, axis = list(read.operands)[1:-1], _axis(read)
+        indices, axis = list(read.operands)[1:-1], _find_vector_dim(read)
         assert axis is not None  # what lies apart lies along a dim
         for use in list(read.results[0].uses):
             extract = use.owner.operation
@@ -90,14 +90,14 @@ def _lies_apart(op: ir.Operation) -> bool:
     """Return whether an op reads a vector along a buffer's dim, which has a stride, and only its elements are used."""
     if op.name != "vector.transfer_read" or not isinstance(op.operands[0].type, ir.MemRefType):
         return False
-    axis, strides = _axis(op), op.operands[0].type.get_strides_and_offset()[0]
+    axis, strides = _find_vector_dim(op), op.operands[0].type.get_strides_and_offset()[0]
     if axis is None or not _in_bounds(op) or strides[axis] == 1:
         return False
     users = [use.owner.operation for use in op.results[0].uses]
     return all(user.name == "vector.extract" and len(user.operands) == 1 for user in users)
 
 
-def _axis(read: ir.Operation) -> int | None:
+def _find_vector_dim(read: ir.Operation) -> int | None:
     """The dim of the buffer that a vector lies along; None for a matrix, and for one element repeated."""
     results = ir.AffineMapAttr(read.attributes["permutation_map"]).value.results
     return dim_of(results[0]) if len(results) == 1 else None

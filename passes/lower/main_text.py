@@ -23,12 +23,12 @@ def main_text(program: Program, kernels: Mapping[str, Kernel], profile: bool) ->
         inputs=len(program.inputs),
         spans=max(tensors, 1),
         most=max(most, 1),
-        arena=_align(program.arena_bytes),
-        scratch=max((_align(kernel.scratch_bytes) for kernel in kernels.values()), default=0),
+        arena=_align_up(program.arena_bytes),
+        scratch=max((_align_up(kernel.scratch_bytes) for kernel in kernels.values()), default=0),
     )
     checked = set(_checked_calls(program, kernels))
     calls = [
-        _call(number, call, kernels[call.kernel], program) + (_CHECK.format(number) if number in checked else "")
+        _emit_call(number, call, kernels[call.kernel], program) + (_CHECK.format(number) if number in checked else "")
         for number, call in enumerate(program.calls)
     ]
     if profile:
@@ -51,7 +51,7 @@ def _checked_calls(program: Program, kernels: Mapping[str, Kernel]) -> Iterator[
             work = 0
 
 
-def _call(number: int, call: Call, kernel: Kernel, program: Program) -> str:
+def _emit_call(number: int, call: Call, kernel: Kernel, program: Program) -> str:
     """One kernel call: its pointers into the argument array, then a direct call or one through the thread team."""
     lines = [f"  // {call.kernel}({', '.join(map(str, call.args))})"]
     for position, slot in enumerate(call.args):
@@ -116,7 +116,7 @@ def _address(value: str, slot: Slot, inputs: int) -> Iterator[str]:
     yield f"  {value} = llvm.load {value}_from : !llvm.ptr -> !llvm.ptr"
 
 
-def _align(nbytes: int) -> int:
+def _align_up(nbytes: int) -> int:
     return -(-nbytes // _ALIGNMENT) * _ALIGNMENT
 
 

@@ -12,7 +12,7 @@ from ...dialects.context import at_node
 from ...dialects.types import element_bits, nbytes
 from ...dialects.walk import collect, defining_op
 from ..infra.base import ModuleForm, Pass
-from ..ir.kernel import functions, integer
+from ..ir.kernel import integer_attr, list_functions
 
 _ALIGNMENT = 64
 
@@ -48,8 +48,8 @@ class PlanScratch(Pass):
         Raises CompileError where a loop hands on a buffer, and for a buffer whose size depends on more than the
         kernel's sizes.
         """
-        for function in functions(module):
-            function.attributes[tw.SCRATCH] = integer(_place_buffers(function))
+        for function in list_functions(module):
+            function.attributes[tw.SCRATCH] = integer_attr(_place_buffers(function))
 
 
 def _place_buffers(function: func.FuncOp) -> int:
@@ -80,11 +80,11 @@ def _place_buffers(function: func.FuncOp) -> int:
     for op in _collect(function, ("memref.dealloc",)):
         op.erase()
     if open_:
-        _place_open(function, open_, scratch, offset)
+        _place_dynamic(function, open_, scratch, offset)
     return offset
 
 
-def _place_open(function: func.FuncOp, allocs: list[ir.Operation], scratch: ir.Value, offset: int) -> None:
+def _place_dynamic(function: func.FuncOp, allocs: list[ir.Operation], scratch: ir.Value, offset: int) -> None:
     """Place buffers whose sizes the kernel computes behind the others, and let it tell how much that is."""
     entry = function.regions[0].blocks[0]
     with ir.InsertionPoint.at_block_begin(entry), ir.Location.unknown():

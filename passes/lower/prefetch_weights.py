@@ -112,11 +112,11 @@ class _Reuse:
                 continue
             joined = [op for index in outer for op in _quotients(index, counter)]
             if (joined and not tiles) or tiles:
-                return _Reuse._found(load, counter, joined, tiles, sources)
+                return _Reuse._make(load, counter, joined, tiles, sources)
         return None
 
     @staticmethod
-    def _found(
+    def _make(
         load: ir.Operation,
         counter: ir.Value,
         joined: Sequence[ir.Operation],

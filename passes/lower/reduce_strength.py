@@ -8,12 +8,12 @@ from typing import ClassVar
 
 from ...dialects import arith, builders, ir
 from ...dialects.walk import defining_op
-from ..analysis.classify import classify
+from ..analysis.classify import classify_op
 from ..analysis.kinds import Reduction
 from ..infra.base import Pass
-from ..ir.kernel import functions
+from ..ir.kernel import list_functions
 from ..ir.rewrite import rewrite
-from ..ir.structure import indexing_maps, num_inputs, operations, terminator
+from ..ir.structure import indexing_maps, list_ops, num_inputs, terminator_of
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class ReduceStrength(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Rewrite the divisions of all kernels."""
-        for function in functions(module):
+        for function in list_functions(module):
             rewrite(function, arith.DivFOp, _by_constant)
-            for op in operations(function):
+            for op in list_ops(function):
                 if op.name == "linalg.generic":
                     _by_sum(op)
 
@@ -81,7 +81,7 @@ def _by_sum(op: ir.Operation) -> None:
 
 def _is_sum_of_exponentials(value: ir.Value) -> bool:
     total = defining_op(value)
-    if total is None or total.name != "linalg.generic" or not isinstance(classify(total), Reduction):
+    if total is None or total.name != "linalg.generic" or not isinstance(classify_op(total), Reduction):
         return False
     source = defining_op(total.operands[0])
     plain = num_inputs(total) == 1 and len(indexing_maps(total)) == 2
@@ -92,6 +92,6 @@ def _yields(op: ir.Operation) -> str | None:
     """The name of the op whose result a generic's body yields."""
     if op.name != "linalg.generic":
         return None
-    last = terminator(op)
+    last = terminator_of(op)
     made = defining_op(last.operands[0])
     return made.name if made is not None else None

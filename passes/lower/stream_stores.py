@@ -6,12 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...core.target import Target, host
+from ...core.target import Target, detect_host
 from ...dialects import func, ir, tw
 from ...dialects.types import element_bits, nbytes
 from ...dialects.walk import collect
 from ..infra.base import Pass
-from ..ir.kernel import LINE, in_place, integer, run_upstream, scheduled_functions, takes_sizes
+from ..ir.kernel import LINE, in_place, integer_attr, run_upstream, scheduled_functions, takes_sizes
 
 # Stores into views become stores into what they view: upstream forgets a store's marks when it does that later.
 _STORES_INTO_RESULT = ("fold-memref-alias-ops", "lower-affine")
@@ -46,7 +46,7 @@ class StreamStores(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Mark the stores of all scheduled functions of the module."""
-        target = self.target or host()
+        target = self.target or detect_host()
         if not target.streams:
             return
         least = self.least or target.l3_bytes // 2  # what was read is in the cache as well
@@ -69,7 +69,7 @@ def _mark(function: func.FuncOp, result: ir.Value) -> None:
         strides, _ = ir.MemRefType(buffer.type).get_strides_and_offset()
         if all(_factor(index) * stride % line == 0 for index, stride in zip(place, strides, strict=True)):
             store.attributes["nontemporal"] = ir.BoolAttr.get(True)
-            store.attributes["alignment"] = integer(LINE)
+            store.attributes["alignment"] = integer_attr(LINE)
             function.attributes[tw.STREAMS] = ir.UnitAttr.get()
 
 

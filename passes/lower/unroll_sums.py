@@ -8,7 +8,7 @@ from typing import ClassVar
 from ...dialects import ir, transform, tw
 from ...dialects.walk import collect
 from ..infra.base import Pass
-from ..ir.kernel import integer, scheduled_functions
+from ..ir.kernel import integer_attr, scheduled_functions
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class UnrollSums(Pass):
                 continue
             with transform.sequence() as script:
                 for factor in sorted(set(marks)):
-                    found = transform.match(script.root, "scf.for", attributes={tw.UNROLL: integer(factor)})
+                    found = transform.match(script.root, "scf.for", attributes={tw.UNROLL: integer_attr(factor)})
                     with transform.foreach(found) as loop:
                         transform.unroll(loop, factor)
             transform.apply(script, function)

@@ -9,7 +9,7 @@ from ...dialects import ir, tw
 from ...dialects.types import element_bits
 from ...dialects.walk import collect
 from ..infra.base import ModuleForm, Pass
-from ..ir.kernel import LINE, count_of, in_place, integer, symbol
+from ..ir.kernel import LINE, count_of, in_place, integer_attr, symbol_of
 
 BODY, STREAMED = "__body", "__streams"
 
@@ -85,7 +85,7 @@ class WrapKernel(Pass):
 
 
 def _wrap(module: ir.Module, body: ir.OpView, arch: str) -> None:
-    name = symbol(body)
+    name = symbol_of(body)
     sizes = count_of(body, tw.SIZES)
     count = len(list(body.regions[0].blocks[0].arguments)) - 3 - sizes
     shared = in_place(body)
@@ -121,7 +121,7 @@ def _add_streamed(body: ir.OpView, name: str) -> None:
     for store in collect(body, lambda op: op.name == "llvm.store" and "nontemporal" in op.attributes):
         value = ir.VectorType(store.operands[0].type)
         del store.attributes["nontemporal"]
-        store.attributes["alignment"] = integer(element_bits(value.element_type) // 8)
+        store.attributes["alignment"] = integer_attr(element_bits(value.element_type) // 8)
 
 
 def _entry_text(name: str, count: int, sizes: int, around: tuple[str, str], streams: bool) -> str:

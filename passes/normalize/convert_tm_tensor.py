@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ...core.errors import CompileError
-from ...core.sizes import product
+from ...core.sizes import count_elements
 from ...dialects import arith, builders, ir, scalars, tensor
 from ...dialects.context import at_node
 from ...dialects.loops import sequential
@@ -48,23 +48,23 @@ class ConvertTmTensor(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Rewrite all functions of the module."""
-        rewrite(module, lambda op: op.name.startswith(DIALECT) and len(op.regions) > 0, _convert)
+        rewrite(module, lambda op: op.name.startswith(DIALECT) and len(op.regions) > 0, _convert_op)
 
 
-def _convert(op: ir.Operation) -> list[ir.Value]:
+def _convert_op(op: ir.Operation) -> list[ir.Value]:
     converter = _CONVERTERS.get(op.name.removeprefix(DIALECT))
     if converter is None:
         raise CompileError(f"'{op.name}'{at_node(op)} has no conversion")
     return converter(op, ir.DictAttr(op.attributes[_PROPERTIES]))
 
 
-def _scan(op: ir.Operation, attributes: Any) -> list[ir.Value]:
+def _convert_scan(op: ir.Operation, attributes: Any) -> list[ir.Value]:
     """Running totals, and the last of them."""
     x, start, _ = op.operands
     axis, neutral = attributes["dimension"].value, splat_of(start)
     if neutral is None or not attributes["inclusive"].value:
         raise CompileError(f"'{op.name}'{at_node(op)} begins with an unknown number, or leaves out an element")
-    body, elem = _fold(op), builders.element_of(x)
+    body, elem = _read_fold(op), builders.element_of(x)
     shape = builders.shape_of(x)
     wide = builders.convert_elements(x, scalars.compute_type(elem))
     total = builders.convert_elements(prefix_scan(wide, axis, body, neutral), elem)
@@ -74,7 +74,7 @@ def _scan(op: ir.Operation, attributes: Any) -> list[ir.Value]:
     return [total, builders.reshape(last, [n for i, n in enumerate(shape) if i != axis])]
 
 
-def _fold(op: ir.Operation) -> Fold2:
+def _read_fold(op: ir.Operation) -> Fold2:
     """The body of an op as a function of two numbers; those of narrow floats compute in f32."""
     kind = op.regions[0].blocks[0].operations[0].operation.name
     folds: dict[str, Fold2] = {"arith.addf": scalars.add, "arith.addi": scalars.add}
@@ -90,7 +90,7 @@ def _sort(op: ir.Operation, attributes: Any) -> list[ir.Value]:
     shape = builders.shape_of(keys)
     last = [i for i in range(len(shape)) if i != axis] + [axis]
     moved = [shape[i] for i in last]
-    rows = (product(moved[:-1]), moved[-1])
+    rows = (count_elements(moved[:-1]), moved[-1])
     order = sort_order(builders.reshape(builders.transpose(keys, last), rows), _before(op))
     order = builders.transpose(builders.reshape(order, moved), [last.index(i) for i in range(len(shape))])
 
@@ -163,7 +163,7 @@ def _clone(op: ir.Operation) -> Callable[..., ir.Value]:
 
 
 _CONVERTERS: dict[str, Callable[[ir.Operation, Any], list[ir.Value]]] = {
-    "scan": _scan,
+    "scan": _convert_scan,
     "sort": _sort,
     "scatter": _scatter,
 }

@@ -9,7 +9,7 @@ from ...dialects import ir, linalg
 from ...dialects.walk import collect
 from ..infra.base import Pass
 from ..ir.edit import clone
-from ..ir.structure import body_ops, indexing_maps, num_inputs, terminator
+from ..ir.structure import body_ops, indexing_maps, num_inputs, terminator_of
 
 
 @dataclass(frozen=True)
@@ -32,15 +32,15 @@ class DropUnusedResults(Pass):
     def apply(self, module: ir.Module) -> None:
         """Rewrite all functions of the module."""
         for op in collect(module, lambda op: op.name == "linalg.generic" and len(op.results) > 1):
-            kept = _kept(op)
+            kept = _find_live_results(op)
             if kept and len(kept) < len(op.results):
                 _keep(op, kept)
 
 
-def _kept(op: ir.Operation) -> list[int]:
+def _find_live_results(op: ir.Operation) -> list[int]:
     """The results that are read, and those that they are computed from."""
     first, block = num_inputs(op), op.regions[0].blocks[0]
-    arguments, stored = list(block.arguments), list(terminator(op).operands)
+    arguments, stored = list(block.arguments), list(terminator_of(op).operands)
     kept: set[int] = set()
     pending = [number for number, result in enumerate(op.results) if any(True for _ in result.uses)]
     while pending:
@@ -79,7 +79,7 @@ def _keep(op: ir.Operation, kept: list[int]) -> None:
         mapping: dict[ir.Value, ir.Value] = dict(
             zip((old.arguments[place] for place in places), block.arguments, strict=True)
         )
-        stored = list(terminator(op).operands)
+        stored = list(terminator_of(op).operands)
         needed = set().union(*(_made_from(op, stored[number]) for number in kept))
         with ir.InsertionPoint(block):
             for inner in body_ops(op):

@@ -10,7 +10,7 @@ from ...dialects.walk import integer_of
 from ..infra.base import Pass
 from ..ir.rewrite import rewrite
 
-_MOST = 4  # of factors: what more of them round away is more than a power does
+_MOST_MULTIPLIES = 4  # of factors: what more of them round away is more than a power does
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,14 @@ class ExpandPowers(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Rewrite all bodies of the module."""
-        rewrite(module, math.FPowIOp, lambda op: _power(*op.operands))
+        rewrite(module, math.FPowIOp, lambda op: _expand_power(*op.operands))
 
 
-def _power(x: ir.Value, exponent: ir.Value) -> ir.Value:
+def _expand_power(x: ir.Value, exponent: ir.Value) -> ir.Value:
     number = integer_of(exponent)
     if number is None:
         return math.powf(x, arith.sitofp(x.type, exponent))
-    if not 0 < abs(number) <= _MOST:
+    if not 0 < abs(number) <= _MOST_MULTIPLIES:
         return math.powf(x, scalars.like(x, number))
     made = x
     for _ in range(abs(number) - 1):

@@ -35,7 +35,7 @@ class FoldScalars(Pass):
     def apply(self, module: ir.Module) -> None:
         """Rewrite all bodies of the module."""
         rewrite(module, arith.TruncFOp, _narrow)
-        rewrite(module, arith.CmpFOp, _compare)
+        rewrite(module, arith.CmpFOp, _narrow_comparison)
 
 
 def _narrow(op: ir.Operation) -> ir.Value | None:
@@ -43,7 +43,7 @@ def _narrow(op: ir.Operation) -> ir.Value | None:
     return None if number is None else scalars.const(number, op.results[0].type)
 
 
-def _compare(op: ir.Operation) -> ir.Value | None:
+def _narrow_comparison(op: ir.Operation) -> ir.Value | None:
     """A comparison of a widened float with a constant that the float's own type has, in that type."""
     wide, number = defining_op(op.operands[0]), splat_of(op.operands[1])
     if wide is None or wide.name != "arith.extf" or number is None:

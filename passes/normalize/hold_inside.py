@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from ...core.sizes import Extent
 from ...dialects import builders, ir, scalars
-from ...dialects.positions import held, report_outside
+from ...dialects.positions import clamp_index, report_outside
 from ...dialects.walk import collect, defining_op
 from ..infra.base import Pass
 from ..ir.edit import clone
@@ -37,10 +37,10 @@ class HoldInside(Pass):
         for op in collect(module, lambda op: op.name == "linalg.generic" and is_structured(op)):
             for extract in collect(op, lambda inner: inner.name == "tensor.extract"):
                 if extract.parent == op:
-                    _hold(op, extract)
+                    _hold_index(op, extract)
 
 
-def _hold(op: ir.Operation, extract: ir.Operation) -> None:
+def _hold_index(op: ir.Operation, extract: ir.Operation) -> None:
     source, *indices = extract.operands
     shape = builders.shape_of(source)
     arguments = list(op.regions[0].blocks[0].arguments)
@@ -49,14 +49,14 @@ def _hold(op: ir.Operation, extract: ir.Operation) -> None:
         if not any(value in arguments for value in read) and not any(inner.name == "tensor.extract" for inner in chain):
             continue
         with ir.InsertionPoint(extract), extract.location:
-            extract.operands[1 + axis] = held(index, extent)
+            extract.operands[1 + axis] = clamp_index(index, extent)
         if len(read) == 1 and not any(inner.name in ("linalg.index", "tensor.extract") for inner in chain):
             place = arguments.index(read[0])
             if place < num_inputs(op) and isinstance(read[0].type, ir.IntegerType):  # places made of floats are clamped
-                _report(op, op.operands[place], chain, read[0], index, extent)
+                _report_outside(op, op.operands[place], chain, read[0], index, extent)
 
 
-def _report(
+def _report_outside(
     op: ir.Operation,
     values: ir.Value,
     chain: list[ir.Operation],

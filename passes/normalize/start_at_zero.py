@@ -7,15 +7,15 @@ from typing import ClassVar
 
 from ...dialects import arith, builders, ir
 from ...dialects.walk import defining_op
-from ..analysis.classify import classify
+from ..analysis.classify import classify_op
 from ..analysis.kinds import Contraction, Conv, DepthwiseConv
 from ..infra.base import ModuleForm, Pass
-from ..ir.edit import programs, splat_of
+from ..ir.dynamic_sizes import note_sizes
+from ..ir.edit import list_programs, splat_of
 from ..ir.maps import is_copy
-from ..ir.open_sizes import note_sizes
-from ..ir.structure import body_ops, indexing_maps, is_projection, operations
+from ..ir.structure import body_ops, indexing_maps, is_projection, list_ops
 
-_SUMS = (Contraction, Conv, DepthwiseConv)
+_SUM_KINDS = (Contraction, Conv, DepthwiseConv)
 
 
 @dataclass(frozen=True)
@@ -41,17 +41,17 @@ class StartAtZero(Pass):
     def apply(self, module: ir.Module) -> None:
         """Rewrite all programs of the module."""
         contract = ir.Attribute.parse("#arith.fastmath<contract>", module.context)
-        for function in programs(module):
-            for op in operations(function):
-                if op.name != "linalg.generic" or len(op.results) != 1 or not isinstance(classify(op), _SUMS):
+        for function in list_programs(module):
+            for op in list_ops(function):
+                if op.name != "linalg.generic" or len(op.results) != 1 or not isinstance(classify_op(op), _SUM_KINDS):
                     continue
                 for inner in body_ops(op):
                     if inner.name in ("arith.mulf", "arith.addf"):
                         inner.attributes["fastmath"] = contract
-                _split(op)
+                _split_start(op)
 
 
-def _split(op: ir.Operation) -> None:
+def _split_start(op: ir.Operation) -> None:
     number = len(op.operands) - 1
     start = op.operands[number]
     if splat_of(start) == 0:

@@ -9,7 +9,7 @@ from ...dialects import arith, ir
 from ...dialects.walk import collect
 from ..infra.base import Pass
 from ..ir.edit import replace, splat_of
-from ..ir.kernel import functions
+from ..ir.kernel import list_functions
 
 # Ops whose region says what is stored in a tensor.
 _STORING = ("linalg.yield", "tensor.yield")
@@ -36,12 +36,12 @@ class StoreBools(Pass):
         bits: list[ir.Value] = []
         for op in collect(module, lambda op: True):
             _retype_values(op)
-            _rewrite(op, bits)
+            _rewrite_op(op, bits)
         for bit in bits:
             _hand_on(bit)
-        for function in functions(module):
+        for function in list_functions(module):
             kinds = [argument.type for argument in function.regions[0].blocks[0].arguments]
-            results = [_store(kind) for kind in function.type.results]
+            results = [_to_stored_type(kind) for kind in function.type.results]
             function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(kinds, results))
 
 
@@ -49,7 +49,7 @@ def _is_bit(kind: ir.Type) -> bool:
     return isinstance(kind, ir.IntegerType) and kind.width == 1
 
 
-def _store(kind: ir.Type) -> ir.Type:
+def _to_stored_type(kind: ir.Type) -> ir.Type:
     """The type that a value of this type gets."""
     if not isinstance(kind, ir.RankedTensorType) or not _is_bit(kind.element_type):
         return kind
@@ -59,11 +59,11 @@ def _store(kind: ir.Type) -> ir.Type:
 def _retype_values(op: ir.Operation) -> None:
     arguments = [a for region in op.regions for block in region.blocks for a in block.arguments]
     for value in (*op.results, *arguments):
-        if (kind := _store(value.type)) != value.type:
+        if (kind := _to_stored_type(value.type)) != value.type:
             value.set_type(kind)
 
 
-def _rewrite(op: ir.Operation, bits: list[ir.Value]) -> None:
+def _rewrite_op(op: ir.Operation, bits: list[ir.Value]) -> None:
     """Make values that are stored in a tensor bytes, and values that are loaded bits, which are added to ``bits``."""
     if op.name == "arith.constant":
         _rewrite_constant(op)
@@ -79,7 +79,7 @@ def _rewrite(op: ir.Operation, bits: list[ir.Value]) -> None:
 
 def _rewrite_constant(op: ir.Operation) -> None:
     value = op.attributes["value"]
-    if not isinstance(value, ir.DenseIntElementsAttr) or (kind := _store(value.type)) == value.type:
+    if not isinstance(value, ir.DenseIntElementsAttr) or (kind := _to_stored_type(value.type)) == value.type:
         return
     byte = ir.IntegerType.get_signless(8)
     bits = [ir.IntegerAttr.get(byte, int(value[i])) for i in range(1 if value.is_splat else len(value))]

@@ -9,7 +9,7 @@ from ...dialects import builders, ir, scalars
 from ...dialects.walk import collect
 from ..infra.base import Pass
 from ..ir.edit import splat_of
-from ..ir.structure import is_tensor, iterator_types, num_inputs, terminator
+from ..ir.structure import is_tensor, iterator_types, num_inputs, terminator_of
 
 _STORING = ("arith.constant", "arith.bitcast", "arith.truncf")
 
@@ -59,7 +59,7 @@ def _reduce_wide(op: ir.Operation) -> None:
             continue
         wide = scalars.compute_type(narrow)
         with ir.InsertionPoint(op), op.location:
-            op.operands[number] = _widen(start, wide)
+            op.operands[number] = _widen_start(start, wide)
         arguments[number].set_type(wide)
         result.set_type(op.operands[number].type)
         with ir.InsertionPoint.after(op), op.location:
@@ -67,7 +67,7 @@ def _reduce_wide(op: ir.Operation) -> None:
         result.replace_all_uses_except(stored, stored.owner.operation)
 
 
-def _widen(start: ir.Value, wide: ir.Type) -> ir.Value:
+def _widen_start(start: ir.Value, wide: ir.Type) -> ir.Value:
     """The initial value of a reduction as float32. A splat stays a splat."""
     number = splat_of(start)
     if number is None:
@@ -82,7 +82,7 @@ def _compute_wide(op: ir.Operation, rounded: dict[ir.Value, ir.Value]) -> None:
     for i, value in enumerate(op.operands):
         if _is_narrow(value.type):
             with ir.InsertionPoint(op), op.location:
-                op.operands[i] = _wide(value, rounded)
+                op.operands[i] = _widen_value(value, rounded)
     if op.name == "arith.extf":
         if op.operands[0].type == op.results[0].type:
             op.results[0].replace_all_uses_with(op.operands[0])
@@ -97,7 +97,7 @@ def _compute_wide(op: ir.Operation, rounded: dict[ir.Value, ir.Value]) -> None:
             rounded[stored] = result
 
 
-def _wide(value: ir.Value, rounded: dict[ir.Value, ir.Value]) -> ir.Value:
+def _widen_value(value: ir.Value, rounded: dict[ir.Value, ir.Value]) -> ir.Value:
     """A narrow float as float32: what it was before it was rounded, where that was done here."""
     if value in rounded:
         return rounded[value]
@@ -107,8 +107,8 @@ def _wide(value: ir.Value, rounded: dict[ir.Value, ir.Value]) -> ir.Value:
 
 def _yield_wide(op: ir.Operation, rounded: dict[ir.Value, ir.Value]) -> None:
     """Let the body of a reduction that was made wide end with float32."""
-    stored = terminator(op)
+    stored = terminator_of(op)
     for i, (value, result) in enumerate(zip(stored.operands, op.results, strict=True)):
         if _is_narrow(value.type) and ir.RankedTensorType(result.type).element_type != value.type:
             with ir.InsertionPoint(stored), op.location:
-                stored.operands[i] = _wide(value, rounded)
+                stored.operands[i] = _widen_value(value, rounded)

@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...core.errors import ScheduleError
-from ...core.target import Target, host
+from ...core.target import Target, detect_host
 from ...dialects import func, ir, tw
 from ...dialects.walk import defining_op
 from ..infra.base import ModuleForm, Pass
-from ..ir.kernel import copy_marks, functions, integer, is_dynamic, run_upstream, symbol
-from ..ir.structure import terminator
+from ..ir.kernel import copy_marks, integer_attr, is_dynamic_kernel, list_functions, run_upstream, symbol_of
+from ..ir.structure import terminator_of
 from ..verify.sizes import verify_sizes
 from .dynamic.block_loops import build_blocks
 from .dynamic.blocks import Blocks, choose_blocks
+from .dynamic.dynamic_row_loops import part_of_kind
+from .dynamic.dynamic_rows import choose_attention, choose_rows
 from .dynamic.joined_axes import JoinedAxes, build_joined, choose_joined
-from .dynamic.open_pieces import Pieces, build_pieces, choose_pieces
-from .dynamic.open_row_loops import part_of_kind
-from .dynamic.open_rows import choose_attention, choose_rows
+from .dynamic.pieces import Pieces, build_pieces, choose_pieces
 from .families import heuristic
 from .language.notation import value_text
 from .language.schedule import Schedule
@@ -71,19 +71,19 @@ class ApplySchedule(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Rebuild all functions of the module."""
-        for function in functions(module):
+        for function in list_functions(module):
             verify_sizes(function)
-            schedule, made = self._built(function)
-            _describe(function, schedule, functions(made)[0])
-            functions(made)[0].operation.clone(ip=ir.InsertionPoint(function))
+            schedule, made = self._build_kernel(function)
+            _note_schedule(function, schedule, list_functions(made)[0])
+            list_functions(made)[0].operation.clone(ip=ir.InsertionPoint(function))
             function.operation.erase()
 
-    def _built(self, function: func.FuncOp) -> tuple[Schedule | Moves | Blocks | None, ir.Module]:
-        target = self.target or host()
+    def _build_kernel(self, function: func.FuncOp) -> tuple[Schedule | Moves | Blocks | None, ir.Module]:
+        target = self.target or detect_host()
         if self.schedule is not None:
             return self.schedule, as_asked(function, self.schedule, target)
-        if is_dynamic(function):
-            return self._open(function)
+        if is_dynamic_kernel(function):
+            return self._build_dynamic(function)
         schedule = None if self.plain else heuristic.choose(function, target)
         try:
             if schedule is not None:
@@ -93,10 +93,10 @@ class ApplySchedule(Pass):
         return None, as_plain_loops(function, None if self.plain else self._choose, target)
 
     def _choose(self, part: func.FuncOp) -> Schedule | None:
-        return _nest(heuristic.choose(part, self.target or host()))
+        return _nest(heuristic.choose(part, self.target or detect_host()))
 
-    def _open(self, function: func.FuncOp) -> tuple[Blocks | None, ir.Module]:
-        target = self.target or host()
+    def _build_dynamic(self, function: func.FuncOp) -> tuple[Blocks | None, ir.Module]:
+        target = self.target or detect_host()
 
         families: tuple[Callable[[], Blocks], ...] = (
             lambda: choose_pieces(function, self._choose),
@@ -146,7 +146,7 @@ def as_blocks(function: func.FuncOp, blocks: Blocks, target: Target) -> ir.Modul
 
 def as_asked(function: func.FuncOp, schedule: Schedule, target: Target) -> ir.Module:
     """The function as the nest of a schedule given by hand. Raises ScheduleError where it cannot be that."""
-    name = symbol(function)
+    name = symbol_of(function)
     if not heuristic.has_nests(function):
         raise ScheduleError(f"kernel '{name}' takes no schedule: it needs one result, of a shape that is known")
     values = values_of(function)
@@ -165,7 +165,7 @@ def as_asked(function: func.FuncOp, schedule: Schedule, target: Target) -> ir.Mo
 
 def as_nest(function: func.FuncOp, schedule: Schedule | Moves, target: Target) -> ir.Module:
     """The function as the nest of its schedule. Raises NotSchedulable where a tile of some op cannot be computed."""
-    result = terminator(function).operands[0]
+    result = terminator_of(function).operands[0]
 
     def body(arguments: dict[ir.Value, ir.Value], dests: list[ir.Value], lo: ir.Value, hi: ir.Value) -> list[ir.Value]:
         if isinstance(schedule, Moves):
@@ -177,9 +177,9 @@ def as_nest(function: func.FuncOp, schedule: Schedule | Moves, target: Target) -
     return made
 
 
-def _describe(source: func.FuncOp, schedule: Schedule | Moves | Blocks | None, made: func.FuncOp) -> None:
+def _note_schedule(source: func.FuncOp, schedule: Schedule | Moves | Blocks | None, made: func.FuncOp) -> None:
     """Write down what the schedule means for those who call the kernel."""
-    made.attributes[tw.EXTENT] = integer(schedule.extent if schedule else 1)
+    made.attributes[tw.EXTENT] = integer_attr(schedule.extent if schedule else 1)
     copy_marks(source, made)
     if schedule is None:
         return
@@ -190,7 +190,7 @@ def _describe(source: func.FuncOp, schedule: Schedule | Moves | Blocks | None, m
         made.attributes[tw.AHEAD] = ir.UnitAttr.get()
     if isinstance(schedule, Blocks):
         work = max(sum(heuristic.work(measured) for measured in schedule.measured), 1)
-        made.attributes[tw.PARALLEL_FROM] = integer(heuristic.PARALLEL_WORK * schedule.elements // work)
+        made.attributes[tw.PARALLEL_FROM] = integer_attr(heuristic.PARALLEL_WORK * schedule.elements // work)
         made.attributes[tw.PARALLEL] = ir.UnitAttr.get()
     elif schedule.extent > 1 and heuristic.work(source) >= heuristic.PARALLEL_WORK:
         made.attributes[tw.PARALLEL] = ir.UnitAttr.get()

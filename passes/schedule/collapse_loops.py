@@ -12,13 +12,13 @@ from typing import ClassVar
 from ...dialects import arith, func, ir, linalg
 from ...dialects.builders import element_of
 from ...dialects.walk import defining_op
-from ..analysis.classify import classify
+from ..analysis.classify import classify_op
 from ..analysis.kinds import Broadcast, Elementwise, Injective, Reduction
 from ..infra.base import Pass
-from ..ir.kernel import copy_marks, functions, is_dynamic, symbol
-from ..ir.structure import body_ops, dim_of, indexing_maps, is_zero, iterator_types, loop_extents, operations, shape_of
+from ..ir.kernel import copy_marks, is_dynamic_kernel, list_functions, symbol_of
+from ..ir.structure import body_ops, dim_of, indexing_maps, is_zero, iterator_types, list_ops, loop_extents, shape_of
 from .tiles.regions import full_region
-from .tiles.structured import clone_body, empty, generic, outside
+from .tiles.structured import capture_scalar, clone_body, make_empty, make_generic
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class CollapseLoops(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Rebuild those functions of the module that can be."""
-        for function in functions(module):
-            ops = [] if is_dynamic(function) else _structured(function)
+        for function in list_functions(module):
+            ops = [] if is_dynamic_kernel(function) else _collect_structured(function)
             if not ops:
                 continue
             walks = [_Walk.of(op) for op in ops]
@@ -73,9 +73,9 @@ class _Walk:
 _Joins = dict[ir.Value, list[bool]]
 
 
-def _structured(function: func.FuncOp) -> list[ir.Operation]:
+def _collect_structured(function: func.FuncOp) -> list[ir.Operation]:
     """The kernel's structured ops, if their operands are the arguments and each other, and their loops are plain."""
-    ops = operations(function)
+    ops = list_ops(function)
     known = {v for v in function.arguments if isinstance(v.type, ir.RankedTensorType)}
     found: list[ir.Operation] = []
     for op in ops[:-1]:
@@ -83,7 +83,7 @@ def _structured(function: func.FuncOp) -> list[ir.Operation]:
             known.add(op.results[0])
         if op.name in ("arith.constant", "tensor.empty", "linalg.fill"):
             continue
-        if op.name != "linalg.generic" or not _is_plain(op, known):
+        if op.name != "linalg.generic" or not _has_plain_loops(op, known):
             return []
         found.append(op)
         known.add(op.results[0])
@@ -91,9 +91,9 @@ def _structured(function: func.FuncOp) -> list[ir.Operation]:
     return found if whole and len(function.arguments) == sum(isinstance(v, ir.BlockArgument) for v in known) else []
 
 
-def _is_plain(op: ir.Operation, known: set[ir.Value]) -> bool:
+def _has_plain_loops(op: ir.Operation, known: set[ir.Value]) -> bool:
     """Return whether separate loops walk each dim of an op's tensors, in any order, and its body sees elements only."""
-    if not isinstance(classify(op), Elementwise | Broadcast | Injective | Reduction) or len(op.results) != 1:
+    if not isinstance(classify_op(op), Elementwise | Broadcast | Injective | Reduction) or len(op.results) != 1:
         return False
     *inputs, init = op.operands
     if any(v not in known for v in inputs) or any(extent < 1 for extent in loop_extents(op)) or not _is_new(op, init):
@@ -106,7 +106,7 @@ def _is_plain(op: ir.Operation, known: set[ir.Value]) -> bool:
         if None in large or len(set(large)) < len(large):
             return False
     inside = {r for o in body_ops(op) for r in o.results} | set(op.regions[0].blocks[0].arguments)
-    captured = [v for o in operations(op) for v in o.operands if v not in inside]
+    captured = [v for o in list_ops(op) for v in o.operands if v not in inside]
     if any((source := defining_op(v)) is None or source.name != "arith.constant" for v in captured):
         return False
     return not any(o.name in ("linalg.index", "tensor.extract") or o.regions for o in body_ops(op))
@@ -169,7 +169,7 @@ def _heads(walk: _Walk, joins: _Joins) -> dict[int, list[int]]:
     return heads
 
 
-def _collapse(value: ir.Value, joined: Sequence[bool]) -> ir.RankedTensorType:
+def _collapse_type(value: ir.Value, joined: Sequence[bool]) -> ir.RankedTensorType:
     shape: list[int] = []
     for extent, goes_on in zip([n for n in shape_of(value) if n != 1], [False, *joined], strict=False):
         if goes_on:
@@ -180,10 +180,10 @@ def _collapse(value: ir.Value, joined: Sequence[bool]) -> ir.RankedTensorType:
 
 
 def _rebuild(function: func.FuncOp, walks: Sequence[_Walk], joins: _Joins) -> None:
-    inputs = [_collapse(a, joins[a]) for a in function.arguments]
+    inputs = [_collapse_type(a, joins[a]) for a in function.arguments]
     result = walks[-1].op.results[0]
     with ir.InsertionPoint(function), function.location:
-        made = func.FuncOp(symbol(function), (inputs, [_collapse(result, joins[result])]))
+        made = func.FuncOp(symbol_of(function), (inputs, [_collapse_type(result, joins[result])]))
     copy_marks(function, made)
     block = made.add_entry_block()
     new: dict[ir.Value, ir.Value] = dict(zip(function.arguments, block.arguments, strict=True))
@@ -191,14 +191,14 @@ def _rebuild(function: func.FuncOp, walks: Sequence[_Walk], joins: _Joins) -> No
         with ir.InsertionPoint(block), walk.op.location:
             for value, _ in walk.tensors[:-1]:
                 if value not in new:
-                    new[value] = _constant(value, _collapse(value, joins[value]))
+                    new[value] = _reshape_constant(value, _collapse_type(value, joins[value]))
             new[walk.op.results[0]] = _remade(walk, joins, new)
     with ir.InsertionPoint(block), function.location:
         func.ReturnOp([new[result]])
     function.operation.erase()
 
 
-def _constant(value: ir.Value, kind: ir.RankedTensorType) -> ir.Value:
+def _reshape_constant(value: ir.Value, kind: ir.RankedTensorType) -> ir.Value:
     """A constant tensor in another shape."""
     source = defining_op(value)
     assert source is not None
@@ -221,12 +221,12 @@ def _remade(walk: _Walk, joins: _Joins, new: dict[ir.Value, ir.Value]) -> ir.Val
         ir.AffineMap.get(len(heads), 0, [ir.AffineExpr.get_dim(number[d]) for d in loops if d in number])
         for _, loops in walk.tensors
     ]
-    kind = _collapse(walk.op.results[0], joins[walk.op.results[0]])
+    kind = _collapse_type(walk.op.results[0], joins[walk.op.results[0]])
     assert list(kind.shape) == [math.prod(walk.extents[d] for d in heads[loop]) for loop in walk.init if loop in heads]
-    out = empty(kind.shape, kind.element_type)
+    out = make_empty(kind.shape, kind.element_type)
     source = defining_op(walk.op.operands[len(walk.op.operands) - 1])
     if source is not None and source.name == "linalg.fill":
-        out = linalg.fill(outside(source.operands[0]), outs=[out])
-    made, body = generic([new[v] for v, _ in walk.tensors[:-1]], [out], maps, kinds)
+        out = linalg.fill(capture_scalar(source.operands[0]), outs=[out])
+    made, body = make_generic([new[v] for v, _ in walk.tensors[:-1]], [out], maps, kinds)
     clone_body(walk.op, body, list(body.arguments), full_region(walk.extents), [])
     return made.results[0]

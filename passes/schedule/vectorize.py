@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from ...dialects import func, ir, transform, tw
 from ..infra.base import Pass
-from ..ir.kernel import integer, scheduled_functions
+from ..ir.kernel import integer_attr, scheduled_functions
 from .tiling.reduction import CONTRACT
 
 # Conversions go to where vectors are read: between a broadcast operand and its product, that of a stored float16 would
@@ -46,10 +46,10 @@ class Vectorize(Pass):
     def apply(self, module: ir.Module) -> None:
         """Vectorize all scheduled functions of the module."""
         for function in scheduled_functions(module):
-            transform.apply(script(function), function)
+            transform.apply(make_script(function), function)
 
 
-def script(function: func.FuncOp) -> transform.Script:
+def make_script(function: func.FuncOp) -> transform.Script:
     """The transform IR that vectorizes the function."""
     roles = sorted(set(re.findall(rf'{tw.ROLE} = "({CONTRACT}(\d)x(\d+))"', str(function))))
     with transform.sequence() as made:
@@ -59,7 +59,7 @@ def script(function: func.FuncOp) -> transform.Script:
             with transform.foreach(contractions) as op:
                 loop = transform.tile_using_for(op, [0] * int(dims) + [1])[1]
                 if int(at_once) > 1:
-                    transform.annotate(loop, tw.UNROLL, integer(int(at_once)))
+                    transform.annotate(loop, tw.UNROLL, integer_attr(int(at_once)))
         marks: dict[str, ir.Attribute] = {tw.TILE: ir.UnitAttr.get()} if tw.PARTS in function.attributes else {}
         with transform.foreach(transform.match_linalg(root, marks)) as op:
             transform.vectorize(op)

@@ -6,7 +6,7 @@ from ...core.errors import CompileError
 from ...dialects import func, ir, tw
 from ...dialects.context import at_node
 from ...dialects.walk import collect
-from ..ir.kernel import count_of, functions, is_declaration, symbol
+from ..ir.kernel import count_of, is_declaration, list_functions, symbol_of
 from .sizes import verify_sizes
 
 _OF_PROGRAMS = (tw.GROUP, tw.CONTROL, tw.OUTSIDE, tw.REPORT, tw.HOST, tw.SLOTS, tw.NODES)
@@ -18,7 +18,7 @@ _ENTRY = "!llvm.func<void (ptr, i64, i64, ptr)>"
 
 def verify_kernel(function: func.FuncOp) -> None:
     """Raise CompileError where a kernel on tensors has an op of a program, or relies on sizes it does not state."""
-    name = symbol(function)
+    name = symbol_of(function)
     kinds = list(function.type.inputs)
     sizes = [isinstance(kind, ir.IndexType) for kind in kinds]
     if sizes != sorted(sizes) or not all(isinstance(k, ir.RankedTensorType | ir.IndexType) for k in kinds):
@@ -32,7 +32,7 @@ def verify_kernel(function: func.FuncOp) -> None:
 
 def verify_tensors(module: ir.Module) -> None:
     """Raise CompileError where a module is not one kernel on tensors."""
-    verify_kernel(_only(functions(module)))
+    verify_kernel(_only(list_functions(module)))
 
 
 def verify_buffers(module: ir.Module) -> None:
@@ -51,9 +51,9 @@ def verify_scratch(module: ir.Module) -> None:
     function = _kernel_on_buffers(module, has_scratch=True)
     _refuse_tensors(module)
     if tw.SCRATCH not in function.attributes or count_of(function, tw.SCRATCH) < 0:
-        raise CompileError(f"kernel '{symbol(function)}' does not state its scratch memory")
+        raise CompileError(f"kernel '{symbol_of(function)}' does not state its scratch memory")
     for op in collect(module, lambda op: op.name in _ALLOCATIONS):
-        raise CompileError(f"kernel '{symbol(function)}' has a '{op.name}'{at_node(op)}")
+        raise CompileError(f"kernel '{symbol_of(function)}' has a '{op.name}'{at_node(op)}")
 
 
 def verify_llvm(module: ir.Module) -> None:
@@ -69,20 +69,20 @@ def verify_wrapped(module: ir.Module) -> None:
     exported = [op for op in defined if "internal" not in str(op.operation.attributes.get("linkage", ""))]
     kernel = _only([op for op in exported if tw.SCRATCH in op.attributes])
     if len(exported) != 1:
-        names = ", ".join(f"'{symbol(op)}'" for op in exported)
+        names = ", ".join(f"'{symbol_of(op)}'" for op in exported)
         raise CompileError(f"a kernel's module must export the kernel alone, this one exports {names}")
     kind = str(ir.TypeAttr(kernel.operation.attributes["function_type"]).value)
     if kind != _ENTRY:
-        raise CompileError(f"kernel '{symbol(kernel)}' has the type {kind}, not {_ENTRY}")
+        raise CompileError(f"kernel '{symbol_of(kernel)}' has the type {kind}, not {_ENTRY}")
     if count_of(kernel, tw.EXTENT) < 1:
-        raise CompileError(f"kernel '{symbol(kernel)}' has no steps")
+        raise CompileError(f"kernel '{symbol_of(kernel)}' has no steps")
 
 
 def _kernel_on_buffers(module: ir.Module, has_scratch: bool = False) -> func.FuncOp:
     """The function that has steps. Its arguments are buffers, sizes, scratch memory if it has it, ``lo`` and ``hi``."""
-    function = _only([f for f in functions(module) if tw.EXTENT in f.attributes])
+    function = _only([f for f in list_functions(module) if tw.EXTENT in f.attributes])
     sizes = count_of(function, tw.SIZES) + 2
-    kinds, name = list(function.type.inputs), symbol(function)
+    kinds, name = list(function.type.inputs), symbol_of(function)
     if has_scratch:
         kinds.insert(0, kinds.pop(-3))  # which stands before lo and hi, after the sizes
     buffers, index = kinds[:-sizes], kinds[-sizes:]
@@ -108,6 +108,6 @@ def _is_of_program(op: ir.Operation) -> bool:
 
 def _only(found: list) -> func.FuncOp:
     if len(found) != 1:
-        names = ", ".join(f"'{symbol(op)}'" for op in found) or "none"
+        names = ", ".join(f"'{symbol_of(op)}'" for op in found) or "none"
         raise CompileError(f"a kernel's module must have one kernel, this one has {names}")
     return found[0]

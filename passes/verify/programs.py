@@ -13,8 +13,8 @@ from ...core.program import Slot
 from ...dialects import func, ir, tw
 from ...dialects.context import at_node
 from ...dialects.types import nbytes
-from ..ir.edit import is_cheap, is_dynamic, is_private, programs, string_attr
-from ..ir.kernel import functions, in_place, symbol
+from ..ir.edit import is_cheap, is_private, list_programs, needs_vm, string_attr
+from ..ir.kernel import in_place, list_functions, symbol_of
 from ..ir.routine_ops import (
     VIEWS,
     base_of,
@@ -27,7 +27,7 @@ from ..ir.routine_ops import (
     is_host_call,
     is_report,
 )
-from ..ir.structure import dim_of, indexing_maps, is_zero, num_inputs, operations
+from ..ir.structure import dim_of, indexing_maps, is_zero, list_ops, num_inputs
 from .kernels import verify_kernel
 
 _ELEMENTS = {"i8", "i16", "i32", "i64", "i128", "f16", "bf16", "f32", "f64"}
@@ -37,23 +37,23 @@ _MOST_ELEMENTS = 64  # of a constant that is no splat
 
 def verify_main(module: ir.Module) -> None:
     """Raise CompileError where a program breaks one of the rules of ``@main``."""
-    found = programs(module)
+    found = list_programs(module)
     _demand_main(found)
     for function in found:
         _verify_arguments(function)
-        for op in _program_ops(operations(function)):
+        for op in _program_ops(list_ops(function)):
             _verify_op(op)
 
 
 def verify_calls(module: ir.Module) -> None:
     """Raise CompileError where a program does more than call kernels and what the program itself runs."""
-    found = programs(module)
+    found = list_programs(module)
     _demand_main(found)
-    kernels = {symbol(f): f for f in functions(module) if f not in found}
-    called = {callee_of(op) for f in found for op in _program_ops(operations(f)) if op.name == "func.call"}
+    kernels = {symbol_of(f): f for f in list_functions(module) if f not in found}
+    called = {callee_of(op) for f in found for op in _program_ops(list_ops(f)) if op.name == "func.call"}
     for function in found:
         _verify_arguments(function)
-        for op in _program_ops(operations(function)):
+        for op in _program_ops(list_ops(function)):
             _verify_step(op, kernels)
     for name, kernel in kernels.items():
         if name not in called:
@@ -64,15 +64,15 @@ def verify_calls(module: ir.Module) -> None:
 def verify_slots(module: ir.Module) -> None:
     """Raise CompileError where a call of a program with an arena reads what another call has overwritten."""
     verify_calls(module)
-    kernels = {symbol(function): function for function in functions(module)}
-    for function in programs(module):
-        if not is_dynamic(function):
+    kernels = {symbol_of(function): function for function in list_functions(module)}
+    for function in list_programs(module):
+        if not needs_vm(function):
             _verify_memory(function, kernels)
 
 
 def _demand_main(found: Sequence[func.FuncOp]) -> None:
-    if [symbol(f) for f in found if not is_private(f) and tw.PREPARES not in f.attributes] != ["main"]:
-        names = ", ".join(f"'{symbol(f)}'" for f in found) or "none"
+    if [symbol_of(f) for f in found if not is_private(f) and tw.PREPARES not in f.attributes] != ["main"]:
+        names = ", ".join(f"'{symbol_of(f)}'" for f in found) or "none"
         raise CompileError(f"the one public function must be '@main'; the programs are {names}")
 
 
@@ -83,15 +83,16 @@ def _verify_arguments(function: func.FuncOp) -> None:
     names = [(kind, string_attr(a, kind)) for a in known for kind in (tw.NAME, tw.PARAM) if kind in a]
     if is_body(function):
         if names:
-            raise CompileError(f"body '{symbol(function)}' has an argument that is named {names[0][1]!r}")
+            raise CompileError(f"body '{symbol_of(function)}' has an argument that is named {names[0][1]!r}")
         return
     if len(names) != len(function.arguments):
         raise CompileError(
-            f"'{symbol(function)}' has {len(function.arguments)} arguments, of which {len(names)} are inputs or weights"
+            f"'{symbol_of(function)}' has {len(function.arguments)} arguments, "
+            f"of which {len(names)} are inputs or weights"
         )
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise CompileError(f"'{symbol(function)}' has two arguments with the name {twice[0][1]!r}")
+        raise CompileError(f"'{symbol_of(function)}' has two arguments with the name {twice[0][1]!r}")
 
 
 def _program_ops(ops: Iterable[ir.Operation]) -> Iterator[ir.Operation]:
@@ -156,7 +157,7 @@ def _verify_step(op: ir.Operation, kernels: dict[str, func.FuncOp]) -> None:
 def _verify_memory(function: func.FuncOp, kernels: dict[str, func.FuncOp]) -> None:
     """Follow which value lies at which bytes of the arena, call by call. Reports read theirs after the last call."""
     most = ir.IntegerAttr(function.attributes[tw.ARENA_BYTES]).value
-    calls = [op for op in operations(function) if op.name == "func.call"]
+    calls = [op for op in list_ops(function) if op.name == "func.call"]
     lies: dict[ir.Value, tuple[int, int]] = {}  # the values in the arena that nothing has overwritten, with their bytes
     lost: set[ir.Value] = set()
     for op in (op for op in calls if not is_report(op)):

@@ -11,12 +11,12 @@ from ...core.errors import CompileError
 from ...core.program import SameSizes
 from ...dialects import func, ir, tw
 from ..analysis.size_classes import SizeClasses
-from ..ir.kernel import is_dynamic, symbol
+from ..ir.kernel import is_dynamic_kernel, symbol_of
 
 
 def state_sizes(function: func.FuncOp) -> None:
     """Note on a kernel on tensors which of its sizes its ops take for the same."""
-    shared = SizeClasses(function).shared()
+    shared = SizeClasses(function).find_shared()
     if shared:
         pairs = [ir.DenseI64ArrayAttr.get([n for pair in members for n in pair]) for members in shared]
         function.attributes[tw.SAME_SIZES] = ir.ArrayAttr.get(pairs)
@@ -35,18 +35,18 @@ def stated_sizes(function: func.FuncOp) -> SameSizes:
 
 def verify_sizes(function: func.FuncOp) -> None:
     """Raise CompileError where a kernel's ops take sizes for the same that it does not state to be."""
-    if not is_dynamic(function):
+    if not is_dynamic_kernel(function):
         return
     stated = [set(members) for members in stated_sizes(function)]
-    for members in SizeClasses(function).shared():
+    for members in SizeClasses(function).find_shared():
         if not any(set(members) <= known for known in stated):
-            shown = ", ".join(_describe(function, *pair) for pair in members)
+            shown = ", ".join(_describe_size(function, *pair) for pair in members)
             raise CompileError(
-                f"kernel '{symbol(function)}' takes {shown} for one size, which its '{tw.SAME_SIZES}' does not state"
+                f"kernel '{symbol_of(function)}' takes {shown} for one size, which its '{tw.SAME_SIZES}' does not state"
             )
 
 
-def _describe(function: func.FuncOp, number: int, axis: int) -> str:
+def _describe_size(function: func.FuncOp, number: int, axis: int) -> str:
     count = len(function.arguments)
     what = f"argument {number}" if number < count else f"result {number - count}"
     return what if axis < 0 else f"axis {axis} of {what}"

@@ -11,7 +11,7 @@ from ...core.printed import line_text, one_line
 _LONGEST = 120  # characters of a name
 
 
-def identifier(text: str) -> str:
+def make_identifier(text: str) -> str:
     """A C name made of a text, which may begin with a digit; of a long one, both ends."""
     name = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_") or "tensor"
     return name if len(name) <= _LONGEST else f"{name[: _LONGEST // 2]}_{name[-_LONGEST // 2 :]}"
@@ -19,11 +19,11 @@ def identifier(text: str) -> str:
 
 def prefix(text: str) -> str:
     """A prefix of C names; those that begin with ``tw_`` are taken."""
-    name = identifier(text)
+    name = make_identifier(text)
     return f"model_{name}" if name[0].isdigit() or name == "tw" or name.startswith("tw_") else name
 
 
-def distinct(stems: Iterable[str]) -> list[str]:
+def make_distinct(stems: Iterable[str]) -> list[str]:
     """Names made of these, which differ also in capitals, as macros have them."""
     taken: set[str] = set()
     names: list[str] = []
@@ -37,29 +37,29 @@ def distinct(stems: Iterable[str]) -> list[str]:
     return names
 
 
-def string(text: str) -> str:
+def format_string(text: str) -> str:
     """A C string literal of a text that the program prints, or compares with what can be printed."""
     plain = set(range(32, 127)) - set(b'"\\?')
     return '"' + "".join(chr(b) if b in plain else f"\\{b:03o}" for b in line_text(text).encode()) + '"'
 
 
-def comment(text: str) -> str:
+def format_comment(text: str) -> str:
     """A C comment of one line."""
     return f"/* {one_line(text).replace('*/', '* /').replace('/*', '/ *')} */"
 
 
-def table(declared: str, rows: Sequence[str]) -> str:
+def format_array(declared: str, rows: Sequence[str]) -> str:
     """A constant array."""
     return f"static const {declared}[] = {{\n" + "".join(f"  {row},\n" for row in rows) + "};\n"
 
 
-def record(declared: str, fields: dict[str, object]) -> str:
+def format_struct(declared: str, fields: dict[str, object]) -> str:
     """A constant structure."""
     lines = "".join(f"  .{name} = {value},\n" for name, value in fields.items())
     return f"static const {declared} = {{\n{lines}}};\n"
 
 
-def number(value: float | bool) -> str:
+def format_number(value: float | bool) -> str:
     """A C literal of type int64_t or double; a whole number that is too large is the largest there is."""
     if isinstance(value, float):
         names = {math.inf: "INFINITY", -math.inf: "-INFINITY"}

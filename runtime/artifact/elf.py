@@ -21,12 +21,12 @@ def is_elf(data: bytes) -> bool:
     return data.startswith(_MAGIC)
 
 
-def machine(data: bytes) -> str:
+def read_machine(data: bytes) -> str:
     """Linux's name of an ELF file's machine; "" for one that is no target."""
     return _MACHINES.get(int.from_bytes(data[18:20], "little"), "")
 
 
-def section(data: bytes, name: str) -> bytes | None:
+def read_section(data: bytes, name: str) -> bytes | None:
     """The content of the first section of this name; None without one. ElfError for what is no whole ELF file."""
     try:
         header = HEADER.unpack_from(data)
@@ -36,14 +36,14 @@ def section(data: bytes, name: str) -> bytes | None:
         rows = [SECTION.unpack_from(data, begin + size * i) for i in range(count)]
     except (struct.error, OverflowError) as error:
         raise ElfError("it ends before its section headers do") from error
-    texts = _content(data, rows[names])
+    texts = _section_content(data, rows[names])
     for row in rows:
         if texts[row[0] :].split(b"\0", 1)[0] == name.encode():
-            return _content(data, row)
+            return _section_content(data, row)
     return None
 
 
-def _content(data: bytes, row: tuple[int, ...]) -> bytes:
+def _section_content(data: bytes, row: tuple[int, ...]) -> bytes:
     offset, size = row[4], row[5]
     if offset + size > len(data):
         raise ElfError(f"it has {len(data)} bytes of {offset + size}")

@@ -20,7 +20,7 @@ def data_object(data: bytes, section: str, symbol: str, alignment: int, like: by
     ``symbol`` is where the data begins; only what it is linked with sees that.
     """
     names = "".join(f"\0{name}" for name in (section, ".symtab", ".strtab", ".note.GNU-stack", symbol)) + "\0"
-    symbols = bytes(_SYMBOL.size) + _SYMBOL.pack(_at(names, symbol), _GLOBAL_OBJECT, _HIDDEN, 1, 0, len(data))
+    symbols = bytes(_SYMBOL.size) + _SYMBOL.pack(_name_offset(names, symbol), _GLOBAL_OBJECT, _HIDDEN, 1, 0, len(data))
     contents = (
         (section, _PROGBITS, _ALLOCATED, data, (0, 0, alignment, 0)),
         (".symtab", _SYMTAB, 0, symbols, (3, 1, 8, _SYMBOL.size)),  # names are in the third; the first one is local
@@ -30,7 +30,9 @@ def data_object(data: bytes, section: str, symbol: str, alignment: int, like: by
     body, rows = bytearray(HEADER.size), [bytes(SECTION.size)]
     for name, kind, flags, content, (link, info, aligned, size) in contents:
         body += bytes(-len(body) % aligned)
-        rows.append(SECTION.pack(_at(names, name), kind, flags, 0, len(body), len(content), link, info, aligned, size))
+        rows.append(
+            SECTION.pack(_name_offset(names, name), kind, flags, 0, len(body), len(content), link, info, aligned, size)
+        )
         body += content
     body += bytes(-len(body) % 8)
     ident, _, machine, _, _, _, _, flags, *_ = HEADER.unpack_from(like)
@@ -39,6 +41,6 @@ def data_object(data: bytes, section: str, symbol: str, alignment: int, like: by
     return bytes(body + b"".join(rows))
 
 
-def _at(names: str, name: str) -> int:
+def _name_offset(names: str, name: str) -> int:
     """Where a name begins in the table of names."""
     return names.index(f"\0{name}\0") + 1

@@ -13,9 +13,9 @@ from ...core.custom_ops import is_operator
 from ...core.errors import ArtifactError
 from ...core.model import TensorInfo
 from ...core.program import Call, Kernel, Program, Report, Routine
-from ...core.sizes import Sym, bounds
-from ...core.specialization import called, shapes
-from ...core.target import lacking
+from ...core.sizes import Sym, bounds_of
+from ...core.specialization import name_specialization, static_shapes_of
+from ...core.target import find_missing_features
 from .validation import validate, validate_ranges
 
 FORMAT = 11  # of the text
@@ -101,7 +101,7 @@ class Manifest:
     @property
     def specializations(self) -> list[str]:
         """The sizes of the specialized programs, as ``--specialize`` takes them."""
-        return [called(shapes(each.inputs), self.inputs) for each in self.specialized]
+        return [name_specialization(static_shapes_of(each.inputs), self.inputs) for each in self.specialized]
 
     def alone(self, number: int) -> Manifest:
         """The manifest for the ``number``-th target, without those for others."""
@@ -143,7 +143,7 @@ class Manifest:
         fields["routine"] = self.routine.to_json() if self.routine else None
         for others in ("specialized", "variants"):
             fields[others] = [each._fields() for each in getattr(self, others)]
-        return fields | {"ranges": ranges(self.inputs)}
+        return fields | {"ranges": collect_ranges(self.inputs)}
 
     @staticmethod
     def from_json(text: str, where: str) -> Manifest:
@@ -169,7 +169,7 @@ class Manifest:
         known = fields.pop("ranges")
         validate_ranges(known)
         for key in ("inputs", "outputs", "params"):
-            fields[key] = tuple(_tensors(fields[key], known))
+            fields[key] = tuple(_read_tensors(fields[key], known))
         fields["cpu_features"] = tuple(fields["cpu_features"])
         fields["prepared"] = dict(fields["prepared"])
         for others in ("specialized", "variants"):
@@ -186,7 +186,7 @@ class Manifest:
     @property
     def runs_here(self) -> bool:
         """Return whether this machine's CPU is one that the code is for."""
-        return ARCHITECTURES[self.arch].machine == os.uname().machine and not lacking(self.cpu_features)
+        return ARCHITECTURES[self.arch].machine == os.uname().machine and not find_missing_features(self.cpu_features)
 
     def check_cpu(self, where: str) -> None:
         """Raise ArtifactError where this machine's CPU is another one, or lacks a feature that the code may use."""
@@ -195,20 +195,20 @@ class Manifest:
                 f"{where}: compiled for target '{self.target}', and this machine is {os.uname().machine}: compile the "
                 "model for this CPU"
             )
-        if missing := lacking(self.cpu_features):
+        if missing := find_missing_features(self.cpu_features):
             raise ArtifactError(
                 f"{where}: compiled for target '{self.target}', a CPU with {', '.join(missing)}, which this one lacks: "
                 "compile the model for this CPU"
             )
 
 
-def ranges(inputs: Sequence[TensorInfo]) -> dict[str, tuple[int | None, int | None]]:
+def collect_ranges(inputs: Sequence[TensorInfo]) -> dict[str, tuple[int | None, int | None]]:
     """The sizes that each symbol of a program's inputs may have, from the least to the greatest; None is no bound."""
     symbols = [extent for info in inputs for extent in info.shape if isinstance(extent, Sym)]
-    return {str(symbol): (bounds(symbol).low, bounds(symbol).high) for symbol in symbols}
+    return {str(symbol): (bounds_of(symbol).low, bounds_of(symbol).high) for symbol in symbols}
 
 
-def _tensors(records: Iterable[dict], known: Mapping[str, Sequence[int | None]]) -> Iterator[TensorInfo]:
+def _read_tensors(records: Iterable[dict], known: Mapping[str, Sequence[int | None]]) -> Iterator[TensorInfo]:
     for record in records:
         extents = record["shape"]
         shape = tuple(Sym(n, *known.get(n, (0, None))) if isinstance(n, str) else n for n in extents)

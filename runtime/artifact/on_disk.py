@@ -14,19 +14,19 @@ import numpy as np
 
 from ...core.errors import ArtifactError
 from ...core.program import METADATA_SECTION, WEIGHTS_SECTION
-from ..process.files import read_regular, replacing, sha256
+from ..process.files import read_regular, replacing_file, sha256
 from ..process.link import Library, Numbered, link
 from . import elf
 from .belongings import demand_free_weights, demand_program
 from .manifest import Manifest
-from .shared import compiler, link_relocatable, link_shared, open_shared, read_shared, seal, write_objects
+from .shared import find_compiler, link_relocatable, link_shared, open_shared, read_shared, seal, write_objects
 from .variants import choose
 from .weights import Weights
 
 SUFFIX = ".so"
 FOLDER_SUFFIX = ".tw"
 WEIGHTS_SUFFIX = ".safetensors"
-_SUMS = "SHA256SUMS"  # in a folder: the objects' checksums, in the order of linking
+_CHECKSUMS = "SHA256SUMS"  # in a folder: the objects' checksums, in the order of linking
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Code:
 
 
 @dataclass(frozen=True)
-class Program:
+class LoadedProgram:
     """A program that is loaded, from ``path`` if from files, and has its weights, but no context yet.
 
     ``manifest`` tells of one target alone, the programs for which have the numbers from ``first`` on.
@@ -70,10 +70,10 @@ class Program:
     path: Path | None = None
 
 
-def part(program: Program, number: int) -> Program:
+def select_program(program: LoadedProgram, number: int) -> LoadedProgram:
     """The ``number``-th of a program's programs, as if it were alone; its code is that of all."""
     manifest = program.manifest.programs[number]
-    return Program(Numbered(program.library, program.first + number), program.code, manifest, program.weights)
+    return LoadedProgram(Numbered(program.library, program.first + number), program.code, manifest, program.weights)
 
 
 def assemble(
@@ -84,15 +84,15 @@ def assemble(
     where: str,
     variant: str | None = None,
     path: Path | None = None,
-) -> Program:
+) -> LoadedProgram:
     """The program of loaded code for this machine's CPU; ``weights`` are those of a file, if it has one.
 
     ArtifactError, naming ``where``, if there is no ``variant`` of that name, or none that can run here.
     """
     first, manifest = choose(whole, where, variant)
     if manifest.weights_inside:
-        weights = inside(library, code, manifest, where)
-    return Program(library, code, manifest, weights, first, path)
+        weights = find_weights_inside(library, code, manifest, where)
+    return LoadedProgram(library, code, manifest, weights, first, path)
 
 
 def weights_path(path: Path) -> Path:
@@ -120,12 +120,12 @@ def program_path(path: str | os.PathLike[str]) -> Path:
 def save_object(path: str | os.PathLike[str], code: Code, weights: Weights | None) -> Path:
     """Write a program as one relocatable object, to be linked into something else, with its weights beside it."""
     target, (first, *others) = Path(path).absolute(), code.all_objects()
-    command = compiler(elf.machine(first))
+    command = find_compiler(elf.read_machine(first))
     if command is None and others:
         raise ArtifactError(f"cannot write {path}: joining objects needs a C compiler; install one or set CC")
     demand_program(target)
     with ExitStack() as files:
-        joined = files.enter_context(replacing(target))
+        joined = files.enter_context(replacing_file(target))
         if others:
             link_relocatable((first, *others), joined, command or [])
         else:
@@ -142,13 +142,13 @@ def save(path: str | os.PathLike[str], code: Code, weights: Weights | None) -> P
     """
     target = program_path(path)
     objects = () if code.shared else code.all_objects()
-    command = compiler(elf.machine(objects[0])) if objects else None
+    command = find_compiler(elf.read_machine(objects[0])) if objects else None
     if target.suffix == SUFFIX and not code.shared and command is None:
         target = program_path(target.with_suffix(FOLDER_SUFFIX))
     if target.suffix == FOLDER_SUFFIX:
         return _save_folder(target, code, weights)
     with ExitStack() as files:  # closed in reverse: the weights take their name first, then the library
-        library = files.enter_context(replacing(target))
+        library = files.enter_context(replacing_file(target))
         if code.shared:
             library.write_bytes(code.shared)
         else:
@@ -164,7 +164,7 @@ def _save_weights(program: Path, weights: Weights | None, files: ExitStack) -> N
     if weights is not None and weights.in_file:
         path = weights_path(program)
         demand_free_weights(path, program, weights.fingerprint)
-        weights.save(files.enter_context(replacing(path)))
+        weights.save(files.enter_context(replacing_file(path)))
 
 
 def _save_folder(target: Path, code: Code, weights: Weights | None) -> Path:
@@ -177,7 +177,7 @@ def _save_folder(target: Path, code: Code, weights: Weights | None) -> Path:
             new, old = Path(temporary, f"new{FOLDER_SUFFIX}"), Path(temporary, "old")
             new.mkdir()
             written = write_objects(code.all_objects(), new)
-            (new / _SUMS).write_text("".join(f"{sha256(file)}  {file.name}\n" for file in written))
+            (new / _CHECKSUMS).write_text("".join(f"{sha256(file)}  {file.name}\n" for file in written))
             if weights is not None and weights.in_file:
                 weights.save(weights_path(new))
             if target.exists():
@@ -194,14 +194,14 @@ def load(
     verify: bool = False,
     variant: str | None = None,
     digest: str | None = None,
-) -> Program:
+) -> LoadedProgram:
     """Load a program that ``save`` wrote, the one whose code has the ``digest`` if one is given.
 
     ``verify`` hashes the weights as well; ``variant`` names the one to take of programs for several targets.
     ArtifactError if it is not there, not whole, another one, or not for this CPU.
     """
     source = Path(path)
-    code, whole = read(source, sealed)
+    code, whole = read_program(source, sealed)
     if digest is not None and code.digest != digest:
         raise ArtifactError(f"{path} is not the program that was pickled: its file was replaced since")
     _, manifest = choose(whole, str(path), variant)
@@ -230,7 +230,7 @@ def section_weights(code: Code, where: str) -> Weights:
     return Weights(np.frombuffer(found, np.uint8), f"the section of weights in {where}")
 
 
-def inside(library: Library, code: Code, manifest: Manifest, where: str) -> Weights:
+def find_weights_inside(library: Library, code: Code, manifest: Manifest, where: str) -> Weights:
     """The weights of a loaded program that are a part of its code, where they lie. ArtifactError if they do not."""
     size = sum(map(len, _sections(code, WEIGHTS_SECTION, where)))
     if size != manifest.weights_inside:
@@ -239,7 +239,7 @@ def inside(library: Library, code: Code, manifest: Manifest, where: str) -> Weig
     return Weights.at(address, manifest.weights_inside, f"the section of weights in {where}", library)
 
 
-def read(path: Path, sealed: bool = True) -> tuple[Code, Manifest]:
+def read_program(path: Path, sealed: bool = True) -> tuple[Code, Manifest]:
     """A program's code and what it says about itself, from its files alone: nothing of it is run.
 
     ArtifactError if it is not there, not whole or not a program, or is a library without a seal that must have one.
@@ -249,7 +249,7 @@ def read(path: Path, sealed: bool = True) -> tuple[Code, Manifest]:
 
 
 def read_text(path: Path, sealed: bool = True) -> tuple[Code, str]:
-    """A program's code and the text of its manifest, whichever version made it; else as ``read``."""
+    """A program's code and the text of its manifest, whichever version made it; else as ``read_program``."""
     if not os.path.lexists(path):
         raise ArtifactError(f"there is no program {path}")
     code = Code(_read_folder(path)) if path.is_dir() else Code(shared=read_shared(path, sealed))
@@ -274,7 +274,7 @@ def _description(code: Code, where: str) -> str:
 def _sections(code: Code, name: str, where: str) -> list[bytes]:
     """The sections of this name in a program's objects or its library."""
     try:
-        found = [elf.section(data, name) for data in code.objects or (code.shared,)]
+        found = [elf.read_section(data, name) for data in code.objects or (code.shared,)]
     except elf.ElfError as error:
         raise ArtifactError(f"{where} is not a program made by Tilewright: {error}") from error
     return [content for content in found if content is not None]
@@ -283,7 +283,7 @@ def _sections(code: Code, name: str, where: str) -> list[bytes]:
 def _read_folder(folder: Path) -> tuple[bytes, ...]:
     """The objects in a folder, in order; they are those of the list of checksums beside them."""
     try:
-        lines = [line.split() for line in read_regular(folder / _SUMS).decode().splitlines()]
+        lines = [line.split() for line in read_regular(folder / _CHECKSUMS).decode().splitlines()]
         objects = {name: read_regular(folder / Path(name).name) for _, name in lines}
     except FileNotFoundError as error:
         raise ArtifactError(f"{folder} is not a program made by Tilewright, or incomplete") from error

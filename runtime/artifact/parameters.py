@@ -12,9 +12,9 @@ from safetensors import SafetensorError, deserialize
 
 from ...core.errors import InputError
 from ...core.model import TensorInfo, numpy_dtype
-from ..tensors.tensor import as_array, empty
+from ..tensors.tensor import allocate_output, as_array
 from .manifest import Manifest
-from .weights_header import DTYPES
+from .weights_header import DTYPES_BY_NAME
 
 
 def replace_params(
@@ -24,13 +24,13 @@ def replace_params(
 
     ``given`` is a safetensors file, its bytes, or arrays by name. InputError for what ``GraphModule.load_params`` says.
     """
-    arrays = given if isinstance(given, Mapping) else _read(given)
+    arrays = given if isinstance(given, Mapping) else _read_parameters(given)
     places = {info.name: number for number, info in enumerate(manifest.params)}
     result = list(params)
     for name, value in arrays.items():
         _refuse_unknown(name, manifest)
         number = places[name]
-        result[number] = _copy(value, manifest.params[number])
+        result[number] = _copy_parameter(value, manifest.params[number])
     return result
 
 
@@ -51,19 +51,19 @@ def _replaceable(name: str, manifest: Manifest) -> bool:
     return name not in manifest.prepared and not any(name in sources for sources in manifest.prepared.values())
 
 
-def _copy(value: Any, info: TensorInfo) -> np.ndarray:
+def _copy_parameter(value: Any, info: TensorInfo) -> np.ndarray:
     try:
         array = as_array(value, info)
     except InputError as error:
         raise InputError(str(error).replace("input", "parameter", 1)) from error
     if array.shape != info.shape:
         raise InputError(f"parameter '{info.name}' must have shape {info.shape}, got {array.shape}")
-    own = empty(info)
+    own = allocate_output(info)
     np.copyto(own, array)
     return own
 
 
-def _read(given: bytes | str | os.PathLike[str]) -> dict[str, np.ndarray]:
+def _read_parameters(given: bytes | str | os.PathLike[str]) -> dict[str, np.ndarray]:
     """The tensors of a safetensors file, by name."""
     where = "the parameters" if isinstance(given, bytes) else str(given)
     try:
@@ -72,10 +72,10 @@ def _read(given: bytes | str | os.PathLike[str]) -> dict[str, np.ndarray]:
         raise InputError(f"cannot read {where}: {error.strerror}") from error
     except SafetensorError as error:
         raise InputError(f"{where} is not a safetensors file: {str(error).splitlines()[0]}") from error
-    return {name: _array(name, entry) for name, entry in tensors}
+    return {name: _read_array(name, entry) for name, entry in tensors}
 
 
-def _array(name: str, entry: Mapping[str, Any]) -> np.ndarray:
-    if entry["dtype"] not in DTYPES:
+def _read_array(name: str, entry: Mapping[str, Any]) -> np.ndarray:
+    if entry["dtype"] not in DTYPES_BY_NAME:
         raise InputError(f"parameter '{name}' is of dtype {entry['dtype']}, which no program takes")
-    return np.frombuffer(entry["data"], numpy_dtype(DTYPES[entry["dtype"]])).reshape(entry["shape"])
+    return np.frombuffer(entry["data"], numpy_dtype(DTYPES_BY_NAME[entry["dtype"]])).reshape(entry["shape"])

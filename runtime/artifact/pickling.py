@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..process.link import link
-from .on_disk import Code, Program, assemble, load, read_description
+from .on_disk import Code, LoadedProgram, assemble, load, read_description
 from .variants import choose
 from .weights import Weights
 
@@ -25,7 +25,7 @@ class InFiles:
     path: Path
     digest: str
 
-    def load(self) -> Program:
+    def load(self) -> LoadedProgram:
         """The program; ArtifactError where its files are gone, or others."""
         return load(self.path, sealed=False, digest=self.digest)
 
@@ -37,7 +37,7 @@ class Whole:
     objects: tuple[bytes, ...]
     weights: Any
 
-    def load(self) -> Program:
+    def load(self) -> LoadedProgram:
         """The program; ArtifactError where it is not for this CPU."""
         where = "the pickled program"
         code = Code(self.objects)
@@ -50,7 +50,7 @@ class Whole:
 Kept = InFiles | Whole
 
 
-def kept(program: Program, protocol: int) -> Kept:
+def to_picklable(program: LoadedProgram, protocol: int) -> Kept:
     """The pickled form of a program for pickle's ``protocol``. A program in this process's engine becomes objects."""
     if program.path is not None:
         return InFiles(program.path, program.code.digest)

@@ -33,7 +33,7 @@ _SEAL = b"\ntilewright sha256:"
 _SEAL_BYTES = len(_SEAL) + 64 + 1
 
 
-def compiler(machine: str = "") -> list[str] | None:
+def find_compiler(machine: str = "") -> list[str] | None:
     """The command that links: ``$CC``, the system's compiler, or that of the package ziglang; None without any.
 
     ``machine`` is what objects are for, as Linux calls it, where that is not this machine.
@@ -64,16 +64,18 @@ def link_shared(objects: Sequence[bytes], output: Path, command: Sequence[str]) 
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         script = Path(folder, "exports")
         script.write_text(_VERSION_SCRIPT)
-        _run(command, [f"-Wl,--version-script={script}", *_FLAGS], objects, output, Path(folder))
+        _run_linker(command, [f"-Wl,--version-script={script}", *_FLAGS], objects, output, Path(folder))
 
 
 def link_relocatable(objects: Sequence[bytes], output: Path, command: Sequence[str]) -> None:
     """Join objects into one; ArtifactError if it fails."""
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-        _run(command, ["-r", "-nostdlib"], objects, output, Path(folder))
+        _run_linker(command, ["-r", "-nostdlib"], objects, output, Path(folder))
 
 
-def _run(command: Sequence[str], flags: Sequence[str], objects: Sequence[bytes], output: Path, folder: Path) -> None:
+def _run_linker(
+    command: Sequence[str], flags: Sequence[str], objects: Sequence[bytes], output: Path, folder: Path
+) -> None:
     line = [*command, *map(str, write_objects(objects, folder)), *flags, "-o", str(output)]
     try:
         done = subprocess.run(line, capture_output=True, text=True)

@@ -113,10 +113,10 @@ def _check_kernel(kernel: Kernel) -> None:
     texts = (*signature.inputs, *signature.results, signature.layout)
     _require(all(isinstance(text, str) for text in texts), f"{where} has no signature")
     for text in (*signature.inputs, *signature.results):
-        _parse(text)
+        _parse_type(text)
 
 
-def _parse(text: str) -> tuple[list[int | None], str]:
+def _parse_type(text: str) -> tuple[list[int | None], str]:
     """The extents, None for an open one, and the element type of a type in a signature."""
     match = _TYPE.fullmatch(text)
     if match is None:
@@ -124,15 +124,15 @@ def _parse(text: str) -> tuple[list[int | None], str]:
     return [None if n == "?" else int(n) for n in match[1].split("x")[:-1]], match[2]
 
 
-def _tensors(texts: Iterable[str]) -> list[tuple[list[int | None], str]]:
+def _parse_tensors(texts: Iterable[str]) -> list[tuple[list[int | None], str]]:
     """The types of tensors; those of sizes are left out."""
-    return [_parse(text) for text in texts if text != "index"]
+    return [_parse_type(text) for text in texts if text != "index"]
 
 
 def _check_call(number: int, call: Call, kernel: Kernel, manifest: Manifest) -> None:
     where = f"call {number} of kernel '{kernel.name}'"
     _require(all(isinstance(node, str) for node in call.nodes), f"{where} has a node whose name is no text")
-    types = _tensors((*kernel.signature.inputs, *kernel.signature.results))
+    types = _parse_tensors((*kernel.signature.inputs, *kernel.signature.results))
     _require(len(call.args) == len(types) or not types, f"{where} has {len(call.args)} arguments, not {len(types)}")
     spaces = {"input": manifest.inputs, "output": manifest.outputs, "param": manifest.params}
     for slot, (shape, element) in zip(call.args, types or [([], "i8")] * len(call.args), strict=True):
@@ -215,7 +215,7 @@ def _check_kernel_call(step: Step, kernels: Mapping[str, Kernel]) -> None:
     name, types, axes = step.facts["kernel"], step.facts["types"], step.facts["open"]
     _require(isinstance(name, str) and name in kernels, f"a step calls kernel {name!r}, which is not there")
     kernel, where = kernels[name], f"a call of kernel '{name}'"
-    results, operands = _tensors(kernel.signature.results), _tensors(kernel.signature.inputs)
+    results, operands = _parse_tensors(kernel.signature.results), _parse_tensors(kernel.signature.inputs)
     made = [(list(shape), kind) for kind, shape in types]
     _require(made == results and len(step.results) == len(made), f"{where} has results that are not the kernel's")
     _require(len(axes) == len(operands) <= len(step.operands), f"{where} has operands that are not the kernel's")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ...core.errors import ArtifactError
-from ...core.target import lacking
+from ...core.target import find_missing_features
 from .manifest import Manifest
 
 # Names the variant to take, by its CPU or its target, in place of the last that can run.
@@ -22,7 +22,7 @@ def choose(manifest: Manifest, where: str, wanted: str | None = None) -> tuple[i
     variants = manifest.by_target
     if wanted is None and len(variants) > 1:
         wanted = os.environ.get(CHOICE) or None
-    candidates = [i for i, each in enumerate(variants) if wanted is None or wanted in names(each)]
+    candidates = [i for i, each in enumerate(variants) if wanted is None or wanted in names_of_variant(each)]
     if not candidates:
         known = ", ".join(f"'{each.target}'" for each in variants)
         raise ArtifactError(f"{where}: there is no variant '{wanted}'; those of the program are {known}")
@@ -34,7 +34,7 @@ def choose(manifest: Manifest, where: str, wanted: str | None = None) -> tuple[i
     return first, manifest.alone(chosen)
 
 
-def names(manifest: Manifest) -> tuple[str, ...]:
+def names_of_variant(manifest: Manifest) -> tuple[str, ...]:
     """The names of a variant: its target, and the CPU in it."""
     words = manifest.target.split()
     return (manifest.target, *(word.removeprefix("-mcpu=") for word in words if word.startswith("-mcpu=")))
@@ -43,7 +43,9 @@ def names(manifest: Manifest) -> tuple[str, ...]:
 def _refuse(variants: list[Manifest], where: str) -> None:
     if len(variants) == 1:
         return variants[0].check_cpu(where)
-    needs = "; ".join(f"'{each.target}' needs {', '.join(lacking(each.cpu_features))}" for each in variants)
+    needs = "; ".join(
+        f"'{each.target}' needs {', '.join(find_missing_features(each.cpu_features))}" for each in variants
+    )
     raise ArtifactError(
         f"{where}: compiled for several CPUs, this one lacks something of each: {needs}: compile the model for this CPU"
     )

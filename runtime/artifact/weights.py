@@ -24,37 +24,37 @@ import numpy as np
 from ...core.errors import ArtifactError
 from ...core.model import TensorInfo, numpy_dtype
 from ..process.files import create_nameless, digest
-from ..tensors.tensor import empty
+from ..tensors.tensor import allocate_output
 from . import weights_header
 
-ALIGNMENT = 64
+DATA_ALIGNMENT = 64
 _SMALL = 16 << 20  # bytes that may be in memory until they are all written
 _PERIOD = 0.03  # seconds, in which some 30 MB are written
 _BLANK = "0" * 64  # stands for the fingerprint until all data is written
 
 
 def _order(info: TensorInfo) -> tuple[bool, int]:
-    return info.nbytes % ALIGNMENT != 0, -numpy_dtype(info.dtype).itemsize
+    return info.nbytes % DATA_ALIGNMENT != 0, -numpy_dtype(info.dtype).itemsize
 
 
-def _fingerprint(blank_header: bytes, source: int | bytes, end: int) -> str:
+def _compute_fingerprint(blank_header: bytes, source: int | bytes, end: int) -> str:
     """The name of a weights file's content: a hash of its data, and of its header as it is without a fingerprint."""
     begin = len(blank_header)
     return hashlib.sha256(blank_header + digest(source, begin, end).encode()).hexdigest()
 
 
-def layout(params: Sequence[TensorInfo], fingerprint: str) -> tuple[bytes, dict[str, tuple[int, int]]]:
+def lay_out_file(params: Sequence[TensorInfo], fingerprint: str) -> tuple[bytes, dict[str, tuple[int, int]]]:
     """The file's header, and where each tensor begins and ends in the file."""
     entries: dict[str, tuple[str, tuple[int, ...], int, int]] = {}
     end = 0
     for info in sorted(params, key=_order):
         begin, end = end, end + info.nbytes
-        entries[info.name] = (*_store(info), begin, end)
-    header = weights_header.encode(entries, fingerprint, ALIGNMENT)
+        entries[info.name] = (*_storage_of(info), begin, end)
+    header = weights_header.encode_header(entries, fingerprint, DATA_ALIGNMENT)
     return header, {name: (len(header) + a, len(header) + b) for name, (_, _, a, b) in entries.items()}
 
 
-def _store(info: TensorInfo) -> tuple[str, tuple[int, ...]]:
+def _storage_of(info: TensorInfo) -> tuple[str, tuple[int, ...]]:
     """A tensor's dtype and shape in the file: bytes, where the format has no such dtype."""
     name = weights_header.NAMES.get(info.dtype)
     return (name, info.static_shape) if name else (weights_header.BYTES, (info.nbytes,))
@@ -98,7 +98,7 @@ class WeightsWriter:
 
     def __init__(self, params: Sequence[TensorInfo], folder: Path | None = None) -> None:
         self._params = params
-        self._header, self._places = layout(params, _BLANK)
+        self._header, self._places = lay_out_file(params, _BLANK)
         self._missing = set(self._places)
         self._end = max((end for _, end in self._places.values()), default=len(self._header))
         folder = folder or Path(tempfile.gettempdir())
@@ -124,7 +124,7 @@ class WeightsWriter:
         """
         begin, end = self._places[info.name]
         if self._mapped is None:
-            array = empty(info)
+            array = allocate_output(info)
             yield array
             self.write(info.name, array)
             return
@@ -151,8 +151,8 @@ class WeightsWriter:
             raise ArtifactError(f"weight '{min(self._missing)}' was never written")
         try:
             self._file.flush()
-            fingerprint = _fingerprint(self._header, self._file.fileno(), self._end)
-            os.pwrite(self._file.fileno(), layout(self._params, fingerprint)[0], 0)
+            fingerprint = _compute_fingerprint(self._header, self._file.fileno(), self._end)
+            os.pwrite(self._file.fileno(), lay_out_file(self._params, fingerprint)[0], 0)
         except OSError as error:
             raise ArtifactError(f"cannot write weights: {error.strerror}") from error
         return Weights.of_file(os.dup(self._file.fileno()), "the weights")
@@ -170,7 +170,7 @@ class Weights:
         self.data = data
         self._owner = owner
         self._file = None if descriptor is None else os.fdopen(descriptor, "rb")
-        self._header = weights_header.decode(data, where)
+        self._header = weights_header.decode_header(data, where)
 
     @staticmethod
     def open(path: Path) -> Weights:
@@ -234,7 +234,7 @@ class Weights:
         header = self.data[: self._header.begin].tobytes()
         blank = header.replace(self.fingerprint.encode(), _BLANK.encode(), 1)
         source = self.data.tobytes() if self._file is None else self.fileno()
-        return self.fingerprint == _fingerprint(blank, source, self._header.end)
+        return self.fingerprint == _compute_fingerprint(blank, source, self._header.end)
 
     def verify(self) -> None:
         """Raise ArtifactError unless the content is intact."""
@@ -252,10 +252,12 @@ class Weights:
         entry = self._header.tensors.get(info.name)
         if entry is None or entry.end - entry.begin != info.nbytes:
             raise ArtifactError(f"{self.where} does not have the weight '{info.name}' of {info.nbytes} bytes")
-        if (entry.dtype, entry.shape) != _store(info):
-            found, wanted = (f"{dtype}{list(shape)}" for dtype, shape in ((entry.dtype, entry.shape), _store(info)))
+        if (entry.dtype, entry.shape) != _storage_of(info):
+            found, wanted = (
+                f"{dtype}{list(shape)}" for dtype, shape in ((entry.dtype, entry.shape), _storage_of(info))
+            )
             raise ArtifactError(f"{self.where} has the weight '{info.name}' as {found}, the program has {wanted}")
-        aligned = numpy_dtype(info.dtype).itemsize if info.nbytes % ALIGNMENT else ALIGNMENT
+        aligned = numpy_dtype(info.dtype).itemsize if info.nbytes % DATA_ALIGNMENT else DATA_ALIGNMENT
         if entry.begin % aligned:
             raise ArtifactError(f"{self.where} has the weight '{info.name}' at {entry.begin}, no multiple of {aligned}")
 

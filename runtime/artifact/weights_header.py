@@ -32,7 +32,7 @@ NAMES = {
     "float8_e4m3fn": "F8_E4M3",
     "float8_e5m2": "F8_E5M2",
 }
-DTYPES = {stored: dtype for dtype, stored in NAMES.items()}
+DTYPES_BY_NAME = {stored: dtype for dtype, stored in NAMES.items()}
 BYTES = "U8"
 _WIDTHS = {stored: numpy_dtype(name).itemsize for name, stored in NAMES.items()}
 
@@ -42,7 +42,7 @@ class _DuplicateNameError(ValueError):
 
 
 @dataclass(frozen=True)
-class Entry:
+class TensorEntry:
     """One tensor in the header: its dtype by the format's name, and its offsets in bytes from the file's beginning."""
 
     dtype: str
@@ -56,12 +56,14 @@ class Header:
     """``begin`` and ``end`` are where the data does, in bytes from the file's begin."""
 
     fingerprint: str
-    tensors: Mapping[str, Entry]
+    tensors: Mapping[str, TensorEntry]
     begin: int
     end: int
 
 
-def encode(entries: Mapping[str, tuple[str, Sequence[int], int, int]], fingerprint: str, alignment: int) -> bytes:
+def encode_header(
+    entries: Mapping[str, tuple[str, Sequence[int], int, int]], fingerprint: str, alignment: int
+) -> bytes:
     """The header of tensors, each a dtype, a shape and its begin and end in the data, filled up to ``alignment``."""
     made: dict[str, object] = {_METADATA: {FINGERPRINT: fingerprint}}
     for name, (dtype, shape, begin, end) in entries.items():
@@ -71,7 +73,7 @@ def encode(entries: Mapping[str, tuple[str, Sequence[int], int, int]], fingerpri
     return _LENGTH.pack(len(text)) + text
 
 
-def decode(data: np.ndarray, where: str) -> Header:
+def decode_header(data: np.ndarray, where: str) -> Header:
     """The header of a whole file, whose bytes are ``data``. ArtifactError, naming ``where``, for what cannot be one."""
     length = int.from_bytes(data[: _LENGTH.size].tobytes(), "little") if len(data) >= _LENGTH.size else 0
     if not 0 < length <= min(len(data) - _LENGTH.size, _LIMIT):
@@ -98,7 +100,7 @@ def _without_duplicates(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _entry(record: Mapping[str, Any], begin: int) -> Entry:
+def _entry(record: Mapping[str, Any], begin: int) -> TensorEntry:
     """ValueError, TypeError or KeyError for a record that contradicts itself."""
     (first, last), shape, dtype = record["data_offsets"], record["shape"], record["dtype"]
     numbers = (first, last, *shape)
@@ -106,10 +108,10 @@ def _entry(record: Mapping[str, Any], begin: int) -> Entry:
         raise ValueError("sizes and places must not be negative")
     if math.prod(shape) * _WIDTHS[dtype] != last - first:
         raise ValueError("its size is not that of its elements")
-    return Entry(dtype, tuple(shape), begin + first, begin + last)
+    return TensorEntry(dtype, tuple(shape), begin + first, begin + last)
 
 
-def _check_places(tensors: Mapping[str, Entry], begin: int, size: int, where: str) -> None:
+def _check_places(tensors: Mapping[str, TensorEntry], begin: int, size: int, where: str) -> None:
     """The format's rule: tensors fill the file, without holes, one behind the other."""
     end = begin
     for name, entry in sorted(tensors.items(), key=lambda item: (item[1].begin, item[1].end)):

@@ -23,11 +23,11 @@ from ..artifact.manifest import Manifest
 from ..artifact.on_disk import Code, section_weights, weights_path
 from ..artifact.shared import write_objects
 from ..artifact.weights import Weights
-from ..process.files import replacing
+from ..process.files import replacing_file
 from .header import Interface, demand_callable
 
-SUFFIX = ".a"
-_PACKED = "__tvm_ffi_"
+LIBRARY_SUFFIX = ".a"
+_PACKED_PREFIX = "__tvm_ffi_"
 
 
 def library_name(path: Path) -> str:
@@ -40,7 +40,7 @@ def header_path(path: Path) -> Path:
     return path.with_suffix(".h")
 
 
-def save(path: str | os.PathLike[str], code: Code, manifest: Manifest, weights: Weights | None) -> Path:
+def save_library(path: str | os.PathLike[str], code: Code, manifest: Manifest, weights: Weights | None) -> Path:
     """Write a program as a static library, with its header and its weights beside it.
 
     ArtifactError for a program that C cannot call, and where a file cannot be written; then none is left.
@@ -49,19 +49,19 @@ def save(path: str | os.PathLike[str], code: Code, manifest: Manifest, weights: 
     demand_callable(manifest, 0, str(path))
     name = library_name(target)
     objects = code.all_objects()
-    text = next(filter(None, (elf.section(data, METADATA_SECTION) for data in objects)))
+    text = next(filter(None, (elf.read_section(data, METADATA_SECTION) for data in objects)))
     inside = section_weights(code, str(path)) if manifest.weights_inside else None
     interface = Interface(name, manifest, text, inside or weights, linked=True, file=target.name)
-    public = {f"{_PACKED}{function}": f"{name}_{function}" for function in interface.functions}
+    public = {f"{_PACKED_PREFIX}{function}": f"{name}_{function}" for function in interface.functions}
     demand_program(target)
     with ExitStack() as files:
-        _archive(objects, files.enter_context(replacing(target)), name, public)
+        _archive(objects, files.enter_context(replacing_file(target)), name, public)
         demand_free_header(header_path(target), target)
-        header = files.enter_context(replacing(header_path(target)))
+        header = files.enter_context(replacing_file(header_path(target)))
         header.write_text(interface.header())
         if weights is not None:
             demand_free_weights(weights_path(target), target, weights.fingerprint)
-            weights.save(files.enter_context(replacing(weights_path(target))))
+            weights.save(files.enter_context(replacing_file(weights_path(target))))
     return target
 
 
@@ -69,9 +69,9 @@ def _archive(objects: Sequence[bytes], output: Path, name: str, public: dict[str
     """Put objects into an archive. Their symbols get names that begin with ``name``; all but ``public`` are hidden."""
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         files = write_objects(objects, Path(folder))
-        defined = _run("llvm-nm", "--defined-only", "--extern-only", "--format=just-symbols", "--quiet", *files).split(
-            "\n"
-        )
+        defined = _run_tool(
+            "llvm-nm", "--defined-only", "--extern-only", "--format=just-symbols", "--quiet", *files
+        ).split("\n")
         symbols = {line for line in defined if line and not line.endswith(":")}
         renamed, hidden = Path(folder, "renamed"), Path(folder, "hidden")
         pairs = [f"{symbol} {public.get(symbol, f'{name}_{symbol}')}" for symbol in sorted(symbols)]
@@ -79,13 +79,13 @@ def _archive(objects: Sequence[bytes], output: Path, name: str, public: dict[str
         # Renaming comes last: these are the old names.
         hidden.write_text("\n".join(sorted(symbols - public.keys())))
         for file in files:
-            _run("llvm-objcopy", f"--redefine-syms={renamed}", f"--set-symbols-visibility={hidden}=hidden", file)
+            _run_tool("llvm-objcopy", f"--redefine-syms={renamed}", f"--set-symbols-visibility={hidden}=hidden", file)
         archive = Path(folder, "library")
-        _run("llvm-ar", "qcsD", archive, *files)
+        _run_tool("llvm-ar", "qcsD", archive, *files)
         output.write_bytes(archive.read_bytes())
 
 
-def _run(tool: str, *arguments: str | Path) -> str:
+def _run_tool(tool: str, *arguments: str | Path) -> str:
     """Run one of LLVM's tools and return its output. Raises ArtifactError if it fails."""
     try:
         done = subprocess.run([_tools() / tool, *arguments], capture_output=True, text=True)

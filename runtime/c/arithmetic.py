@@ -13,7 +13,7 @@ from typing import Any
 _PREDICATES = ("==", "!=", *2 * ("<", "<=", ">", ">="))
 _UNSIGNED = 6  # comparisons from this one on
 # Of floats, by predicate: what is compared, and whether it holds where a number is NaN.
-_FLOATS = ("==", ">", ">=", "<", "<=", "!=")
+_FLOAT_PREDICATES = ("==", ">", ">=", "<", "<=", "!=")
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Expression:
     real: bool | None = False
 
 
-def _plain(text: str, real: bool | None = False) -> Expression:
+def _plain_expression(text: str, real: bool | None = False) -> Expression:
     return Expression(lambda _facts: text, real)
 
 
@@ -32,7 +32,7 @@ def _low_bits(operand: str, bits: int) -> str:
     return f"({operand} & {(1 << bits) - 1})" if bits < 64 else operand
 
 
-def _compare(facts: Mapping[str, Any]) -> str:
+def _write_comparison(facts: Mapping[str, Any]) -> str:
     symbol = _PREDICATES[facts["predicate"]]
     if facts["predicate"] < _UNSIGNED:
         return f"{{0}} {symbol} {{1}}"
@@ -47,33 +47,33 @@ def _compared_floats(facts: Mapping[str, Any]) -> str:
         return str(predicate // 15)
     if predicate in (7, 14):
         return unordered if predicate == 14 else f"!{unordered}"
-    compared = f"{{0}} {_FLOATS[predicate - (8 if predicate >= 8 else 1)]} {{1}}"
+    compared = f"{{0}} {_FLOAT_PREDICATES[predicate - (8 if predicate >= 8 else 1)]} {{1}}"
     return f"({unordered} || {compared})" if predicate >= 8 else f"(!{unordered} && {compared})"
 
 
 SCALARS: Mapping[str, Expression] = {
-    "arith.addi": _plain("tw_add({0}, {1})"),
-    "arith.subi": _plain("tw_sub({0}, {1})"),
-    "arith.muli": _plain("tw_mul({0}, {1})"),
-    "arith.floordivsi": _plain("tw_floordiv({0}, {1})"),
-    "arith.ceildivsi": _plain("tw_ceildiv({0}, {1})"),
-    "arith.divsi": _plain("tw_div({0}, {1})"),
-    "arith.remsi": _plain("tw_rem({0}, {1})"),
-    "arith.minsi": _plain("tw_min({0}, {1})"),
-    "arith.maxsi": _plain("tw_max({0}, {1})"),
-    "arith.andi": _plain("{0} & {1}"),
-    "arith.ori": _plain("{0} | {1}"),
-    "arith.xori": _plain("{0} ^ {1}"),
-    "arith.select": _plain("{0} ? {1} : {2}", None),
-    "arith.cmpi": Expression(_compare),
+    "arith.addi": _plain_expression("tw_add({0}, {1})"),
+    "arith.subi": _plain_expression("tw_sub({0}, {1})"),
+    "arith.muli": _plain_expression("tw_mul({0}, {1})"),
+    "arith.floordivsi": _plain_expression("tw_floordiv({0}, {1})"),
+    "arith.ceildivsi": _plain_expression("tw_ceildiv({0}, {1})"),
+    "arith.divsi": _plain_expression("tw_div({0}, {1})"),
+    "arith.remsi": _plain_expression("tw_rem({0}, {1})"),
+    "arith.minsi": _plain_expression("tw_min({0}, {1})"),
+    "arith.maxsi": _plain_expression("tw_max({0}, {1})"),
+    "arith.andi": _plain_expression("{0} & {1}"),
+    "arith.ori": _plain_expression("{0} | {1}"),
+    "arith.xori": _plain_expression("{0} ^ {1}"),
+    "arith.select": _plain_expression("{0} ? {1} : {2}", None),
+    "arith.cmpi": Expression(_write_comparison),
     "arith.cmpf": Expression(_compared_floats),
-    "arith.index_cast": _plain("{0}"),
+    "arith.index_cast": _plain_expression("{0}"),
     "arith.index_castui": Expression(lambda facts: _low_bits("{0}", facts["bits"])),
-    "arith.extsi": _plain("{0}"),
+    "arith.extsi": _plain_expression("{0}"),
     "arith.extui": Expression(lambda facts: _low_bits("{0}", facts["bits"])),
-    "arith.sitofp": _plain("(double){0}", True),
-    "arith.extf": _plain("{0}", True),
-    "arith.addf": _plain("{0} + {1}", True),
-    "arith.subf": _plain("{0} - {1}", True),
-    "arith.mulf": _plain("{0} * {1}", True),
+    "arith.sitofp": _plain_expression("(double){0}", True),
+    "arith.extf": _plain_expression("{0}", True),
+    "arith.addf": _plain_expression("{0} + {1}", True),
+    "arith.subf": _plain_expression("{0} - {1}", True),
+    "arith.mulf": _plain_expression("{0} * {1}", True),
 }

@@ -7,39 +7,39 @@ from string import Template
 
 from ...core.model import numpy_dtype
 from ...core.printed import name_text
-from ..artifact.c_text import string
+from ..artifact.c_text import format_string
 from .header import Interface
-from .tensor import Tensor
+from .tensor import CTensor
 
 _TEMPLATE = Path(__file__).with_name("example.c")
 _SHOWN = 8  # elements of an output
 
 
-def example(interface: Interface, header: str) -> str:
+def write_example(interface: Interface, header: str) -> str:
     """The text of the program, which includes ``header``, that of the interface."""
     files = [*(() if interface.linked else ("LIBRARY",)), *(("WEIGHTS",) if interface.weights_file else ())]
     behind = 1 + len(files)
     first = behind + len(interface.sizes)  # of the arguments that are files of tensors
     tensors = interface.tensors
-    filled = [_fill(interface, tensor, i) for i, tensor in enumerate(interface.inputs, first)]
-    printed = [_print(interface, t, i) for i, t in enumerate(interface.outputs, first + len(interface.inputs))]
+    filled = [_fill_input(interface, tensor, i) for i, tensor in enumerate(interface.inputs, first)]
+    printed = [_print_output(interface, t, i) for i, t in enumerate(interface.outputs, first + len(interface.inputs))]
     return Template(_TEMPLATE.read_text()).substitute(
         name=interface.name,
         header=header,
         arguments=" ".join([*files, *interface.sizes]),
         first=first,
-        sizes=_sizes(interface, behind),
+        sizes=_take_sizes(interface, behind),
         load=", ".join([*(f"argv[{i}]" for i in range(1, behind)), "0, error, sizeof error"]),
-        inputs="\n".join([*(_array(interface, tensor) for tensor in tensors), *filled]),
-        run=", ".join([*(["&sizes"] if interface.is_open else []), *(tensor.argument for tensor in tensors)]),
+        inputs="\n".join([*(_declare_array(interface, tensor) for tensor in tensors), *filled]),
+        run=", ".join([*(["&sizes"] if interface.is_dynamic else []), *(tensor.argument for tensor in tensors)]),
         outputs="\n".join(printed),
-        freed="".join(f"  free({tensor.argument});\n" for tensor in tensors if tensor.is_open),
+        freed="".join(f"  free({tensor.argument});\n" for tensor in tensors if tensor.is_dynamic),
     )
 
 
-def _sizes(interface: Interface, first: int) -> str:
+def _take_sizes(interface: Interface, first: int) -> str:
     """C that takes the sizes from the arguments from ``first`` on, and computes the shapes."""
-    if not interface.is_open:
+    if not interface.is_dynamic:
         return ""
     name, numbers = interface.name, [f"strtoll(argv[{i}], NULL, 10)" for i, _ in enumerate(interface.sizes, first)]
     return (
@@ -48,9 +48,9 @@ def _sizes(interface: Interface, first: int) -> str:
     )
 
 
-def _array(interface: Interface, tensor: Tensor) -> str:
+def _declare_array(interface: Interface, tensor: CTensor) -> str:
     """C that has memory for a tensor; there are no arrays without elements."""
-    if tensor.is_open:
+    if tensor.is_dynamic:
         elements = interface.elements(tensor)
         return (
             f"  {tensor.type} *{tensor.argument} = calloc({elements} + 1, sizeof *{tensor.argument});\n"
@@ -59,43 +59,43 @@ def _array(interface: Interface, tensor: Tensor) -> str:
     return f"  static {tensor.type} {tensor.argument}[{interface.elements(tensor) if tensor.elements else 1}];"
 
 
-def _fill(interface: Interface, tensor: Tensor, argument: int) -> str:
+def _fill_input(interface: Interface, tensor: CTensor, argument: int) -> str:
     """C that fills an input from a file, or with small numbers (zero where C has none of its kind)."""
     kind = numpy_dtype(tensor.info.dtype).kind
     known = {"i": "i % 2", "u": "i % 2", "b": "i % 2", "f": f"({tensor.type})(i % 17) / 16"}
     value = "0" if kind == "f" and tensor.type.startswith("uint") else known.get(kind, "0")
-    if not tensor.is_open and not tensor.elements:
+    if not tensor.is_dynamic and not tensor.elements:
         return _transfer(interface, tensor, argument, "rb")
     each = f"size_t i = 0; argc <= {argument} && i < {interface.elements(tensor)}; i++"
     return f"{_transfer(interface, tensor, argument, 'rb')}\n  for ({each}) {tensor.argument}[i] = {value};"
 
 
-def _print(interface: Interface, tensor: Tensor, argument: int) -> str:
+def _print_output(interface: Interface, tensor: CTensor, argument: int) -> str:
     """C that prints an output, and writes it to a file if one is given."""
     form, value = _format(tensor)
-    elements = interface.elements(tensor) if tensor.is_open else str(tensor.elements)
-    lines = [_transfer(interface, tensor, argument, "wb"), _headed(tensor)]
+    elements = interface.elements(tensor) if tensor.is_dynamic else str(tensor.elements)
+    lines = [_transfer(interface, tensor, argument, "wb"), _print_head(tensor)]
     if elements != "0":
         lines.append(f'  for (size_t i = 0; i < {_SHOWN} && i < {elements}; i++) printf("{form}", {value});')
     return "\n".join([*lines, f'  puts({elements} > {_SHOWN} ? " ..." : "");'])
 
 
-def _headed(tensor: Tensor) -> str:
+def _print_head(tensor: CTensor) -> str:
     """C that prints an output's name, dtype and shape."""
     begin = f"{name_text(tensor.info.name)} {tensor.info.dtype}["
-    if not tensor.is_open:
-        return f'  printf("%s:", {string(str(tensor))});'
+    if not tensor.is_dynamic:
+        return f'  printf("%s:", {format_string(str(tensor))});'
     rank = len(tensor.info.shape)
     extents = "".join(f", (long long)shapes.{tensor.argument}_shape[{axis}]" for axis in range(rank))
-    return f'  printf("%s{",".join(["%lld"] * rank)}]:", {string(begin)}{extents});'
+    return f'  printf("%s{",".join(["%lld"] * rank)}]:", {format_string(begin)}{extents});'
 
 
-def _transfer(interface: Interface, tensor: Tensor, argument: int, mode: str) -> str:
+def _transfer(interface: Interface, tensor: CTensor, argument: int, mode: str) -> str:
     size = f"{interface.elements(tensor)} * sizeof *{tensor.argument}"
     return f'  if (argc > {argument} && transfer(argv[{argument}], "{mode}", {tensor.argument}, {size})) return 1;'
 
 
-def _format(tensor: Tensor) -> tuple[str, str]:
+def _format(tensor: CTensor) -> tuple[str, str]:
     """How C prints the ``i``-th element."""
     at = f"{tensor.argument}[i]"
     if "_Complex" in tensor.type:

@@ -16,20 +16,20 @@ from ...core import cpus
 from ...core.dlpack import dlpack_dtype
 from ...core.errors import ArtifactError
 from ...core.printed import name_text
-from ...core.program import exported
-from ...core.sizes import Sym, bounds
+from ...core.program import make_export_name
+from ...core.sizes import Sym, bounds_of
 from ..artifact.belongings import made_for
-from ..artifact.c_text import comment, distinct, identifier, record, string, table
+from ..artifact.c_text import format_array, format_comment, format_string, format_struct, make_distinct, make_identifier
 from ..artifact.manifest import Manifest
 from ..artifact.weights import Weights
 from .routine import RoutineText, demand_determined, sizes_of
-from .tensor import Tensor, named
+from .tensor import CTensor, name_tensors
 
 _SUPPORT, _OPEN = (Path(__file__).with_name(name) for name in ("tilewright.h", "tilewright_open.h"))
 
 _BEGIN = 4096  # bytes of a weights file that have its fingerprint
 _FNV_START, _FNV_PRIME = 0xCBF29CE484222325, 0x100000001B3
-_PACKED = "__tvm_ffi_"
+_PACKED_PREFIX = "__tvm_ffi_"
 _ANY = "(void *self, const TVMFFIAny *arguments, int32_t count, TVMFFIAny *result);"
 
 
@@ -61,22 +61,22 @@ class Interface:
         return tuple(found)
 
     @cached_property
-    def inputs(self) -> tuple[Tensor, ...]:
+    def inputs(self) -> tuple[CTensor, ...]:
         """The inputs in order."""
-        return named("in", self._own.inputs)
+        return name_tensors("in", self._own.inputs)
 
     @cached_property
-    def outputs(self) -> tuple[Tensor, ...]:
+    def outputs(self) -> tuple[CTensor, ...]:
         """The outputs in order."""
-        return named("out", self._own.outputs)
+        return name_tensors("out", self._own.outputs)
 
     @cached_property
     def sizes(self) -> tuple[str, ...]:
         """The C names of the dynamic sizes; empty for a program without any."""
-        return tuple(distinct(f"dim_{identifier(str(size))}" for size in self._sizes))
+        return tuple(make_distinct(f"dim_{make_identifier(str(size))}" for size in self._sizes))
 
     @property
-    def is_open(self) -> bool:
+    def is_dynamic(self) -> bool:
         """Return whether it is carried out by ``tilewright_open.h``, and has no entry."""
         return self._own.steps is not None
 
@@ -88,8 +88,8 @@ class Interface:
     @property
     def functions(self) -> tuple[str, ...]:
         """The functions of the code that C calls."""
-        own = ("kernel", "run_calls") if self.is_open else ("create",)
-        numbered = [exported(function, number) for number, _ in self.programs for function in own]
+        own = ("kernel", "run_calls") if self.is_dynamic else ("create",)
+        numbered = [make_export_name(function, number) for number, _ in self.programs for function in own]
         return (*numbered, "metadata", *(("weights",) if self.manifest.weights_inside else ()))
 
     def header(self) -> str:
@@ -97,15 +97,15 @@ class Interface:
         guard = f"{self.name.upper()}_H"
         sides = (f"{', '.join(map(str, side)) or 'nothing'}" for side in (self.inputs, self.outputs))
         targets = ", ".join(f"'{program.target}'" for _, program in self.programs)
-        about = comment(f"{self._own.name}: {' -> '.join(sides)}; for target {targets}.")
+        about = format_comment(f"{self._own.name}: {' -> '.join(sides)}; for target {targets}.")
         parts = [f"{made_for(self.file)}\n{about}\n#ifndef {guard}\n#define {guard}\n", _SUPPORT.read_text()]
-        parts += [_OPEN.read_text(), *self._open_types()] if self.is_open else []
+        parts += [_OPEN.read_text(), *self._dynamic_types()] if self.is_dynamic else []
         parts += [*self._constants(), *self._variants(), self._program(), self._load()]
-        return "\n".join([*parts, *([self._shapes()] if self.is_open else []), self._run(), "#endif\n"])
+        return "\n".join([*parts, *([self._shapes()] if self.is_dynamic else []), self._run(), "#endif\n"])
 
-    def elements(self, tensor: Tensor) -> str:
+    def elements(self, tensor: CTensor) -> str:
         """C for the number of a tensor's elements; where sizes are open, a field of ``shapes``."""
-        return f"shapes.{tensor.argument}_elements" if tensor.is_open else self._macro(tensor)
+        return f"shapes.{tensor.argument}_elements" if tensor.is_dynamic else self._macro(tensor)
 
     @property
     def _own(self) -> Manifest:
@@ -116,41 +116,41 @@ class Interface:
         return sizes_of(self._own)
 
     @property
-    def tensors(self) -> tuple[Tensor, ...]:
+    def tensors(self) -> tuple[CTensor, ...]:
         """The inputs, then the outputs."""
         return (*self.inputs, *self.outputs)
 
-    def _macro(self, tensor: Tensor) -> str:
+    def _macro(self, tensor: CTensor) -> str:
         return f"{self.name}_{tensor.argument}_ELEMENTS".upper()
 
     def _constants(self) -> Iterator[str]:
-        for tensor in (t for t in self.tensors if not t.is_open):
-            yield f"{comment(str(tensor))}\n#define {self._macro(tensor)} {tensor.elements}"
+        for tensor in (t for t in self.tensors if not t.is_dynamic):
+            yield f"{format_comment(str(tensor))}\n#define {self._macro(tensor)} {tensor.elements}"
             if tensor.info.shape:
                 extents = ", ".join(map(str, tensor.info.static_shape))
                 yield f"static const int64_t {self._shape(tensor)}[] = {{{extents}}};"
         yield ""
         rows = [*map(self._tensor, self.tensors), "{NULL, {kDLInt, 8, 1}, 0, NULL}"]
-        yield table(f"tw_tensor {self.name}_tensors", rows)
+        yield format_array(f"tw_tensor {self.name}_tensors", rows)
 
-    def _open_types(self) -> Iterator[str]:
+    def _dynamic_types(self) -> Iterator[str]:
         """The structures of what the caller gives, and what follows from it."""
         named_sizes = zip(self.sizes, self._sizes, strict=True)
-        lines = [f"  int64_t {name}; {comment(f'{size}: {bounds(size)}')}" for name, size in named_sizes]
+        lines = [f"  int64_t {name}; {format_comment(f'{size}: {bounds_of(size)}')}" for name, size in named_sizes]
         yield _structure("The sizes that the program leaves open.", lines or ["  int none;"], f"{self.name}_sizes_t")
         lines = []
-        for tensor in (t for t in self.tensors if t.is_open):
-            lines.append(f"  int64_t {tensor.argument}_shape[{len(tensor.info.shape)}]; {comment(str(tensor))}")
+        for tensor in (t for t in self.tensors if t.is_dynamic):
+            lines.append(f"  int64_t {tensor.argument}_shape[{len(tensor.info.shape)}]; {format_comment(str(tensor))}")
             lines.append(f"  size_t {tensor.argument}_elements;")
         about = "The shapes of the tensors that have such sizes, and how many elements these have."
         yield _structure(about, lines or ["  int none;"], f"{self.name}_shapes_t")
 
-    def _shape(self, tensor: Tensor) -> str:
-        return f"{self.name}_{tensor.argument}_shape" if tensor.info.shape and not tensor.is_open else "NULL"
+    def _shape(self, tensor: CTensor) -> str:
+        return f"{self.name}_{tensor.argument}_shape" if tensor.info.shape and not tensor.is_dynamic else "NULL"
 
-    def _tensor(self, tensor: Tensor) -> str:
+    def _tensor(self, tensor: CTensor) -> str:
         code, bits = dlpack_dtype(tensor.info.dtype)
-        name = string(name_text(tensor.info.name))
+        name = format_string(name_text(tensor.info.name))
         return f"{{{name}, {{{code}, {bits}, 1}}, {len(tensor.info.shape)}, {self._shape(tensor)}}}"
 
     def _variants(self) -> Iterator[str]:
@@ -158,22 +158,26 @@ class Interface:
         rows: list[str] = []
         for i, (number, program) in enumerate(self.programs):
             suffix = f"_{i}" if i else ""
-            flags = map(string, cpus.ARCHITECTURES[program.arch].linux_flags(program.cpu_features))
-            yield table(f"char *const {self.name}_cpu_flags{suffix}", [*flags, "NULL"])
+            flags = map(format_string, cpus.ARCHITECTURES[program.arch].linux_flags(program.cpu_features))
+            yield format_array(f"char *const {self.name}_cpu_flags{suffix}", [*flags, "NULL"])
             offsets = textwrap.wrap(", ".join(map(str, [*self._offsets(program), 0])), 116)
-            yield table(f"uint64_t {self.name}_weight_offsets{suffix}", [row.removesuffix(",") for row in offsets])
+            yield format_array(
+                f"uint64_t {self.name}_weight_offsets{suffix}", [row.removesuffix(",") for row in offsets]
+            )
             if program.steps is not None:
                 yield RoutineText(program, self.name, suffix).text()
             routine = f"&{self.name}_routine{suffix}" if program.steps is not None else "NULL"
             rows.append(
-                f"{{{string(program.target)}, {self.name}_cpu_flags{suffix}, {number}, {len(program.params)}, "
+                f"{{{format_string(program.target)}, {self.name}_cpu_flags{suffix}, {number}, {len(program.params)}, "
                 f"{self.name}_weight_offsets{suffix}, {routine}}}"
             )
-        yield table(f"tw_variant {self.name}_variants", rows)
+        yield format_array(f"tw_variant {self.name}_variants", rows)
         if self.linked:
             yield "".join(f"int {self.name}_{function}{_ANY}\n" for function in self.functions)
-            symbols = [f"{{{string(_PACKED + function)}, {self.name}_{function}}}" for function in self.functions]
-            yield table(f"tw_symbol {self.name}_symbols", [*symbols, "{NULL, NULL}"])
+            symbols = [
+                f"{{{format_string(_PACKED_PREFIX + function)}, {self.name}_{function}}}" for function in self.functions
+            ]
+            yield format_array(f"tw_symbol {self.name}_symbols", [*symbols, "{NULL, NULL}"])
 
     def _offsets(self, program: Manifest) -> list[int]:
         if self.weights is None:
@@ -185,9 +189,9 @@ class Interface:
         begin = self.weights.data[:_BEGIN].tobytes() if self.weights else b""
         fingerprint = self._own.fingerprint
         fields: dict[str, object] = {
-            "name": string(self.name),
+            "name": format_string(self.name),
             "manifest_hash": f"{_fnv(self.text):#x}u",
-            "fingerprint": string(fingerprint),
+            "fingerprint": format_string(fingerprint),
             "fingerprint_at": max(begin.find(fingerprint.encode()), 0),
             "weights_bytes": self.weights.data.nbytes if self.weights else 0,
             "weights_inside": int(not self.weights_file),
@@ -198,19 +202,19 @@ class Interface:
             "variants": f"{self.name}_variants",
             "symbols": f"{self.name}_symbols" if self.linked else "NULL",
         }
-        model = "tw_open_model" if self.is_open else "tw_model"
-        return f"{record(f'tw_program {self.name}_program', fields)}\ntypedef {model} {self.name}_t;\n"
+        model = "tw_open_model" if self.is_dynamic else "tw_model"
+        return f"{format_struct(f'tw_program {self.name}_program', fields)}\ntypedef {model} {self.name}_t;\n"
 
     def _load(self) -> str:
         """The function that loads the program; it takes the names of those files that there are."""
-        name, load = self.name, "tw_open_load" if self.is_open else "tw_load"
+        name, load = self.name, "tw_open_load" if self.is_dynamic else "tw_load"
         library, weights = ("NULL" if self.linked else "library"), ("weights" if self.weights_file else "NULL")
         files = [f"const char *{file}" for file in (library, weights) if file != "NULL"]
         about = ["NULL where it fails."]
         about += ["Without weights any name of them will do;"] if self.weights_file else []
         parameters = ", ".join([*files, "int threads", "char *error", "size_t size"])
         return (
-            f"{comment(' '.join([*about, '0 threads is one for each CPU.']))}\n"
+            f"{format_comment(' '.join([*about, '0 threads is one for each CPU.']))}\n"
             f"static inline {name}_t *{name}_load({parameters}) {{\n"
             f"  return {load}(&{name}_program, {library}, {weights}, threads, error, size);\n}}\n"
         )
@@ -220,8 +224,8 @@ class Interface:
 
     def _shapes(self) -> str:
         """The function that computes the shapes of all tensors for given sizes."""
-        open_tensors = [t for t in self.tensors if t.is_open]
-        places = [f"shapes->{t.argument}_shape" if t.is_open else "NULL" for t in self.tensors]
+        open_tensors = [t for t in self.tensors if t.is_dynamic]
+        places = [f"shapes->{t.argument}_shape" if t.is_dynamic else "NULL" for t in self.tensors]
         counted = "".join(
             f"  shapes->{t.argument}_elements = (size_t)tw_elements(shapes->{t.argument}_shape, {len(t.info.shape)});\n"
             for t in open_tensors
@@ -239,11 +243,11 @@ class Interface:
         name = self.name
         given = [f"const {tensor.type} *{tensor.argument}" for tensor in self.inputs]
         taken = [f"{tensor.type} *{tensor.argument}" for tensor in self.outputs]
-        sizes = [f"const {name}_sizes_t *sizes"] if self.is_open else []
+        sizes = [f"const {name}_sizes_t *sizes"] if self.is_dynamic else []
         parameters = ", ".join([f"{name}_t *model", *sizes, *given, *taken, "char *error, size_t size"])
         inputs, outputs = (", ".join([*(t.argument for t in side), "NULL"]) for side in (self.inputs, self.outputs))
         before, run, free = ("", "tw_run(model", "tw_free")
-        if self.is_open:
+        if self.is_dynamic:
             before, run, free = f"{self._given_sizes()}  (void)sizes;\n", "tw_open_run(model, given", "tw_open_free"
         return (
             f"/* Writes the outputs; 0, or -1 where it fails. */\nstatic inline int {name}_run({parameters}) {{\n"
@@ -264,7 +268,7 @@ def demand_callable(manifest: Manifest, number: int, where: str) -> None:
 
 
 def _structure(about: str, lines: Sequence[str], name: str) -> str:
-    return "\n".join([comment(about), "typedef struct {", *lines, f"}} {name};\n"])
+    return "\n".join([format_comment(about), "typedef struct {", *lines, f"}} {name};\n"])
 
 
 def _fnv(data: bytes) -> int:

@@ -16,11 +16,11 @@ import numpy as np
 from ...core.errors import ArtifactError
 from ...core.model import OBJECTS
 from ...core.program import REPORT, Kernel, Step
-from ...core.sizes import Extent, Sym, bounds
-from ..artifact.c_text import number, record, string, table
+from ...core.sizes import Extent, Sym, bounds_of
+from ..artifact.c_text import format_array, format_number, format_string, format_struct
 from ..artifact.manifest import Manifest
-from ..steps.actions import where
-from ..steps.segments import DETERMINED, open_extents, tensor_count
+from ..steps.actions import describe_origin
+from ..steps.segments import DETERMINED, count_dynamic_extents, tensor_count
 from ..vm.replay import ELEMENTS
 from .arithmetic import SCALARS
 
@@ -52,10 +52,12 @@ class RoutineText:
     def text(self) -> str:
         """The function that notes the calls, and the description of the routine."""
         lines = [*self._begin(), *(line for step in self._routine.steps for line in self._step(step)), *self._end()]
-        kernels = table(f"tw_kernel {self._called('kernels')}", list(map(_kernel, self.manifest.kernels)))
+        kernels = format_array(f"tw_kernel {self._make_symbol('kernels')}", list(map(_kernel, self.manifest.kernels)))
         body = "".join(f"  {line}\n" for line in lines)
         locals_ = "int64_t *const e = plan->extents, *const r = plan->numbers, *const b = plan->held;"
-        head = f"static inline int {self._called('plan')}(tw_plan *plan, char *error, size_t size) {{\n  {locals_}\n"
+        head = (
+            f"static inline int {self._make_symbol('plan')}(tw_plan *plan, char *error, size_t size) {{\n  {locals_}\n"
+        )
         unused = "  double *const f = plan->reals;\n  int64_t count = 0;\n  (void)r, (void)f, (void)count;\n"
         return f"{kernels}\n{head}{unused}{body}  (void)error, (void)size;\n  return 0;\n}}\n\n{self._description()}"
 
@@ -64,7 +66,7 @@ class RoutineText:
         assert self.manifest.routine is not None
         return self.manifest.routine
 
-    def _called(self, what: str) -> str:
+    def _make_symbol(self, what: str) -> str:
         return f"{self.name}_{what}{self.suffix}"
 
     def _description(self) -> str:
@@ -72,10 +74,10 @@ class RoutineText:
         results = [self._tensors[register][0] for register in self._routine.results]
         inputs = [self._tensors[register][0] for register in self._routine.arguments[: len(manifest.inputs)]]
         fields = {
-            "plan": self._called("plan"),
-            "kernels": self._called("kernels"),
-            "shapes": self._called("shapes_at"),
-            "texts": self._called("texts"),
+            "plan": self._make_symbol("plan"),
+            "kernels": self._make_symbol("kernels"),
+            "shapes": self._make_symbol("shapes_at"),
+            "texts": self._make_symbol("texts"),
             "kernel_count": len(manifest.kernels),
             "inputs": len(manifest.inputs),
             "outputs": len(manifest.outputs),
@@ -90,10 +92,12 @@ class RoutineText:
             "words": sum(self._words),
             "most": max(self._words, default=0),
         }
-        places = table(f"int64_t {self._called('shapes_at')}", [", ".join(map(str, [*inputs, *results, 0]))])
-        said = [string(where(step) + step.facts["text"]) for step in self._reports]
-        texts = table(f"char *const {self._called('texts')}", [", ".join([*said, "NULL"])])
-        return "\n".join([places, texts, record(f"tw_routine {self._called('routine')}", fields)])
+        places = format_array(
+            f"int64_t {self._make_symbol('shapes_at')}", [", ".join(map(str, [*inputs, *results, 0]))]
+        )
+        said = [format_string(describe_origin(step) + step.facts["text"]) for step in self._reports]
+        texts = format_array(f"char *const {self._make_symbol('texts')}", [", ".join([*said, "NULL"])])
+        return "\n".join([places, texts, format_struct(f"tw_routine {self._make_symbol('routine')}", fields)])
 
     def _begin(self) -> Iterator[str]:
         """The extents of arguments, and what sizes may be."""
@@ -102,7 +106,7 @@ class RoutineText:
         shapes = [info.shape for info in (*self.manifest.inputs, *self.manifest.params)]
         for i, (register, shape) in enumerate(zip(self._routine.arguments, shapes, strict=True)):
             place = self._tensor(register, len(shape))
-            yield from self._set(place, map(self._given, shape))
+            yield from self._set(place, map(self._write_extent, shape))
             yield f"b[{self._held[register]}] = {i};"
         yield f"plan->buffer_count = {len(shapes)};"
 
@@ -110,8 +114,8 @@ class RoutineText:
         for i, register in enumerate(self._routine.results):
             yield f"plan->results[{i}] = b[{self._held[register]}];"
 
-    def _given(self, extent: Extent) -> str:
-        return f"plan->sizes[{self.sizes.index(extent)}]" if isinstance(extent, Sym) else number(extent)
+    def _write_extent(self, extent: Extent) -> str:
+        return f"plan->sizes[{self.sizes.index(extent)}]" if isinstance(extent, Sym) else format_number(extent)
 
     def _tensor(self, register: int, rank: int) -> int:
         """Room for a tensor's extents."""
@@ -157,7 +161,7 @@ class RoutineText:
 
     def _constant(self, step: Step) -> Iterator[str]:
         value = step.facts["value"]
-        yield f"{self._number(step.results[0], isinstance(value, float))} = {number(value)};"
+        yield f"{self._number(step.results[0], isinstance(value, float))} = {format_number(value)};"
 
     def _dim(self, step: Step) -> Iterator[str]:
         source, axis = step.operands
@@ -168,7 +172,10 @@ class RoutineText:
         if not compared:
             yield f"if (!{condition}) {_refusal(step, step.facts['text'])}"
             return
-        text, numbers = string(where(step) + step.facts["text"]), ", ".join(f"(long long){n}" for n in compared)
+        text, numbers = (
+            format_string(describe_origin(step) + step.facts["text"]),
+            ", ".join(f"(long long){n}" for n in compared),
+        )
         yield f'if (!{condition}) return tw_fail(error, size, "%s (%lld and %lld)", {text}, {numbers});'
 
     def _report(self, step: Step) -> Iterator[str]:
@@ -191,7 +198,7 @@ class RoutineText:
         given = iter([self._numbers[r] for r in sizes])
         shape = step.facts["shape"]
         place = self._tensor(step.results[0], len(shape))
-        yield from self._set(place, [next(given) if n is None else number(n) for n in shape])
+        yield from self._set(place, [next(given) if n is None else format_number(n) for n in shape])
         before, rank = self._tensors[source]
         differ = f"tw_elements(e + {before}, {rank}) != tw_elements(e + {place}, {len(shape)})"
         yield f"if ({differ}) {_refusal(step, 'cannot have a shape of another number of elements: ' + _UNFIT)}"
@@ -223,10 +230,10 @@ class RoutineText:
         count, axes = tensor_count(step), step.facts["open"]
         tensors, numbers = step.operands[:count], [self._numbers[r] for r in step.operands[count:]]
         sizes = [self._shape(r)[axis] for r, own in zip(tensors, axes, strict=True) for axis in own] + numbers
-        given = iter(numbers[len(numbers) - open_extents(step) :])
+        given = iter(numbers[len(numbers) - count_dynamic_extents(step) :])
         for register, (kind, shape) in zip(step.results, step.facts["types"], strict=True):
             place = self._tensor(register, len(shape))
-            yield from self._set(place, [next(given) if n is None else number(n) for n in shape])
+            yield from self._set(place, [next(given) if n is None else format_number(n) for n in shape])
             negative = f"(count = tw_count(plan, e + {place}, {len(shape)})) < 0"
             yield f"if ({negative}) {_refusal(step, f'would make a tensor with a negative extent: {_UNFIT}')}"
             yield f"b[{self._held[register]}] = {self._memory(step, kind)};"
@@ -270,9 +277,9 @@ def _reasons(manifest: Manifest) -> Iterator[str]:
             yield f"only the run knows the rank of '{info.name}'"
     for step in manifest.routine.steps if manifest.routine else ():
         if step.op not in DETERMINED:
-            yield where(step) + _MORE.get(step.op, "reads sizes, or what to do, from data")
+            yield describe_origin(step) + _MORE.get(step.op, "reads sizes, or what to do, from data")
         elif step.op not in SCALARS and step.op.startswith("arith.") and step.op != "arith.constant":
-            yield f"{where(step)}needs '{step.op}', which C has no word for"
+            yield f"{describe_origin(step)}needs '{step.op}', which C has no word for"
 
 
 _MORE = {
@@ -291,11 +298,14 @@ def _kernel(kernel: Kernel) -> str:
 
 def _held_to(value: str, size: Sym, name: str) -> Iterator[str]:
     """C that refuses a size that the program was not compiled for."""
-    within = bounds(size)
+    within = bounds_of(size)
     tests = [f"{value} < {max(within.low or 0, 0)}"] + ([f"{value} > {within.high}"] if within.high is not None else [])
-    begin, end = string(f"{name}: {size} is "), string(f", which must be {within}")  # names are no formats
+    begin, end = (
+        format_string(f"{name}: {size} is "),
+        format_string(f", which must be {within}"),
+    )  # names are no formats
     yield f'if ({" || ".join(tests)}) return tw_fail(error, size, "%s%lld%s", {begin}, (long long){value}, {end});'
 
 
 def _refusal(step: Step, text: str) -> str:
-    return f'return tw_fail(error, size, "%s", {string(where(step) + text)});'
+    return f'return tw_fail(error, size, "%s", {format_string(describe_origin(step) + text)});'

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from ...core.model import TensorInfo, numpy_dtype
 from ...core.printed import name_text
-from ...core.sizes import is_open
-from ..artifact.c_text import distinct, identifier
+from ...core.sizes import has_dynamic_extents
+from ..artifact.c_text import make_distinct, make_identifier
 
 
 @dataclass(frozen=True)
-class Tensor:
+class CTensor:
     """A tensor at the program's border. ``argument`` is what C calls it: ``in_x``, ``out_y``."""
 
     info: TensorInfo
@@ -33,9 +33,9 @@ class Tensor:
         return known.get(self.info.dtype, f"uint{dtype.itemsize * 8}_t")
 
     @property
-    def is_open(self) -> bool:
+    def is_dynamic(self) -> bool:
         """Return whether it has dynamic sizes."""
-        return is_open(self.info.shape)
+        return has_dynamic_extents(self.info.shape)
 
     @property
     def elements(self) -> int:
@@ -46,7 +46,7 @@ class Tensor:
         return f"{name_text(self.info.name)} {self.info.dtype}[{','.join(map(str, self.info.shape))}]"
 
 
-def named(role: str, infos: Sequence[TensorInfo]) -> tuple[Tensor, ...]:
+def name_tensors(role: str, infos: Sequence[TensorInfo]) -> tuple[CTensor, ...]:
     """Tensors under names that differ in C, of macros as well."""
-    names = distinct(f"{role}_{identifier(info.name)}" for info in infos)
-    return tuple(Tensor(info, name) for info, name in zip(infos, names, strict=True))
+    names = make_distinct(f"{role}_{make_identifier(info.name)}" for info in infos)
+    return tuple(CTensor(info, name) for info, name in zip(infos, names, strict=True))

@@ -120,13 +120,13 @@ class Counters:
         runs = int(self.words[1])
         sums = self._of_calls.tolist()
         calls = (CallTimes(runs, total, least, most) if runs else CallTimes(0, 0, 0, 0) for total, least, most in sums)
-        return Times(runs, tuple(calls), tuple(event for run in self._traced() for event in run))
+        return Times(runs, tuple(calls), tuple(event for run in self._read_trace() for event in run))
 
     @property
     def _of_calls(self) -> np.ndarray:
         return self.words[self._HEAD : self._HEAD + 3 * self._calls].reshape(-1, 3)
 
-    def _traced(self) -> list[list[Event]]:
+    def _read_trace(self) -> list[list[Event]]:
         """The events of each run in the trace."""
         trace = self.words[self._HEAD + 3 * self._calls :].reshape(self._room, -1)
         return [_events(stamps, thread) for thread, *stamps in trace.tolist() if thread]

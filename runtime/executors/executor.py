@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 
-from ...core.model import numpy_dtype, tensor_of
+from ...core.model import numpy_dtype, parse_tensor_type
 from ...core.program import Call, Kernel, Program, Slot
 from ..artifact.manifest import RoutineRecord
 from ..process.link import Library
@@ -85,7 +85,7 @@ class Executor:
 
     def steps(self, program: Program, inputs: Sequence[np.ndarray], params: Sequence[np.ndarray]) -> Steps:
         """The calls of ``program``, each to be made and measured alone; the arrays are as ``run`` wants them."""
-        outputs, table = tuple(tensor.empty(info) for info in program.outputs), self._table(program)
+        outputs, table = tuple(tensor.allocate_output(info) for info in program.outputs), self._table(program)
         block = tensor.aligned_bytes(table.nbytes)
         memory = table.memory(inputs, outputs, params, block)
         results = tuple(self._results(call, block, outputs) for call in program.calls)
@@ -98,7 +98,7 @@ class Executor:
         """The results of a call, arrays on the memory that its last slots mean."""
 
         def view(slot: Slot, text: str) -> np.ndarray:
-            shape, dtype = tensor_of(text)
+            shape, dtype = parse_tensor_type(text)
             held = numpy_dtype(dtype)
             memory = arena[slot.offset :] if slot.space == "arena" else outputs[slot.index].reshape(-1).view(np.uint8)
             return memory[: math.prod(shape) * held.itemsize].view(held).reshape(shape)

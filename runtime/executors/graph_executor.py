@@ -16,7 +16,7 @@ from ..process.ffi import tvm_ffi
 from ..process.link import Library
 from ..tensors import tensor
 from ..tensors.arguments import place, refuse_overlap
-from ..tensors.pool import Pool
+from ..tensors.pool import MemoryPool
 from .counters import Uncounted
 from .tables import CallTable
 
@@ -37,8 +37,8 @@ class Graph(Uncounted):
         self.params = weights.arrays(manifest.params) if weights is not None else []
         kernels = {kernel.name: kernel for kernel in manifest.kernels}
         self.table = CallTable(manifest.program, kernels, library, threads)
-        self._allocators = [tensor.allocator(info) for info in manifest.outputs]
-        self._pool = Pool()
+        self._allocators = [tensor.make_allocator(info) for info in manifest.outputs]
+        self._pool = MemoryPool()
         self.main: tvm_ffi.Function = tvm_ffi.convert(self._run_packed)
 
     def run(self, inputs: Sequence[Any], deadline: Deadline | None = None) -> list[Any]:

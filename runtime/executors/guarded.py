@@ -21,7 +21,7 @@ from ..steps.actions import VIEWS, Action, Registers
 from ..steps.segments import tensor_count
 from ..vm.routines import Routines
 from .counters import Uncounted
-from .guards import Guarded, Guards, called, copied_weights, refuse_unwritten, unwritten
+from .guards import Guarded, Guards, copied_weights, describe_call, find_unwritten, refuse_unwritten
 from .runner import ExecutorName, as_output
 
 _BYTES = np.dtype(np.uint8)
@@ -38,7 +38,7 @@ class GuardedRoutine(Uncounted):
         assert manifest.steps is not None
         self._manifest, self._guards = manifest, Guards()
         params = copied_weights(self._guards, manifest, weights)
-        record = replace(manifest.steps, routine=_keeping(manifest.steps.routine))
+        record = replace(manifest.steps, routine=_keep_results(manifest.steps.routine))
         self._partial = frozenset(_partial(manifest.steps.routine))
         self._same_sizes = {kernel.name: kernel.same_sizes for kernel in manifest.steps.kernels}
         try:
@@ -77,10 +77,15 @@ class GuardedRoutine(Uncounted):
         again = registers.copy()
         self._check_sizes(step, registers)
         reach = max((a.nbytes for a in operands), default=0)
-        with self._guards.making(reach=reach) as made:
+        with self._guards.recording_allocations(reach=reach) as made:
             action(registers)
         results = [registers[r] for r in step.results]
-        who = called(step.facts["kernel"], step.nodes, [_text(a) for a in operands], [_text(a) for a in results])
+        who = describe_call(
+            step.facts["kernel"],
+            step.nodes,
+            [_describe_array(a) for a in operands],
+            [_describe_array(a) for a in results],
+        )
         with _labels(made, step.facts["kernel"]):
             if damage := self._guards.damage():
                 raise GuardError(f"{who} wrote {damage}")
@@ -91,7 +96,7 @@ class GuardedRoutine(Uncounted):
         if over is None and not _inserts(step):
             self._check_written(action, again, step, results, who)
         elif step.results[0] not in self._partial and results[0].itemsize >= 4:  # a second run reads what is there
-            refuse_unwritten(f"{who} never wrote", "its result 0", results[0].shape, unwritten(results[0], 0))
+            refuse_unwritten(f"{who} never wrote", "its result 0", results[0].shape, find_unwritten(results[0], 0))
 
     def _check_sizes(self, step: Step, registers: Registers) -> None:
         """Refuse a call of a kernel with two sizes for what it states to be one, before it writes anything."""
@@ -105,9 +110,11 @@ class GuardedRoutine(Uncounted):
                 if number < len(given)
             }
             if len(set(found.values())) > 1:
-                shown = [_text(value) if isinstance(value, np.ndarray) else str(value) for value in given]
+                shown = [_describe_array(value) if isinstance(value, np.ndarray) else str(value) for value in given]
                 sizes = ", ".join(f"{size} as {what}" for what, size in found.items())
-                raise GuardError(f"{called(step.facts['kernel'], step.nodes, shown, [])} takes for one size {sizes}")
+                raise GuardError(
+                    f"{describe_call(step.facts['kernel'], step.nodes, shown, [])} takes for one size {sizes}"
+                )
 
     def _check_written(
         self, action: Action, again: Registers, step: Step, results: Sequence[np.ndarray], who: str
@@ -118,25 +125,25 @@ class GuardedRoutine(Uncounted):
         """
         tensors = tensor_count(step)
         suspects = [
-            np.zeros(0, bool) if register in self._partial else unwritten(array, 0)
+            np.zeros(0, bool) if register in self._partial else find_unwritten(array, 0)
             for register, array in zip(step.results, results, strict=True)
         ]
         if not any(suspect.any() for suspect in suspects):
             return
-        with self._guards.making(1, max((again[r].nbytes for r in step.operands[:tensors]), default=0)):
+        with self._guards.recording_allocations(1, max((again[r].nbytes for r in step.operands[:tensors]), default=0)):
             action(again)
         for number, (register, suspect) in enumerate(zip(step.results, suspects, strict=True)):
             if suspect.any() and (tensors or not suspect.all()):
-                missing = suspect & unwritten(again[register], 1)
+                missing = suspect & find_unwritten(again[register], 1)
                 refuse_unwritten(f"{who} never wrote", f"its result {number}", again[register].shape, missing)
 
 
-def _keeping(routine: Routine) -> Routine:
+def _keep_results(routine: Routine) -> Routine:
     """The routine whose steps leave all their results in registers, also those that nobody reads."""
 
     def keep(step: Step) -> Step:
         dead = tuple(r for r in step.dead if r not in step.results)
-        return replace(step, dead=dead, regions=tuple(map(_keeping, step.regions)))
+        return replace(step, dead=dead, regions=tuple(map(_keep_results, step.regions)))
 
     return replace(routine, steps=tuple(map(keep, routine.steps)))
 
@@ -184,5 +191,5 @@ class _labels:
             buffer.label = f"result {number - 1} of an earlier call, of '{self._kernel}'" if number else _SCRATCH
 
 
-def _text(array: np.ndarray) -> str:
+def _describe_array(array: np.ndarray) -> str:
     return f"{array.dtype}{list(array.shape)}"

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ...core.errors import GuardError
-from ...core.model import numpy_dtype, tensor_of
+from ...core.model import numpy_dtype, parse_tensor_type
 from ...core.program import Call, Kernel, Slot
 from ..artifact.manifest import Manifest
 from ..artifact.weights import Weights
 from ..process.deadline import Deadline
 from ..process.link import Library
 from .graph_executor import Graph
-from .guards import Guards, called, copied_weights, fill, refuse_unwritten, unwritten
+from .guards import Guards, copied_weights, describe_call, fill, find_unwritten, refuse_unwritten
 from .tables import Memory
 
 _BYTES = np.dtype(np.uint8)
@@ -37,12 +37,12 @@ class GuardedCalls(Graph):
         self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], deadline: Deadline | None = None
     ) -> None:
         made = self._attempt(inputs, 0, deadline)
-        suspects = [unwritten(array, 0) for array in made]
+        suspects = [find_unwritten(array, 0) for array in made]
         if any(suspect.any() for suspect in suspects):
             others = self._attempt(inputs, 1, deadline)
             for info, suspect, other in zip(self.manifest.outputs, suspects, others, strict=True):
                 if suspect.any():
-                    missing = suspect & unwritten(other, 1)
+                    missing = suspect & find_unwritten(other, 1)
                     refuse_unwritten("no kernel wrote", f"output '{info.name}'", other.shape, missing)
         for output, array in zip(outputs, made, strict=True):
             np.copyto(output, array)
@@ -52,7 +52,7 @@ class GuardedCalls(Graph):
         manifest, guards, program = self.manifest, self._guards, self.manifest.program
         infos = manifest.inputs
         given = [guards.copy(array, f"input '{info.name}'") for array, info in zip(inputs, infos, strict=True)]
-        with guards.making(pattern) as made:
+        with guards.recording_allocations(pattern) as made:
             arena = guards.array((program.arena_bytes,), _BYTES)
             scratch = guards.array((self.table.scratch_bytes,), _BYTES)
             outputs = [guards.array(info.static_shape, numpy_dtype(info.dtype)) for info in manifest.outputs]
@@ -90,7 +90,7 @@ class GuardedCalls(Graph):
         kept = {slot: known[slot.space][1][slot.index] for slot in set(read) - set(written) if slot.space != "arena"}
         contents = {slot: array.copy() if slot.space == "output" else array for slot, array in kept.items()}
         self.table.run_call(number, memory, deadline)
-        who = called(call.kernel, call.nodes, kernel.signature.inputs, kernel.signature.results)
+        who = describe_call(call.kernel, call.nodes, kernel.signature.inputs, kernel.signature.results)
         if damage := self._guards.damage():
             raise GuardError(f"{who} wrote {damage}")
         for slot, content in contents.items():
@@ -109,13 +109,13 @@ class GuardedCalls(Graph):
 def _regions(kernel: Kernel, written: Sequence[Slot]) -> Iterator[tuple[Slot, tuple[int, int]]]:
     """The bytes of each result, from where to where, in what its slot lies on."""
     for slot, text in zip(written, kernel.signature.results, strict=True):
-        shape, dtype = tensor_of(text)
+        shape, dtype = parse_tensor_type(text)
         nbytes = int(np.prod(shape, dtype=np.int64)) * numpy_dtype(dtype).itemsize
         yield slot, (slot.offset, slot.offset + nbytes)
 
 
 def _fill_typed(memory: np.ndarray, text: str, pattern: int) -> None:
-    fill(memory.view(numpy_dtype(tensor_of(text)[1])), pattern)
+    fill(memory.view(numpy_dtype(parse_tensor_type(text)[1])), pattern)
 
 
 def _stray(wrong: np.ndarray, inside: Sequence[tuple[int, int]]) -> str:

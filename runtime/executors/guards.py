@@ -15,14 +15,14 @@ import numpy as np
 from ...core.errors import GuardError
 from ..artifact.manifest import Manifest
 from ..artifact.weights import Weights
-from ..tensors.pool import Pool
+from ..tensors.pool import MemoryPool
 from ..tensors.tensor import ALIGNMENT, aligned_bytes
 
 _ZONE, _FARTHEST = 1 << 16, 1 << 24  # bytes on each side, the least; of tensors with longer rows a row
 # Of a zone: a NaN for whoever reads it as floats of any width, no small number, and no run of equal bytes.
 _GUARD = np.array([0xFFFDFFA5], np.uint32).view(np.uint8)
 # Two patterns by width in bytes, of floats signalling NaN: what moves one leaves it so, arithmetic makes it quiet.
-_FLOATS = {4: (0x7FA5A5A5, 0x7F9A9A9A), 8: (0x7FF5A5A5A5A5A5A5, 0x7FF49A9A9A9A9A9A)}
+_FLOAT_PATTERNS = {4: (0x7FA5A5A5, 0x7F9A9A9A), 8: (0x7FF5A5A5A5A5A5A5, 0x7FF49A9A9A9A9A9A)}
 _QUIET = {4: 1 << 22, 8: 1 << 51}
 _OTHERS = {
     1: (0xA5, 0x5A),
@@ -68,7 +68,7 @@ class Guarded:
         return before, (owner[end : end + self.zone], pattern[self.nbytes % 4 :][: self.zone])
 
 
-class Guards(Pool):
+class Guards(MemoryPool):
     """Lends memory that lies between guard zones and is filled with a pattern, each time new one.
 
     Several threads may use it; what each has made is its own.
@@ -83,7 +83,7 @@ class Guards(Pool):
         """An array of this shape, aligned to 64 bytes, that holds the pattern of ``filling``."""
         nbytes = math.prod(shape) * dtype.itemsize
         row = shape[-1] * dtype.itemsize if shape and nbytes else 0
-        zone = max(_ZONE, _round(row), getattr(self._mine, "zone", 0))
+        zone = max(_ZONE, _round_to_power(row), getattr(self._mine, "zone", 0))
         owner = aligned_bytes(2 * zone + nbytes)
         owner = owner if owner.base is None else owner.base
         start = zone + -owner.ctypes.data % ALIGNMENT
@@ -98,20 +98,20 @@ class Guards(Pool):
 
     def copy(self, array: np.ndarray, label: str) -> np.ndarray:
         """A copy of the array, which errors call ``label``."""
-        with self.making() as made:
+        with self.recording_allocations() as made:
             copied = self.array(array.shape, array.dtype)
         made[0].label = label
         copied[...] = array
         return copied
 
     @contextmanager
-    def making(self, pattern: int = 0, reach: int = 0) -> Iterator[list[Guarded]]:
+    def recording_allocations(self, pattern: int = 0, reach: int = 0) -> Iterator[list[Guarded]]:
         """Fill what this thread makes meanwhile with one of the patterns, and note it.
 
         Who writes it may go so many bytes too far: who takes another tensor's extents for a result's, as far as that.
         """
         before = dict(self._mine.__dict__)
-        self._mine.pattern, self._mine.made, self._mine.zone = pattern, [], _round(min(reach, _FARTHEST))
+        self._mine.pattern, self._mine.made, self._mine.zone = pattern, [], _round_to_power(min(reach, _FARTHEST))
         try:
             yield self._mine.made
         finally:
@@ -131,19 +131,19 @@ class Guards(Pool):
         return found
 
 
-def _round(nbytes: int) -> int:
+def _round_to_power(nbytes: int) -> int:
     return 1 << (nbytes - 1).bit_length() if nbytes else 0
 
 
 def fill(array: np.ndarray, which: int) -> None:
     """Fill an array with one of the patterns, 0 or 1."""
-    words, pattern, _ = _words(array, which)
+    words, pattern, _ = _view_words(array, which)
     words.fill(pattern)
 
 
-def unwritten(array: np.ndarray, which: int) -> np.ndarray:
+def find_unwritten(array: np.ndarray, which: int) -> np.ndarray:
     """Which elements, in a row, hold the pattern, or the NaN that arithmetic makes of it."""
-    words, pattern, quiet = _words(array, which)
+    words, pattern, quiet = _view_words(array, which)
     found = words | quiet == pattern | quiet if quiet else words == pattern
     return found.reshape(array.size, -1).all(axis=1) if array.size else found
 
@@ -157,7 +157,7 @@ def copied_weights(guards: Guards, manifest: Manifest, weights: Weights | None) 
     return [guards.copy(array, f"weight '{info.name}'") for array, info in zip(arrays, manifest.params, strict=True)]
 
 
-def called(kernel: str, nodes: Sequence[str], operands: Sequence[str], results: Sequence[str]) -> str:
+def describe_call(kernel: str, nodes: Sequence[str], operands: Sequence[str], results: Sequence[str]) -> str:
     """How an error begins: which kernel was called on what."""
     names = ", ".join(f"'{name}'" for name in nodes)
     inside = f"node {names}" if len(nodes) == 1 else f"nodes {names}" if names else "no node of the model"
@@ -172,13 +172,13 @@ def refuse_unwritten(begin: str, place: str, shape: Sequence[int], missing: np.n
         raise GuardError(f"{begin} {count} of the {missing.size} elements of {place}, the first at {at}")
 
 
-def _words(array: np.ndarray, which: int) -> tuple[np.ndarray, np.unsignedinteger, np.unsignedinteger | None]:
+def _view_words(array: np.ndarray, which: int) -> tuple[np.ndarray, np.unsignedinteger, np.unsignedinteger | None]:
     """An array's memory as words in a row, the pattern of one, and the bit that makes a NaN quiet."""
     dtype = array.dtype
     width = min(dtype.itemsize // (2 if dtype.kind == "c" else 1), 8)
     kind = np.dtype(f"u{width}").type
-    floating = dtype.kind in "fc" and width in _FLOATS
-    pattern = (_FLOATS if floating else _OTHERS)[width][which]
+    floating = dtype.kind in "fc" and width in _FLOAT_PATTERNS
+    pattern = (_FLOAT_PATTERNS if floating else _OTHERS)[width][which]
     return array.reshape(-1).view(kind), kind(pattern), kind(_QUIET[width]) if floating else None
 
 

@@ -11,7 +11,7 @@ from ..process.ffi import tvm_ffi
 from ..tensors import tensor
 from ..tensors.arguments import place
 
-_call = tvm_ffi.Function.__call__
+_call_function = tvm_ffi.Function.__call__
 
 
 class PackedFunction(tvm_ffi.Function):
@@ -34,17 +34,17 @@ class PackedFunction(tvm_ffi.Function):
 
     def __call__(self, *arguments: Any) -> Any:
         try:
-            return _call(self, *arguments)
+            return _call_function(self, *arguments)
         except BufferError:
-            return _call(self, *self._shared(arguments))
+            return _call_function(self, *self._share_arguments(arguments))
 
-    def _shared(self, arguments: Sequence[Any]) -> Iterable[Any]:
+    def _share_arguments(self, arguments: Sequence[Any]) -> Iterable[Any]:
         roles = [("input", info) for info in self.inputs] + [("output", info) for info in self.outputs]
-        shared = [_shared(value, info, role) for value, (role, info) in zip(arguments, roles, strict=False)]
+        shared = [_share_tensor(value, info, role) for value, (role, info) in zip(arguments, roles, strict=False)]
         return (*shared, *arguments[len(shared) :])
 
 
-def _shared(value: Any, info: TensorInfo, role: str) -> tvm_ffi.Tensor:
+def _share_tensor(value: Any, info: TensorInfo, role: str) -> tvm_ffi.Tensor:
     if info.dtype in OBJECTS:
         raise InputError(f"{role} '{info.name}' is {info.dtype}, and packed functions take tensors: call run")
     return tensor.as_tensor(place(value, info, role, written=role == "output"))

@@ -10,9 +10,9 @@ from typing import Any, Literal, Protocol, get_args
 import numpy as np
 
 from ...core.errors import ArtifactError, InputError
-from ...core.model import OBJECTS, TensorInfo, numpy_dtype, open_sizes
+from ...core.model import OBJECTS, TensorInfo, explain_dynamic_sizes, numpy_dtype
 from ..artifact.manifest import Manifest
-from ..artifact.on_disk import Program
+from ..artifact.on_disk import LoadedProgram
 from ..artifact.weights import Weights
 from ..process import memory
 from ..process.deadline import Deadline
@@ -20,7 +20,7 @@ from ..process.ffi import tvm_ffi
 from ..process.link import Library, Numbered, first_line
 from ..process.threads import team_lock
 from ..tensors import tensor
-from ..tensors.pool import Pool
+from ..tensors.pool import MemoryPool
 from ..vm.routines import Routines, Watch
 from .counters import Counters, Counting, Tally
 from .graph_executor import Graph
@@ -61,7 +61,7 @@ class Runner(Protocol):
         ...
 
 
-class Entry:
+class EntryRunner:
     """A program whose entry is the packed function ``main``, which keeps the code and the weights alive.
 
     Its runs are counted if it was compiled with a profile.
@@ -72,7 +72,7 @@ class Entry:
     def __init__(self, library: Library, manifest: Manifest, weights: Weights | None, threads: int) -> None:
         self._name = manifest.name
         memory.demand_machine(manifest.arena_bytes, "what the program keeps between its kernels")
-        self._allocators = [tensor.allocator(info) for info in manifest.outputs]
+        self._allocators = [tensor.make_allocator(info) for info in manifest.outputs]
         create = library.get_function("create")
         owned: list[Any] = [create]
         addresses = np.empty(0, np.uint64)
@@ -86,8 +86,8 @@ class Entry:
         pointer, lock = ctypes.c_void_p(addresses.ctypes.data), ctypes.c_void_p(team_lock())
         self.main: tvm_ffi.Function = create(pointer, len(addresses), threads, lock, tvm_ffi.convert(owned))
         self._params = weights.arrays(manifest.params) if weights is not None else []
-        self._made_table = cache(partial(_table, library, manifest, threads))
-        self._pool = Pool()
+        self._made_table = cache(partial(_make_call_table, library, manifest, threads))
+        self._pool = MemoryPool()
 
     def run(self, inputs: Sequence[Any], deadline: Deadline | None = None) -> list[Any]:
         """See ``Runner``."""
@@ -133,7 +133,7 @@ class Carried:
         weights: Weights | None,
         threads: int,
         watch: Watch | None = None,
-        pool: Pool | None = None,
+        pool: MemoryPool | None = None,
     ) -> None:
         assert manifest.steps is not None
         self._outputs = manifest.outputs
@@ -171,7 +171,7 @@ class Carried:
             self._timed.counters.on = on
 
 
-def start(program: Program, threads: int, number: int = 0, executor: str | None = None) -> Runner:
+def start(program: LoadedProgram, threads: int, number: int = 0, executor: str | None = None) -> Runner:
     """A runner for the ``number``-th of an artifact's programs: its entry or the VM, or as ``executor`` says.
 
     With TILEWRIGHT_DEBUG=1 in the environment kernels are called one by one, and their writes are checked.
@@ -180,7 +180,7 @@ def start(program: Program, threads: int, number: int = 0, executor: str | None 
     a function.
     """
     manifest = program.manifest.programs[number]
-    kinds = {"vm": Carried} if manifest.steps else {"aot": Entry, "graph": Graph}
+    kinds = {"vm": Carried} if manifest.steps else {"aot": EntryRunner, "graph": Graph}
     if executor is not None and executor not in kinds:
         raise InputError(_refusal(executor, manifest))
     kind = kinds[executor] if executor else next(iter(kinds.values()))
@@ -192,7 +192,7 @@ def start(program: Program, threads: int, number: int = 0, executor: str | None 
         raise ArtifactError(f"the code of program '{manifest.name}' is incomplete: {first_line(error)}") from error
 
 
-def start_guarded(program: Program, threads: int, number: int = 0) -> Runner:
+def start_guarded(program: LoadedProgram, threads: int, number: int = 0) -> Runner:
     """A runner for the ``number``-th of an artifact's programs that checks all writes of its kernels."""
     from .guarded import GuardedRoutine  # few programs run so, and loading should be quick
     from .guarded_calls import GuardedCalls
@@ -202,7 +202,7 @@ def start_guarded(program: Program, threads: int, number: int = 0) -> Runner:
     return kind(Numbered(program.library, program.first + number), manifest, program.weights, threads)
 
 
-def _table(library: Library, manifest: Manifest, threads: int) -> CallTable:
+def _make_call_table(library: Library, manifest: Manifest, threads: int) -> CallTable:
     """The calls that the entry makes, for runs that have to come back between two of them."""
     return CallTable(manifest.program, {kernel.name: kernel for kernel in manifest.kernels}, library, threads)
 
@@ -211,11 +211,12 @@ def _refusal(executor: str, manifest: Manifest) -> str:
     if executor not in get_args(ExecutorName):
         return f"unknown executor '{executor}': choose from {', '.join(get_args(ExecutorName))}"
     if manifest.steps:
-        return f"the executor '{executor}' cannot run '{manifest.name}': {open_sizes(manifest.inputs)}, or use 'vm'"
+        sizes = explain_dynamic_sizes(manifest.inputs)
+        return f"the executor '{executor}' cannot run '{manifest.name}': {sizes}, or use 'vm'"
     return f"the executor 'vm' cannot run '{manifest.name}', which has no open sizes: use 'aot' or 'graph'"
 
 
-def start_timed(program: Program, threads: int, number: int = 0) -> Runner:
+def start_timed(program: LoadedProgram, threads: int, number: int = 0) -> Runner:
     """A runner for the ``number``-th of an artifact's programs with its own counters.
 
     An entry without a profile is not used: its calls are made from a table.
@@ -224,7 +225,7 @@ def start_timed(program: Program, threads: int, number: int = 0) -> Runner:
     if manifest.steps is None and not manifest.profile:
         return TimedCalls(Numbered(program.library, program.first + number), manifest, program.weights, threads)
     own = Numbered(program.library, program.first + number)
-    runner = (Carried if manifest.steps else Entry)(own, manifest, program.weights, threads)
+    runner = (Carried if manifest.steps else EntryRunner)(own, manifest, program.weights, threads)
     runner.count(True)
     return runner
 

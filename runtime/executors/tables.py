@@ -53,7 +53,7 @@ class CallTable:
         lengths = [len(call.args) for call in program.calls]
         self._firsts = [0, *np.cumsum(lengths).tolist()]
         self._most = max(lengths, default=1)
-        rows = [_row(loaded[call.kernel], len(call.args), threads) for call in program.calls]
+        rows = [_call_row(loaded[call.kernel], len(call.args), threads) for call in program.calls]
         self._calls = np.array(rows, np.int64).reshape(-1, 5)
         slots = [slot for call in program.calls for slot in call.args]
         firsts = {"input": 1, "output": 1 + len(program.inputs)}
@@ -117,7 +117,7 @@ class CallTable:
             self._check(memory)
 
 
-def _row(loaded: LoadedKernel, words: int, threads: int) -> tuple[int, int, int, int, int]:
+def _call_row(loaded: LoadedKernel, words: int, threads: int) -> tuple[int, int, int, int, int]:
     """A call as ``tw_run_calls`` reads it: address, number of words, extent, pieces, scratch bytes of a thread."""
     pieces, stride = loaded.pieces(0, threads), loaded.scratch_stride(words, ())
     return loaded.address, words, loaded.kernel.extent, pieces, stride

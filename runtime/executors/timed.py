@@ -55,7 +55,7 @@ class TimedRoutine:
         self._numbers = {id(step): number for number, step in enumerate(self.calls)}
         self.counters = Tally(len(self.calls))
         self._last = _LastCalls()
-        self._routines = Routines(library, record, params, threads, self._timed, make_team=self._last.team)
+        self._routines = Routines(library, record, params, threads, self._add_timing, make_team=self._last.team)
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """The routine's results, see ``Routines.run``."""
@@ -76,7 +76,7 @@ class TimedRoutine:
             found.append([call.total for call in self.counters.times.calls])
         return [float(median) * 1e-9 for median in np.median(np.array(found[1:]), axis=0)]
 
-    def _timed(self, step: Step, action: Action) -> Action:
+    def _add_timing(self, step: Step, action: Action) -> Action:
         """The action of a call, which notes its time; other steps are left alone."""
         number, tally, last = self._numbers.get(id(step)), self.counters, self._last
         if number is None:
@@ -113,7 +113,7 @@ class TimedCalls:
 
         TimeoutError behind the ``deadline``.
         """
-        outputs = [tensor.empty(info) for info in self._outputs]
+        outputs = [tensor.allocate_output(info) for info in self._outputs]
         memory = self._table.memory(inputs, outputs, self._params)
         for number in range(len(self._table)):
             self._table.run_call(number, memory, deadline)

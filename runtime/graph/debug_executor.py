@@ -23,11 +23,11 @@ from ..module import Module
 from ..process.deadline import Deadline
 from ..process.link import Numbered
 from ..steps.actions import Action, Registers
-from ..tensors.pool import Pool
+from ..tensors.pool import MemoryPool
 from .dumps import Dumps
 
 Watched = Literal["nan", "inf", "nonfinite"]
-_FLOATS = ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
+_FLOAT_DTYPES = ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
 _SHOWN_NAMES = 8  # of a program, in an error
 
 
@@ -101,14 +101,14 @@ class DebugModule:
         Integers are no floats, nor are the codes that narrow types are held as. InputError as ``Module.run``.
         """
         watch = watch or ("nan" if watch_nan else None)
-        outputs, found = self._watched(inputs, watch)
+        outputs, found = self._run_watching(inputs, watch)
         if found is not None:
             raise NonFiniteError(str(found))
         return outputs
 
     def first_nonfinite(self, inputs: Mapping[str, Any], watch: Watched = "nonfinite") -> NonFinite | None:
         """The place where ``run`` with this watch would stop, or None."""
-        return self._watched(inputs, watch)[1]
+        return self._run_watching(inputs, watch)[1]
 
     def debug_get_output(self, node: int | str, index: int = 0, inputs: Mapping[str, Any] | None = None) -> np.ndarray:
         """A copy of the ``index``-th result of a call as the kernel leaves it, before later calls use its memory again.
@@ -128,16 +128,18 @@ class DebugModule:
         def keep(made: MadeCall) -> None:
             names.update(dict.fromkeys(made.nodes))
             if node in (made.number, made.kernel, *made.nodes):
-                found[:] = [_result(made, index).copy()]
+                found[:] = [_take_result(made, index).copy()]
                 if isinstance(node, int):
                     raise _Enough
 
-        self._traced(given, keep)
+        self._run_visiting(given, keep)
         if not found:
-            raise InputError(_missing(node, list(names)))
+            raise InputError(_explain_missing(node, list(names)))
         return found[0]
 
-    def _watched(self, inputs: Mapping[str, Any], watch: Watched | None) -> tuple[list[np.ndarray], NonFinite | None]:
+    def _run_watching(
+        self, inputs: Mapping[str, Any], watch: Watched | None
+    ) -> tuple[list[np.ndarray], NonFinite | None]:
         """The outputs (none of a run that was stopped), and what it was stopped at."""
         if watch is not None and watch not in get_args(Watched):
             raise InputError(f"cannot watch for {watch!r}: choose from {', '.join(map(repr, get_args(Watched)))}")
@@ -153,19 +155,19 @@ class DebugModule:
 
         self._inputs = inputs
         try:
-            return self._traced(inputs, visit), found[0] if found else None
+            return self._run_visiting(inputs, visit), found[0] if found else None
         finally:
             if dumps is not None:
                 dumps.finish()
 
-    def _traced(self, inputs: Mapping[str, Any], visit: Visit) -> list[np.ndarray]:
+    def _run_visiting(self, inputs: Mapping[str, Any], visit: Visit) -> list[np.ndarray]:
         self._visit = visit
         try:
             return self._module.run(inputs)
         except _Enough:
             return []
 
-    def _runner(self, program: on_disk.Program, threads: int, number: int) -> Runner:
+    def _runner(self, program: on_disk.LoadedProgram, threads: int, number: int) -> Runner:
         kind = _Static if program.manifest.programs[number].steps is None else _Routine
         return kind(program, number, lambda made: self._visit(made))
 
@@ -176,7 +178,7 @@ class _Static(Uncounted):
     executor: ExecutorName = "graph"
     main = None
 
-    def __init__(self, program: on_disk.Program, number: int, visit: Visit) -> None:
+    def __init__(self, program: on_disk.LoadedProgram, number: int, visit: Visit) -> None:
         manifest = program.manifest.programs[number]
         kernels = {kernel.name: kernel for kernel in manifest.kernels}
         self._program, self._kernels, self._visit = manifest.program, kernels, visit
@@ -207,7 +209,7 @@ class _Routine(Uncounted):
     executor: ExecutorName = "vm"
     main = None
 
-    def __init__(self, program: on_disk.Program, number: int, visit: Visit) -> None:
+    def __init__(self, program: on_disk.LoadedProgram, number: int, visit: Visit) -> None:
         own = program.manifest.programs[number]
         self._made = count()
         self._visit = visit
@@ -224,7 +226,7 @@ class _Routine(Uncounted):
         if step.op not in ("func.call", "host.call"):
             return action
         kernel = step.facts["kernel" if step.op == "func.call" else "function"]
-        typed = partial(_typed, step) if step.op == "func.call" else tuple
+        typed = partial(_restore_dtypes, step) if step.op == "func.call" else tuple
 
         def watched(registers: Registers) -> None:
             action(registers)
@@ -234,23 +236,23 @@ class _Routine(Uncounted):
         return watched
 
 
-class _Zeros(Pool):
+class _Zeros(MemoryPool):
     """Lends memory that is 0: what a kernel leaves as it is, e.g. gaps between rows, is nothing to be seen."""
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        """See ``Pool``."""
+        """See ``MemoryPool``."""
         made = super().array(shape, dtype)
         made.fill(0)
         return made
 
 
-def _typed(step: Step, held: list[Any]) -> tuple[Any, ...]:
+def _restore_dtypes(step: Step, held: list[Any]) -> tuple[Any, ...]:
     """A kernel's results in their dtypes; None for one that nobody reads, which no register has."""
     dtypes = [numpy_dtype(ELEMENTS[element]) for element, _ in step.facts["types"]]
     return tuple(None if a is None else a.view(dtype) for a, dtype in zip(held, dtypes, strict=True))
 
 
-def _result(made: MadeCall, index: int) -> np.ndarray:
+def _take_result(made: MadeCall, index: int) -> np.ndarray:
     if not 0 <= index < len(made.results):
         raise InputError(f"{made} has {len(made.results)} results, there is no number {index}")
     if not isinstance(made.results[index], np.ndarray):
@@ -258,7 +260,7 @@ def _result(made: MadeCall, index: int) -> np.ndarray:
     return made.results[index]
 
 
-def _missing(node: int | str, names: list[str]) -> str:
+def _explain_missing(node: int | str, names: list[str]) -> str:
     if isinstance(node, int):
         return f"the run made no call {node}: they are numbered from 0"
     shown = ", ".join(f"'{name}'" for name in names[:_SHOWN_NAMES]) + (", ..." if len(names) > _SHOWN_NAMES else "")
@@ -285,7 +287,7 @@ def _nonfinite(made: MadeCall, watch: Watched, inputs: Mapping[str, Any]) -> Non
 
 
 def _is_float(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype.name in _FLOATS
+    return isinstance(value, np.ndarray) and value.dtype.name in _FLOAT_DTYPES
 
 
 def _those(array: np.ndarray, watch: Watched) -> np.ndarray:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import ArtifactError
-from ..process.files import replacing
+from ..process.files import replacing_file
 
 INDEX = "index.json"
 
@@ -48,5 +48,5 @@ class Dumps:
 
     def finish(self) -> None:
         """Write the index of what there is."""
-        with replacing(self._folder / INDEX) as temporary:
+        with replacing_file(self._folder / INDEX) as temporary:
             temporary.write_text(json.dumps(self._rows, indent=1))

@@ -11,8 +11,15 @@ from ...core.model import TensorInfo, numpy_dtype
 from ...core.program import Call, Kernel, Slot
 from ..artifact.manifest import Manifest
 
-_DTYPES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "i1": "bool", "index": "int64"}
-_DTYPES |= {f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)} | {"i128": "complex128"}
+_ELEMENT_DTYPES = {
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "f32": "float32",
+    "f64": "float64",
+    "i1": "bool",
+    "index": "int64",
+}
+_ELEMENT_DTYPES |= {f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)} | {"i128": "complex128"}
 Output = tuple[int, int]  # a node, and which of its results
 
 
@@ -60,7 +67,7 @@ class _Graph:
         results = len(kernel.signature.results) or 1
         reads, writes = call.args[:-results], call.args[-results:]
         types = [*kernel.signature.inputs, *kernel.signature.results]
-        sizes = [_type(text)[2] for text in types] if len(types) == len(call.args) else [0] * len(call.args)
+        sizes = [_read_type(text)[2] for text in types] if len(types) == len(call.args) else [0] * len(call.args)
         inputs = [[*source, 0] for slot, n in zip(reads, sizes, strict=False) for source in self.sources(slot, n)]
         attributes = {
             "func_name": call.kernel,
@@ -75,7 +82,7 @@ class _Graph:
         name = f"{call.kernel}#{len(self._nodes) - len(self._arguments)}"
         self._nodes.append({"op": "tw_kernel", "name": name, "inputs": inputs, "attrs": attributes})
         for slot, text in zip(writes, kernel.signature.results or [""] * results, strict=True):
-            shape, dtype, _ = _type(text)
+            shape, dtype, _ = _read_type(text)
             self._add_result(slot, shape, dtype)
         self._first_results.append(len(self._results))
 
@@ -141,10 +148,10 @@ def _without(part: tuple[int, int, Output], begin: int, end: int) -> Iterator[tu
         yield max(low, end), high, by
 
 
-def _type(text: str) -> tuple[list[int] | None, str, int]:
+def _read_type(text: str) -> tuple[list[int] | None, str, int]:
     """Shape, dtype and bytes of a tensor by its text in a signature, ``8x64xf32``; None, "" and 0 of an unknown one."""
     *extents, element = text.split("x")
-    dtype = _DTYPES.get(element, "")
+    dtype = _ELEMENT_DTYPES.get(element, "")
     if not dtype or not all(extent.isdecimal() for extent in extents):
         return None, "", 0
     shape = list(map(int, extents))

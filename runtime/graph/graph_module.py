@@ -12,9 +12,9 @@ import numpy as np
 from ...core.errors import InputError
 from ...core.model import OBJECTS, TensorInfo
 from ...core.printed import name_text
-from ...core.sizes import Extent, is_open
+from ...core.sizes import Extent, has_dynamic_extents
 from ..artifact.parameters import replace_params
-from ..description import describe
+from ..description import describe_program
 from ..executors.graph_executor import Graph
 from ..executors.runner import start
 from ..executors.tables import Memory
@@ -46,7 +46,7 @@ class GraphModule:
             self._params = graph.params
         self._inputs: list[Any] = [None] * len(module.inputs)
         self._borrowed: set[int] = set()  # inputs that lie where the caller has them
-        self._outputs: list[Any] = [tensor.empty(info) for info in module.outputs] if self._graph else []
+        self._outputs: list[Any] = [tensor.allocate_output(info) for info in module.outputs] if self._graph else []
         self._memory: Memory | None = None  # of the tensors as they are bound; None where that has changed
         self._ran = False
 
@@ -54,7 +54,7 @@ class GraphModule:
         unset = [name_text(info.name) for info, x in zip(self.module.inputs, self._inputs, strict=True) if x is None]
         state = f"to be set: {', '.join(unset)}" if unset else "has run" if self._ran else "ready to run"
         module = self.module
-        return describe(module.manifest, module.executor, module.num_threads, "GraphModule", [("state", state)])
+        return describe_program(module.manifest, module.executor, module.num_threads, "GraphModule", [("state", state)])
 
     def set_input(self, key: str | int | None = None, value: Any = None, **inputs: Any) -> None:
         """Copy ``value`` to the input of this name or position, and others by name.
@@ -62,16 +62,16 @@ class GraphModule:
         InputError for a name, a shape or a dtype that is not the program's.
         """
         if key is not None:
-            self._set_input(_position(key, self.module.inputs, "input"), value)
+            self._set_input(_find_position(key, self.module.inputs, "input"), value)
         for name, each in inputs.items():
-            self._set_input(_position(name, self.module.inputs, "input"), each)
+            self._set_input(_find_position(name, self.module.inputs, "input"), each)
 
     def set_input_zero_copy(self, key: str | int, value: Any) -> None:
         """Read an input where ``value`` lies, a numpy array or a DLPack tensor; what is there when it runs counts.
 
         InputError where it is not contiguous, on the CPU, of the input's dtype and of its shape.
         """
-        number = _position(key, self.module.inputs, "input")
+        number = _find_position(key, self.module.inputs, "input")
         info = self.module.inputs[number]
         if info.dtype in OBJECTS:
             raise InputError(f"input '{info.name}' is a {info.dtype}, which has no memory to read: use set_input")
@@ -84,7 +84,7 @@ class GraphModule:
         InputError where it is read-only, not contiguous, not on the CPU, or of another dtype or shape; and for a
         program of the VM, whose outputs' sizes are known only afterwards.
         """
-        number = _position(key, self.module.outputs, "output")
+        number = _find_position(key, self.module.outputs, "output")
         info = self.module.outputs[number]
         if self._graph is None:
             raise InputError(f"output '{info.name}' is new in each run, as its size is known only afterwards")
@@ -100,12 +100,12 @@ class GraphModule:
         if self._graph is None:
             self._outputs = self.module(*self._inputs)
         else:
-            self._graph.table.run(self._bound(self._graph))
+            self._graph.table.run(self._bind_memory(self._graph))
         self._ran = True
 
     def get_output(self, key: str | int, out: Any = None) -> Any:
         """The output of this name or position: the memory that the next run writes again; with ``out`` a copy there."""
-        number = _position(key, self.module.outputs, "output")
+        number = _find_position(key, self.module.outputs, "output")
         if not self._ran:
             raise InputError(f"output '{self.module.outputs[number].name}' is not computed yet: call run first")
         if out is None:
@@ -119,7 +119,7 @@ class GraphModule:
 
     def get_input(self, key: str | int) -> Any:
         """The array of an input, which is what the next run reads; InputError where it is not set."""
-        number = _position(key, self.module.inputs, "input")
+        number = _find_position(key, self.module.inputs, "input")
         if self._inputs[number] is None:
             raise InputError(f"input '{self.module.inputs[number].name}' is not set: call set_input first")
         return self._inputs[number]
@@ -177,18 +177,18 @@ class GraphModule:
         if info.dtype in OBJECTS:
             self._bind_input(number, array)
             return
-        if not is_open(info.shape):
+        if not has_dynamic_extents(info.shape):
             tensor.check_shapes([array.shape], [info])
         own = self._inputs[number]
         if number in self._borrowed or own is None or own.shape != array.shape:
-            self._bind_input(number, tensor.empty(TensorInfo(info.name, array.shape, info.dtype)))
+            self._bind_input(number, tensor.allocate_output(TensorInfo(info.name, array.shape, info.dtype)))
             self._borrowed.discard(number)
         np.copyto(self._inputs[number], array)
 
     def _bind_input(self, number: int, value: Any) -> None:
         self._inputs[number], self._memory, self._ran = value, None, False
 
-    def _bound(self, graph: Graph) -> Memory:
+    def _bind_memory(self, graph: Graph) -> Memory:
         """The memory of the tensors as they are bound; InputError where an output overlaps another tensor."""
         if self._memory is None:
             refuse_overlap(self._inputs, self._outputs, self.module.outputs)
@@ -201,7 +201,7 @@ class GraphModule:
         return self._graph
 
 
-def _position(key: str | int, infos: Sequence[TensorInfo], role: str) -> int:
+def _find_position(key: str | int, infos: Sequence[TensorInfo], role: str) -> int:
     """The position of the tensor of this name or position; InputError where there is none."""
     names = [info.name for info in infos]
     if isinstance(key, str) and key in names:

@@ -47,7 +47,7 @@ def create_beside(path: Path) -> Path:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing_file(path: Path) -> Iterator[Path]:
     """Yield a temporary file beside ``path``; it takes the name when the block ends well, and is removed otherwise."""
     temporary = create_beside(path)
     try:

@@ -32,7 +32,7 @@ class Limit:
         self._inside = threading.local()
 
     @contextmanager
-    def entered(self, deadline: Deadline | None = None) -> Iterator[None]:
+    def holding_place(self, deadline: Deadline | None = None) -> Iterator[None]:
         """Be inside for the time of a block. TimeoutError where the ``deadline`` comes first."""
         if getattr(self._inside, "yes", False):
             yield

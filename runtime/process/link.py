@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ...core.errors import ArtifactError, InputError
-from ...core.program import exported
+from ...core.program import make_export_name
 from .ffi import tvm_ffi
 from .threads import load_openmp
 
@@ -37,7 +37,7 @@ class Numbered:
 
     def get_function(self, name: str) -> tvm_ffi.Function:
         """The program's function of this name."""
-        return self.library.get_function(exported(name, self.number))
+        return self.library.get_function(make_export_name(name, self.number))
 
 
 def link(objects: Sequence[bytes | Path]) -> tvm_ffi.Module:

@@ -35,14 +35,14 @@ def available_bytes() -> int:
     with open("/proc/meminfo") as file:
         fields = dict(line.split(":", 1) for line in file)
     left = int(fields["MemAvailable"].split()[0]) << 10
-    return min(left, _group_limit() - _number(_GROUP / "memory.current", 0))
+    return min(left, _group_limit() - _read_number(_GROUP / "memory.current", 0))
 
 
 def _group_limit() -> int:
-    return _number(_GROUP / "memory.max", 1 << 62)
+    return _read_number(_GROUP / "memory.max", 1 << 62)
 
 
-def _number(path: Path, otherwise: int) -> int:
+def _read_number(path: Path, otherwise: int) -> int:
     try:
         return int(path.read_text())
     except (OSError, ValueError):  # no such file, or "max"

@@ -49,7 +49,7 @@ class Timing:
 
     def __str__(self) -> str:
         named = {name: getattr(self, name) for name in ("mean", "median", "min", "max", "std")}
-        shown = ", ".join(f"{name} {_text(seconds)}" for name, seconds in named.items())
+        shown = ", ".join(f"{name} {_format_time(seconds)}" for name, seconds in named.items())
         return f"{shown} ({len(self.results)} x {self.number} calls)"
 
 
@@ -65,23 +65,23 @@ def evaluate(call: Callable[[], Any], number: int, repeat: int, min_repeat_ms: f
     call()  # not counted: it touches the memory first
     results = []
     for _ in range(repeat):
-        seconds = _seconds(call, number)
+        seconds = _time_calls(call, number)
         while seconds * 1e3 < min_repeat_ms and number < _MOST_CALLS:
             # As many as should be enough, by these, and a tenth; at most ten times as many, as few calls tell little.
             wanted = min(1.1 * min_repeat_ms / (seconds * 1e3), 10.0) if seconds else 10.0
             number = max(number + 1, math.ceil(number * wanted))
-            seconds = _seconds(call, number)
+            seconds = _time_calls(call, number)
         results.append(seconds / number)
     return Timing(tuple(results), number)
 
 
-def _seconds(call: Callable[[], Any], number: int) -> float:
+def _time_calls(call: Callable[[], Any], number: int) -> float:
     start = time.perf_counter()
     for _ in range(number):
         call()
     return time.perf_counter() - start
 
 
-def _text(seconds: float) -> str:
+def _format_time(seconds: float) -> str:
     scale, unit = next(((s, u) for s, u in ((1, "s"), (1e3, "ms")) if seconds * s >= 1), (1e6, "us"))
     return f"{seconds * scale:.4g} {unit}"

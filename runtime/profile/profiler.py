@@ -13,18 +13,18 @@ from typing import Any, Literal, get_args
 from ...core.errors import InputError
 from ...core.printed import line_text
 from ..executors.counters import Event
-from .roofline import Bound, bound, peak_share, rate
+from .roofline import Bound, compute_rate, find_bound, peak_share
 from .text_table import align_columns
 
 FORMAT = 1  # of the JSON
-Key = Literal["time", "mean", "min", "max", "count", "flops", "bytes", "name", "order"]
-KEYS: tuple[Key, ...] = get_args(Key)
+SortKey = Literal["time", "mean", "min", "max", "count", "flops", "bytes", "name", "order"]
+KEYS: tuple[SortKey, ...] = get_args(SortKey)
 
 _NS = 1e-9
 _SHOWN_NODES = 60  # characters of them in a table
 # A kernel's name is what it computes, and a hash that tells it from others.
 _HASH = re.compile(r"_[0-9a-f]{8}(\.\d+)?$")
-_HEAD = ("total ms", "% time", "count", "mean us", "min us", "max us", "MFLOP", "MB", "GFLOP/s", "GB/s")
+_TABLE_HEAD = ("total ms", "% time", "count", "mean us", "min us", "max us", "MFLOP", "MB", "GFLOP/s", "GB/s")
 
 
 @dataclass(frozen=True)
@@ -58,17 +58,17 @@ class Row:
     @property
     def mean(self) -> float:
         """Nanoseconds of one time; 0 where it was never made."""
-        return rate(self.total, self.count)
+        return compute_rate(self.total, self.count)
 
     @property
     def flops_per_second(self) -> float:
         """Floating-point operations a second, while it ran."""
-        return rate(self.flops, self.total * _NS)
+        return compute_rate(self.flops, self.total * _NS)
 
     @property
     def bytes_per_second(self) -> float:
         """Bytes of arguments and results a second, while it ran."""
-        return rate(self.bytes, self.total * _NS)
+        return compute_rate(self.bytes, self.total * _NS)
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Report:
 
     def share(self, row: Row) -> float:
         """The row's part of the time of all calls, from 0 to 1."""
-        return rate(row.total, self.total)
+        return compute_rate(row.total, self.total)
 
     def peak_share(self, row: Row) -> float | None:
         """The least time that the machine needs for the row's work over its time; None where its rates are not known.
@@ -106,11 +106,11 @@ class Report:
         """
         return None if self.rates is None else peak_share(row.flops, row.bytes, row.total * _NS, self.rates)
 
-    def bound(self, row: Row) -> Bound | None:
+    def bound_of(self, row: Row) -> Bound | None:
         """Which of the machine's rates limits the row; None where they are not known."""
-        return None if self.rates is None else bound(row.flops, row.bytes, self.rates)
+        return None if self.rates is None else find_bound(row.flops, row.bytes, self.rates)
 
-    def sorted(self, key: Key = "time") -> tuple[Row, ...]:
+    def sort_rows(self, key: SortKey = "time") -> tuple[Row, ...]:
         """The rows, the largest first; by "name", or in the program's "order". InputError for another key."""
         if key not in KEYS:
             raise InputError(f"a report is not sorted by '{key}': choose from {', '.join(KEYS)}")
@@ -140,12 +140,12 @@ class Report:
             group = groups.setdefault((row.program, row.host, key(row)), [])
             group.append(row)
             number_of.append(list(groups.values()).index(group))
-        rows = tuple(_sum(group, name(group[0])) for group in groups.values())
+        rows = tuple(_sum_rows(group, name(group[0])) for group in groups.values())
         return replace(self, rows=rows, trace=tuple(replace(e, call=number_of[e.call]) for e in self.trace))
 
-    def records(self, sort: Key = "time") -> list[dict[str, Any]]:
-        """The rows with all that follows from them; times are in seconds. See ``sorted``."""
-        return [self._record(row) for row in self.sorted(sort)]
+    def records(self, sort: SortKey = "time") -> list[dict[str, Any]]:
+        """The rows with all that follows from them; times are in seconds. See ``sort_rows``."""
+        return [self._record(row) for row in self.sort_rows(sort)]
 
     def _record(self, row: Row) -> dict[str, Any]:
         times = {name: getattr(row, field) * _NS for name, field in _SECONDS.items()}
@@ -164,7 +164,7 @@ class Report:
             "bytes": row.bytes,
             "flops_per_second": row.flops_per_second,
             "bytes_per_second": row.bytes_per_second,
-            "bound": self.bound(row),
+            "bound": self.bound_of(row),
             "peak_share": self.peak_share(row),
         }
 
@@ -172,26 +172,26 @@ class Report:
         """The lines about the whole program."""
         spent = self.total if self.elapsed is None else self.elapsed
         device = ", ".join(f"{name} {value}" for name, value in self.device.items())
-        made = f"{self.runs} runs, {rate(spent, self.runs) * 1e-6:.3f} ms each"
-        flops, shared = sum(row.flops for row in self.rows), rate(self.total, spent)
-        work = f"{rate(flops, spent * _NS) / 1e9:.1f} GFLOP/s, {shared:.1%} of the time in calls"
+        made = f"{self.runs} runs, {compute_rate(spent, self.runs) * 1e-6:.3f} ms each"
+        flops, shared = sum(row.flops for row in self.rows), compute_rate(self.total, spent)
+        work = f"{compute_rate(flops, spent * _NS) / 1e9:.1f} GFLOP/s, {shared:.1%} of the time in calls"
         return [f"{self.model}: {made}, {work} ({self.executor})", device]
 
-    def cells(self, sort: Key = "time", top: int | None = None) -> list[tuple[str, ...]]:
+    def cells(self, sort: SortKey = "time", top: int | None = None) -> list[tuple[str, ...]]:
         """The table as rows of texts, the head first; ``top`` leaves out all but so many."""
-        head = _HEAD + (("bound", "% peak") if self.rates else ()) + ("nodes", "kernel")
-        return [head, *(self._cells(row) for row in self.sorted(sort)[:top])]
+        head = _TABLE_HEAD + (("bound", "% peak") if self.rates else ()) + ("nodes", "kernel")
+        return [head, *(self._cells(row) for row in self.sort_rows(sort)[:top])]
 
     def _cells(self, row: Row) -> tuple[str, ...]:
-        peak = () if self.rates is None else (str(self.bound(row)), f"{self.peak_share(row):.0%}")
+        peak = () if self.rates is None else (str(self.bound_of(row)), f"{self.peak_share(row):.0%}")
         nodes = " + ".join(row.nodes) or "-"
         return (
             f"{row.total * 1e-6:.3f}",
             f"{self.share(row):.1%}",
             str(row.count),
             *(f"{time * 1e-3:.1f}" for time in (row.mean, row.least, row.most)),
-            f"{rate(row.flops, row.count) / 1e6:.1f}",
-            f"{rate(row.bytes, row.count) / 1e6:.2f}",
+            f"{compute_rate(row.flops, row.count) / 1e6:.1f}",
+            f"{compute_rate(row.bytes, row.count) / 1e6:.2f}",
             f"{row.flops_per_second / 1e9:.1f}",
             f"{row.bytes_per_second / 1e9:.1f}",
             *peak,
@@ -199,11 +199,11 @@ class Report:
             f"{row.name} (host)" if row.host else row.name,
         )
 
-    def table(self, sort: Key = "time", top: int | None = None) -> str:
+    def table(self, sort: SortKey = "time", top: int | None = None) -> str:
         """The report as text for people; work is that of one call."""
         return "\n".join([*map(line_text, self.head()), "", *align_columns(self.cells(sort, top))]) + "\n"
 
-    def csv(self, sort: Key = "time") -> str:
+    def csv(self, sort: SortKey = "time") -> str:
         """The ``records`` as comma-separated values with a head; lists are joined by ``+``."""
         file = io.StringIO()
         records = self.records(sort)
@@ -252,7 +252,7 @@ def _with_tuples(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
 
 
-def _sum(rows: Sequence[Row], name: str) -> Row:
+def _sum_rows(rows: Sequence[Row], name: str) -> Row:
     """Rows as one. Types and layout are those that all of them have."""
     made = [row for row in rows if row.count]
     sums = {field: sum(getattr(row, field) for row in rows) for field in ("count", "total", "flops", "bytes")}
@@ -273,7 +273,7 @@ def _sum(rows: Sequence[Row], name: str) -> Row:
 
 def _trace_event(row: Row, event: Event, first: int, thread: int) -> dict[str, Any]:
     """A complete event: microseconds, from the trace's beginning."""
-    work = {"flops": rate(row.flops, row.count), "bytes": rate(row.bytes, row.count)}
+    work = {"flops": compute_rate(row.flops, row.count), "bytes": compute_rate(row.bytes, row.count)}
     types = {"inputs": list(row.inputs), "results": list(row.results)}
     return {
         "name": row.op,

@@ -59,11 +59,11 @@ class Profiler:
                 f"'{self._manifest.name}' counts no calls: compile it with --profile (profile=True), or use "
                 "Module.profile"
             )
-        return _report(self._manifest, self._threads, counted, rates)
+        return _make_report(self._manifest, self._threads, counted, rates)
 
 
-def profile(
-    program: on_disk.Program,
+def profile_program(
+    program: on_disk.LoadedProgram,
     threads: int,
     number: int,
     arrays: Sequence[Any],
@@ -84,11 +84,11 @@ def profile(
         start = time.perf_counter_ns()
         runner.run(arrays)
         elapsed += time.perf_counter_ns() - start
-    report = _report(program.manifest, threads, [(number, runner.counters.times)], rates)
+    report = _make_report(program.manifest, threads, [(number, runner.counters.times)], rates)
     return replace(report, elapsed=elapsed)
 
 
-def _report(
+def _make_report(
     manifest: Manifest, threads: int, counted: Iterable[tuple[int, Times]], rates: Mapping[str, float] | None
 ) -> Report:
     """The report of some of an artifact's programs, by their numbers."""
@@ -100,7 +100,7 @@ def _report(
         own = manifest.programs[number]
         executors[_executor(own)] = None
         trace += [replace(event, call=len(rows) + event.call) for event in times.trace]
-        rows += _rows(own, times.calls, names[number])
+        rows += _make_rows(own, times.calls, names[number])
         runs += times.runs
     device = {"cpu": cpu_name(), "target": manifest.target, "threads": threads}
     return Report(manifest.name, ", ".join(executors), device, runs, tuple(rows), None, rates, tuple(trace))
@@ -112,7 +112,7 @@ def _executor(manifest: Manifest) -> str:
     return "ahead of time" if manifest.profile else "kernel by kernel"
 
 
-def _rows(manifest: Manifest, times: Sequence[CallTimes], program: str) -> Iterator[Row]:
+def _make_rows(manifest: Manifest, times: Sequence[CallTimes], program: str) -> Iterator[Row]:
     """The calls of a program with their times."""
     kernels = {kernel.name: kernel for kernel in manifest.kernels}
     for (name, nodes, host), spent in zip(_calls(manifest), times, strict=True):

@@ -8,7 +8,7 @@ from typing import Literal
 Bound = Literal["compute", "memory"]
 
 
-def bound(flops: float, nbytes: float, rates: Mapping[str, float]) -> Bound:
+def find_bound(flops: float, nbytes: float, rates: Mapping[str, float]) -> Bound:
     """The bound of work with so many operations and bytes; ``rates`` are ``flops`` and ``bytes`` per second."""
     return "compute" if flops / rates["flops"] > nbytes / rates["bytes"] else "memory"
 
@@ -18,9 +18,9 @@ def peak_share(flops: float, nbytes: float, seconds: float, rates: Mapping[str, 
 
     It can exceed 1 for work on data that lies in a cache, since the bytes of a second are those of memory.
     """
-    return rate(max(flops / rates["flops"], nbytes / rates["bytes"]), seconds)
+    return compute_rate(max(flops / rates["flops"], nbytes / rates["bytes"]), seconds)
 
 
-def rate(amount: float, seconds: float) -> float:
+def compute_rate(amount: float, seconds: float) -> float:
     """``amount`` a second; 0 where no time was spent: for a call in a branch that was not taken."""
     return amount / seconds if seconds else 0.0

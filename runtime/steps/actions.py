@@ -25,17 +25,17 @@ Action = Callable[[Registers], None]
 DEADLINE = -1  # the register behind all others has the run's deadline, or None
 
 
-def action(step: Step) -> Action:
+def make_action(step: Step) -> Action:
     """The action of a step that calls no kernel and has no regions; InputError for one that is not known."""
-    return ACTIONS[step.op](step) if step.op in ACTIONS else _scalar(step)
+    return ACTIONS[step.op](step) if step.op in ACTIONS else _make_scalar(step)
 
 
-def where(step: Step) -> str:
+def describe_origin(step: Step) -> str:
     """How an error names what a step belongs to."""
     return f"node '{step.nodes[0]}' " if step.nodes else "the program "
 
 
-def _collapse(step: Step) -> Action:
+def _make_collapse(step: Step) -> Action:
     [source], [result], groups = step.operands, step.results, step.facts["groups"]
 
     def collapse(registers: Registers) -> None:
@@ -45,33 +45,35 @@ def _collapse(step: Step) -> Action:
     return collapse
 
 
-def _expand(step: Step) -> Action:
+def _make_expand(step: Step) -> Action:
     (source, *sizes), [result], shape = step.operands, step.results, step.facts["shape"]
 
     def expand(registers: Registers) -> None:
         array, given = registers[source], iter([registers[r] for r in sizes])
         wanted = [next(given) if n is None else n for n in shape]
         if math.prod(wanted) != array.size or any(n < 0 for n in wanted):
-            raise InputError(f"{where(step)}cannot make shape {wanted} of {array.size} elements")
+            raise InputError(f"{describe_origin(step)}cannot make shape {wanted} of {array.size} elements")
         registers[result] = array.reshape(wanted)
 
     return expand
 
 
-def _cast(step: Step) -> Action:
+def _make_cast(step: Step) -> Action:
     [source], [result], shape = step.operands, step.results, step.facts["shape"]
 
     def cast(registers: Registers) -> None:
         array = registers[source]
         if any(wanted is not None and wanted != n for wanted, n in zip(shape, array.shape, strict=True)):
             known = ["any" if n is None else n for n in shape]
-            raise InputError(f"{where(step)}has a tensor of shape {list(array.shape)} where {known} is needed")
+            raise InputError(
+                f"{describe_origin(step)}has a tensor of shape {list(array.shape)} where {known} is needed"
+            )
         registers[result] = array
 
     return cast
 
 
-def _slice(step: Step) -> Action:
+def _make_slice(step: Step) -> Action:
     (source, *given), [result], kept = step.operands, step.results, step.facts["kept"]
     parts = [step.facts[name] for name in ("offsets", "sizes", "strides")]
 
@@ -81,14 +83,14 @@ def _slice(step: Step) -> Action:
         array = registers[source]
         for axis, (offset, size, stride) in enumerate(zip(offsets, sizes, strides, strict=True)):
             if size < 0 or (size and not 0 <= offset <= offset + (size - 1) * stride < array.shape[axis]):
-                raise InputError(f"{where(step)}takes {size} elements from {offset} of {array.shape[axis]}")
+                raise InputError(f"{describe_origin(step)}takes {size} elements from {offset} of {array.shape[axis]}")
         places = [slice(o, o + n * by, by) for o, n, by in zip(offsets, sizes, strides, strict=True)]
         registers[result] = array[tuple(places)].reshape([sizes[axis] for axis in kept])
 
     return take
 
 
-def _select(step: Step) -> Action:
+def _make_select(step: Step) -> Action:
     (first, second, condition), [result] = step.operands, step.results
 
     def select(registers: Registers) -> None:
@@ -97,7 +99,7 @@ def _select(step: Step) -> Action:
     return select
 
 
-def _dim(step: Step) -> Action:
+def _make_dim(step: Step) -> Action:
     (source, axis), [result] = step.operands, step.results
 
     def dim(registers: Registers) -> None:
@@ -106,7 +108,7 @@ def _dim(step: Step) -> Action:
     return dim
 
 
-def _extract(step: Step) -> Action:
+def _make_extract(step: Step) -> Action:
     (source, *at), [result] = step.operands, step.results
 
     def extract(registers: Registers) -> None:
@@ -115,32 +117,32 @@ def _extract(step: Step) -> Action:
     return extract
 
 
-def _check(step: Step) -> Action:
+def _make_check(step: Step) -> Action:
     condition, *compared = step.operands
 
     def check(registers: Registers) -> None:
         if not registers[condition]:
             numbers = " and ".join(str(registers[r]) for r in compared)
-            raise InputError(f"{where(step)}{step.facts['text']}" + (f" ({numbers})" if numbers else ""))
+            raise InputError(f"{describe_origin(step)}{step.facts['text']}" + (f" ({numbers})" if numbers else ""))
 
     return check
 
 
-def _report(step: Step) -> Action:
+def _make_status_report(step: Step) -> Action:
     [status] = step.operands
 
     def report(registers: Registers) -> None:
         if word := registers[status].item():
-            raise InputError(f"{where(step)}{step.facts['text']}: {word}")
+            raise InputError(f"{describe_origin(step)}{step.facts['text']}: {word}")
 
     return report
 
 
-def _host_call(step: Step) -> Action:
+def _make_host_call(step: Step) -> Action:
     name, attributes = step.facts["function"], step.facts["attributes"]
-    function = operator_function(name, where(step)) if is_operator(name) else FUNCTIONS.get(name)
+    function = operator_function(name, describe_origin(step)) if is_operator(name) else FUNCTIONS.get(name)
     if function is None:
-        raise InputError(f"{where(step)}needs the function '{name}', which this runtime lacks")
+        raise InputError(f"{describe_origin(step)}needs the function '{name}', which this runtime lacks")
     taken, given = step.facts["dtypes"]
 
     def call(registers: Registers) -> None:
@@ -148,9 +150,9 @@ def _host_call(step: Step) -> Action:
         try:
             made = function(attributes, *arguments)
         except InputError as error:
-            raise InputError(f"{where(step)}cannot be computed: {error}") from error
+            raise InputError(f"{describe_origin(step)}cannot be computed: {error}") from error
         for register, value, dtype in zip(step.results, made, given, strict=True):
-            registers[register] = value if dtype in OBJECTS else _checked(value, dtype, step)
+            registers[register] = value if dtype in OBJECTS else _check_dtype(value, dtype, step)
 
     return call
 
@@ -160,15 +162,15 @@ def _as_dtype(value: Any, dtype: str) -> Any:
     return value if dtype in OBJECTS else value.view(numpy_dtype(dtype))
 
 
-def _checked(value: Any, dtype: str, step: Step) -> np.ndarray:
+def _check_dtype(value: Any, dtype: str, step: Step) -> np.ndarray:
     """A tensor that the host made, or held; sequences of users may hold anything."""
     array = np.asarray(value)
     if array.dtype != numpy_dtype(dtype):
-        raise InputError(f"{where(step)}has a tensor of {array.dtype} where {dtype} is needed")
+        raise InputError(f"{describe_origin(step)}has a tensor of {array.dtype} where {dtype} is needed")
     return align_data(array)
 
 
-def _constant(step: Step) -> Action:
+def _make_constant(step: Step) -> Action:
     [result], value = step.results, step.facts["value"]
 
     def constant(registers: Registers) -> None:
@@ -179,24 +181,24 @@ def _constant(step: Step) -> Action:
 
 VIEWS = ("tensor.collapse_shape", "tensor.expand_shape", "tensor.cast")
 ACTIONS: Mapping[str, Callable[[Step], Action]] = {
-    "tensor.collapse_shape": _collapse,
-    "tensor.expand_shape": _expand,
-    "tensor.cast": _cast,
-    "tensor.extract_slice": _slice,
-    "tensor.select": _select,
-    "tensor.dim": _dim,
-    "tensor.extract": _extract,
-    "cf.assert": _check,
-    REPORT: _report,
-    "host.call": _host_call,
-    "arith.constant": _constant,
+    "tensor.collapse_shape": _make_collapse,
+    "tensor.expand_shape": _make_expand,
+    "tensor.cast": _make_cast,
+    "tensor.extract_slice": _make_slice,
+    "tensor.select": _make_select,
+    "tensor.dim": _make_dim,
+    "tensor.extract": _make_extract,
+    "cf.assert": _make_check,
+    REPORT: _make_status_report,
+    "host.call": _make_host_call,
+    "arith.constant": _make_constant,
 }
 
 
-def _scalar(step: Step) -> Action:
+def _make_scalar(step: Step) -> Action:
     """Arithmetic on scalars."""
     if step.op not in SCALARS:
-        raise InputError(f"{where(step)}needs '{step.op}', which this version of the runtime does not know")
+        raise InputError(f"{describe_origin(step)}needs '{step.op}', which this version of the runtime does not know")
     function, operands, [result] = SCALARS[step.op](step.facts), step.operands, step.results
 
     def scalar(registers: Registers) -> None:

@@ -6,31 +6,31 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
-Facts = Mapping[str, Any]  # of a step: the predicate of a comparison, the bits of its operands
+StepFacts = Mapping[str, Any]  # of a step: the predicate of a comparison, the bits of its operands
 
 
-def _plain(function: Callable[..., Any]) -> Callable[[Facts], Callable[..., Any]]:
+def _ignore_facts(function: Callable[..., Any]) -> Callable[[StepFacts], Callable[..., Any]]:
     return lambda _facts: function
 
 
-def _unsigned(value: int, bits: int) -> int:
+def _to_unsigned(value: int, bits: int) -> int:
     return value & ((1 << bits) - 1)
 
 
-def _quotient(a: int, b: int) -> int:
+def _divide_truncating(a: int, b: int) -> int:
     """Toward zero."""
     return -(-a // b) if (a < 0) != (b < 0) else a // b
 
 
-def _compare(facts: Facts) -> Callable[[int, int], bool]:
+def _make_comparison(facts: StepFacts) -> Callable[[int, int], bool]:
     compare = (operator.eq, operator.ne, *_ORDERS, *_ORDERS)[facts["predicate"]]
     if facts["predicate"] < 6:
         return compare
     bits = facts["bits"]
-    return lambda a, b: compare(_unsigned(a, bits), _unsigned(b, bits))
+    return lambda a, b: compare(_to_unsigned(a, bits), _to_unsigned(b, bits))
 
 
-def _compare_floats(facts: Facts) -> Callable[[float, float], bool]:
+def _compare_floats(facts: StepFacts) -> Callable[[float, float], bool]:
     """Of MLIR's predicates the first eight do not hold where a number is NaN, the others do."""
     compare, of_nan = _FLOAT_ORDERS[facts["predicate"]], facts["predicate"] >= 8
     return lambda a, b: of_nan if a != a or b != b else compare(a, b)
@@ -48,29 +48,29 @@ _SIX = (operator.eq, operator.gt, operator.ge, operator.lt, operator.le, operato
 _FLOAT_ORDERS = (_never, *_SIX, _always, *_SIX, _never, _always)
 _ORDERS = (operator.lt, operator.le, operator.gt, operator.ge)
 # By op, a function of the op's facts that gives the function of its operands. A quotient by 0 is 0.
-SCALARS: Mapping[str, Callable[[Facts], Callable[..., Any]]] = {
-    "arith.addi": _plain(operator.add),
-    "arith.subi": _plain(operator.sub),
-    "arith.muli": _plain(operator.mul),
-    "arith.floordivsi": _plain(lambda a, b: a // b if b else 0),
-    "arith.ceildivsi": _plain(lambda a, b: -(-a // b) if b else 0),
-    "arith.divsi": _plain(lambda a, b: _quotient(a, b) if b else 0),
-    "arith.remsi": _plain(lambda a, b: a - b * _quotient(a, b) if b else 0),
-    "arith.minsi": _plain(min),
-    "arith.maxsi": _plain(max),
-    "arith.andi": _plain(operator.and_),
-    "arith.ori": _plain(operator.or_),
-    "arith.xori": _plain(operator.xor),
-    "arith.select": _plain(lambda condition, a, b: a if condition else b),
+SCALARS: Mapping[str, Callable[[StepFacts], Callable[..., Any]]] = {
+    "arith.addi": _ignore_facts(operator.add),
+    "arith.subi": _ignore_facts(operator.sub),
+    "arith.muli": _ignore_facts(operator.mul),
+    "arith.floordivsi": _ignore_facts(lambda a, b: a // b if b else 0),
+    "arith.ceildivsi": _ignore_facts(lambda a, b: -(-a // b) if b else 0),
+    "arith.divsi": _ignore_facts(lambda a, b: _divide_truncating(a, b) if b else 0),
+    "arith.remsi": _ignore_facts(lambda a, b: a - b * _divide_truncating(a, b) if b else 0),
+    "arith.minsi": _ignore_facts(min),
+    "arith.maxsi": _ignore_facts(max),
+    "arith.andi": _ignore_facts(operator.and_),
+    "arith.ori": _ignore_facts(operator.or_),
+    "arith.xori": _ignore_facts(operator.xor),
+    "arith.select": _ignore_facts(lambda condition, a, b: a if condition else b),
     "arith.cmpf": _compare_floats,
-    "arith.cmpi": _compare,
-    "arith.index_cast": _plain(int),
-    "arith.index_castui": lambda facts: lambda a: _unsigned(a, facts["bits"]),
-    "arith.extsi": _plain(int),
-    "arith.extui": lambda facts: lambda a: _unsigned(a, facts["bits"]),
-    "arith.sitofp": _plain(float),
-    "arith.extf": _plain(float),
-    "arith.addf": _plain(operator.add),
-    "arith.subf": _plain(operator.sub),
-    "arith.mulf": _plain(operator.mul),
+    "arith.cmpi": _make_comparison,
+    "arith.index_cast": _ignore_facts(int),
+    "arith.index_castui": lambda facts: lambda a: _to_unsigned(a, facts["bits"]),
+    "arith.extsi": _ignore_facts(int),
+    "arith.extui": lambda facts: lambda a: _to_unsigned(a, facts["bits"]),
+    "arith.sitofp": _ignore_facts(float),
+    "arith.extf": _ignore_facts(float),
+    "arith.addf": _ignore_facts(operator.add),
+    "arith.subf": _ignore_facts(operator.sub),
+    "arith.mulf": _ignore_facts(operator.mul),
 }

@@ -30,7 +30,7 @@ def operator_function(name: str, where: str) -> HostFunction:
             f"tw.register_op('{domain}', '{op}', function) before the program is loaded"
         )
     function = operator.function
-    call = partial(_pack if isinstance(function, tvm_ffi.Function) else _called, function)
+    call = partial(_call_packed if isinstance(function, tvm_ffi.Function) else _call_python, function)
 
     def compute(facts: Attributes, *given: Any) -> tuple[Any, ...]:
         left = iter(given)
@@ -39,18 +39,18 @@ def operator_function(name: str, where: str) -> HostFunction:
             made = call(inputs, facts["attributes"])
         except Exception as error:
             raise InputError(f"operator '{name}' failed: {type(error).__name__}: {error}") from error
-        return tuple(_output(name, made, *output) for output in facts["outputs"])
+        return tuple(_take_output(name, made, *output) for output in facts["outputs"])
 
     return compute
 
 
-def _called(function: Callable[..., Any], inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Sequence[Any]:
+def _call_python(function: Callable[..., Any], inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Sequence[Any]:
     """The outputs of a function of Python, which may not write to its inputs."""
     made = function(*map(_read_only, inputs), **attributes)
     return made if isinstance(made, tuple | list) else (made,)
 
 
-def _pack(function: Callable[..., Any], inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Sequence[Any]:
+def _call_packed(function: Callable[..., Any], inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Sequence[Any]:
     """The outputs of a packed function, which takes tensors and, last, a map."""
     made = function(*(tensor.as_tensor(x) if isinstance(x, np.ndarray) else x for x in inputs), dict(attributes))
     return made if isinstance(made, tvm_ffi.Array) else (made,)
@@ -64,7 +64,7 @@ def _read_only(value: Any) -> Any:
     return seen
 
 
-def _output(name: str, made: Sequence[Any], index: int, dtype: str, rank: int | None) -> Any:
+def _take_output(name: str, made: Sequence[Any], index: int, dtype: str, rank: int | None) -> Any:
     """One of the outputs: an array whose rank is what was said of it, or what the host holds."""
     if index >= len(made):
         raise InputError(f"operator '{name}' gives {len(made)} outputs, output {index} is needed")

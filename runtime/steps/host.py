@@ -23,7 +23,7 @@ HostFunction = Callable[..., tuple[Any, ...]]
 FUNCTIONS: dict[str, HostFunction] = {}
 
 
-def host(name: str) -> Callable[[HostFunction], HostFunction]:
+def register_host_function(name: str) -> Callable[[HostFunction], HostFunction]:
     """Register the decorated function under the name that programs call it by."""
 
     def register(function: HostFunction) -> HostFunction:
@@ -33,17 +33,17 @@ def host(name: str) -> Callable[[HostFunction], HostFunction]:
     return register
 
 
-@host("text")
-def _text(attributes: Attributes) -> tuple[Any, ...]:
+@register_host_function("text")
+def _text_constant(attributes: Attributes) -> tuple[Any, ...]:
     return (np.array(attributes["items"], object).reshape(attributes["shape"]),)
 
 
-@host("StringConcat")
+@register_host_function("StringConcat")
 def _concat_text(_: Attributes, a: np.ndarray, b: np.ndarray) -> tuple[Any, ...]:
     return (np.asarray(_strings(a) + _strings(b), dtype=object),)
 
 
-@host("StringSplit")
+@register_host_function("StringSplit")
 def _split_text(attributes: Attributes, x: np.ndarray) -> tuple[Any, ...]:
     """The parts of each string, filled with empty ones to the largest number of them; and these numbers."""
     delimiter, most = attributes["delimiter"] or None, attributes["maxsplit"]
@@ -53,7 +53,7 @@ def _split_text(attributes: Attributes, x: np.ndarray) -> tuple[Any, ...]:
     return table, np.array([len(row) for row in parts], np.int64).reshape(x.shape)
 
 
-@host("StringNormalizer")
+@register_host_function("StringNormalizer")
 def _normalize_text(attributes: Attributes, x: np.ndarray) -> tuple[Any, ...]:
     """Stop words are removed, then the case is changed; where nothing is left there is one empty string."""
     change = {"LOWER": str.lower, "UPPER": str.upper}.get(attributes["case_change_action"], str)
@@ -65,18 +65,18 @@ def _normalize_text(attributes: Attributes, x: np.ndarray) -> tuple[Any, ...]:
     return (made if x.ndim == 2 else made.reshape(-1),)
 
 
-@host("RegexFullMatch")
+@register_host_function("RegexFullMatch")
 def _match_text(attributes: Attributes, x: np.ndarray) -> tuple[Any, ...]:
     pattern = re.compile(attributes["pattern"])
     return (np.array([pattern.fullmatch(t) is not None for t in _strings(x).reshape(-1)], bool).reshape(x.shape),)
 
 
-@host("Equal")
+@register_host_function("Equal")
 def _equal_text(_: Attributes, a: np.ndarray, b: np.ndarray) -> tuple[Any, ...]:
     return (np.asarray(_strings(a) == _strings(b), dtype=bool),)
 
 
-@host("LabelEncoder")
+@register_host_function("LabelEncoder")
 def _encode_labels(attributes: Attributes, x: np.ndarray) -> tuple[Any, ...]:
     table = dict(zip(attributes["keys"], attributes["values"], strict=True))
     items = _strings(x).reshape(-1) if x.dtype == object else x.reshape(-1).tolist()
@@ -84,34 +84,34 @@ def _encode_labels(attributes: Attributes, x: np.ndarray) -> tuple[Any, ...]:
     return (np.array(made, attributes["dtype"]).reshape(x.shape),)
 
 
-@host("sequence")
+@register_host_function("sequence")
 def _sequence(_: Attributes, *items: Any) -> tuple[Any, ...]:
     return (list(items),)
 
 
-@host("SequenceInsert")
-def _insert(_: Attributes, sequence: list[Any], item: Any, at: np.ndarray | None = None) -> tuple[Any, ...]:
-    position = len(sequence) if at is None else _position(sequence, at, len(sequence))
+@register_host_function("SequenceInsert")
+def _insert_item(_: Attributes, sequence: list[Any], item: Any, at: np.ndarray | None = None) -> tuple[Any, ...]:
+    position = len(sequence) if at is None else _resolve_position(sequence, at, len(sequence))
     return ([*sequence[:position], item, *sequence[position:]],)
 
 
-@host("SequenceErase")
+@register_host_function("SequenceErase")
 def _erase(_: Attributes, sequence: list[Any], at: np.ndarray | None = None) -> tuple[Any, ...]:
-    position = len(sequence) - 1 if at is None else _position(sequence, at, len(sequence) - 1)
+    position = len(sequence) - 1 if at is None else _resolve_position(sequence, at, len(sequence) - 1)
     return ([*sequence[:position], *sequence[position + 1 :]],)
 
 
-@host("SequenceAt")
-def _at(_: Attributes, sequence: list[Any], at: np.ndarray) -> tuple[Any, ...]:
-    return (sequence[_position(sequence, at, len(sequence) - 1)],)
+@register_host_function("SequenceAt")
+def _sequence_at(_: Attributes, sequence: list[Any], at: np.ndarray) -> tuple[Any, ...]:
+    return (sequence[_resolve_position(sequence, at, len(sequence) - 1)],)
 
 
-@host("SequenceLength")
+@register_host_function("SequenceLength")
 def _length(_: Attributes, sequence: list[Any]) -> tuple[Any, ...]:
     return (np.array(len(sequence), np.int64),)
 
 
-@host("stack")
+@register_host_function("stack")
 def _stack(attributes: Attributes, sequence: list[Any]) -> tuple[Any, ...]:
     """The elements of a scan output along a new axis, perhaps from the last to the first; of none, ``shape``."""
     if not sequence:
@@ -122,8 +122,8 @@ def _stack(attributes: Attributes, sequence: list[Any]) -> tuple[Any, ...]:
     return (np.stack(sequence[::-1] if attributes["backward"] else sequence, attributes["axis"]),)
 
 
-@host("SplitToSequence")
-def _split(attributes: Attributes, x: np.ndarray, split: np.ndarray | None = None) -> tuple[Any, ...]:
+@register_host_function("SplitToSequence")
+def _split_to_sequence(attributes: Attributes, x: np.ndarray, split: np.ndarray | None = None) -> tuple[Any, ...]:
     """Parts of one size (the last may be smaller), of given sizes, or slices of one element."""
     axis, extent = attributes["axis"] % x.ndim, x.shape[attributes["axis"]]
     if split is None:
@@ -143,8 +143,8 @@ def _split(attributes: Attributes, x: np.ndarray, split: np.ndarray | None = Non
     return (parts,)
 
 
-@host("ConcatFromSequence")
-def _concat(attributes: Attributes, sequence: list[Any]) -> tuple[Any, ...]:
+@register_host_function("ConcatFromSequence")
+def _concat_sequence(attributes: Attributes, sequence: list[Any]) -> tuple[Any, ...]:
     if not sequence:
         raise InputError("ConcatFromSequence: the sequence is empty")
     join = np.stack if attributes["new_axis"] else np.concatenate
@@ -154,29 +154,29 @@ def _concat(attributes: Attributes, sequence: list[Any]) -> tuple[Any, ...]:
         raise InputError(f"ConcatFromSequence: {error}") from error
 
 
-@host("optional")
+@register_host_function("optional")
 def _optional(_: Attributes, value: Any = None) -> tuple[Any, ...]:
     return (value,)
 
 
-@host("OptionalHasElement")
+@register_host_function("OptionalHasElement")
 def _has_element(_: Attributes, value: Any = None) -> tuple[Any, ...]:
     return (np.array(value is not None),)
 
 
-@host("OptionalGetElement")
+@register_host_function("OptionalGetElement")
 def _get_element(_: Attributes, value: Any) -> tuple[Any, ...]:
     if value is None:
         raise InputError("OptionalGetElement: the optional has no element")
     return (value,)
 
 
-@host("have_ranks")
+@register_host_function("have_ranks")
 def _have_ranks(attributes: Attributes, *values: np.ndarray) -> tuple[Any, ...]:
     return (np.array([value.ndim for value in values] == attributes["ranks"]),)
 
 
-@host("ImageDecoder")
+@register_host_function("ImageDecoder")
 def _decode_image(attributes: Attributes, encoded: np.ndarray) -> tuple[Any, ...]:
     """The pixels of a file's content (height, width, channels); without elements where that is no whole picture."""
     try:
@@ -194,7 +194,7 @@ def _decode_image(attributes: Attributes, encoded: np.ndarray) -> tuple[Any, ...
     return (np.ascontiguousarray(pixels[..., ::-1] if attributes["pixel_format"] == "BGR" else pixels),)
 
 
-@host("Unique")
+@register_host_function("Unique")
 def _unique(attributes: Attributes, x: np.ndarray) -> tuple[Any, ...]:
     """Sorted, or in the order of their first appearance."""
     axis = attributes["axis"]
@@ -208,7 +208,7 @@ def _unique(attributes: Attributes, x: np.ndarray) -> tuple[Any, ...]:
     return np.ascontiguousarray(values.astype(x.dtype)), *places
 
 
-@host("NonMaxSuppression")
+@register_host_function("NonMaxSuppression")
 def _suppress(attributes: Attributes, boxes: np.ndarray, scores: np.ndarray, *limits: np.ndarray | None) -> tuple:
     """The boxes that overlap no better one of their class by more than a limit: [batch, class, box] each."""
     most, overlap, least = ([*limits, None, None, None])[:3]
@@ -226,7 +226,7 @@ def _strings(x: np.ndarray) -> np.ndarray:
     return np.asarray(x, dtype=object)
 
 
-def _position(sequence: list[Any], at: np.ndarray, highest: int) -> int:
+def _resolve_position(sequence: list[Any], at: np.ndarray, highest: int) -> int:
     """A place in a sequence; negative ones count from its end."""
     position = int(at.reshape(-1)[0])
     if not -len(sequence) <= position <= highest:

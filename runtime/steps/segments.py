@@ -37,7 +37,7 @@ def tensor_count(step: Step) -> int:
     return int(step.op in (*VIEWS, "tensor.dim"))
 
 
-def open_extents(step: Step) -> int:
+def count_dynamic_extents(step: Step) -> int:
     """How many of the sizes that a kernel is called with are extents of its results: the last ones."""
     return sum(n is None for _, shape in step.facts["types"] for n in shape)
 
@@ -61,9 +61,9 @@ class Segment:
     @staticmethod
     def of(steps: Sequence[Step], asks_scratch: Callable[[str], bool]) -> Segment:
         """The segment of these steps; ``asks_scratch`` says it of a kernel: its memory depends on all its sizes."""
-        deciding = _deciding(steps, asks_scratch)
-        ahead, rest = _split(steps, deciding)
-        tensors, scalars = _read(rest)
+        deciding = _find_deciding(steps, asks_scratch)
+        ahead, rest = _split_steps(steps, deciding)
+        tensors, scalars = _find_reads(rest)
         computed_with = {r for step in rest if step.op != "func.call" for r in step.operands}
         numbers = tuple(r for r in scalars if r in deciding or r in computed_with)
         passed = tuple(r for r in scalars if r not in numbers)
@@ -73,19 +73,19 @@ class Segment:
         return Segment(ahead, rest, tensors, numbers, passed, results, tuple(sorted(dropped & outside)))
 
 
-def _deciding(steps: Sequence[Step], asks_scratch: Callable[[str], bool]) -> set[int]:
+def _find_deciding(steps: Sequence[Step], asks_scratch: Callable[[str], bool]) -> set[int]:
     """The registers of numbers that lead to shapes, to memory or to a check."""
     found: set[int] = set()
     for step in reversed(steps):
         scalars = step.operands[tensor_count(step) :]
         if step.op == "func.call" and not asks_scratch(step.facts["kernel"]):
-            found.update(scalars[len(scalars) - open_extents(step) :])
+            found.update(scalars[len(scalars) - count_dynamic_extents(step) :])
         elif step.op not in SCALARS or found.intersection(step.results):
             found.update(scalars)
     return found
 
 
-def _split(steps: Sequence[Step], deciding: set[int]) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
+def _split_steps(steps: Sequence[Step], deciding: set[int]) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
     """The steps to be carried out ahead, with the constants that they use, and the others with all constants.
 
     Ahead go those that compute what decides nothing, from numbers that the segment reads or that come ahead as well.
@@ -105,7 +105,7 @@ def _split(steps: Sequence[Step], deciding: set[int]) -> tuple[tuple[Step, ...],
     return tuple(ahead), tuple(rest)
 
 
-def _read(steps: Sequence[Step]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _find_reads(steps: Sequence[Step]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The registers of tensors and those of numbers that steps read before they write them."""
     own: set[int] = set()
     tensors: dict[int, None] = {}

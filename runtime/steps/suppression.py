@@ -27,8 +27,8 @@ def suppress(
     for batch in range(batches if most > 0 else 0):
         corners = _corners(boxes[batch], centered)
         for kind in range(classes):
-            order = _ranked(scores[batch, kind], threshold)
-            chosen = order[_kept(corners[:, order], np.arange(order.size), most, limit)]
+            order = _rank_scores(scores[batch, kind], threshold)
+            chosen = order[_select_boxes(corners[:, order], np.arange(order.size), most, limit)]
             found.append(np.column_stack([np.full_like(chosen, batch), np.full_like(chosen, kind), chosen]))
     return np.concatenate(found)
 
@@ -46,7 +46,7 @@ def _corners(boxes: np.ndarray, centered: bool) -> Boxes:
         return np.concatenate([low, high, sides[:1] * sides[1:]])
 
 
-def _ranked(scores: np.ndarray, threshold: float | None) -> np.ndarray:
+def _rank_scores(scores: np.ndarray, threshold: float | None) -> np.ndarray:
     """The indices of scores above a threshold, the best first, of equal ones the first; no number is last."""
     found = np.arange(scores.size) if threshold is None else np.flatnonzero(scores > np.float32(threshold))
     # One number for the score and its place: such are sorted several times as fast as what must stay in order.
@@ -59,19 +59,19 @@ def _ranked(scores: np.ndarray, threshold: float | None) -> np.ndarray:
     return keys & 0xFFFFFFFF
 
 
-def _kept(boxes: Boxes, some: np.ndarray, most: int, limit: float) -> np.ndarray:
+def _select_boxes(boxes: Boxes, some: np.ndarray, most: int, limit: float) -> np.ndarray:
     """The first boxes, ``most`` at most, of which none overlaps one before it by more than ``limit``."""
     if some.size <= _BLOCK:
-        return _kept_of_block(boxes, some, limit)[:most]
+        return _select_in_block(boxes, some, limit)[:most]
     half = some.size // 2
-    first = _kept(boxes, some[:half], most, limit)
+    first = _select_boxes(boxes, some[:half], most, limit)
     if first.size == most:
         return first
     rest = _free(boxes, some[half:], first, limit)
-    return np.concatenate([first, _kept(boxes, rest, most - first.size, limit)])
+    return np.concatenate([first, _select_boxes(boxes, rest, most - first.size, limit)])
 
 
-def _kept_of_block(boxes: Boxes, block: np.ndarray, limit: float) -> np.ndarray:
+def _select_in_block(boxes: Boxes, block: np.ndarray, limit: float) -> np.ndarray:
     mine = boxes[:, block]
     rows = np.packbits(_overlap(mine, mine, limit), axis=1, bitorder="little")
     left, places = (1 << block.size) - 1, []

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dlpack import DTYPES
+from ...core.dlpack import DLPACK_DTYPES
 from ...core.errors import InputError
 from ...core.model import TensorInfo, must_be, numpy_dtype
 from ...core.sizes import Extent, Sym
@@ -24,7 +24,7 @@ def place(value: Any, info: TensorInfo, role: str, written: bool = False) -> np.
         array = value if isinstance(value, np.ndarray) else array_on(value)
     except InputError as error:
         raise InputError(f"{must_be(role, info)}; {error}") from error
-    if reason := _misfit(array, info, written):
+    if reason := _explain_misfit(array, info, written):
         raise InputError(f"{must_be(role, info)}; {reason}")
     return array.view(numpy_dtype(info.dtype))
 
@@ -38,11 +38,11 @@ def refuse_overlap(inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], 
             raise InputError(f"{must_be('output', info)}; its memory overlaps that of another argument")
 
 
-def _misfit(array: np.ndarray, info: TensorInfo, written: bool) -> str:
+def _explain_misfit(array: np.ndarray, info: TensorInfo, written: bool) -> str:
     """Why an array does not fit, in words; "" if it does."""
     wanted = numpy_dtype(info.dtype)
     # Types that numpy lacks may come as the bytes that they are in DLPack.
-    if array.dtype != wanted and DTYPES.get(array.dtype.name) != DTYPES[info.dtype]:
+    if array.dtype != wanted and DLPACK_DTYPES.get(array.dtype.name) != DLPACK_DTYPES[info.dtype]:
         return f"the tensor's dtype is {array.dtype}"
     if array.ndim != len(info.shape) or not all(map(_may_be, array.shape, info.shape)):
         return f"the tensor's shape is {array.shape}"

@@ -43,7 +43,7 @@ def array_on(value: Any) -> np.ndarray:
         capsule = _capsule(value)
     except (BufferError, ValueError, TypeError, RuntimeError) as error:
         raise InputError(f"the tensor cannot be shared: {str(error).splitlines()[0]}") from error
-    tensor, read_only = _describe(capsule)
+    tensor, read_only = _read_capsule(capsule)
     if tensor.device_type != CPU:
         raise InputError("the tensor is on another device than the CPU: copy it there first")
     name = numpy_name(tensor.code, tensor.bits, tensor.lanes)
@@ -71,7 +71,7 @@ def _capsule(value: Any) -> Any:
         return value.__dlpack__()
 
 
-def _describe(capsule: Any) -> tuple[DLTensor, bool]:
+def _read_capsule(capsule: Any) -> tuple[DLTensor, bool]:
     """The tensor of a capsule that nobody has taken, and whether it is read-only."""
     if _is_valid(capsule, _VERSIONED):
         versioned = DLManagedTensorVersioned.from_address(_pointer(capsule, _VERSIONED))

@@ -17,7 +17,7 @@ import numpy as np
 
 from .tensor import ALIGNMENT, aligned_bytes
 
-_STEPS = 4  # sizes of blocks between a power of two and the next: a block is at most a quarter too large
+_STEPS_PER_DOUBLING = 4  # sizes of blocks between a power of two and the next: a block is at most a quarter too large
 
 
 class _Loan(weakref.ref):
@@ -27,7 +27,7 @@ class _Loan(weakref.ref):
     block: memoryview
 
 
-class Pool:
+class MemoryPool:
     """Lends memory to several threads. What waits to be lent is never more than what was lent at a time."""
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class Pool:
         return next(iter(self._waiting[size]))
 
 
-_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
+_pools: weakref.WeakSet[MemoryPool] = weakref.WeakSet()
 
 
 def _unlock_all() -> None:
@@ -106,5 +106,8 @@ os.register_at_fork(after_in_child=_unlock_all)
 
 def _block_bytes(nbytes: int) -> int:
     """The size of a block for so many bytes."""
-    step = max(1 << (nbytes - 1).bit_length() - 1 if nbytes > 1 else 1, ALIGNMENT * _STEPS) // _STEPS
+    step = (
+        max(1 << (nbytes - 1).bit_length() - 1 if nbytes > 1 else 1, ALIGNMENT * _STEPS_PER_DOUBLING)
+        // _STEPS_PER_DOUBLING
+    )
     return -(-nbytes // step) * step

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dlpack import CPU, DTYPES, DLManagedTensor, DLTensor, dlpack_dtype
+from ...core.dlpack import CPU, DLPACK_DTYPES, DLManagedTensor, DLTensor, dlpack_dtype
 from ...core.errors import InputError
 from ...core.model import OBJECTS, TensorInfo, align_data, numpy_dtype
-from ...core.sizes import Extent, Sym, bounds
+from ...core.sizes import Extent, Sym, bounds_of
 from ..process import memory
 from ..process.ffi import tvm_ffi
 from .foreign import array_on
@@ -31,17 +31,17 @@ def as_tensor(array: np.ndarray) -> tvm_ffi.Tensor:
     return tvm_ffi.from_dlpack(_capsule(array))
 
 
-def empty(info: TensorInfo) -> np.ndarray:
+def allocate_output(info: TensorInfo) -> np.ndarray:
     """An array for an output, aligned to 64 bytes (numpy's own are to 16)."""
-    return allocator(info)()
+    return make_allocator(info)()
 
 
-def allocator(info: TensorInfo) -> Callable[[], np.ndarray]:
-    """A function that allocates arrays for an output, as ``empty`` does, without reading ``info`` again."""
-    return partial(_empty, info.nbytes, numpy_dtype(info.dtype), info.static_shape)
+def make_allocator(info: TensorInfo) -> Callable[[], np.ndarray]:
+    """A function that allocates arrays for an output, as ``allocate_output`` does, without reading ``info`` again."""
+    return partial(_allocate, info.nbytes, numpy_dtype(info.dtype), info.static_shape)
 
 
-def _empty(nbytes: int, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+def _allocate(nbytes: int, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
     return aligned_bytes(nbytes).view(dtype).reshape(shape)
 
 
@@ -72,7 +72,7 @@ def order_inputs(inputs: Mapping[str, Any], infos: Sequence[TensorInfo]) -> list
     if inputs.keys() != set(names):
         raise InputError(names_message(inputs, names))
     arrays = [as_array(inputs[info.name], info) for info in infos]
-    check_shapes(list(map(shape_of, arrays, infos)), infos)
+    check_shapes(list(map(given_shape_of, arrays, infos)), infos)
     return arrays
 
 
@@ -84,7 +84,7 @@ def names_message(given: Mapping[str, Any], names: Sequence[str]) -> str:
     return f"{'; '.join(parts)}: the program's inputs are {', '.join(map(repr, names)) or 'none'}"
 
 
-def shape_of(array: Any, info: TensorInfo) -> tuple[int, ...]:
+def given_shape_of(array: Any, info: TensorInfo) -> tuple[int, ...]:
     """The shape of what was given for input ``info``; what the host holds has none."""
     return info.static_shape if info.dtype in OBJECTS else array.shape
 
@@ -96,7 +96,7 @@ def check_shapes(shapes: Sequence[tuple[int, ...]], infos: Sequence[TensorInfo])
     """
     sizes: dict[Sym, int] = {}
     for shape, info in zip(shapes, infos, strict=True):
-        if shape != info.shape and not _fits(shape, info.shape, sizes):
+        if shape != info.shape and not _fits_shape(shape, info.shape, sizes):
             raise InputError(f"input '{info.name}' must have shape {_shape_text(info, sizes)}, got {shape}")
         _check_ranges(shape, info)
 
@@ -113,7 +113,7 @@ def _as_object(value: Any, info: TensorInfo) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _fits(shape: tuple[int, ...], wanted: tuple[Extent, ...], sizes: dict[Sym, int]) -> bool:
+def _fits_shape(shape: tuple[int, ...], wanted: tuple[Extent, ...], sizes: dict[Sym, int]) -> bool:
     if len(shape) != len(wanted):
         return False
     return all(n == (sizes.setdefault(w, n) if isinstance(w, Sym) else w) for n, w in zip(shape, wanted, strict=True))
@@ -122,9 +122,11 @@ def _fits(shape: tuple[int, ...], wanted: tuple[Extent, ...], sizes: dict[Sym, i
 def _check_ranges(shape: tuple[int, ...], info: TensorInfo) -> None:
     """InputError for an extent that the program was not compiled for."""
     for axis, (n, wanted) in enumerate(zip(shape, info.shape, strict=True)):
-        if isinstance(wanted, Sym) and n not in bounds(wanted):
+        if isinstance(wanted, Sym) and n not in bounds_of(wanted):
             name = "" if str(wanted) == f"{info.name}.{axis}" else f" ({wanted})"
-            raise InputError(f"input '{info.name}' has {n} in dimension {axis}{name}, which must be {bounds(wanted)}")
+            raise InputError(
+                f"input '{info.name}' has {n} in dimension {axis}{name}, which must be {bounds_of(wanted)}"
+            )
 
 
 def _shape_text(info: TensorInfo, sizes: Mapping[Sym, int]) -> str:
@@ -143,7 +145,7 @@ def _import(value: Any, info: TensorInfo) -> np.ndarray:
 
 def _stored_as(array: np.ndarray, info: TensorInfo) -> np.ndarray:
     """The array with the dtype of ``info`` where it has just its bytes: types that numpy lacks may come so."""
-    same = DTYPES.get(array.dtype.name) == DTYPES[info.dtype]
+    same = DLPACK_DTYPES.get(array.dtype.name) == DLPACK_DTYPES[info.dtype]
     return array.view(numpy_dtype(info.dtype)) if same else array
 
 

@@ -20,12 +20,12 @@ from ..process.deadline import Deadline
 from ..process.threads import Team
 from ..steps.actions import VIEWS
 from ..steps.segments import Segment
-from ..tensors.pool import Pool
+from ..tensors.pool import MemoryPool
 from ..tensors.tensor import ALIGNMENT, aligned_bytes
 
 # void kernel(void **args, int64_t lo, int64_t hi, void *scratch)
 _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
-_BYTES = np.dtype(np.uint8)
+_BYTE = np.dtype(np.uint8)
 _SIZE, _ARENA, _GIVEN = 0, 1, 2  # bases; what a run gives begins with the last
 Shape = tuple[int, ...]
 
@@ -183,7 +183,7 @@ class Recording:
         return Recording(
             wiring=wiring,
             calls=np.array(tape.calls, np.int64),
-            offsets=_pack([0, *places, *tape.sizes])[wiring.offsets],
+            offsets=_pack_numbers([0, *places, *tape.sizes])[wiring.offsets],
             arena_bytes=arena_bytes,
             nbytes=max(arena_bytes + scratch, ALIGNMENT),
             made=tuple((tape.made[i][0].shape, tape.made[i][1]) for i in wiring.kept),
@@ -199,7 +199,7 @@ class Recording:
     def run(
         self,
         team: Team,
-        pool: Pool,
+        pool: MemoryPool,
         given: Sequence[Any],
         weights: np.ndarray,
         words: Sequence[int],
@@ -210,9 +210,9 @@ class Recording:
         ``given`` are weights, tensors of the shapes that were recorded, and numbers; ``weights`` and ``words`` the same
         as kernels take them.
         """
-        block, *made = arrays = [pool.array((self.nbytes,), _BYTES), *[pool.array(*made) for made in self.made]]
+        block, *made = arrays = [pool.array((self.nbytes,), _BYTE), *[pool.array(*made) for made in self.made]]
         arena, *others = [array.ctypes.data for array in arrays]
-        bases = np.concatenate((_pack([0, arena]), weights, _pack([*words, *others])))
+        bases = np.concatenate((_pack_numbers([0, arena]), weights, _pack_numbers([*words, *others])))
         calls, which, offsets = self._tables
         scratch = arena + self.arena_bytes
         team.run_calls(len(self.calls), calls, which, offsets, self.wiring.most, bases.ctypes.data, scratch, deadline)
@@ -220,7 +220,7 @@ class Recording:
         return {**self.scalars, **{register: of_base[base].reshape(shape) for register, base, shape in self.views}}
 
 
-def _pack(numbers: Sequence[int]) -> np.ndarray:
+def _pack_numbers(numbers: Sequence[int]) -> np.ndarray:
     """Numbers as 64-bit integers; what is larger wraps, as kernels' own arithmetic does."""
     try:
         return np.array(numbers, np.int64)

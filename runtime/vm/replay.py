@@ -13,9 +13,9 @@ import numpy as np
 from ...core.errors import InputError
 from ...core.program import Step
 from ..process.threads import Team
-from ..steps.actions import DEADLINE, Action, Registers, action, where
-from ..steps.segments import Segment, open_extents
-from ..tensors.pool import Pool
+from ..steps.actions import DEADLINE, Action, Registers, describe_origin, make_action
+from ..steps.segments import Segment, count_dynamic_extents
+from ..tensors.pool import MemoryPool
 from .recording import LoadedKernel, Recording, Shaped, Tape, Wiring
 
 _UNFIT = "the inputs' sizes do not fit"
@@ -31,7 +31,7 @@ class Resources:
     kernels: Mapping[str, LoadedKernel]
     params: Mapping[int, np.ndarray]
     team: Team
-    pool: Pool
+    pool: MemoryPool
 
 
 def replay(steps: Sequence[Step], resources: Resources) -> Action:
@@ -42,7 +42,7 @@ def replay(steps: Sequence[Step], resources: Resources) -> Action:
     params = {r: resources.params[r] for r in segment.tensors if r in resources.params}
     recorder = _Recorder(segment, inputs, params, resources)
     recorded = lru_cache(_MOST_RECORDINGS, typed=True)(recorder.record)
-    ahead, weights = [action(step) for step in segment.ahead], list(params.values())
+    ahead, weights = [make_action(step) for step in segment.ahead], list(params.values())
     addresses = np.array([array.ctypes.data for array in weights], np.int64)
 
     def run(registers: Registers) -> None:
@@ -73,7 +73,7 @@ class _Recorder:
         self._shapes = {register: Shaped(param.shape, param.size) for register, param in params.items()}
         self._results = segment.results
         self._wiring = lru_cache(_MOST_RECORDINGS)(partial(Wiring.of, segment, (*params, *inputs, *segment.passed)))
-        self._actions = [_noting(step, segment, resources) for step in segment.steps]
+        self._actions = [_make_noting(step, segment, resources) for step in segment.steps]
         self._threads = resources.team.threads
         self._count = 1 + max(r for step in segment.steps for r in (*step.operands, *step.results))
 
@@ -94,12 +94,12 @@ class _Recorder:
         return Recording.of(wiring, tape, {r: values[r] for r in self._results}, self._threads)
 
 
-def _noting(step: Step, segment: Segment, resources: Resources) -> Action:
+def _make_noting(step: Step, segment: Segment, resources: Resources) -> Action:
     """The step's action on tensors without data; a call's notes it on the tape in the last register."""
     if step.op == "tensor.select":
         return _noting_choice(step)
     if step.op != "func.call":
-        return action(step)
+        return make_action(step)
     loaded, axes, threads = resources.kernels[step.facts["kernel"]], step.facts["open"], resources.team.threads
     extents = [(r, axis) for r, own in zip(step.operands, axes, strict=False) for axis in own]
     numbers = [r for r in step.operands[len(axes) :] if r not in segment.passed]
@@ -107,7 +107,7 @@ def _noting(step: Step, segment: Segment, resources: Resources) -> Action:
         (register, np.dtype(ELEMENTS.get(kind, "i1")), shape)
         for register, (kind, shape) in zip(step.results, step.facts["types"], strict=True)
     ]
-    tensors, open_count = len(axes) + len(results), open_extents(step)
+    tensors, open_count = len(axes) + len(results), count_dynamic_extents(step)
     words = tensors + len(extents) + len(step.operands) - len(axes)
 
     def note(values: Registers) -> None:
@@ -116,7 +116,7 @@ def _noting(step: Step, segment: Segment, resources: Resources) -> Action:
         for register, dtype, template in results:
             shape = tuple([next(given) if n is None else n for n in template])
             if shape and min(shape) < 0:
-                raise InputError(f"{where(step)}would make a tensor of shape {list(shape)}: {_UNFIT}")
+                raise InputError(f"{describe_origin(step)}would make a tensor of shape {list(shape)}: {_UNFIT}")
             values[register] = shaped = Shaped(shape, math.prod(shape))
             elements += shaped.size
             if "over" not in step.facts:
@@ -130,7 +130,7 @@ def _noting(step: Step, segment: Segment, resources: Resources) -> Action:
 
 def _noting_choice(step: Step) -> Action:
     """A choice between two tensors without data, noted on the tape in the last register."""
-    choose, condition = action(step), step.operands[2]
+    choose, condition = make_action(step), step.operands[2]
 
     def note(values: Registers) -> None:
         choose(values)

@@ -16,9 +16,9 @@ from ..artifact.manifest import RoutineRecord
 from ..process.deadline import Deadline
 from ..process.link import Library
 from ..process.threads import Team
-from ..steps.actions import DEADLINE, Action, Registers, action
+from ..steps.actions import DEADLINE, Action, Registers, make_action
 from ..steps.segments import group_steps
-from ..tensors.pool import Pool
+from ..tensors.pool import MemoryPool
 from .recording import LoadedKernel
 from .replay import Resources, replay
 
@@ -40,11 +40,14 @@ class Routines:
         params: Sequence[np.ndarray],
         threads: int = 1,
         watch: Watch | None = None,
-        pool: Pool | None = None,
+        pool: MemoryPool | None = None,
         make_team: Callable[[int, int], Team] = Team,
     ) -> None:
         self._watch = watch
-        self._library, self._params = library, [_store(param) for param in params]  # they own the code and the weights
+        self._library, self._params = (
+            library,
+            [_view_for_kernels(param) for param in params],
+        )  # they own the code and the weights
         self._routine = record.routine
         find = library.get_function("kernel")
         kernels = {kernel.name: LoadedKernel(kernel, find(i).value) for i, kernel in enumerate(record.kernels)}
@@ -52,14 +55,14 @@ class Routines:
         given = len(self._routine.arguments) - len(params)
         self._inputs, last = self._routine.arguments[:given], self._routine.arguments[given:]
         weights = dict(zip(last, self._params, strict=True))
-        self._resources = Resources(kernels, weights, team, pool or Pool())
+        self._resources = Resources(kernels, weights, team, pool or MemoryPool())
         self._begin: Registers = [None] * (2 + max(_registers(self._routine), default=-1))  # of a run, with the weights
         for register, param in weights.items():
             self._begin[register] = param
-        self._actions = self._bound(self._routine)
+        self._actions = self._bind_actions(self._routine)
 
     @property
-    def pool(self) -> Pool:
+    def pool(self) -> MemoryPool:
         """The memory of all tensors that it makes; those that a caller holds are not used again."""
         return self._resources.pool
 
@@ -71,11 +74,11 @@ class Routines:
         registers = self._begin.copy()
         registers[DEADLINE] = deadline
         for register, value in zip(self._inputs, inputs, strict=True):
-            registers[register] = _store(value)
-        _run(self._actions, registers)
+            registers[register] = _view_for_kernels(value)
+        _run_actions(self._actions, registers)
         return [registers[r] for r in self._routine.results]
 
-    def _bound(self, routine: Routine) -> list[Action]:
+    def _bind_actions(self, routine: Routine) -> list[Action]:
         groups = ((step,) for step in routine.steps) if self._watch else group_steps(routine.steps)
         return [act for steps in groups for act in self._actions_of(steps)]
 
@@ -98,57 +101,57 @@ class Routines:
                 return self._count_loop(step)
             case "scf.while":
                 return self._while_loop(step)
-        return action(step)
+        return make_action(step)
 
     def _branch(self, step: Step) -> Action:
-        branches = [(self._bound(region), region) for region in step.regions]
+        branches = [(self._bind_actions(region), region) for region in step.regions]
 
         def branch(registers: Registers) -> None:
             taken = 0 if registers[step.operands[0]] else 1
             if taken < len(branches):
                 actions, region = branches[taken]
-                _run(actions, registers)
-                _move(registers, region.results, step.results)
+                _run_actions(actions, registers)
+                _move_values(registers, region.results, step.results)
 
         return branch
 
     def _count_loop(self, step: Step) -> Action:
         [region] = step.regions
-        actions = self._bound(region)
+        actions = self._bind_actions(region)
         (at, *carried), (low, high, by, *initial) = region.arguments, step.operands
 
         def loop(registers: Registers) -> None:
-            _move(registers, initial, carried)
+            _move_values(registers, initial, carried)
             for index in range(registers[low], registers[high], registers[by]):
                 _check_deadline(registers)
                 registers[at] = index
-                _run(actions, registers)
-                _move(registers, region.results, carried)
-            _move(registers, carried, step.results)
+                _run_actions(actions, registers)
+                _move_values(registers, region.results, carried)
+            _move_values(registers, carried, step.results)
 
         return loop
 
     def _while_loop(self, step: Step) -> Action:
         before, after = step.regions
-        test, body = self._bound(before), self._bound(after)
+        test, body = self._bind_actions(before), self._bind_actions(after)
         condition, *passed = before.results
 
         def loop(registers: Registers) -> None:
-            _move(registers, step.operands, before.arguments)
+            _move_values(registers, step.operands, before.arguments)
             while True:
                 _check_deadline(registers)
-                _run(test, registers)
+                _run_actions(test, registers)
                 if not registers[condition]:
                     break
-                _move(registers, passed, after.arguments)
-                _run(body, registers)
-                _move(registers, after.results, before.arguments)
-            _move(registers, passed, step.results)
+                _move_values(registers, passed, after.arguments)
+                _run_actions(body, registers)
+                _move_values(registers, after.results, before.arguments)
+            _move_values(registers, passed, step.results)
 
         return loop
 
 
-def _store(value: Any) -> Any:
+def _view_for_kernels(value: Any) -> Any:
     """An array of the dtype in which kernels see its elements; text, complex numbers and what is none as they are."""
     if isinstance(value, np.ndarray) and value.dtype.kind not in "OUSTifc":
         return value.view(f"i{value.dtype.itemsize}")
@@ -164,12 +167,12 @@ def _registers(routine: Routine) -> Iterator[int]:
             yield from _registers(region)
 
 
-def _run(actions: Sequence[Action], registers: Registers) -> None:
+def _run_actions(actions: Sequence[Action], registers: Registers) -> None:
     for act in actions:
         act(registers)
 
 
-def _move(registers: Registers, sources: Sequence[int], targets: Sequence[int]) -> None:
+def _move_values(registers: Registers, sources: Sequence[int], targets: Sequence[int]) -> None:
     values = [registers[r] for r in sources]
     for register, value in zip(targets, values, strict=True):
         registers[register] = value

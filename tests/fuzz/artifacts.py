@@ -89,7 +89,7 @@ def check(programs: str, number: Number) -> Verdict:
         try:
             module = tw.load_module(path, num_threads=1)
             made = module.run({info.name: _array(info) for info in module.inputs})
-            _, manifest = on_disk.read(Path(programs, path.name))
+            _, manifest = on_disk.read_program(Path(programs, path.name))
             fits = all(_fits(array, info) for array, info in zip(made, manifest.outputs, strict=True))
             return Verdict("agrees") if fits else Verdict("error", "an output has another shape")
         except Exception as error:
@@ -185,7 +185,7 @@ _CHANGES: Sequence[Change] = (_flip, _flip, _flip_head, _cut, _splice, _exchange
 
 def _redescribed(data: bytes, random: Random) -> bytes:
     """The library with another description of as many bytes, and a right seal."""
-    text = elf.section(data, METADATA_SECTION)
+    text = elf.read_section(data, METADATA_SECTION)
     assert text is not None
     fields = json.loads(text)
     for _ in range(random.choice((1, 1, 2, 3))):

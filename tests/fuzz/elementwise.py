@@ -11,7 +11,7 @@ from fuzz.graph import FLOATS, Graph, Rejected
 from fuzz.values import finite, not_nan
 from onnx import helper
 
-from tilewright.tools.debugging.oracle_difference import is_float
+from tilewright.tools.debugging.oracle_difference import has_float_elements
 
 Entry = Callable[[Graph], object]
 
@@ -59,7 +59,7 @@ def pair(g: Graph, op: str, style: str = "") -> tuple[str, str]:
 
 def binary(op: str, g: Graph) -> None:
     a, b = pair(g, op, "nonzero" if op == "Div" and g.chance(0.7) else "")
-    if op == "Div" and not is_float(g.values[a]):
+    if op == "Div" and not has_float_elements(g.values[a]):
         _refuse_division(g, a, b)
     g.node(op, [a, b])
 
@@ -73,7 +73,7 @@ def _refuse_division(g: Graph, a: str, b: str) -> None:
 
 def mod(g: Graph) -> None:
     a, b = pair(g, "Mod", "nonzero")
-    if is_float(g.values[a]):
+    if has_float_elements(g.values[a]):
         g.node("Mod", [a, b], fmod=1)
     else:
         _refuse_division(g, a, b)
@@ -84,8 +84,8 @@ def power(g: Graph) -> None:
     a = g.tensor(g.allows("Pow"), where=finite)
     dtype = g.dtype(a) if g.chance(0.7) else g.one_of(g.allows("Pow", 1))
     b = g.partner(a, dtype, "ordinary")
-    whole = not is_float(g.values[a])
-    if whole and (is_float(g.values[b]) or (g.values[b] < 0).any() or (g.values[b] > 8).any()):
+    whole = not has_float_elements(g.values[a])
+    if whole and (has_float_elements(g.values[b]) or (g.values[b] < 0).any() or (g.values[b] > 8).any()):
         raise Rejected
     g.node("Pow", [a, b])
 
@@ -146,7 +146,7 @@ def gelu(g: Graph) -> None:
 def cast(g: Graph) -> None:
     targets = [*FLOATS, "int64", "int32", "int8", "uint8", "int16", "uint16", "uint32", "uint64", "bool"]
     x, to = g.tensor(g.allows("Cast")), g.one_of(targets)
-    if is_float(g.values[x]) and to.startswith(("int", "uint")):
+    if has_float_elements(g.values[x]) and to.startswith(("int", "uint")):
         info = np.iinfo(to)
         wide = g.values[x].astype(np.float64)
         if not np.all(np.isfinite(wide) & (wide > max(info.min, -(2**31)) - 1) & (wide < min(info.max, 2**31 - 1))):

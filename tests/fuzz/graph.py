@@ -257,9 +257,9 @@ class Graph(Draws):
         return [name for name in made if name not in reads or self.chance(0.15)]
 
     def _reads(self) -> set[str]:
-        from tilewright.tools.debugging.oracle import needed
+        from tilewright.tools.debugging.oracle import find_reads
 
-        return {name for node in self.nodes for name in needed(node)}
+        return {name for node in self.nodes for name in find_reads(node)}
 
     def model(self, results: Sequence[str]) -> onnx.ModelProto:
         """The model with these outputs."""

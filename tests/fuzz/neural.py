@@ -10,7 +10,7 @@ from fuzz.elementwise import Entry
 from fuzz.graph import Graph, Rejected
 from fuzz.values import finite, not_nan, steady
 
-from tilewright.tools.debugging.oracle_difference import is_float
+from tilewright.tools.debugging.oracle_difference import has_float_elements
 
 
 def _images(g: Graph, op: str, ranks: tuple[int, int] = (3, 5)) -> str:
@@ -120,7 +120,7 @@ def resize(g: Graph) -> None:
     if g.opset < 11:
         raise Rejected
     x = g.tensor(g.allows("Resize"), (1, 4), where=lambda a: a.size > 0 and finite(a))
-    floats = is_float(g.values[x])  # others are rounded, and who is right at a half is chance
+    floats = has_float_elements(g.values[x])  # others are rounded, and who is right at a half is chance
     mode = g.one_of(["nearest", "linear", "cubic"]) if floats else "nearest"
     if g.opset >= 18 and g.chance(0.3):
         _resize_along(g, x, mode)

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tilewright.runtime.process.files import replacing
+from tilewright.runtime.process.files import replacing_file
 from tilewright.tools.debugging.verdict import Verdict
 
 EACH = 20  # models between two writes
@@ -44,7 +44,7 @@ class Record:
         """Write the file; a reader sees the old one or the new one."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         data = {"next": self.next, "counts": self.counts, "found": self.found}
-        with replacing(self.path.absolute()) as temporary:
+        with replacing_file(self.path.absolute()) as temporary:
             temporary.write_text(json.dumps(data, indent=1))
 
     def summary(self) -> str:

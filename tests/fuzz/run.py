@@ -28,8 +28,16 @@ from rich.console import Console
 from rich.progress import track
 
 from tilewright.tools.debugging.isolation import Child, Lost
-from tilewright.tools.debugging.reducer import Case
-from tilewright.tools.debugging.verdict import Verdict, answer, judge, run_independent, run_open, run_ours, run_shared
+from tilewright.tools.debugging.reducer import ModelCase
+from tilewright.tools.debugging.verdict import (
+    Verdict,
+    answer,
+    judge,
+    run_dynamic,
+    run_independent,
+    run_ours,
+    run_shared,
+)
 from tilewright.tools.reduce import shrink, write
 
 Number = tuple[int, int]  # seed, index
@@ -126,7 +134,7 @@ def check(number: Number) -> Verdict:
 def _way(number: Number) -> Callable[[bytes, Mapping[str, np.ndarray]], list[np.ndarray]]:
     """How a model is compiled: of three in eight extents are open: some of them, all, and such that equal ones are the
     same."""
-    return {3: run_open, 5: run_independent, 7: run_shared}.get(number[1] % 8, run_ours)
+    return {3: run_dynamic, 5: run_independent, 7: run_shared}.get(number[1] % 8, run_ours)
 
 
 def _whose(number: Number, lost: Lost, seconds: float) -> Verdict:
@@ -150,7 +158,7 @@ def save(number: Number, verdict: Verdict, path: Path, seconds: float, budget: f
         return f"not reduced: {made.reason}"
     model, inputs = made
     ask, run = Child(answer, seconds).call, _way(number)
-    case, last = Case(model, inputs), verdict
+    case, last = ModelCase(model, inputs), verdict
     if judge(model, inputs, ask, second_opinion=True, run=run).alike(verdict):
         case, last = shrink(model, inputs, verdict, ask, budget=budget, second_opinion=True, run=run)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ from fuzz.elementwise import Entry
 from fuzz.graph import Graph, Rejected
 from fuzz.values import finite
 
-from tilewright.tools.debugging.oracle_difference import is_float
+from tilewright.tools.debugging.oracle_difference import has_float_elements
 
 
 def _image(g: Graph, op: str, rank: int | tuple[int, int] = 4, most: int = 400) -> str:
@@ -34,7 +34,7 @@ def grid_sample(g: Graph) -> None:
     where = random.uniform(-1.3, 1.3, (g.shape(x)[0], *places, rank)).astype(np.float32)
     grid = where if g.dtype(x) not in ("float64", "float16") else where.astype(g.dtype(x))
     modes = ["linear", "nearest", "cubic"] if modern else ["bilinear", "nearest", "bicubic"]
-    mode = g.one_of([None, *(modes[:2] if rank == 3 else modes)]) if is_float(g.values[x]) else "nearest"
+    mode = g.one_of([None, *(modes[:2] if rank == 3 else modes)]) if has_float_elements(g.values[x]) else "nearest"
     padding = g.one_of([None, "zeros", "border", "reflection"])
     g.node("GridSample", [x, g.leaf(grid)], mode=mode, padding_mode=padding, align_corners=g.one_of([None, 0, 1]))
 

@@ -72,13 +72,13 @@ def compiled(name: str, folder: Path, cpu: str = "cortex-a76") -> tuple[Path, Ma
 
 
 def disassembled(path: Path) -> str:
-    return archive._run("llvm-objdump", "-d", "--no-show-raw-insn", path)
+    return archive._run_tool("llvm-objdump", "-d", "--no-show-raw-insn", path)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_every_family_of_kernels_becomes_vectors(name, tmp_path):
     path, _ = compiled(name, tmp_path)
-    heads = archive._run("llvm-readelf", "-h", path)
+    heads = archive._run_tool("llvm-readelf", "-h", path)
     assert set(re.findall(r"Machine: +(\S.*)", heads)) == {"AArch64"}
     text = disassembled(path)
     assert re.search(SIGNS[name], text)
@@ -97,7 +97,7 @@ def test_kernels_that_flush_denormals_set_the_mode_and_give_it_back(tmp_path):
     assert len(re.findall(r"\tmsr\tFPCR", disassembled(compiled("softmax", tmp_path)[0]), re.I)) == 2
 
 
-CC = shared.compiler("aarch64")
+CC = shared.find_compiler("aarch64")
 QEMU = next(filter(None, map(shutil.which, ["qemu-aarch64", "qemu-aarch64-static"])), None)
 
 
@@ -153,7 +153,7 @@ def test_refuses_in_one_line_what_is_not_known(text, message):
 
 
 def test_this_machine_refuses_to_run_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(on_disk, "compiler", lambda machine: None)
+    monkeypatch.setattr(on_disk, "find_compiler", lambda machine: None)
     options = api.make_options("aarch64")
     path, _, _ = api.compile_to_file(network(MODELS["gemm"]), tmp_path / "net.so", options=options)
     assert path == tmp_path / "net.tw"
@@ -165,10 +165,10 @@ def test_this_machine_refuses_to_run_it(tmp_path, monkeypatch):
 
 def test_an_object_needs_no_compiler_for_the_other_machine(tmp_path, monkeypatch):
     for module in (api, on_disk):
-        monkeypatch.setattr(module, "compiler", lambda machine: None)
+        monkeypatch.setattr(module, "find_compiler", lambda machine: None)
     onnx.save(network(MODELS["gemm"]), tmp_path / "net.onnx")
     assert compile_tool.main([str(tmp_path / "net.onnx"), "--target", "aarch64", "--emit", "obj", "--quiet"]) == 0
-    assert elf.machine((tmp_path / "net.o").read_bytes()) == "aarch64"
+    assert elf.read_machine((tmp_path / "net.o").read_bytes()) == "aarch64"
     assert "fmla" in disassembled(tmp_path / "net.o")
     assert (tmp_path / "net.safetensors").exists()
 
@@ -176,8 +176,8 @@ def test_an_object_needs_no_compiler_for_the_other_machine(tmp_path, monkeypatch
 def test_the_compiler_of_the_other_machine_links(monkeypatch):
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setattr(shared.shutil, "which", lambda name: f"/bin/{name}")
-    assert shared.compiler("aarch64") == ["/bin/aarch64-linux-gnu-gcc"]
-    assert shared.compiler("x86_64") == shared.compiler() == ["/bin/cc"]
+    assert shared.find_compiler("aarch64") == ["/bin/aarch64-linux-gnu-gcc"]
+    assert shared.find_compiler("x86_64") == shared.find_compiler() == ["/bin/cc"]
     monkeypatch.setattr(shared.shutil, "which", lambda name: None)
     monkeypatch.setattr(shared.importlib.util, "find_spec", lambda name: name)
     assert shared.compiler("aarch64")[1:] == ["-m", "ziglang", "cc", "-target", "aarch64-linux-gnu"]  # type: ignore[index]

@@ -1,4 +1,4 @@
-"""What ``classify`` sees, whatever the loop order and the operands' layouts are."""
+"""What ``classify_op`` sees, whatever the loop order and the operands' layouts are."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
-from tilewright.passes.analysis.classify import classify
+from tilewright.passes.analysis.classify import classify_op
 from tilewright.passes.analysis.kinds import (
     Broadcast,
     Contraction,
@@ -16,7 +16,7 @@ from tilewright.passes.analysis.kinds import (
     Fill,
     Injective,
     Opaque,
-    Pool,
+    Pooling,
     Reduction,
     Transform,
 )
@@ -98,7 +98,7 @@ CASES = {
     ),
     "pool": (
         ("n,c,x,j", ["n,c,x*2+j", "j", "n,c,x"], ["1x3x6", "2", "1x3x3"], "pppr", SUM),
-        Pool((0, 1), (2,), (3,), (2,), (1,)),
+        Pooling((0, 1), (2,), (3,), (2,), (1,)),
     ),
     "sum": (("i,j", ["i,j", "i"], ["4x8", "4"], "pr", SUM), Reduction((0,), (1,))),
     "addition": (("i,j", ["i,j", "i,j", "i,j"], ["4x8", "4x8", "4x8"], "pp", ADD), Elementwise((0, 1))),
@@ -134,7 +134,7 @@ def test_classify(name):
     with make_context():
         module = ir.Module.parse(_generic(*source))
         op = module.body.operations[0].regions[0].blocks[0].operations[0]
-        assert classify(op) == expected
+        assert classify_op(op) == expected
 
 
 def test_named_ops_and_foreign_ops():
@@ -150,7 +150,7 @@ def test_named_ops_and_foreign_ops():
       return %m, %p : tensor<4x16xf32>, tensor<6x8xf32> }"""
     with make_context():
         module = ir.Module.parse(text)
-        kinds = [classify(op) for op in module.body.operations[0].regions[0].blocks[0].operations]
+        kinds = [classify_op(op) for op in module.body.operations[0].regions[0].blocks[0].operations]
         matmul = module.body.operations[0].regions[0].blocks[0].operations[3]
         assert kinds == [Opaque(), Opaque(), Fill((0, 1)), Contraction((), (0,), (1,), (2,)), Opaque(), Opaque()]
         assert loop_extents(matmul) == [4, 16, 8]
@@ -189,7 +189,7 @@ def test_sums_of_products_with_two_constant_matrices(old: str, new: str) -> None
     with make_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         op = next(o for o in module.body.operations[0].regions[0].blocks[0].operations if len(o.operands) == 4)
-        kind = classify(op)
+        kind = classify_op(op)
     if old:
         assert not isinstance(kind, Transform)
     else:

@@ -14,7 +14,7 @@ from onnx import ModelProto, helper, parser
 from onnx_case import model_of
 
 import tilewright as tw
-from tilewright.core.target import host
+from tilewright.core.target import detect_host
 from tilewright.driver import api
 from tilewright.frontends import import_model
 from tilewright.passes.infra.context import PassContext
@@ -128,7 +128,7 @@ def _model(text: str) -> tuple[ModelProto, dict[str, np.ndarray]]:
 
 def _kernels(text: str, context: PassContext | None = None) -> list[str]:
     model, _ = _model(text)
-    made = plan(import_model(model.SerializeToString()), host(), context or PassContext())
+    made = plan(import_model(model.SerializeToString()), detect_host(), context or PassContext())
     return [call.kernel for call in made.main.calls]
 
 

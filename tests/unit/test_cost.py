@@ -4,8 +4,8 @@ import pytest
 
 from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
-from tilewright.passes.analysis.cost import Cost, cost
-from tilewright.passes.ir.kernel import functions
+from tilewright.passes.analysis.cost import Cost, estimate_cost
+from tilewright.passes.ir.kernel import list_functions
 
 MATMUL_BIAS = """func.func @k(%a: tensor<4x8xf32>, %b: tensor<8x16xf32>, %c: tensor<16xf32>) -> tensor<4x16xf32> {
   %z = arith.constant 0.0 : f32
@@ -65,4 +65,4 @@ TRANSFORM = """func.func @k(%x: tensor<4x4x8xf32>) -> tensor<2x2x8xf32> {
 def test_cost(text: str, want: Cost) -> None:
     with make_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
-        assert cost(functions(module)[0]) == want
+        assert estimate_cost(list_functions(module)[0]) == want

@@ -15,12 +15,12 @@ from typing import Any
 import networks
 import pytest
 
-from tilewright.core.target import host
+from tilewright.core.target import detect_host
 from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
 from tilewright.passes import pipeline
 from tilewright.passes.ir import structure
-from tilewright.passes.ir.edit import programs
+from tilewright.passes.ir.edit import list_programs
 
 _address = ctypes.pythonapi.PyCapsule_GetPointer
 _address.restype, _address.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
@@ -50,7 +50,7 @@ class Watch:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.clock, self.erased, self.visits = itertools.count(), dict[int, int](), list[int]()
-        erase, operations = ir.Operation.erase, structure.operations
+        erase, list_ops = ir.Operation.erase, structure.list_ops
 
         def note_and_erase(op: Any) -> None:
             now = next(self.clock)
@@ -59,8 +59,8 @@ class Watch:
 
         monkeypatch.setattr(ir.Operation, "erase", note_and_erase)
         for module in [m for name, m in sys.modules.items() if name.startswith("tilewright.")]:
-            if getattr(module, "operations", None) is operations:
-                monkeypatch.setattr(module, "operations", lambda op: Watched(operations(op), self))
+            if getattr(module, "list_ops", None) is list_ops:
+                monkeypatch.setattr(module, "list_ops", lambda op: Watched(list_ops(op), self))
 
 
 def nested(op: ir.Operation) -> Iterator[ir.Operation]:
@@ -79,7 +79,7 @@ def watch(monkeypatch) -> Watch:
 @pytest.mark.parametrize("name", networks.NETWORKS)
 def test_passes_visit_living_ops_alone(name: str, watch: Watch):
     with make_context(), ir.Location.unknown():
-        pipeline.plan(networks.NETWORKS[name](), host())
+        pipeline.plan(networks.NETWORKS[name](), detect_host())
     assert watch.erased and not watch.visits
 
 
@@ -87,7 +87,7 @@ def test_a_visit_of_an_erased_op_is_seen(watch: Watch):
     text = "func.func @main() { %a = arith.constant 1 : i8  %b = arith.constant 2 : i8  return }"
     with make_context():
         module = ir.Module.parse(text)
-        ops = structure.operations(programs(module)[0])
+        ops = structure.list_ops(list_programs(module)[0])
         twin = module.body.operations[0].regions[0].blocks[0].operations[1]  # another wrapper of the second op
         for number, _ in enumerate(ops):
             if number == 0:

@@ -6,8 +6,8 @@ import pytest
 
 from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
-from tilewright.passes.analysis.footprint import Footprint, footprint
-from tilewright.passes.ir.kernel import functions
+from tilewright.passes.analysis.footprint import Footprint, estimate_footprint
+from tilewright.passes.ir.kernel import list_functions
 
 MAP = """linalg.generic {{indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]}}
     ins({0} : tensor<{2}xf32>) outs({1} : tensor<{2}xf32>) {{
@@ -27,7 +27,7 @@ def of(body: str, size: int | str = 16) -> Footprint | None:
       {body} }}"""
     with make_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
-        return footprint(functions(module)[0])
+        return estimate_footprint(list_functions(module)[0])
 
 
 def step(result: str, operand: str, node: str, size: int | str = 16) -> str:

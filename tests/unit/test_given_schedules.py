@@ -35,7 +35,7 @@ def kernel(path: str) -> dict[str, Any]:
     """The product's kernel, as `tilewright explain --json` shows it."""
     with pytest.MonkeyPatch.context() as patch:
         shown: list[dict[str, Any]] = []
-        patch.setattr(explain_tool, "report", lambda record, *_: shown.append(json.loads(json.dumps(record))))
+        patch.setattr(explain_tool, "print_report", lambda record, *_: shown.append(json.loads(json.dumps(record))))
         assert explain_tool.main([path, "--json", "--rounds", "1", "--no-cache"]) == 0
     return next(found for found in shown[0]["kernels"] if found["name"].startswith("matmul"))
 

@@ -16,7 +16,7 @@ from quantized_network import quantized
 from tilewright.core.arena import ALIGNMENT, Buffer, assign, lower_bound
 from tilewright.core.model import Model, TensorInfo, numpy_dtype
 from tilewright.core.program import Plan, Program, Slot
-from tilewright.core.sizes import static
+from tilewright.core.sizes import require_static
 from tilewright.core.target import Target
 from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
@@ -30,7 +30,7 @@ NETWORKS = networks.NETWORKS | {"quantized": quantized}
 
 def _inputs(model: Model) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(3)
-    return {i.name: rng.standard_normal(tuple(map(static, i.shape))).astype(np.float32) for i in model.inputs}
+    return {i.name: rng.standard_normal(tuple(map(require_static, i.shape))).astype(np.float32) for i in model.inputs}
 
 
 def _close(got: list[np.ndarray], expected: list[np.ndarray]) -> None:
@@ -94,7 +94,7 @@ def _run_plan(made: Plan, model: Model, inputs: dict[str, np.ndarray]) -> list[n
 
 def _run_program(program: Program, made: Plan, inputs: list[np.ndarray], params: list[np.ndarray]) -> list[np.ndarray]:
     """What the runtime does, with the oracle for each kernel; the arena starts as garbage."""
-    outputs = [np.full(tuple(map(static, o.shape)), 77, numpy_dtype(o.dtype)) for o in program.outputs]
+    outputs = [np.full(tuple(map(require_static, o.shape)), 77, numpy_dtype(o.dtype)) for o in program.outputs]
     arena = np.full(program.arena_bytes, 0x77, np.uint8)
     spaces = {"input": inputs, "param": params, "output": outputs}
 
@@ -124,7 +124,7 @@ def _info(type_: ir.Type) -> TensorInfo:
 
 
 def _view(memory: np.ndarray, info: TensorInfo) -> np.ndarray:
-    return memory[: info.nbytes].view(numpy_dtype(info.dtype)).reshape(tuple(map(static, info.shape)))
+    return memory[: info.nbytes].view(numpy_dtype(info.dtype)).reshape(tuple(map(require_static, info.shape)))
 
 
 @pytest.mark.parametrize("opt_level", [0, 3])

@@ -13,7 +13,7 @@ from onnx_case import model_of
 
 import tilewright as tw
 from tilewright.core.program import Plan
-from tilewright.core.target import Target, host
+from tilewright.core.target import Target, detect_host
 from tilewright.frontends import import_model
 from tilewright.passes.infra.context import PassContext
 from tilewright.passes.pipeline import compile_kernel, plan
@@ -91,7 +91,7 @@ def assert_within_rounding(got: np.ndarray, x: np.ndarray, weights: np.ndarray) 
 @pytest.mark.parametrize("kind", RANGES)
 @pytest.mark.parametrize(("zeros", "transposed"), [(False, False), (True, True)])
 def test_numbers_stay_narrow(kind: str, zeros: bool, transposed: bool) -> None:
-    lanes = host().lanes
+    lanes = detect_host().lanes
     k, n, block = 96, 4 * lanes, 16
     weight, x = Weight(kind, k, n, block, zeros, transposed), RNG.standard_normal((3, k)).astype(np.float32)
     proto = product(weight, x)
@@ -191,9 +191,9 @@ def test_others_become_floats(k: int, n: int, block: int) -> None:
 
 
 def test_many_rows_go_in_register_tiles() -> None:
-    weight, x = Weight("INT4", 64, 4 * host().lanes, 32), RNG.standard_normal((40, 64)).astype(np.float32)
+    weight, x = Weight("INT4", 64, 4 * detect_host().lanes, 32), RNG.standard_normal((40, 64)).astype(np.float32)
     made = planned(product(weight, x))
     [call] = made.main.calls
-    kernel = compile_kernel(made.kernels[call.kernel], host(), PassContext())
+    kernel = compile_kernel(made.kernels[call.kernel], detect_host(), PassContext())
     assert "unroll m.1, vectorize" in kernel.schedule and "in blocks of" in kernel.schedule
     assert kernel.scratch_bytes == 0

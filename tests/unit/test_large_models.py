@@ -15,7 +15,7 @@ from refused import refused
 import tilewright as tw
 from tilewright.core.limits import ModelLimits, limits_for
 from tilewright.core.program import Kernel
-from tilewright.core.target import host
+from tilewright.core.target import detect_host
 from tilewright.driver import api, jobs
 from tilewright.frontends import import_model
 from tilewright.passes import pipeline
@@ -68,7 +68,7 @@ def several_at_a_time(elements: int, ops: Sequence[str]) -> onnx.ModelProto:
 
 def planned(model: onnx.ModelProto, untrusted: bool = False) -> jobs.Planned:
     limits = limits_for(untrusted)
-    return jobs.plan_model(import_model(model), "", jobs.Settings(host(), 0, None, limits))[0]
+    return jobs.plan_model(import_model(model), "", jobs.Settings(detect_host(), 0, None, limits))[0]
 
 
 def test_an_arena_may_be_larger_than_32_bits_can_say():
@@ -99,7 +99,7 @@ def test_an_argument_that_no_memory_holds_is_refused(role: str):
     model = import_model(several_at_a_time(8, ["Exp"]))
     wide = {f"{role}s": tuple(dataclasses.replace(info, shape=(1 << 62,)) for info in getattr(model, f"{role}s"))}
     message = rf"{role} '\w+' of shape \[{1 << 62}\] takes {1 << 64} bytes, more than the {1 << 40} that a tensor may"
-    refused(lambda: pipeline.plan(dataclasses.replace(model, **wide), host()), message, tw.ModelError)
+    refused(lambda: pipeline.plan(dataclasses.replace(model, **wide), detect_host()), message, tw.ModelError)
 
 
 def test_a_kernel_that_needs_more_memory_than_it_may_have_is_refused(monkeypatch: pytest.MonkeyPatch):

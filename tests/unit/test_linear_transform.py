@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tilewright.dialects import func, ir
 from tilewright.dialects.context import make_context
-from tilewright.passes.graph.winograd import TAPS, matrices, points
-from tilewright.passes.schedule.tiling.linear_transform import multiply
+from tilewright.passes.graph.winograd import TAPS, count_points, make_matrices
+from tilewright.passes.schedule.tiling.linear_transform import multiply_matrix
 
 ARITHMETIC = {
     "arith.addf": lambda a, b: a + b,
@@ -23,7 +23,7 @@ ARITHMETIC = {
 
 
 def multiplied(matrix: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, int]:
-    """What the code of ``multiply`` computes from numbers, and how many arithmetic ops it has."""
+    """What the code of ``multiply_matrix`` computes from numbers, and how many arithmetic ops it has."""
     with make_context(), ir.Location.unknown():
         module = ir.Module.create()
         kind = ir.VectorType.get([4], ir.F32Type.get())
@@ -31,7 +31,7 @@ def multiplied(matrix: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, int]
             function = func.FuncOp("f", ([kind] * len(values), []))
         block = function.add_entry_block()
         with ir.InsertionPoint(block):
-            results = multiply(matrix, list(block.arguments))
+            results = multiply_matrix(matrix, list(block.arguments))
         numbers: dict[ir.Value, float] = dict(zip(block.arguments, map(float, values), strict=True))
         ops = [op.operation for op in block.operations]
         for op in ops:
@@ -69,7 +69,7 @@ def test_multiply_is_the_product_in_no_more_operations(matrix: np.ndarray, data:
 # Sums and differences of pairs are shared: +-p are interpolation points together.
 @pytest.mark.parametrize("outputs, which, most", [(4, 0, 12), (4, 1, 11), (4, 2, 17), (2, 0, 4), (2, 1, 6), (2, 2, 6)])
 def test_the_transforms_share_what_points_of_both_signs_have_in_common(outputs: int, which: int, most: int) -> None:
-    matrix = matrices(outputs)[which]
+    matrix = make_matrices(outputs)[which]
     values = np.arange(1.0, matrix.shape[1] + 1)
     got, ops = multiplied(matrix, values)
     np.testing.assert_allclose(got, matrix @ values, rtol=1e-6)
@@ -79,8 +79,8 @@ def test_the_transforms_share_what_points_of_both_signs_have_in_common(outputs: 
 @pytest.mark.parametrize("outputs", [2, 4])
 def test_the_matrices_give_a_correlation(outputs: int) -> None:
     """``A^T [(G g) * (B^T d)]`` is ``sum(g[i] * d[k + i])``: it is bilinear, so unit vectors show it for all."""
-    back, filters, forth = matrices(outputs)
-    extent = points(outputs)
+    back, filters, forth = make_matrices(outputs)
+    extent = count_points(outputs)
     assert (back.shape, filters.shape, forth.shape) == ((outputs, extent), (extent, TAPS), (extent, extent))
     for tap in range(TAPS):
         for place in range(extent):
@@ -92,6 +92,6 @@ def test_the_matrices_give_a_correlation(outputs: int) -> None:
 @pytest.mark.parametrize("outputs", [2, 4])
 def test_the_matrices_of_data_are_exact_in_float32(outputs: int) -> None:
     """Only the filters' transform is rounded: it is computed once, and its error is one of the weights."""
-    for matrix in (matrices(outputs)[0], matrices(outputs)[2]):
+    for matrix in (make_matrices(outputs)[0], make_matrices(outputs)[2]):
         np.testing.assert_array_equal(matrix.astype(np.float32), matrix)
         assert all(Fraction(x).denominator <= 64 for x in matrix.flat)

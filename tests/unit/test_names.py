@@ -74,7 +74,7 @@ def participles() -> Iterator[str]:
 
 def one_words() -> Iterator[str]:
     """Public functions of one word that is no verb, outside of the vocabularies."""
-    verbs = {*VERBS.split()}
+    verbs = {*VERBS.split(), *EVERYWHERE}
     for path, tree in trees().items():
         if not path.startswith(VOCABULARIES):
             for node in tree.body:

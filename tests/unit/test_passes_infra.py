@@ -17,7 +17,7 @@ from tilewright.passes.infra.base import MlirPass, Pass
 from tilewright.passes.infra.context import PassContext, Sequential
 from tilewright.passes.infra.instruments import DumpIR, Instrument, PrintIR, Timing
 from tilewright.passes.infra.options import parse_pipeline
-from tilewright.passes.ir.kernel import functions, run_upstream
+from tilewright.passes.ir.kernel import list_functions, run_upstream
 from tilewright.passes.pipeline import PASSES
 from tilewright.passes.schedule.language.schedule import Schedule
 from tilewright.tools import opt
@@ -171,7 +171,7 @@ def scheduled(argv: list[str], capsysbinary: pytest.CaptureFixture[bytes]) -> Sc
     """The schedule in the module that `opt` prints."""
     assert opt.main(argv) == 0
     with make_context():
-        [function] = functions(ir.Module.parse(capsysbinary.readouterr().out))
+        [function] = list_functions(ir.Module.parse(capsysbinary.readouterr().out))
         return Schedule.from_json(ir.StringAttr(function.attributes[tw.SCHEDULE_JSON]).value)
 
 

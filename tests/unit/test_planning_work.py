@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 import tilewright as tw
 from tilewright.core.limits import ORDINARY
 from tilewright.core.program import Plan
-from tilewright.core.target import host
+from tilewright.core.target import detect_host
 from tilewright.dialects import extents
 from tilewright.dialects.walk import collect
 from tilewright.frontends import import_model
@@ -83,7 +83,7 @@ def selected(classes: int) -> onnx.ModelProto:
 
 
 def planned(model: onnx.ModelProto) -> Plan:
-    return pipeline.plan(import_model(model), host(), PassContext(), ORDINARY)
+    return pipeline.plan(import_model(model), detect_host(), PassContext(), ORDINARY)
 
 
 class Calls:

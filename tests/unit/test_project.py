@@ -34,7 +34,7 @@ def test_import_tilewright_imports_no_mlir():
 
 
 def test_every_command_has_its_file():
-    assert all((ROOT / "tools" / f"{cli.home(name)}.py").is_file() for name in cli.COMMANDS)
+    assert all((ROOT / "tools" / f"{cli.find_module(name)}.py").is_file() for name in cli.COMMANDS)
 
 
 def test_make_bench_measures_every_network():

@@ -14,24 +14,24 @@ from hypothesis import strategies as st
 
 from tilewright.core.errors import CompileError, ScheduleError
 from tilewright.core.sizes import Sym
-from tilewright.passes.schedule.language.loopnest import Axis, Block, Value
+from tilewright.passes.schedule.language.loopnest import Axis, Block, KernelValue
 from tilewright.passes.schedule.language.schedule import PRIMITIVES, Schedule
 
 Change = Callable[[Schedule], Schedule]
 
 MATMUL = (
-    Value(
+    KernelValue(
         "result",
         (Axis("b", 12), Axis("m", 130), Axis("n", 768)),
         (Axis("k", 512),),
         intrinsic="outer_product",
         packed=(Block(1, "n", 32),),
     ),
-    Value("%arg0", (Axis("%arg0.d0", 12), Axis("%arg0.d1", 130), Axis("%arg0.d2", 512)), read=True),
-    Value("%5", (Axis("%5.d0", 12), Axis("%5.d1", 130), Axis("%5.d2", 768))),
+    KernelValue("%arg0", (Axis("%arg0.d0", 12), Axis("%arg0.d1", 130), Axis("%arg0.d2", 512)), read=True),
+    KernelValue("%5", (Axis("%5.d0", 12), Axis("%5.d1", 130), Axis("%5.d2", 768))),
 )
-SOFTMAX = (Value("result", (Axis("d0", 64), Axis("row", 512)), (), row="row"),)
-POOL = (Value("result", (Axis("oh", 7), Axis("ow", 7), Axis("c", 64)), (Axis("kh", 3), Axis("kw", 3))),)
+SOFTMAX = (KernelValue("result", (Axis("d0", 64), Axis("row", 512)), (), row="row"),)
+POOL = (KernelValue("result", (Axis("oh", 7), Axis("ow", 7), Axis("c", 64)), (Axis("kh", 3), Axis("kw", 3))),)
 
 
 def plain() -> Schedule:
@@ -193,7 +193,7 @@ REFUSALS: dict[str, list[tuple[Schedule, Change, str]]] = {
         (plain(), lambda s: s.vectorize("n"), r"vectorize 'n': 'k' is inside of it; reorder\('k', 'n'\) before"),
         (tiled(), lambda s: s.vectorize("n.0"), r"vectorize 'n.0': it goes in steps.*see n.1"),
         (
-            Schedule.start((Value("result", (Axis("n", 5000),)),)),
+            Schedule.start((KernelValue("result", (Axis("n", 5000),)),)),
             lambda s: s.vectorize("n"),
             r"vectorize 'n': the tile would have more than 4096 elements; split it",
         ),
@@ -251,7 +251,7 @@ REFUSALS: dict[str, list[tuple[Schedule, Change, str]]] = {
         (plain(), lambda s: s.overlap("m"), r"'m': it goes in 130 x 1, and no step is smaller"),
         (plain().split("n", 100), lambda s: s.overlap("n.0"), r"'n.0': %arg1 in blocks of 32 along n"),
         (
-            Schedule.start((Value("result", (Axis("m", 9),), once=True),)).split("m", 4),
+            Schedule.start((KernelValue("result", (Axis("m", 9),), once=True),)).split("m", 4),
             lambda s: s.overlap("m.0"),
             r"'m.0': result may lie over an argument that it is made from",
         ),
@@ -301,9 +301,9 @@ UNFINISHED: list[tuple[Schedule, str]] = [
     ),
     (Schedule.start(SOFTMAX), r"no loop over 'row' is vectorized: vectorize\('row'\)"),
     (
-        Schedule.start((Value("result", (Axis("d0", 4), Axis("d1", 8)), intrinsic="linear_transform"),)).vectorize(
-            "d1"
-        ),
+        Schedule.start(
+            (KernelValue("result", (Axis("d0", 4), Axis("d1", 8)), intrinsic="linear_transform"),)
+        ).vectorize("d1"),
         r"of which there is one form: tensorize\('d1', 'linear_transform'\)",
     ),
 ]
@@ -317,7 +317,7 @@ def test_what_cannot_be_built_is_refused(case: int) -> None:
 
 
 def test_a_symbol_is_refused_in_words() -> None:
-    made = Schedule.start((Value("result", (Axis("m", Sym("batch")), Axis("n", 64))),))
+    made = Schedule.start((KernelValue("result", (Axis("m", Sym("batch")), Axis("n", 64))),))
     assert lines(made.vectorize("n")) == ["for m in batch by 1", "tile n of 64: vectorize n"]
     with pytest.raises(CompileError, match="axis 'm' is 'batch', known only at run time"):
         made.split("m", 4)

@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 from tilewright.dialects import ir
 from tilewright.dialects.builders import index_constant
 from tilewright.dialects.context import make_context
-from tilewright.passes.ir.kernel import functions
+from tilewright.passes.ir.kernel import list_functions
 from tilewright.passes.schedule.families.window import pairs_balance
-from tilewright.passes.schedule.families.winograd import Patches, sharing, staging
-from tilewright.passes.schedule.tiles.regions import Interval, Linear, NotSchedulable, Region, relative
-from tilewright.passes.schedule.tiling.tiler import needed_region, within
+from tilewright.passes.schedule.families.winograd import Patches, choose_shared_block, choose_staged_block
+from tilewright.passes.schedule.tiles.regions import Interval, Linear, NotSchedulable, Region, relative_to
+from tilewright.passes.schedule.tiling.tiler import locate_within, needed_region
 
 
 @given(st.integers(1, 60), st.integers(1, 60), st.integers(1, 600), st.integers(2, 600), st.sampled_from([8, 16, 32]))
 def test_blocks_of_patches_lie_in_what_there_is(rows: int, tiles: int, c: int, f: int, columns: int) -> None:
-    block, channels = staging(Patches(36, rows, tiles, c, f, columns), 1_100_000)
+    block, channels = choose_staged_block(Patches(36, rows, tiles, c, f, columns), 1_100_000)
     assert 1 <= block <= rows
     assert channels % columns == 0 or channels == f
     assert 0 < channels < f or f <= columns, "threads share the blocks of channels: there are several"
@@ -31,7 +31,7 @@ def test_blocks_of_patches_lie_in_what_there_is(rows: int, tiles: int, c: int, f
     [(14, 64, (1, 32)), (7, 128, (4, 32)), (4, 256, (4, 32)), (2, 512, (2, 32))],
 )
 def test_blocks_of_resnet18(rows: int, channels: int, block: tuple[int, int]) -> None:
-    assert staging(Patches(36, rows, rows, channels, channels, 32), 1_100_000) == block
+    assert choose_staged_block(Patches(36, rows, rows, channels, channels, 32), 1_100_000) == block
 
 
 # (rows, channels) of VGG-16's images of 56, 28 and 14 rows: filters are read once where there are enough blocks of them.
@@ -48,13 +48,13 @@ def test_blocks_of_resnet18(rows: int, channels: int, block: tuple[int, int]) ->
 def test_blocks_of_patches_in_memory(
     patches: Patches, even: tuple[int, ...], cores: int, block: tuple[int, int]
 ) -> None:
-    assert sharing(patches, even, 891_000, cores) == block
+    assert choose_shared_block(patches, even, 891_000, cores) == block
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 600), st.integers(2, 600), st.integers(1, 64))
 def test_there_are_as_many_blocks_as_cores(rows: int, tiles: int, c: int, f: int, cores: int) -> None:
     even = [n for n in range(1, rows) if rows % n == 0]
-    block, channels = sharing(Patches(36, rows, tiles, c, f, 32), even, 1_100_000, cores)
+    block, channels = choose_shared_block(Patches(36, rows, tiles, c, f, 32), even, 1_100_000, cores)
     assert rows // block * -(-f // channels) >= min(cores, rows * -(-f // 32))
 
 
@@ -91,7 +91,7 @@ def part_of(text: str, argument: int, wanted: Region) -> Region:
     """The part of an argument that a region of the result needs."""
     with make_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
-        block = functions(module)[0].regions[0].blocks[0]
+        block = list_functions(module)[0].regions[0].blocks[0]
         result = list(block.operations)[-1].operands[0]
         return needed_region(result, wanted, block.arguments[argument])
 
@@ -115,7 +115,7 @@ def test_needed_refuses_what_the_result_does_not_need() -> None:
 
 def test_relative_counts_from_the_whole() -> None:
     inner = (Interval(Linear(9), 2, 3), Interval(Linear(4), 1))
-    assert relative(inner, region((6, 8), (4, 4))) == (Interval(Linear(3), 2, 3), Interval(Linear(0), 1))
+    assert relative_to(inner, region((6, 8), (4, 4))) == (Interval(Linear(3), 2, 3), Interval(Linear(0), 1))
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_what_a_loop_moves_lies_surely_in_the_whole_extent_alone() -> None:
     with make_context(), ir.Location.unknown(), ir.InsertionPoint(ir.Module.create().body):
         counter = Linear(0, ((index_constant(0), 1),))
     moved = (Interval(counter, 1),)
-    assert within(moved, region((0, 3)), [3]) == moved
-    assert within(moved, region((0, 2)), [3]) is None, "a softmax of three columns read beyond a tile of two"
-    assert within(moved, (Interval(counter, 2),), [3]) == region((0, 1))
-    assert within(region((2, 1)), region((0, 2)), [3]) is None
+    assert locate_within(moved, region((0, 3)), [3]) == moved
+    assert locate_within(moved, region((0, 2)), [3]) is None, "a softmax of three columns read beyond a tile of two"
+    assert locate_within(moved, (Interval(counter, 2),), [3]) == region((0, 1))
+    assert locate_within(region((2, 1)), region((0, 2)), [3]) is None

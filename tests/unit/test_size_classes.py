@@ -11,8 +11,8 @@ from tilewright.dialects import func, ir
 from tilewright.dialects.context import make_context
 from tilewright.passes.analysis.size_classes import SizeClasses
 from tilewright.passes.ir.dynamic_extent import DynamicExtent
-from tilewright.passes.ir.kernel import functions
-from tilewright.passes.ir.structure import operations, shape_of
+from tilewright.passes.ir.kernel import list_functions
+from tilewright.passes.ir.structure import list_ops, shape_of
 from tilewright.passes.verify.sizes import state_sizes, stated_sizes, verify_sizes
 
 ADD = """
@@ -65,7 +65,7 @@ def context() -> Iterator[None]:
 def parsed(text: str) -> tuple[ir.Module, func.FuncOp]:
     """A module of one function, and the function, which lives as long as that."""
     module = ir.Module.parse(text)
-    return module, functions(module)[0]
+    return module, list_functions(module)[0]
 
 
 def test_a_loop_proves_what_it_walks_equal():
@@ -76,7 +76,7 @@ def test_a_loop_proves_what_it_walks_equal():
     assert known.of(x)[0] == known.of(r)[0]
     assert known.of(x)[0] != known.of(x)[1], "rows and columns are not proved to be as many"
     assert known.of(x)[0] != known.of(z)[0]
-    assert known.loops(operations(function)[1]) == known.of(x)
+    assert known.loops(list_ops(function)[1]) == known.of(x)
 
 
 def test_unknown_extents_of_types_cannot_be_compared():
@@ -102,7 +102,7 @@ def test_extents_of_two_functions_cannot_be_compared():
 def test_what_ops_leave_as_it_is():
     _module, function = parsed(VIEWS)
     known = SizeClasses(function)
-    made = [op.results[0] for op in operations(function)[:-1]]
+    made = [op.results[0] for op in list_ops(function)[:-1]]
     a, b, c, d, e, f, g, h, k = (value for value in made if isinstance(value.type, ir.RankedTensorType))
     x, y, _n = function.arguments
     assert known.of(a) == known.of(b), "one op on equal sizes makes equal ones"

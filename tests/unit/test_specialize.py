@@ -19,13 +19,13 @@ import tilewright as tw
 from tilewright.core.model import FileSlice, Param, TensorInfo
 from tilewright.core.program import Call, Plan, Program, Routine, Slot, Step
 from tilewright.core.sizes import Sym
-from tilewright.core.specialization import given, resolve, text
+from tilewright.core.specialization import format_sizes, normalize_specializations, resolve
 from tilewright.driver import api
 from tilewright.driver.jobs import Planned
 from tilewright.passes.infra.instruments import DumpIR
 from tilewright.passes.merge import merge
 from tilewright.runtime.artifact import on_disk
-from tilewright.runtime.executors.runner import Carried, Entry, start
+from tilewright.runtime.executors.runner import Carried, EntryRunner, start
 from tilewright.tools import check as check_tool
 from tilewright.tools import compile as compile_tool
 from tilewright.tools import explain as explain_tool
@@ -55,7 +55,7 @@ def module() -> tw.Module:
 def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The kinds of programs that have run."""
     seen: list[str] = []
-    for kind in (Entry, Carried):
+    for kind in (EntryRunner, Carried):
         monkeypatch.setattr(kind, "run", _watched(kind.run, kind.__name__, seen))
     return seen
 
@@ -220,7 +220,7 @@ INFOS = (
     ],
 )
 def test_sizes_become_the_shapes_of_all_inputs(sizes: Any, shapes: Any) -> None:
-    assert resolve(given([sizes]), INFOS, "net") == [shapes]
+    assert resolve(normalize_specializations([sizes]), INFOS, "net") == [shapes]
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_sizes_become_the_shapes_of_all_inputs(sizes: Any, shapes: Any) -> None:
 )
 def test_sizes_that_do_not_fit_are_refused(sizes: Any, message: str) -> None:
     with pytest.raises(tw.ModelError) as error:
-        resolve(given([sizes]), INFOS, "net")
+        resolve(normalize_specializations([sizes]), INFOS, "net")
     assert str(error.value).startswith(f"net: {message}") and "\n" not in str(error.value)
 
 
@@ -267,7 +267,7 @@ def test_what_says_no_sizes_is_refused(specialize: Any, message: str) -> None:
 
 
 def test_sizes_as_text() -> None:
-    assert text({"ids": (1, 128), "mask": (1,), "b": 2, "n": 3}) == "ids:1,128 mask:1 b=2,n=3"
+    assert format_sizes({"ids": (1, 128), "mask": (1,), "b": 2, "n": 3}) == "ids:1,128 mask:1 b=2,n=3"
 
 
 # Plans, made one
@@ -336,7 +336,7 @@ def test_programs_with_kernels_of_one_name_run_side_by_side() -> None:
     """The number is in the code as well."""
     plan_, params = merged(plan(ADD, np.ones((64, 128), "f")), plan(OTHER_ADD, np.ones((64, 128), "f")))
     made = assembled(Planned(plan_, params, "both"), api.make_options(cache=False))
-    program = on_disk.Program(made.link(), made.code, made.manifest, made.weights)
+    program = on_disk.LoadedProgram(made.link(), made.code, made.manifest, made.weights)
     for number, want in enumerate((3, 2)):
         np.testing.assert_array_equal(start(program, 1, number).run([])[0], want)
 

@@ -17,7 +17,7 @@ from onnx import helper, numpy_helper
 
 import tilewright as tw
 from tilewright.core import cpus, target
-from tilewright.core.target import DotProduct, Target, host
+from tilewright.core.target import DotProduct, Target, detect_host
 from tilewright.dialects import codegen
 from tilewright.driver import api
 from tilewright.tools import bench, explain
@@ -59,8 +59,8 @@ def test_every_cpu_adds_up_products_of_bytes(text, lanes, terms):
 
 def test_the_target_without_options_is_this_machine():
     made = Target.parse("x86")
-    assert made == Target.parse("x86 -mcpu=native") == host() == Target.parse(host())
-    assert made.missing() == ()
+    assert made == Target.parse("x86 -mcpu=native") == detect_host() == Target.parse(detect_host())
+    assert made.find_missing() == ()
     made.refuse_foreign()
     assert made.cores == len(os.sched_getaffinity(0))
     known = {int((f / "level").read_text()): f for f in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")}
@@ -150,12 +150,12 @@ def test_llvm_says_the_same_of_what_a_feature_implies(feature):
 
 def test_llvm_sees_the_same_machine():
     listed = dict.fromkeys(re.findall(r"\+([^,]+)", codegen.host_cpu()[1]))
-    assert set(host().features) == set(listed) & set(cpus.X86.features)
+    assert set(detect_host().features) == set(listed) & set(cpus.X86.features)
 
 
 def test_no_code_is_made_for_features_that_linux_does_not_show():
     assert set(cpus.X86.unseen) <= help_of_llvm()[1]
-    for chosen in (host(), Target.parse("x86 -mcpu=diamondrapids")):
+    for chosen in (detect_host(), Target.parse("x86 -mcpu=diamondrapids")):
         told = codegen.function_attributes(chosen)["target-features"].split(",")
         assert {f"-{name}" for name in cpus.X86.unseen} <= set(told)
     with_all = of_llvm("diamondrapids", ",".join(f"-{name}" for name in cpus.X86.unseen))
@@ -242,8 +242,8 @@ def test_commands_run_code_for_the_target(path, name, options, capsys, monkeypat
 def test_a_bench_compiles_for_the_target(path, tmp_path):
     program, _ = children.compile_cold(path, str(tmp_path), {}, "x86 -mcpu=x86-64")
     assert tw.load_module(program).manifest.target == "x86 -mcpu=x86-64"
-    assert "code for 'x86 -mcpu=x86-64'" in markdown.where([], "x86 -mcpu=x86-64")
-    assert "code for" not in markdown.where([], "x86")
+    assert "code for 'x86 -mcpu=x86-64'" in markdown.describe_setup([], "x86 -mcpu=x86-64")
+    assert "code for" not in markdown.describe_setup([], "x86")
 
 
 def test_weights_for_another_cpu_are_prepared_here_in_its_layout(foreign, tmp_path):

@@ -21,8 +21,8 @@ from tilewright.dialects.walk import collect
 from tilewright.passes import pipeline
 from tilewright.passes.infra.base import ModuleForm, Pass
 from tilewright.passes.infra.context import PassContext
-from tilewright.passes.ir.edit import is_private, operations, programs
-from tilewright.passes.ir.kernel import functions, integer
+from tilewright.passes.ir.edit import is_private, list_ops, list_programs
+from tilewright.passes.ir.kernel import integer_attr, list_functions
 from tilewright.passes.verify.forms import VERIFIERS
 from tilewright.passes.verify.plans import verify_plan
 
@@ -57,7 +57,7 @@ def _after(passes: tuple[Pass, ...], name: str, fault: Fault) -> tuple[Pass, ...
 
 
 def _main(module: ir.Module) -> func.FuncOp:
-    return next(f for f in programs(module) if not is_private(f) and tw.PREPARES not in f.attributes)
+    return next(f for f in list_programs(module) if not is_private(f) and tw.PREPARES not in f.attributes)
 
 
 def _at_begin(function: func.FuncOp) -> ir.InsertionPoint:
@@ -116,22 +116,22 @@ def _add_work(module: ir.Module) -> None:
 
 
 def _publish_kernel(module: ir.Module) -> None:
-    del next(f for f in functions(module) if f not in programs(module)).attributes["sym_visibility"]
+    del next(f for f in list_functions(module) if f not in list_programs(module)).attributes["sym_visibility"]
 
 
 def _mark_group(module: ir.Module) -> None:
-    _calls(module)[0].attributes[tw.GROUP] = integer(0)
+    _calls(module)[0].attributes[tw.GROUP] = integer_attr(0)
 
 
 def _assert_in_kernel(module: ir.Module) -> None:
-    kernels = [f for f in functions(module) if is_private(f) and tw.PREPARES not in f.attributes]
-    with _at_begin((kernels or functions(module))[0]):
+    kernels = [f for f in list_functions(module) if is_private(f) and tw.PREPARES not in f.attributes]
+    with _at_begin((kernels or list_functions(module))[0]):
         true = arith.constant(ir.IntegerType.get_signless(1), 1)
         ir.Operation.create("cf.assert", operands=[true], attributes={"msg": ir.StringAttr.get("no")})
 
 
 def _calls(module: ir.Module) -> list[ir.Operation]:
-    return [op for op in operations(_main(module)) if op.name == "func.call"]
+    return [op for op in list_ops(_main(module)) if op.name == "func.call"]
 
 
 def _set_slot(number: int, text: str) -> Fault:
@@ -207,7 +207,7 @@ def _lower(name: str, fault: Fault) -> None:
 
 
 def _add_allocation(module: ir.Module) -> None:
-    with _at_begin(functions(module)[0]):
+    with _at_begin(list_functions(module)[0]):
         ir.Operation.create(
             "memref.alloc",
             results=[ir.MemRefType.get([4], ir.F32Type.get())],
@@ -216,7 +216,7 @@ def _add_allocation(module: ir.Module) -> None:
 
 
 def _add_tensor(module: ir.Module) -> None:
-    with _at_begin(functions(module)[0]):
+    with _at_begin(list_functions(module)[0]):
         tensor.EmptyOp([4], ir.F32Type.get())
 
 
@@ -232,11 +232,11 @@ def _blocks(op: ir.OpView) -> list[ir.Block]:
 
 def _no_steps(module: ir.Module) -> None:
     for op in collect(module, lambda op: tw.EXTENT in op.attributes):
-        op.attributes[tw.EXTENT] = integer(0)
+        op.attributes[tw.EXTENT] = integer_attr(0)
 
 
 def _drop_scratch(module: ir.Module) -> None:
-    del functions(module)[0].attributes[tw.SCRATCH]
+    del list_functions(module)[0].attributes[tw.SCRATCH]
 
 
 def _export_body(module: ir.Module) -> None:
@@ -245,14 +245,14 @@ def _export_body(module: ir.Module) -> None:
 
 
 def _add_argument(module: ir.Module) -> None:
-    kernel, kind = functions(module)[0], ir.F32Type.get()
+    kernel, kind = list_functions(module)[0], ir.F32Type.get()
     kernel.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get([*kernel.type.inputs, kind], []))
     kernel.regions[0].blocks[0].add_argument(kind, ir.Location.unknown())
 
 
 def _add_kernel(module: ir.Module) -> None:
-    functions(module)[0].operation.clone(ip=ir.InsertionPoint(module.body)).attributes["sym_name"] = ir.StringAttr.get(
-        "other"
+    list_functions(module)[0].operation.clone(ip=ir.InsertionPoint(module.body)).attributes["sym_name"] = (
+        ir.StringAttr.get("other")
     )
 
 

@@ -55,7 +55,7 @@ def compile_cold(model: str, folder: str, input_shapes: InputShapes, target: str
     return made["path"], {"seconds": seconds, "stages": made["seconds"], "peak_bytes": peak, **again}
 
 
-def running(program: str, shapes: InputShapes) -> int:
+def measure_run_memory(program: str, shapes: InputShapes) -> int:
     """The most memory of a process that loads a program and runs it on inputs of these shapes."""
     return run_module("benchmarks.resident", [program, json.dumps(shapes)])[0]["peak_bytes"]
 

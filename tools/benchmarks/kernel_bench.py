@@ -8,61 +8,61 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.tools._common import progress
+from tilewright.tools._common import showing_progress
 from tilewright.tools.benchmarks import machine
-from tilewright.tools.benchmarks.markdown import table, where
+from tilewright.tools.benchmarks.markdown import describe_setup, format_table
 from tilewright.tools.benchmarks.measure import interleave
-from tilewright.tools.benchmarks.model_bench import numbers, rounds, spread
+from tilewright.tools.benchmarks.model_bench import counting_rounds, format_spread, summarize_spread
 from tilewright.tools.networks import kernels
 from tilewright.tools.run import fill
 
 if TYPE_CHECKING:
     from tilewright.driver.assembly import Stepwise
 
-SLICE_SECONDS = 0.05  # of a round, for each of a kernel, multiply-adds and copies
+KERNEL_SLICE_SECONDS = 0.05  # of a round, for each of a kernel, multiply-adds and copies
 _WORDS = {"compute": "multiply-adds", "memory": "copying"}
 
 
-def measure(args: argparse.Namespace) -> tuple[dict[str, Any], str]:
+def measure_kernels(args: argparse.Namespace) -> tuple[dict[str, Any], str]:
     """Measure the kernels named in ``args.models``, or all, in one thread; returns their records, and a table."""
     names = list(dict.fromkeys(args.models)) or list(kernels.KERNELS)
     models = {name: kernels.get(name) for name in names}
     from tilewright.driver import api
 
     options = api.make_options(args.target)
-    peak = machine.multiply_adds(options.target)
+    peak = machine.make_arithmetic_probe(options.target)
     records = []
     for number, (name, model) in enumerate(models.items(), 1):
         which = f"{name} ({number} of {len(models)})"
-        with progress(f"compiling {which}", args):
+        with showing_progress(f"compiling {which}", args):
             made = api.stepwise(model.build(), options=options)
-        with rounds(f"measuring {which}", args) as show:
-            records.append({"name": name, "text": model.text, **_measure(model, made, peak, args, show)})
-    return {"rounds": args.rounds, "kernels": records}, _text(records, args)
+        with counting_rounds(f"measuring {which}", args) as show:
+            records.append({"name": name, "text": model.text, **_measure_kernel(model, made, peak, args, show)})
+    return {"rounds": args.rounds, "kernels": records}, _kernel_table(records, args)
 
 
-def _measure(
+def _measure_kernel(
     model: kernels.KernelModel, made: Stepwise, peak: machine.Probe, args: argparse.Namespace, show: Any
 ) -> dict[str, Any]:
     """Rounds of the kernel, of multiply-adds, and of copying as many bytes as it reads and writes."""
     program = made.program
     steps = made.steps([np.ascontiguousarray(a) for a in fill(program.inputs, "random", args.seed).values()])
     nbytes = model.bytes or sum(info.nbytes for info in (*program.inputs, *program.outputs, *program.params))
-    counted = _count(model, made)
-    copying = machine.copying(nbytes)
+    counted = _find_kernel_calls(model, made)
+    copying = machine.make_copy_probe(nbytes)
     steps.run()  # what the counted calls read is then there
     runs = {"kernel": lambda: steps.run(*counted), "peak": peak.run, "copy": copying.run}
-    times = interleave(runs, args.rounds, SLICE_SECONDS, on_round=show)
+    times = interleave(runs, args.rounds, KERNEL_SLICE_SECONDS, on_round=show)
     return {
         "flops": model.flops,
         "bytes": nbytes,
-        "seconds": spread(times["kernel"]),
+        "seconds": summarize_spread(times["kernel"]),
         "schedules": [made.kernels[program.calls[i].kernel].schedule for i in counted],
         **judge(times, model.flops / peak.amount),
     }
 
 
-def _count(model: kernels.KernelModel, made: Stepwise) -> list[int]:
+def _find_kernel_calls(model: kernels.KernelModel, made: Stepwise) -> list[int]:
     """The numbers of the calls that are the kernel: without conversions of the model's inputs and outputs."""
     calls = enumerate(made.program.calls)
     return [i for i, call in calls if not model.channels_last or made.kernels[call.kernel].flops]
@@ -76,23 +76,26 @@ def judge(times: Mapping[str, Sequence[float]], runs_of_peak: float) -> dict[str
     """
     least = {"compute": [t * runs_of_peak for t in times["peak"]], "memory": list(times["copy"])}
     bound = max(least, key=lambda name: np.median(least[name]))
-    return {"bound": bound, "share": spread([a / b for a, b in zip(least[bound], times["kernel"], strict=True)])}
+    return {
+        "bound": bound,
+        "share": summarize_spread([a / b for a, b in zip(least[bound], times["kernel"], strict=True)]),
+    }
 
 
-def _text(records: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
+def _kernel_table(records: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
     rows = [["kernel", "ms", "GFLOP/s", "GB/s", "bound by", "share of that"]]
     for record in records:
-        median, quartiles = numbers(record["seconds"], 1e3)
+        median, quartiles = format_spread(record["seconds"], 1e3)
         seconds = record["seconds"]["median"]
         share, low, high = (f"{record['share'][key]:.0%}" for key in ("median", "low", "high"))
         rate = f"{record['flops'] / seconds / 1e9:.0f}" if record["flops"] else ""
         rows.append([record["text"], f"{median} ({quartiles})", rate, f"{record['bytes'] / seconds / 1e9:.1f}",
                      _WORDS[record["bound"]], f"**{share}** ({low}-{high})"])  # fmt: skip
     return "\n".join([
-        f"Measured on {where([], args.target)}: float32, one thread, {args.rounds} rounds in which the kernel,",
-        "multiply-adds in registers and copying as many bytes as it reads and writes take turns. Medians with their",
-        "quartiles; a convolution's FLOPs are those of the direct one.",
+        f"Measured on {describe_setup([], args.target)}: float32, one thread, {args.rounds} rounds in which the",
+        "kernel, multiply-adds in registers and copying as many bytes as it reads and writes take turns. Medians with",
+        "their quartiles; a convolution's FLOPs are those of the direct one.",
         "",
-        table(rows),
+        format_table(rows),
         "",
     ])  # fmt: skip

@@ -27,7 +27,7 @@ class Probe:
 
     def rate(self, rounds: int = 20) -> float:
         """The most that a second holds, of some rounds."""
-        return self.amount / min(_seconds(self.run) for _ in range(rounds))
+        return self.amount / min(_time_run(self.run) for _ in range(rounds))
 
 
 class Machine:
@@ -37,21 +37,21 @@ class Machine:
     """
 
     def __init__(self, target: Target, threads: int = 1) -> None:
-        makers = {"flops": partial(multiply_adds, target), "bytes": partial(copying, 2 * _COPIED)}
-        self._probes = {name: together([make() for _ in range(threads)]) for name, make in makers.items()}
+        makers = {"flops": partial(make_arithmetic_probe, target), "bytes": partial(make_copy_probe, 2 * _COPIED)}
+        self._probes = {name: combine_probes([make() for _ in range(threads)]) for name, make in makers.items()}
         self._seconds: dict[str, list[float]] = {name: [] for name in self._probes}
 
     def sample(self) -> None:
         """Measure each rate once more."""
         for name, probe in self._probes.items():
-            self._seconds[name].append(_seconds(probe.run))
+            self._seconds[name].append(_time_run(probe.run))
 
     def rates(self) -> dict[str, float]:
         """Medians of ``flops`` (floating-point operations) and ``bytes`` (read and written) a second."""
         return {name: probe.amount / float(np.median(self._seconds[name])) for name, probe in self._probes.items()}
 
 
-def multiply_adds(target: Target) -> Probe:
+def make_arithmetic_probe(target: Target) -> Probe:
     """Multiply-adds of whole float32 vectors in registers, each counted as two operations."""
     from tilewright.core.model import TensorInfo
     from tilewright.core.program import Call, Kernel, Program, Slot
@@ -62,7 +62,7 @@ def multiply_adds(target: Target) -> Probe:
     from tilewright.runtime.process.link import link
 
     with make_context(), ir.Location.unknown():
-        made = codegen.emit(ir.Module.parse(_fma_text(target.lanes)), target, "obj")
+        made = codegen.emit_code(ir.Module.parse(_fma_text(target.lanes)), target, "obj")
     objects = [entry.emit_support(), entry.emit_kernel_table(["peak"]), made]
     kernel = Kernel("peak", made, _STEPS, parallel=False, scratch_bytes=64)
     executor = Executor(link(objects), {"peak": kernel})
@@ -72,13 +72,13 @@ def multiply_adds(target: Target) -> Probe:
     return Probe(steps.run, _STEPS * _CHAINS * target.lanes * 2)
 
 
-def copying(nbytes: int) -> Probe:
+def make_copy_probe(nbytes: int) -> Probe:
     """Reading half of ``nbytes`` and writing them elsewhere."""
     source, target = np.ones(max(nbytes // 2, 1), np.uint8), np.zeros(max(nbytes // 2, 1), np.uint8)
     return Probe(lambda: np.copyto(target, source), nbytes)
 
 
-def together(probes: Sequence[Probe]) -> Probe:
+def combine_probes(probes: Sequence[Probe]) -> Probe:
     """All of some probes at a time, each in a thread; they let go of the interpreter."""
     if len(probes) == 1:
         return probes[0]
@@ -86,7 +86,7 @@ def together(probes: Sequence[Probe]) -> Probe:
     return Probe(lambda: list(pool.map(lambda probe: probe.run(), probes)), sum(probe.amount for probe in probes))
 
 
-def _seconds(run: Callable[[], object]) -> float:
+def _time_run(run: Callable[[], object]) -> float:
     start = time.perf_counter()
     run()
     return time.perf_counter() - start

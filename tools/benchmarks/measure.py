@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 import psutil
 
-from tilewright.tools._common import wide
+from tilewright.tools._common import widen_array
 
 MIN_RUNS = 3
 _STEP = 4 << 20  # bytes by which a process tree grows before its shares are read again
@@ -52,19 +52,19 @@ def interleave(
     for number in range(rounds):
         on_round(number)
         for name in list(runs) if number % 2 == 0 else reversed(list(runs)):
-            found = _slice(runs[name], seconds, clock)
+            found = _run_slice(runs[name], seconds, clock)
             times[name].append(float(np.median(found)))
             if calls is not None:
                 calls.setdefault(name, []).extend(found)
     return times
 
 
-def percentiles(values: Sequence[float]) -> dict[str, float]:
+def compute_percentiles(values: Sequence[float]) -> dict[str, float]:
     """The 50th, 90th and 99th percentiles of one or more values."""
     return {f"p{q}": float(np.percentile(values, q)) for q in (50, 90, 99)}
 
 
-def _slice(run: Callable[[], object], seconds: float, clock: Callable[[], float]) -> list[float]:
+def _run_slice(run: Callable[[], object], seconds: float, clock: Callable[[], float]) -> list[float]:
     run()  # not counted: it refills the caches, and by its end the threads of the one before have gone to sleep
     times: list[float] = []
     begin = now = clock()
@@ -76,7 +76,7 @@ def _slice(run: Callable[[], object], seconds: float, clock: Callable[[], float]
     return times
 
 
-def ratio(ours: Sequence[float], others: Sequence[float]) -> Spread:
+def compute_ratio(ours: Sequence[float], others: Sequence[float]) -> Spread:
     """How many times as long ours takes: the spread of the rounds' ratios (the ratio of medians keeps the drift)."""
     return Spread.of([a / b for a, b in zip(ours, others, strict=True)])
 
@@ -93,7 +93,7 @@ def relative_error(got: np.ndarray, want: np.ndarray) -> float:
     """
     if got.shape != want.shape:
         return float("inf")
-    a, b = wide(got), wide(want)
+    a, b = widen_array(got), widen_array(want)
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     if not np.all(same | (np.isfinite(a) & np.isfinite(b))):
         return float("inf")
@@ -139,7 +139,7 @@ class PeakMemory:
         resident = sum(_resident(process) for process in processes)
         if resident > self._resident + _STEP or not self.bytes:
             self._resident = max(resident, self._resident)
-            parts = [_parts(process) for process in processes]
+            parts = [_read_memory(process) for process in processes]
             self.bytes = max(self.bytes, sum(own for own, _ in parts) + max((shared for _, shared in parts), default=0))
 
 
@@ -158,7 +158,7 @@ def _resident(process: psutil.Process) -> int:
         return 0
 
 
-def _parts(process: psutil.Process) -> tuple[int, int]:
+def _read_memory(process: psutil.Process) -> tuple[int, int]:
     """The resident bytes that are the process's own, and those that it shares."""
     try:
         info = process.memory_full_info()

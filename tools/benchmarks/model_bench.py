@@ -14,13 +14,13 @@ import numpy as np
 
 from tilewright.core.dims import InputShapes
 from tilewright.core.errors import InputError
-from tilewright.core.model import TensorInfo, open_sizes
-from tilewright.core.sizes import is_open
+from tilewright.core.model import TensorInfo, explain_dynamic_sizes
+from tilewright.core.sizes import has_dynamic_extents
 from tilewright.core.specialization import fix_sizes
-from tilewright.tools._common import is_program, print_table, progress, report
+from tilewright.tools._common import is_program, print_report, print_table, showing_progress
 from tilewright.tools.benchmarks import children, machine
-from tilewright.tools.benchmarks.measure import Spread, interleave, percentiles, ratio, relative_error
-from tilewright.tools.benchmarks.rivals import RIVALS, refusals
+from tilewright.tools.benchmarks.measure import Spread, compute_percentiles, compute_ratio, interleave, relative_error
+from tilewright.tools.benchmarks.rivals import RIVALS, translating_errors
 from tilewright.tools.run import given_inputs
 
 if TYPE_CHECKING:
@@ -36,25 +36,25 @@ Run = tuple[int, str]  # threads, runtime
 Errors = dict[Run, list[dict[str, Any]]]
 
 
-def measure(args: argparse.Namespace) -> dict[str, Any]:
+def measure_model(args: argparse.Namespace) -> dict[str, Any]:
     """Measure the one model of ``args.models`` and print what was found; returns it as a record."""
     [model] = args.models
     path = _rivals_file(model) if args.compare else model
     shapes = dict(args.input_shape)
-    infos = _inputs(model, shapes)
+    infos = _find_inputs(model, shapes)
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-        with progress(f"compiling {model}", args) as say:
+        with showing_progress(f"compiling {model}", args) as say:
             program, compiled = _compile(model, folder, shapes, args.target)
             say(f"running {program} alone")
-            peak = children.running(program, {info.name: info.static_shape for info in infos})
+            peak = children.measure_run_memory(program, {info.name: info.static_shape for info in infos})
             say(f"loading {model}")
-            modules = _load(program, args.threads)
+            modules = _load_modules(program, args.threads)
             manifest = modules[args.threads[0]].manifest
             inputs = given_inputs(infos, args)
             runs, errors = _prepare(modules, inputs, args.compare, path)
             if len(modules) > 1:
                 runs |= _machine_runs(manifest.target, args.threads)
-        with rounds(f"measuring {model}", args) as show:
+        with counting_rounds(f"measuring {model}", args) as show:
             calls: dict[Run, list[float]] = {}
             times = interleave(runs, args.rounds, SLICE_SECONDS, on_round=show, calls=calls)
     weights = manifest.weight_bytes if is_program(model) else children.weight_bytes(model)
@@ -65,11 +65,11 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         "weight_bytes": weights,
         "compile": compiled,
         "running": {"peak_bytes": peak},
-        "runs": [_run(threads, args.threads[0], args.compare, times, calls, errors) for threads in args.threads],
+        "runs": [_record_run(threads, args.threads[0], args.compare, times, calls, errors) for threads in args.threads],
     }
-    report(record, _head(record), args)
+    print_report(record, _head_lines(record), args)
     if not args.json and not args.quiet:
-        print_table(_rows(record), spare=("error", "quartiles"))
+        print_table(_table_rows(record), spare=("error", "quartiles"))
     return record
 
 
@@ -83,7 +83,7 @@ def _rivals_file(model: str) -> str:
     return str(path)
 
 
-def _inputs(model: str, shapes: InputShapes) -> Sequence[TensorInfo]:
+def _find_inputs(model: str, shapes: InputShapes) -> Sequence[TensorInfo]:
     """The inputs; InputError where ``shapes`` leave one open: without its sizes there is nothing to measure."""
     from tilewright.frontends import model_inputs
     from tilewright.runtime.module import load_module
@@ -92,8 +92,8 @@ def _inputs(model: str, shapes: InputShapes) -> Sequence[TensorInfo]:
         inputs = fix_sizes(load_module(model, 1).inputs, shapes, model)
     else:
         inputs = model_inputs(model, shapes)
-    if any(is_open(info.shape) for info in inputs):
-        raise InputError(f"cannot measure '{model}': {open_sizes(inputs)}")
+    if any(has_dynamic_extents(info.shape) for info in inputs):
+        raise InputError(f"cannot measure '{model}': {explain_dynamic_sizes(inputs)}")
     return inputs
 
 
@@ -102,7 +102,7 @@ def _compile(model: str, folder: str, shapes: InputShapes, target: str) -> tuple
     return (model, None) if is_program(model) else children.compile_cold(model, folder, shapes, target)
 
 
-def _load(program: str, threads: Sequence[int]) -> dict[int, Module]:
+def _load_modules(program: str, threads: Sequence[int]) -> dict[int, Module]:
     from tilewright.runtime.module import load_module
 
     return {number: load_module(program, number) for number in threads}
@@ -119,7 +119,7 @@ def _prepare(
         runs[threads, OURS] = lambda module=module: module.run(inputs)
         got = module.run(inputs)
         for name in rivals:
-            with refusals(name, path):
+            with translating_errors(name, path):
                 rival = RIVALS[name](path, shapes, threads)
                 want = rival.run(inputs)
             runs[threads, name] = lambda rival=rival: rival.run(inputs)
@@ -134,18 +134,18 @@ def _machine_runs(target: str, threads: Sequence[int]) -> dict[Run, Callable[[],
     """Each thread does the same work, so that n of them have done n times as much."""
     from tilewright.core.target import Target
 
-    probes = [machine.multiply_adds(Target.parse(target)) for _ in range(max(threads))]
-    return {(number, MACHINE): machine.together(probes[:number]).run for number in threads}
+    probes = [machine.make_arithmetic_probe(Target.parse(target)) for _ in range(max(threads))]
+    return {(number, MACHINE): machine.combine_probes(probes[:number]).run for number in threads}
 
 
 @contextmanager
-def rounds(text: str, args: argparse.Namespace) -> Iterator[Callable[[int], None]]:
+def counting_rounds(text: str, args: argparse.Namespace) -> Iterator[Callable[[int], None]]:
     """Shows the count of the rounds, between these alone: an animation would take part in what is measured."""
-    with progress(text, args, animated=False) as say:
+    with showing_progress(text, args, animated=False) as say:
         yield lambda done: say(f"{text}, rounds", done, args.rounds)
 
 
-def _run(
+def _record_run(
     threads: int,
     base: int,
     rivals: Sequence[str],
@@ -158,9 +158,9 @@ def _run(
     found = [
         {
             "name": name,
-            "seconds": spread(times[threads, name]),
-            "calls": percentiles(calls[threads, name]),
-            "ratio": dataclasses.asdict(ratio(ours, times[threads, name])),
+            "seconds": summarize_spread(times[threads, name]),
+            "calls": compute_percentiles(calls[threads, name]),
+            "ratio": dataclasses.asdict(compute_ratio(ours, times[threads, name])),
             "outputs": errors[threads, name],
             "agrees": all(output["error"] <= TOLERANCE for output in errors[threads, name]),
         }
@@ -168,9 +168,9 @@ def _run(
     ]
     return {
         "threads": threads,
-        "seconds": spread(ours),
-        "calls": percentiles(calls[threads, OURS]),
-        "speedup": dataclasses.asdict(ratio(times[base, OURS], ours)),
+        "seconds": summarize_spread(ours),
+        "calls": compute_percentiles(calls[threads, OURS]),
+        "speedup": dataclasses.asdict(compute_ratio(times[base, OURS], ours)),
         **_machine_speedup(threads, base, times),
         "rivals": found,
         "fastest": min(found, key=lambda rival: rival["seconds"]["median"])["name"] if found else None,
@@ -186,22 +186,27 @@ def _machine_speedup(threads: int, base: int, times: Mapping[Run, Sequence[float
         for name in (OURS, MACHINE)
     )
     machine = [threads / base * gain for gain in machine]
-    return {"machine_speedup": spread(machine), "speedup_share": dataclasses.asdict(ratio(ours, machine))}
+    return {
+        "machine_speedup": summarize_spread(machine),
+        "speedup_share": dataclasses.asdict(compute_ratio(ours, machine)),
+    }
 
 
-def spread(values: Sequence[float]) -> dict[str, float]:
+def summarize_spread(values: Sequence[float]) -> dict[str, float]:
     """Median and quartiles of the rounds as a record."""
     return dataclasses.asdict(Spread.of(values))
 
 
-def _head(record: Mapping[str, Any]) -> list[str]:
+def _head_lines(record: Mapping[str, Any]) -> list[str]:
     lines = [f"{record['model']}: {record['rounds']} rounds"]
     if made := record["compile"]:
-        lines.append(f"compiled in {made['seconds']:.2f} s, peak memory {megabytes(made)} MB, {from_cache(made)}")
-    lines.append(f"runs in peak memory {megabytes(record['running'])} MB")
+        lines.append(
+            f"compiled in {made['seconds']:.2f} s, peak memory {format_megabytes(made)} MB, {from_cache(made)}"
+        )
+    lines.append(f"runs in peak memory {format_megabytes(record['running'])} MB")
     for run in record["runs"][1:]:
-        of, base = "-".join(numbers(run["speedup"])), record["runs"][0]["threads"]
-        machine = "-".join(numbers(run["machine_speedup"]))
+        of, base = "-".join(format_spread(run["speedup"])), record["runs"][0]["threads"]
+        machine = "-".join(format_spread(run["machine_speedup"]))
         lines.append(f"{run['threads']} threads are {of} times as fast as {base} (the machine's arithmetic: {machine})")
     return lines
 
@@ -211,26 +216,26 @@ def from_cache(made: Mapping[str, Any]) -> str:
     return f"from the cache in {made['cached_seconds']:.2f} s" if made["cached"] else "not from the cache"
 
 
-def megabytes(memory: Mapping[str, int]) -> str:
+def format_megabytes(memory: Mapping[str, int]) -> str:
     """The most memory that was used."""
     return f"{memory['peak_bytes'] / 1e6:.0f}"
 
 
-def _rows(record: Mapping[str, Any]) -> list[tuple[str, ...]]:
+def _table_rows(record: Mapping[str, Any]) -> list[tuple[str, ...]]:
     """The table, its head first; without a rival it has no columns for one."""
     rows: list[tuple[str, ...]] = [_HEAD]
     for run in record["runs"]:
         threads = str(run["threads"])
-        rows.append((OURS, threads, *numbers(run["seconds"], 1e3), *tail(run["calls"]), "", "", "", ""))
+        rows.append((OURS, threads, *format_spread(run["seconds"], 1e3), *format_tail(run["calls"]), "", "", "", ""))
         for rival in run["rivals"]:
-            times, ratios = numbers(rival["seconds"], 1e3), numbers(rival["ratio"])
+            times, ratios = format_spread(rival["seconds"], 1e3), format_spread(rival["ratio"])
             verdict = "agree" if rival["agrees"] else "DIFFER"
-            ends = tail(rival["calls"])
+            ends = format_tail(rival["calls"])
             rows.append((rival["name"], threads, *times, *ends, *ratios, f"{largest_error(rival):.1e}", verdict))
     return rows if len(rows) > 1 + len(record["runs"]) else [row[:6] for row in rows]
 
 
-def tail(calls: Mapping[str, float]) -> tuple[str, str]:
+def format_tail(calls: Mapping[str, float]) -> tuple[str, str]:
     """The 90th and 99th percentiles of the times of calls, in ms."""
     return _digits(calls["p90"] * 1e3, 4), _digits(calls["p99"] * 1e3, 4)
 
@@ -240,7 +245,7 @@ def largest_error(rival: Mapping[str, Any]) -> float:
     return max((output["error"] for output in rival["outputs"]), default=0.0)
 
 
-def numbers(spread: Mapping[str, float], scale: float = 1.0) -> tuple[str, str]:
+def format_spread(spread: Mapping[str, float], scale: float = 1.0) -> tuple[str, str]:
     """Median, and the quartiles with a dash between them."""
     median, low, high = (spread[key] * scale for key in ("median", "low", "high"))
     return _digits(median, 4), f"{_digits(low, 3)}-{_digits(high, 3)}"

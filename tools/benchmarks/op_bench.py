@@ -13,10 +13,10 @@ import numpy as np
 import onnx
 
 from tilewright.core.errors import ModelError, TilewrightError
-from tilewright.tools._common import progress
-from tilewright.tools.benchmarks.markdown import table, where
-from tilewright.tools.benchmarks.measure import interleave, ratio, relative_error
-from tilewright.tools.benchmarks.model_bench import spread
+from tilewright.tools._common import showing_progress
+from tilewright.tools.benchmarks.markdown import describe_setup, format_table
+from tilewright.tools.benchmarks.measure import compute_ratio, interleave, relative_error
+from tilewright.tools.benchmarks.model_bench import summarize_spread
 from tilewright.tools.benchmarks.rivals import OnnxRuntime
 from tilewright.tools.networks.operators import OPERATORS, OperatorModel
 
@@ -24,7 +24,7 @@ _OPERATOR_SECONDS = 0.01  # of a round, for each runtime
 TOLERANCE = 1e-3
 
 
-def measure(args: argparse.Namespace) -> tuple[dict[str, Any], str]:
+def measure_operators(args: argparse.Namespace) -> tuple[dict[str, Any], str]:
     """Measure the operators whose names begin with one of ``args.models``, or all; returns their records, and a table.
 
     Raises ModelError for a name with which no operator's begins.
@@ -32,7 +32,7 @@ def measure(args: argparse.Namespace) -> tuple[dict[str, Any], str]:
     chosen = _choose(args.models)
     records = []
     for number, (name, operator) in enumerate(chosen.items(), 1):
-        with progress(f"measuring {name} ({number} of {len(chosen)})", args):
+        with showing_progress(f"measuring {name} ({number} of {len(chosen)})", args):
             try:
                 records += [
                     {"name": name, "threads": n, **_measure_operator(name, operator, n, args)} for n in args.threads
@@ -40,7 +40,7 @@ def measure(args: argparse.Namespace) -> tuple[dict[str, Any], str]:
             except TilewrightError as error:
                 records.append({"name": name, "threads": args.threads[0], "refused": str(error)})
     records.sort(key=lambda record: record.get("ratio", {}).get("median", math.inf), reverse=True)
-    return {"rounds": args.rounds, "operators": records}, _text(records, args)
+    return {"rounds": args.rounds, "operators": records}, _operator_table(records, args)
 
 
 def _choose(names: Sequence[str]) -> dict[str, OperatorModel]:
@@ -66,9 +66,9 @@ def _measure_operator(name: str, operator: OperatorModel, threads: int, args: ar
         times = interleave(runs, args.rounds, _OPERATOR_SECONDS)
     ours, theirs = times["ours"], times["theirs"]
     return {
-        "ours": spread(ours),
-        "onnxruntime": spread(theirs),
-        "ratio": _record(ratio(ours, theirs)),
+        "ours": summarize_spread(ours),
+        "onnxruntime": summarize_spread(theirs),
+        "ratio": _spread_record(compute_ratio(ours, theirs)),
         "error": max((relative_error(a, np.asarray(b)) for a, b in zip(got, want, strict=True)), default=0.0),
         "plain_loops": _find_plain_loops(model, args.target),
     }
@@ -85,11 +85,11 @@ def _find_plain_loops(model: onnx.ModelProto, target: str) -> list[str]:
     return sorted(name for name, kernel in made.kernels.items() if not kernel.schedule)
 
 
-def _record(found: Any) -> dict[str, float]:
+def _spread_record(found: Any) -> dict[str, float]:
     return {"median": found.median, "low": found.low, "high": found.high}
 
 
-def _text(records: Sequence[Mapping[str, Any]], args: argparse.Namespace) -> str:
+def _operator_table(records: Sequence[Mapping[str, Any]], args: argparse.Namespace) -> str:
     measured = [record for record in records if "ratio" in record]
     rows = [["operator", "threads", "µs", "onnxruntime", "ratio", "quartiles", "notes"]]
     for record in records:
@@ -104,7 +104,7 @@ def _text(records: Sequence[Mapping[str, Any]], args: argparse.Namespace) -> str
             f"{record['onnxruntime']['median'] * 1e6:.1f}", f"**{found['median']:.2f}**",
             f"{found['low']:.2f}-{found['high']:.2f}", ", ".join(notes),
         ])  # fmt: skip
-    lines = [f"Measured on {where(['onnxruntime'], args.target)}: {args.rounds} interleaved rounds, medians."]
+    lines = [f"Measured on {describe_setup(['onnxruntime'], args.target)}: {args.rounds} interleaved rounds, medians."]
     for threads in args.threads:
         found = [record["ratio"]["median"] for record in measured if record["threads"] == threads]
         if found:
@@ -112,4 +112,4 @@ def _text(records: Sequence[Mapping[str, Any]], args: argparse.Namespace) -> str
             over = sum(r > 1.2 for r in found)
             what = f"{len(found)} operators, {threads} thread{'s' * (threads > 1)}"
             lines.append(f"{what}: the geometric mean of the ratios is {mean:.2f}, {over} are above 1.2.")
-    return "\n".join([*lines, "", table(rows), ""])
+    return "\n".join([*lines, "", format_table(rows), ""])

@@ -72,7 +72,7 @@ class OpenVino(Rival):
         return list(results.to_tuple())
 
 
-class Open(Rival):
+class DynamicProgram(Rival):
     """Our own program for all sizes that the file leaves open."""
 
     package = "tilewright"
@@ -85,10 +85,10 @@ class Open(Rival):
         return self._module.run(dict(inputs))
 
 
-RIVALS: dict[str, type[Rival]] = {"onnxruntime": OnnxRuntime, "openvino": OpenVino, "open": Open}
+RIVALS: dict[str, type[Rival]] = {"onnxruntime": OnnxRuntime, "openvino": OpenVino, "open": DynamicProgram}
 
 
-def require(name: str) -> None:
+def require_rival(name: str) -> None:
     """Refuse in one line where the rival's package is not installed. Does not import it."""
     package = RIVALS[name].package
     if importlib.util.find_spec(package) is None:
@@ -96,7 +96,7 @@ def require(name: str) -> None:
 
 
 @contextmanager
-def refusals(name: str, path: str) -> Iterator[None]:
+def translating_errors(name: str, path: str) -> Iterator[None]:
     """Turn whatever the rival ``name`` raises into a ModelError of one line."""
     try:
         yield

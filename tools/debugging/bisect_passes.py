@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tilewright.core.progress import Say, silent
+from tilewright.core.progress import Say, tell_nobody
 from tilewright.tools.debugging.verdict import Verdict
 
 LEVELS = range(4)
@@ -36,7 +36,7 @@ class Bisection:
     whole: bool = True
 
 
-def bisect(judged: Judged, end: float, say: Say = silent) -> Bisection:
+def bisect(judged: Judged, end: float, say: Say = tell_nobody) -> Bisection:
     """Try all levels, and all passes of the least one that fails, until the time ``end`` (of ``time.monotonic``)."""
     levels: dict[int, str] = {}
     for number, level in enumerate(LEVELS):
@@ -46,7 +46,7 @@ def bisect(judged: Judged, end: float, say: Say = silent) -> Bisection:
     if not failing:
         return Bisection(levels)
     level, found = failing[0], []
-    names = candidates(level)
+    names = find_candidates(level)
     for number, name in enumerate(names):
         if time.monotonic() > end:
             return Bisection(levels, level, tuple(found), None, False)
@@ -57,12 +57,12 @@ def bisect(judged: Judged, end: float, say: Say = silent) -> Bisection:
     return Bisection(levels, level, tuple(found), limit)
 
 
-def candidates(level: int) -> list[str]:
+def find_candidates(level: int) -> list[str]:
     """The names of the passes that a level runs and could do without, those that it adds to the one below first."""
-    from tilewright.core.target import host
+    from tilewright.core.target import detect_host
     from tilewright.passes.pipeline import graph_passes, kernel_passes
 
-    passes = [p for p in (*graph_passes(host(), level), *kernel_passes(host())) if p.opt_level <= level]
+    passes = [p for p in (*graph_passes(detect_host(), level), *kernel_passes(detect_host())) if p.opt_level <= level]
     names = dict.fromkeys(p.name for p in sorted(passes, key=lambda p: -p.opt_level))
     return [name for name in names if name not in _INDISPENSABLE]
 

@@ -51,10 +51,10 @@ class Child:
 
     def _answers(self, process: BaseProcess, pipe: Connection) -> bool:
         """Return whether there is an answer, or the end of the pipe, within the time."""
-        begun, ready = time.monotonic(), _waited(process)
+        begun, ready = time.monotonic(), _read_wait(process)
         left = self._seconds
         while not (answers := pipe.poll(left)) and left > 0:
-            left = max(0.0, self._seconds - (time.monotonic() - begun) + _waited(process) - ready - _SLACK)
+            left = max(0.0, self._seconds - (time.monotonic() - begun) + _read_wait(process) - ready - _SLACK)
         return answers
 
     def _start(self) -> tuple[BaseProcess, Connection]:
@@ -66,7 +66,7 @@ class Child:
         return process, ours
 
 
-def _waited(process: BaseProcess) -> float:
+def _read_wait(process: BaseProcess) -> float:
     """Seconds for which a process's main thread was ready to run and had no CPU; 0 where the system does not say."""
     try:
         return int(Path(f"/proc/{process.pid}/schedstat").read_text().split()[1]) / 1e9

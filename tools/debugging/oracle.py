@@ -17,8 +17,8 @@ import onnx
 from onnx import ModelProto, NodeProto, defs, helper, inliner, numpy_helper, shape_inference
 from onnx.reference import ReferenceEvaluator
 
-from tilewright.tools.debugging.oracle_difference import FLOATS, is_float
-from tilewright.tools.debugging.oracle_faults import fault, nested_graphs
+from tilewright.tools.debugging.oracle_difference import FLOATS, has_float_elements
+from tilewright.tools.debugging.oracle_faults import find_fault, nested_graphs
 from tilewright.tools.debugging.oracle_noise import EXACT, Noise, shaken_operands, shaken_results
 
 Arrays = Mapping[str, np.ndarray]
@@ -30,7 +30,7 @@ class NoOracle(Exception):
     """Neither onnxruntime nor the reference runs a node; the message says which, and why."""
 
 
-def require() -> None:
+def require_reference() -> None:
     """Raise ModuleNotFoundError where onnxruntime is not installed."""
     importlib.import_module("onnxruntime")
 
@@ -66,7 +66,7 @@ class NodeOracle:
 
     def __init__(self, node: NodeProto, opsets: Sequence[onnx.OperatorSetIdProto], order: Sequence[str] = ORDER):
         self._node, self._opsets, self._order = node, _own_opsets(node, opsets), order
-        self._needs = needed(node)
+        self._needs = find_reads(node)
         self._made: dict[Any, Any] = {}
 
     def __call__(self, values: Mapping[str, Any], noise: Noise | None = None) -> dict[str, Any]:
@@ -78,14 +78,14 @@ class NodeOracle:
             feeds = shaken_operands(self._node, feeds, noise)
         results, reasons = None, []
         for who in self._order:
-            if reason := fault(who, self._node, feeds):
+            if reason := find_fault(who, self._node, feeds):
                 reasons.append(f"{who}: {reason}")
                 continue
             try:
                 results = _RUNTIMES[who](self, feeds)
                 break
             except Exception as error:  # both refuse in many ways
-                reasons.append(f"{who}: {first_line(error)}")
+                reasons.append(f"{who}: {summarize_error(error)}")
         if results is None:
             raise NoOracle(f"{self._node.name or self._node.op_type} ({self._node.op_type}): {'; '.join(reasons)}")
         if noise is not None:
@@ -94,7 +94,7 @@ class NodeOracle:
 
     def _by_nodes(self, values: Mapping[str, Any], noise: Noise) -> dict[str, Any]:
         """The outputs of an If, each node of whose branch has noise of its own."""
-        which, graph = taken(self._node, values)
+        which, graph = find_taken_branch(self._node, values)
         if which not in self._made:
             model = helper.make_model(graph, opset_imports=self._opsets)
             self._made[which] = Oracle(model, self._order)
@@ -107,7 +107,7 @@ class NodeOracle:
         key = tuple((name, value_type(value).SerializeToString()) for name, value in feeds.items())
         if key not in self._made:
             model = self._model(feeds)
-            self._made[key] = session(model, optimize=False), _result_types(model)
+            self._made[key] = make_session(model, optimize=False), _result_types(model)
         made, types = self._made[key]
         return [_of_bytes(value, dtype) for value, dtype in zip(made.run(None, dict(feeds)), types, strict=True)]
 
@@ -115,7 +115,7 @@ class NodeOracle:
         """The outputs by the reference evaluator. It is numpy, which rounds a narrow float at each step: it gets and
         gives float32, and the results are rounded to their types, unless they are chosen or moved."""
         exact = EXACT | {"QuantizeLinear"}  # whose division is of its scale's type
-        wide = feeds if self._node.op_type in exact else self._widened(feeds)
+        wide = feeds if self._node.op_type in exact else self._widen_floats(feeds)
         if "reference" not in self._made:
             self._made["reference"] = ReferenceEvaluator(self._model(wide)), _result_types(self._model(feeds))
         evaluator, types = self._made["reference"]
@@ -124,7 +124,7 @@ class NodeOracle:
             made = evaluator.run(None, dict(wide))
             return [_of_type(value, dtype) for value, dtype in zip(made, types, strict=True)]
 
-    def _widened(self, feeds: Arrays) -> Arrays:
+    def _widen_floats(self, feeds: Arrays) -> Arrays:
         """Narrow floats as float32 where the op takes that; not in nested graphs, whose weights would stay narrow."""
         schema = _schema(self._node, self._opsets)
         if any(True for _ in nested_graphs(self._node)) or schema is None:
@@ -144,7 +144,7 @@ class NodeOracle:
 _RUNTIMES = {"onnxruntime": NodeOracle.onnxruntime, "reference": NodeOracle.reference}
 
 
-def session(model: ModelProto, optimize: bool = True) -> Any:
+def make_session(model: ModelProto, optimize: bool = True) -> Any:
     """An onnxruntime session on one thread that keeps its warnings to itself."""
     ort = importlib.import_module("onnxruntime")
     options = ort.SessionOptions()
@@ -155,7 +155,7 @@ def session(model: ModelProto, optimize: bool = True) -> Any:
     return ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
-def taken(node: NodeProto, values: Mapping[str, Any]) -> tuple[str, onnx.GraphProto]:
+def find_taken_branch(node: NodeProto, values: Mapping[str, Any]) -> tuple[str, onnx.GraphProto]:
     """The branch of an If that runs on these values, and the attribute that has it."""
     which = "then_branch" if np.asarray(values[node.input[0]]).item() else "else_branch"
     return which, next(attribute.g for attribute in node.attribute if attribute.name == which)
@@ -165,20 +165,20 @@ def last_read(nodes: Sequence[NodeProto]) -> list[list[str]]:
     """For each of the nodes in order the values made by any of them that no later one reads, and it or none does."""
     last = {name: i for i, node in enumerate(nodes) for name in node.output if name}
     for i, node in enumerate(nodes):
-        last.update({name: i for name in needed(node) if name in last})
+        last.update({name: i for name in find_reads(node) if name in last})
     dead: list[list[str]] = [[] for _ in nodes]
     for name, i in last.items():
         dead[i].append(name)
     return dead
 
 
-def needed(node: NodeProto) -> list[str]:
+def find_reads(node: NodeProto) -> list[str]:
     """The names of values that a node reads, those that its nested graphs take from outside included."""
     names = [name for name in node.input if name]
     for graph in nested_graphs(node):
         own = {t.name for t in graph.initializer} | {i.name for i in graph.input}
         own |= {name for inner in graph.node for name in inner.output}
-        reads = [name for inner in graph.node for name in needed(inner)] + [o.name for o in graph.output]
+        reads = [name for inner in graph.node for name in find_reads(inner)] + [o.name for o in graph.output]
         names += [name for name in reads if name not in own]
     return list(dict.fromkeys(names))
 
@@ -198,14 +198,14 @@ def value_type(value: Any) -> onnx.TypeProto:
     return helper.make_tensor_type_proto(tensor_type(value), value.shape)
 
 
-def first_line(error: object) -> str:
+def summarize_error(error: object) -> str:
     """The first line of an error's text that is not empty."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
 def _single(value: Any) -> Any:
     """An array of floats narrower than float32 as such ones; anything else as it is."""
-    narrow = isinstance(value, np.ndarray) and is_float(value) and value.dtype.itemsize < 4
+    narrow = isinstance(value, np.ndarray) and has_float_elements(value) and value.dtype.itemsize < 4
     return value.astype(np.float32) if narrow else value
 
 

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tilewright.tools._common import wide
+from tilewright.tools._common import widen_array
 
 FLOATS = ("float", "bfloat")
 
 
-def is_float(array: np.ndarray) -> bool:
+def has_float_elements(array: np.ndarray) -> bool:
     """Return whether the elements are floating-point numbers, also of a type that numpy lacks."""
     return array.dtype.name.startswith(FLOATS)
 
 
-def difference(
+def find_difference(
     got: np.ndarray, want: np.ndarray, samples: Sequence[np.ndarray] = (), tolerance: tuple[float, float] | None = None
 ) -> str:
     """Empty where two arrays agree, else where and how they differ most.
@@ -31,13 +31,13 @@ def difference(
         if got.dtype == want.dtype and _within(got.shape, [want.shape, *(sample.shape for sample in samples)]):
             return ""
         return f"is {got.dtype}{list(got.shape)} instead of {want.dtype}{list(want.shape)}"
-    if not is_float(want) and want.dtype.kind != "c":
+    if not has_float_elements(want) and want.dtype.kind != "c":
         wrong = got != want
         for sample in samples:
             wrong &= np.broadcast_to(sample == want, want.shape) if sample.shape == want.shape else False
-        return _told(wrong, got, want, wrong.astype(np.float64))
+        return _describe_worst(wrong, got, want, wrong.astype(np.float64))
     rtol, atol = tolerance or TOLERANCES.get(want.dtype.name, TOLERANCES["bfloat16"])
-    a, b = wide(got), wide(want)
+    a, b = widen_array(got), widen_array(want)
     with np.errstate(all="ignore"):
         apart = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
         apart = np.where(np.isnan(apart), np.inf, apart)
@@ -45,10 +45,10 @@ def difference(
         for sample in samples:
             if sample.shape != want.shape:
                 return ""
-            c = wide(sample)
+            c = widen_array(sample)
             moved = np.where((c == b) | (np.isnan(c) & np.isnan(b)), 0.0, np.abs(c - b))
             allowed = np.maximum(allowed, np.where(np.isnan(moved), np.inf, _SPREAD * moved))
-    return _told(apart > allowed, got, want, apart)
+    return _describe_worst(apart > allowed, got, want, apart)
 
 
 def _within(shape: tuple[int, ...], others: Sequence[tuple[int, ...]]) -> bool:
@@ -63,7 +63,7 @@ TOLERANCES |= {"complex128": TOLERANCES["float64"], "complex64": TOLERANCES["flo
 _SPREAD = 8.0
 
 
-def _told(wrong: np.ndarray, got: np.ndarray, want: np.ndarray, apart: np.ndarray) -> str:
+def _describe_worst(wrong: np.ndarray, got: np.ndarray, want: np.ndarray, apart: np.ndarray) -> str:
     if not wrong.any():
         return ""
     at = np.unravel_index(int(np.argmax(np.where(wrong, apart, -1.0))), want.shape)

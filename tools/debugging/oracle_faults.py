@@ -23,13 +23,13 @@ class Fault:
     reason: str
 
 
-def fault(who: str, node: NodeProto, feeds: Feeds) -> str:
+def find_fault(who: str, node: NodeProto, feeds: Feeds) -> str:
     """Why an oracle is not to be asked about a node on these inputs; empty where it is."""
     inner = [n for graph in nested_graphs(node) for n in graph.node]
     for known in FAULTS:
         if (known.who, known.op) == (who, node.op_type) and known.when(node, feeds):
             return known.reason
-    return next(filter(None, (fault(who, n, {}) for n in inner)), "")
+    return next(filter(None, (find_fault(who, n, {}) for n in inner)), "")
 
 
 def nested_graphs(node: NodeProto) -> Iterator[GraphProto]:
@@ -44,7 +44,7 @@ def _shape(node: NodeProto, feeds: Feeds, index: int = 0) -> tuple[int, ...]:
     return getattr(value, "shape", ())
 
 
-def _unpooled(node: NodeProto, feeds: Feeds) -> list[int]:
+def _infer_unpool_shape(node: NodeProto, feeds: Feeds) -> list[int]:
     """The shape of a MaxUnpool's result where none is given."""
     batch, channels, *spatial = _shape(node, feeds)
     given = {a.name: list(a.ints) for a in node.attribute}
@@ -167,7 +167,9 @@ FAULTS = (
     Fault(
         "onnxruntime",
         "MaxUnpool",
-        lambda node, feeds: len(node.input) > 2 and not np.array_equal(feeds[node.input[2]], _unpooled(node, feeds)),
+        lambda node, feeds: (
+            len(node.input) > 2 and not np.array_equal(feeds[node.input[2]], _infer_unpool_shape(node, feeds))
+        ),
         "its indices are in the shape that is given; in ONNX's data they are in the one that the window makes",
     ),
     Fault(

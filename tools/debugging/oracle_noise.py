@@ -85,7 +85,7 @@ def shaken_results(node: NodeProto, feeds: Mapping[str, Any], results: list[Any]
     """A node's results for these inputs, with noise unless the node is exact."""
     if node.op_type in EXACT:
         return results
-    gated = _gated(node, feeds)
+    gated = _find_gated_operand(node, feeds)
     shaken = [_perturb(node, value, noise, gated) for value in results]
     if noise.flushes and _multiplies_beyond(node, feeds):
         shaken = [np.where(value == 0, np.array(np.nan, value.dtype), value) for value in shaken]
@@ -121,7 +121,7 @@ def _data(resize: NodeProto) -> list[str]:
     return list(resize.input[: 2 if len(resize.input) > 2 else 1])
 
 
-def _gated(node: NodeProto, feeds: Mapping[str, Any]) -> Any:
+def _find_gated_operand(node: NodeProto, feeds: Mapping[str, Any]) -> Any:
     """The operand of a factor whose error is of float32's size even if the factor is tiny; 0 without one."""
     if node.op_type in _GATED:
         with np.errstate(all="ignore"):

@@ -16,8 +16,8 @@ import tilewright as tw
 from tilewright.runtime.executors.runner import start_guarded
 from tilewright.runtime.module import Module
 from tilewright.tools.debugging.isolation import Lost
-from tilewright.tools.debugging.oracle import ORDER, Arrays, NoOracle, Oracle, first_line
-from tilewright.tools.debugging.oracle_difference import difference
+from tilewright.tools.debugging.oracle import ORDER, Arrays, NoOracle, Oracle, summarize_error
+from tilewright.tools.debugging.oracle_difference import find_difference
 from tilewright.tools.debugging.oracle_noise import Noise
 
 FAILURES = ("differs", "error", "internal", "crash", "hang")
@@ -67,7 +67,7 @@ def answer(call: tuple[Any, ...]) -> Any:
     except NoOracle as error:
         return Raised("NoOracle", str(error))
     except Exception as error:
-        return Raised(type(error).__name__, first_line(error))
+        return Raised(type(error).__name__, summarize_error(error))
 
 
 def run_ours(model: bytes, inputs: Arrays, context: Mapping[str, Any] | None = None) -> list[np.ndarray]:
@@ -79,38 +79,38 @@ def run_ours(model: bytes, inputs: Arrays, context: Mapping[str, Any] | None = N
     with nullcontext() if context is None else tw.PassContext(**context):
         module = tw.compile(model, input_shapes=shapes, workers=0, num_threads=1, cache=False)
     first, second = ([np.array(array) for array in module.run(dict(inputs))] for _ in range(2))
-    if any(_content(a) != _content(b) for a, b in zip(first, second, strict=True)):
+    if any(_content_key(a) != _content_key(b) for a, b in zip(first, second, strict=True)):
         raise RuntimeError("a second call of the program gives other results than the first")
     return first
 
 
-def _content(array: np.ndarray) -> object:
+def _content_key(array: np.ndarray) -> object:
     """A key by which two results are equal: all bits, or the words of strings."""
     return (array.shape, array.tolist()) if array.dtype.kind == "O" else array.tobytes()
 
 
-def run_open(model: bytes, inputs: Arrays) -> list[np.ndarray]:
+def run_dynamic(model: bytes, inputs: Arrays) -> list[np.ndarray]:
     """Our outputs of the model of which the run alone knows a third of its inputs' extents, each one for itself."""
 
     def given(name: str, axis: int, extent: int) -> str | int:
         dim = f"{name}_{axis}"
         return extent if crc32(dim.encode()) % 3 else dim
 
-    return _run_open(model, inputs, given)
+    return _run_guarded(model, inputs, given)
 
 
 def run_independent(model: bytes, inputs: Arrays) -> list[np.ndarray]:
     """Our outputs of the model of whose inputs only the run knows any extent, each one for itself."""
-    return _run_open(model, inputs, lambda name, axis, extent: f"{name}_{axis}")
+    return _run_guarded(model, inputs, lambda name, axis, extent: f"{name}_{axis}")
 
 
 def run_shared(model: bytes, inputs: Arrays) -> list[np.ndarray]:
     """Our outputs of the model whose inputs' extents of 2 and more only the run knows: that equal ones are equal, and
     that none is 0, the compiler knows."""
-    return _run_open(model, inputs, lambda name, axis, extent: f"n{extent}=1.." if extent > 1 else extent)
+    return _run_guarded(model, inputs, lambda name, axis, extent: f"n{extent}=1.." if extent > 1 else extent)
 
 
-def _run_open(model: bytes, inputs: Arrays, given: Callable[[str, int, int], str | int]) -> list[np.ndarray]:
+def _run_guarded(model: bytes, inputs: Arrays, given: Callable[[str, int, int], str | int]) -> list[np.ndarray]:
     """Our outputs in a guarded run; ``given`` says how an input's extent is compiled, as a name or a number."""
     proto = ModelProto.FromString(model)
     for value in proto.graph.input:
@@ -202,7 +202,7 @@ def _differences(
     """How the outputs that differ do so, by name; ``want`` holds the oracle's, then those with noise."""
     found = {}
     for index, name in enumerate(names):
-        reason = difference(got[index], want[0][index], [sample[index] for sample in want[1:]], tolerance)
+        reason = find_difference(got[index], want[0][index], [sample[index] for sample in want[1:]], tolerance)
         if reason:
             found[name] = f"output '{name}' {reason}"
     return found

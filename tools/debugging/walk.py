@@ -12,7 +12,7 @@ from onnx import ModelProto, NodeProto, inliner, numpy_helper
 from tilewright.core.errors import InputError
 from tilewright.core.printed import size_text
 from tilewright.tools.debugging.oracle import ORDER, Arrays, NodeOracle, NoOracle, last_read
-from tilewright.tools.debugging.reducer import Case, build
+from tilewright.tools.debugging.reducer import ModelCase, build_case
 from tilewright.tools.debugging.verdict import SAMPLES
 
 # Copies of a group's values while it is judged: ours of two runs, the oracle's, and those with noise; of all others
@@ -26,18 +26,18 @@ class Group:
     """Nodes in a row; ``whole`` is the case with all values that are known while it is the walk's group."""
 
     nodes: Sequence[NodeProto]
-    whole: Case
+    whole: ModelCase
 
     @property
-    def exposed(self) -> Case | None:
+    def exposed(self) -> ModelCase | None:
         """The nodes as a model whose outputs are all their values; None where it cannot be built."""
         names = [name for node in self.nodes for name in node.output if _is_numbers(self.whole.values.get(name))]
-        return build(self.whole, self.nodes, names) if names else None
+        return build_case(self.whole, self.nodes, names) if names else None
 
     @property
-    def fused(self) -> Case | None:
+    def fused(self) -> ModelCase | None:
         """The same with the outputs alone that other nodes need."""
-        return build(self.whole, self.nodes)
+        return build_case(self.whole, self.nodes)
 
     def alone(self, name: str) -> Group:
         """The node that makes a value."""
@@ -69,9 +69,9 @@ class Walk:
         InputError where one node's values do not fit, or no reference runs it.
         """
         nodes, values, first, own = list(self.model.graph.node), dict[str, Any](), 0, 0
-        whole, at = Case(self.model, self._inputs, values), 0
+        whole, at = ModelCase(self.model, self._inputs, values), 0
         while at < len(nodes):
-            made = self._evaluated(nodes[at], values)
+            made = self._evaluate_node(nodes[at], values)
             fresh = _nbytes(made)
             if self._need(values, own, fresh) > self.bound:
                 del made
@@ -93,7 +93,7 @@ class Walk:
         """Bytes while a group of ``own`` bytes, which are among the values, is judged with ``fresh`` more."""
         return OTHERS * (_nbytes(values) + fresh) + COPIES * (own + fresh)
 
-    def _evaluated(self, node: NodeProto, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _evaluate_node(self, node: NodeProto, values: Mapping[str, Any]) -> dict[str, Any]:
         known = {**self._weights, **self._inputs, **values, "": None}
         try:
             return NodeOracle(node, list(self.model.opset_import), self._order)(known)
@@ -101,7 +101,7 @@ class Walk:
             raise InputError(f"there is no reference for node {error}") from error
 
 
-def called(node: NodeProto) -> str:
+def describe_node(node: NodeProto) -> str:
     """How a report names a node."""
     return f"'{node.name}' ({node.op_type})" if node.name else f"{node.op_type} (which makes '{node.output[0]}')"
 
@@ -117,6 +117,6 @@ def _nbytes(values: Mapping[str, Any]) -> int:
 
 def _too_little(node: NodeProto, bound: int, need: int) -> str:
     return (
-        f"node {called(node)} and what is held for later ones need {size_text(need)}, "
+        f"node {describe_node(node)} and what is held for later ones need {size_text(need)}, "
         f"the bound is {size_text(bound)}: give a larger --memory"
     )

@@ -53,7 +53,7 @@ SMALL = {
 }
 
 
-def made(path: Path) -> bool:
+def is_from_zoo(path: Path) -> bool:
     """Return whether a file is a network of the zoo, which says so in its first bytes."""
     with path.open("rb") as file:
         return PRODUCER.encode() in file.read(64)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx
 
-from tilewright.tools.networks.transformer import CHOOSING, SMALL, Size, Transformer
-from tilewright.tools.networks.writer import Value
+from tilewright.tools.networks.transformer import CHOOSING, SMALL_SIZE, Size, Transformer
+from tilewright.tools.networks.writer import SampledValue
 
 BASE = Size(tokens=128, width=768, heads=12, layers=12, words=30522, positions=512)
 TYPES = 2
@@ -24,7 +24,7 @@ def bert_base(seed: int) -> onnx.ModelProto:
 
 def small_bert(seed: int) -> onnx.ModelProto:
     """One encoder layer, and the pooler."""
-    return _bert("small_bert", seed, SMALL)
+    return _bert("small_bert", seed, SMALL_SIZE)
 
 
 def _bert(name: str, seed: int, size: Size) -> onnx.ModelProto:
@@ -33,7 +33,7 @@ def _bert(name: str, seed: int, size: Size) -> onnx.ModelProto:
     mask = _additive_mask(net, net.input("attention_mask", (1, net.tokens), np.int64))
     x = _embeddings(net, ids, "embeddings")
     for i in range(size.layers):
-        x = _layer(net, x, mask, f"encoder.layer.{i}")
+        x = _encoder_layer(net, x, mask, f"encoder.layer.{i}")
     pooled = net.head(net.first_token(x, "pooler"), "pooler.dense", net.width)
     net.output(x.name, "last_hidden_state", (1, net.tokens, net.width))
     net.output(net.node("Tanh", (pooled,), "pooler.activation"), "pooler_output", (1, net.width))
@@ -47,7 +47,7 @@ def _additive_mask(net: Transformer, mask: str) -> str:
     return net.node("Mul", (missing, net.constant(MASKED)), "")
 
 
-def _embeddings(net: Transformer, ids: Value, at: str) -> Value:
+def _embeddings(net: Transformer, ids: SampledValue, at: str) -> SampledValue:
     words = net.embedding(ids, f"{at}.word_embeddings", net.size.words, std=0.04)
     types = net.embedding(net.indices([0] * net.tokens), f"{at}.token_type_embeddings", TYPES, std=0.01)
     places = net.embedding(
@@ -56,8 +56,8 @@ def _embeddings(net: Transformer, ids: Value, at: str) -> Value:
     return net.norm_in_parts(net.add(net.add(words, types, at), places, at), f"{at}.LayerNorm")
 
 
-def _layer(net: Transformer, x: Value, mask: str, at: str) -> Value:
-    y = _attention(net, x, mask, f"{at}.attention.self")
+def _encoder_layer(net: Transformer, x: SampledValue, mask: str, at: str) -> SampledValue:
+    y = _bert_attention(net, x, mask, f"{at}.attention.self")
     y = net.linear(y, f"{at}.attention.output.dense", net.width, ATTENTION)
     x = net.norm_in_parts(net.add(y, x, f"{at}.attention.output"), f"{at}.attention.output.LayerNorm")
     y = net.gelu(net.linear(x, f"{at}.intermediate.dense", 4 * net.width), f"{at}.intermediate.intermediate_act_fn")
@@ -65,7 +65,7 @@ def _layer(net: Transformer, x: Value, mask: str, at: str) -> Value:
     return net.norm_in_parts(net.add(y, x, f"{at}.output"), f"{at}.output.LayerNorm")
 
 
-def _attention(net: Transformer, x: Value, mask: str, at: str) -> Value:
+def _bert_attention(net: Transformer, x: SampledValue, mask: str, at: str) -> SampledValue:
     query = net.linear(x, f"{at}.query", net.width, CHOOSING)
     key = net.linear(x, f"{at}.key", net.width, CHOOSING)
     value = net.linear(x, f"{at}.value", net.width)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx
 
-from tilewright.tools.networks.transformer import CHOOSING, SMALL, Size, Transformer
-from tilewright.tools.networks.writer import Value
+from tilewright.tools.networks.transformer import CHOOSING, SMALL_SIZE, Size, Transformer
+from tilewright.tools.networks.writer import SampledValue
 
 BASE = Size(tokens=64, width=768, heads=12, layers=12, words=50257, positions=1024)
 
@@ -20,7 +20,7 @@ def gpt2(seed: int) -> onnx.ModelProto:
 
 def small_gpt2(seed: int) -> onnx.ModelProto:
     """One decoder layer, and the head."""
-    return _gpt2("small_gpt2", seed, SMALL)
+    return _gpt2("small_gpt2", seed, SMALL_SIZE)
 
 
 def _gpt2(name: str, seed: int, size: Size) -> onnx.ModelProto:
@@ -29,26 +29,26 @@ def _gpt2(name: str, seed: int, size: Size) -> onnx.ModelProto:
     x = net.add(words, net.embedding(net.indices(list(range(net.tokens))), "wpe", size.positions, std=0.1), "")
     mask = net.param("mask", np.tril(np.ones((1, 1, net.tokens, net.tokens), bool)))
     for i in range(size.layers):
-        x = _layer(net, x, mask, f"h.{i}")
+        x = _decoder_layer(net, x, mask, f"h.{i}")
     x = net.norm_in_parts(x, "ln_f")
     table = net.node("Transpose", ("wte.weight",), "lm_head", perm=(1, 0))
     net.output(net.node("MatMul", (x.name, table), "lm_head"), "logits", (1, net.tokens, size.words))
     return net.model
 
 
-def _layer(net: Transformer, x: Value, mask: str, at: str) -> Value:
-    y = _attention(net, net.norm_in_parts(x, f"{at}.ln_1"), mask, f"{at}.attn")
+def _decoder_layer(net: Transformer, x: SampledValue, mask: str, at: str) -> SampledValue:
+    y = _causal_attention(net, net.norm_in_parts(x, f"{at}.ln_1"), mask, f"{at}.attn")
     x = net.add(net.conv1d(y, f"{at}.attn.c_proj", net.width, BRANCH), x, at)
     y = net.conv1d(net.norm_in_parts(x, f"{at}.ln_2"), f"{at}.mlp.c_fc", 4 * net.width)
     y = net.conv1d(net.gelu_tanh(y, f"{at}.mlp.act"), f"{at}.mlp.c_proj", net.width, BRANCH)
     return net.add(x, y, at)
 
 
-def _attention(net: Transformer, x: Value, mask: str, at: str) -> Value:
+def _causal_attention(net: Transformer, x: SampledValue, mask: str, at: str) -> SampledValue:
     """Causal attention: a token sees itself and those before it."""
     joint = net.conv1d(x, f"{at}.c_attn", 3 * net.width, CHOOSING)
     names = net.nodes("Split", (joint.name, net.shape(*[net.width] * 3)), at, 3, axis=2)
-    query, key, value = map(Value, names, np.split(joint.sample, 3, axis=1))
+    query, key, value = map(SampledValue, names, np.split(joint.sample, 3, axis=1))
     lowest = net.constant(np.finfo(np.float32).min)
 
     def scores(query: str, key: str) -> str:

@@ -65,7 +65,7 @@ def _conv(extent: int, channels: int, filters: int, kernel: int, stride: int = 1
     return KernelModel(text, write, 2 * filters * depth * kernel**2 * out**2, channels_last=True)
 
 
-def _softmax(rows: int, columns: int) -> KernelModel:
+def _softmax_of_rows(rows: int, columns: int) -> KernelModel:
     def write(net: Writer) -> None:
         x = net.input("x", (rows, columns))
         net.output(net.node("Softmax", (x,), "layer", axis=-1), "y", (rows, columns))
@@ -106,7 +106,7 @@ def _transpose(rows: int, columns: int) -> KernelModel:
     return KernelModel(f"transpose {rows} x {columns}", write)
 
 
-def _concat(rows: int, columns: int) -> KernelModel:
+def _concat_columns(rows: int, columns: int) -> KernelModel:
     def write(net: Writer) -> None:
         parts = tuple(net.input(name, (rows, columns)) for name in ("a", "b"))
         net.output(net.node("Concat", parts, "layer", axis=1), "y", (rows, 2 * columns))
@@ -155,12 +155,12 @@ KERNELS = {
     "attention_128": _attention(12, 128, 64),
     "attention_384": _attention(12, 384, 64),
     # Data of 32 MiB and more in each tensor, which no cache holds.
-    "softmax": _softmax(16384, 1024),
-    "softmax_1000": _softmax(16384, 1000),
+    "softmax": _softmax_of_rows(16384, 1024),
+    "softmax_1000": _softmax_of_rows(16384, 1000),
     "softmax_columns": _softmax_of_columns(64, 256, 1024),
     "layer_norm": _layer_norm(16384, 768),
     "add_relu": _add_relu(4096, 4096),
     "transpose": _transpose(4096, 4096),
-    "concat": _concat(4096, 2048),
+    "concat": _concat_columns(4096, 2048),
     "gather": _gather(30522, 768, 16384),
 }

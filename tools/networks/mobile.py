@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import onnx
 
 from tilewright.tools.networks.layers import ImageNet
-from tilewright.tools.networks.writer import Value
+from tilewright.tools.networks.writer import SampledValue
 
 # Expansion of the depthwise part, channels, repeats, stride of the first: table 2 of the paper.
 STAGES = (
@@ -38,14 +38,16 @@ def _mobilenet(net: ImageNet, stages: Sequence[tuple[int, int, int, int]], first
     index = 1
     for expansion, channels, repeats, first_stride in stages:
         for i in range(repeats):
-            x = _block(net, x, f"features.{index}", expansion, channels, 1 if i else first_stride)
+            x = _inverted_residual(net, x, f"features.{index}", expansion, channels, 1 if i else first_stride)
             index += 1
     x = _conv_norm(net, x, f"features.{index}", last, 1, 1)
     net.classify(x, "classifier.1")
     return net.model
 
 
-def _block(net: ImageNet, x: Value, at: str, expansion: int, channels: int, stride: int) -> Value:
+def _inverted_residual(
+    net: ImageNet, x: SampledValue, at: str, expansion: int, channels: int, stride: int
+) -> SampledValue:
     """Widen, convolve each channel, narrow without activation; the input is added where the shape is the same."""
     width = x.sample.shape[1] * expansion
     y = _conv_norm(net, x, f"{at}.conv.0", width, 1, 1) if expansion > 1 else x
@@ -55,6 +57,8 @@ def _block(net: ImageNet, x: Value, at: str, expansion: int, channels: int, stri
     return net.add(x, y, at) if x.sample.shape == y.sample.shape else y
 
 
-def _conv_norm(net: ImageNet, x: Value, at: str, channels: int, kernel: int, stride: int, groups: int = 1) -> Value:
+def _conv_norm(
+    net: ImageNet, x: SampledValue, at: str, channels: int, kernel: int, stride: int, groups: int = 1
+) -> SampledValue:
     y = net.conv(x, f"{at}.0", channels, kernel, stride, kernel // 2, groups)
     return net.relu6(net.norm(y, f"{at}.1"), f"{at}.2")

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-_HEAD = '<ir_version: 10, opset_import: ["": 21, "com.microsoft": 1, "ai.onnx.ml": 5]>'
+_MODEL_HEAD = '<ir_version: 10, opset_import: ["": 21, "com.microsoft": 1, "ai.onnx.ml": 5]>'
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class OperatorModel:
         declared = [text.strip() for text in self.inputs.split(";")]
         weights = [text.removeprefix("weight ") for text in declared if text.startswith("weight ")]
         outputs = ", ".join(f"float[] {name}" for name in self.output_names)
-        text = f"{_HEAD} operator ({', '.join(t.removeprefix('weight ') for t in declared)}) => ({outputs}) {{ {self.body} }}"
+        text = f"{_MODEL_HEAD} operator ({', '.join(t.removeprefix('weight ') for t in declared)}) => ({outputs}) {{ {self.body} }}"
         model = onnx.parser.parse_model(text)
         model.graph.name = name
         kept = [info for info in model.graph.input if not _is_weight(info.name, weights)]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import onnx
 
 from tilewright.tools.networks.layers import ImageNet
-from tilewright.tools.networks.writer import Value
+from tilewright.tools.networks.writer import SampledValue
 
 VGG16 = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
 
@@ -61,7 +61,7 @@ def _squeezenet(net: ImageNet, modules: Sequence[tuple[int, int] | None], first:
     return net.model
 
 
-def _fire(net: ImageNet, x: Value, at: str, squeezed: int, half: int) -> Value:
+def _fire(net: ImageNet, x: SampledValue, at: str, squeezed: int, half: int) -> SampledValue:
     x = net.relu(net.conv_bias(x, f"{at}.squeeze", squeezed, 1), f"{at}.squeeze_activation")
     one = net.relu(net.conv_bias(x, f"{at}.expand1x1", half, 1), f"{at}.expand1x1_activation")
     three = net.relu(net.conv_bias(x, f"{at}.expand3x3", half, 3, 1, 1), f"{at}.expand3x3_activation")

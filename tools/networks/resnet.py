@@ -7,9 +7,9 @@ from collections.abc import Callable
 import onnx
 
 from tilewright.tools.networks.layers import ImageNet
-from tilewright.tools.networks.writer import Value
+from tilewright.tools.networks.writer import SampledValue
 
-Block = Callable[[ImageNet, Value, str, int, int], Value]
+BlockWriter = Callable[[ImageNet, SampledValue, str, int, int], SampledValue]
 
 
 def resnet18(seed: int) -> onnx.ModelProto:
@@ -27,7 +27,7 @@ def small_resnet(seed: int) -> onnx.ModelProto:
     return _resnet(ImageNet("small_resnet", seed, side=32, classes=10), (1, 1), _bottleneck, width=8)
 
 
-def _resnet(net: ImageNet, depths: tuple[int, ...], block: Block, width: int = 64) -> onnx.ModelProto:
+def _resnet(net: ImageNet, depths: tuple[int, ...], block: BlockWriter, width: int = 64) -> onnx.ModelProto:
     """``width`` is the channels of the first stage; each has twice as many as the one before."""
     x = _conv_norm(net, net.images(), "conv1", "bn1", width, 7, 2, 3)
     x = net.max_pool(net.relu(x, "relu"), "maxpool", 3, 2, 1)
@@ -39,23 +39,23 @@ def _resnet(net: ImageNet, depths: tuple[int, ...], block: Block, width: int = 6
     return net.model
 
 
-def _basic(net: ImageNet, x: Value, at: str, width: int, stride: int) -> Value:
+def _basic(net: ImageNet, x: SampledValue, at: str, width: int, stride: int) -> SampledValue:
     y = _conv_norm(net, x, f"{at}.conv1", f"{at}.bn1", width, 3, stride, 1)
     y = net.relu(y, f"{at}.relu")
     y = _conv_norm(net, y, f"{at}.conv2", f"{at}.bn2", width, 3, 1, 1)
-    return _join(net, x, y, at, stride)
+    return _add_shortcut(net, x, y, at, stride)
 
 
-def _bottleneck(net: ImageNet, x: Value, at: str, width: int, stride: int) -> Value:
+def _bottleneck(net: ImageNet, x: SampledValue, at: str, width: int, stride: int) -> SampledValue:
     y = _conv_norm(net, x, f"{at}.conv1", f"{at}.bn1", width, 1, 1, 0)
     y = net.relu(y, f"{at}.relu")
     y = _conv_norm(net, y, f"{at}.conv2", f"{at}.bn2", width, 3, stride, 1)
     y = net.relu(y, f"{at}.relu")
     y = _conv_norm(net, y, f"{at}.conv3", f"{at}.bn3", 4 * width, 1, 1, 0)
-    return _join(net, x, y, at, stride)
+    return _add_shortcut(net, x, y, at, stride)
 
 
-def _join(net: ImageNet, x: Value, y: Value, at: str, stride: int) -> Value:
+def _add_shortcut(net: ImageNet, x: SampledValue, y: SampledValue, at: str, stride: int) -> SampledValue:
     """Add the shortcut, which is a 1x1 convolution where the block changes the shape."""
     if x.sample.shape != y.sample.shape:
         x = _conv_norm(net, x, f"{at}.downsample.0", f"{at}.downsample.1", y.sample.shape[1], 1, stride, 0)
@@ -63,6 +63,6 @@ def _join(net: ImageNet, x: Value, y: Value, at: str, stride: int) -> Value:
 
 
 def _conv_norm(
-    net: ImageNet, x: Value, conv: str, norm: str, channels: int, kernel: int, stride: int, pad: int
-) -> Value:
+    net: ImageNet, x: SampledValue, conv: str, norm: str, channels: int, kernel: int, stride: int, pad: int
+) -> SampledValue:
     return net.norm(net.conv(x, conv, channels, kernel, stride, pad), norm)

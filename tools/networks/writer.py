@@ -16,7 +16,7 @@ OPSET = 18
 
 
 @dataclass(frozen=True)
-class Value:
+class SampledValue:
     """A value of the graph, and its content for the samples that weights are fitted to."""
 
     name: str
@@ -75,9 +75,9 @@ class Writer:
         """Add a node with one output and return the output's name."""
         return self.nodes(op, inputs, at, 1, **attributes)[0]
 
-    def add(self, x: Value, y: Value, at: str) -> Value:
+    def add(self, x: SampledValue, y: SampledValue, at: str) -> SampledValue:
         """The sum of two values."""
-        return Value(self.node("Add", (x.name, y.name), at), x.sample + y.sample)
+        return SampledValue(self.node("Add", (x.name, y.name), at), x.sample + y.sample)
 
     def nodes(self, op: str, inputs: tuple[str, ...], at: str, count: int, **attributes: Any) -> list[str]:
         """Add a node with ``count`` outputs and return their names."""

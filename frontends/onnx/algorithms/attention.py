@@ -47,7 +47,7 @@ def append(ctx: Context, past: Tensor | None, new: Tensor) -> Tensor:
     misfit = f"a past of shape {list(past.shape)} does not fit keys or values of shape {list(new.shape)}"
     if past.rank != 4:
         ctx.invalid(misfit)
-    return concat(ctx, ctx.fitted(past, (*new.shape[:2], past.shape[2], new.shape[3]), misfit), new, axis=2)
+    return concat(ctx, ctx.fit_shape(past, (*new.shape[:2], past.shape[2], new.shape[3]), misfit), new, axis=2)
 
 
 def attend(
@@ -66,14 +66,14 @@ def attend(
     key without value.
     """
     misfit = f"query {list(q.shape)}, key {list(k.shape)} and value {list(v.shape)} do not fit"
-    k = ctx.fitted(k, (*v.shape[:3], *k.shape[3:]), misfit)
-    q = ctx.fitted(q, (*k.shape[:2], q.shape[2], k.shape[3]), misfit)
-    k = ctx.fitted(k, (*q.shape[:2], k.shape[2], q.shape[3]), misfit)
-    v = ctx.fitted(v, (*k.shape[:3], v.shape[3]), misfit)
+    k = ctx.fit_shape(k, (*v.shape[:3], *k.shape[3:]), misfit)
+    q = ctx.fit_shape(q, (*k.shape[:2], q.shape[2], k.shape[3]), misfit)
+    k = ctx.fit_shape(k, (*q.shape[:2], k.shape[2], q.shape[3]), misfit)
+    v = ctx.fit_shape(v, (*k.shape[:3], v.shape[3]), misfit)
     scores = matmul(ctx, q, ctx.transpose(k, [0, 1, 3, 2]))
     misfit = f"a mask or bias does not broadcast to the scores, {list(scores.shape)}"
     given = [ctx.repeatable(b, scores.shape, misfit) for b in biases if b is not None]
-    factor = _scale(ctx, scale, q)
+    factor = _make_scale(ctx, scale, q)
 
     def body(score: ir.Value, factor: ir.Value, *added: ir.Value) -> ir.Value:
         score = scalars.mul(score, factor)
@@ -84,11 +84,11 @@ def attend(
             score = scalars.add(score, bias)
         return score
 
-    weights = _softmax(ctx, ctx.elementwise(body, scores, factor, *given), sink)
+    weights = _softmax_with_sink(ctx, ctx.elementwise(body, scores, factor, *given), sink)
     return matmul(ctx, weights, v)
 
 
-def _scale(ctx: Context, given: float | None, q: Tensor) -> Tensor:
+def _make_scale(ctx: Context, given: float | None, q: Tensor) -> Tensor:
     """What scores are multiplied by: a scalar, no narrower than float32."""
     size, dtype = q.shape[3], "float64" if q.dtype == "float64" else "float32"
     if given or isinstance(size, int):
@@ -101,7 +101,7 @@ def _scale(ctx: Context, given: float | None, q: Tensor) -> Tensor:
     return ctx.elementwise(body, dtype=dtype, shape=())
 
 
-def _softmax(ctx: Context, scores: Tensor, sink: Tensor | None) -> Tensor:
+def _softmax_with_sink(ctx: Context, scores: Tensor, sink: Tensor | None) -> Tensor:
     """Over the last axis, with the exponential of a sink, which broadcasts to its maxima, in the denominator."""
     last = scores.rank - 1
     if sink is None:
@@ -142,7 +142,7 @@ def mask_bias(
     if mask.rank == 1:
         shown = _between(ctx, mask, batch, keys, misfit)
     elif may_be_equal(mask.shape, wanted := (batch, rows, keys) if mask.rank == 3 else (batch, keys)):
-        shown = ctx.fitted(mask, wanted, misfit)
+        shown = ctx.fit_shape(mask, wanted, misfit)
         shown = ctx.reshape(shown, (shown.shape[0], 1, shown.shape[1] if mask.rank == 3 else 1, keys))
     else:
         ctx.unsupported(misfit)
@@ -160,7 +160,7 @@ def _between(ctx: Context, limits: Tensor, batch: Extent, keys: Extent, misfit: 
     wanted = if_equal(count, batch, batch, 2 * batch)
     if not may_be_equal([count], [wanted]):
         ctx.unsupported(misfit)
-    [count] = ctx.fitted(limits, [wanted], misfit).shape
+    [count] = ctx.fit_shape(limits, [wanted], misfit).shape
     parts = [builders.slice_(limits.value, [at], [batch]) for at in dict.fromkeys((0, count - batch))]
     columns = [ctx.reshape(ctx.wrap(part, limits.dtype), (batch, 1, 1, 1)) for part in parts]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math as number
 
-from ....core.sizes import Extent, floordiv, smallest
+from ....core.sizes import Extent, floor_divide, min_of
 from ....dialects import arith, builders, ir, math, scalars
 from ....dialects.loops import index
 from ....dialects.types import element_type
@@ -16,16 +16,18 @@ from ..state.context import Context
 from ..values.tensor import Tensor
 
 
-def transform(ctx: Context, x: Tensor, sign: int, length: Extent, count: Extent, conjugates: bool = False) -> Tensor:
+def transform_dynamic(
+    ctx: Context, x: Tensor, sign: int, length: Extent, count: Extent, conjugates: bool = False
+) -> Tensor:
     """``y[k] = Σ x[n] exp(sign 2πi kn / N)`` for the first ``count`` k, not scaled; zeros stand for missing elements.
 
     The result has both parts. With ``conjugates`` ``x`` is the first half of a spectrum that goes on with conjugates,
     and the result has the real part alone, as it is real.
     """
     before, along, behind, parts = x.shape
-    reach = smallest(floordiv(length, 2) + 1 if conjugates else length, along)
+    reach = min_of(floor_divide(length, 2) + 1 if conjugates else length, along)
     used = builders.slice_(x.value, [0] * 4, [before, reach, behind, parts])
-    turn = _turn(ctx, length, sign, x.dtype)
+    turn = _make_twiddles(ctx, length, sign, x.dtype)
     elem = element_type(x.dtype)
 
     def body(real: ir.Value, *others: ir.Value) -> ir.Value:
@@ -44,7 +46,7 @@ def transform(ctx: Context, x: Tensor, sign: int, length: Extent, count: Extent,
     return ctx.wrap(builders.generic([used] * parts, [out], [*maps, range(4)], "ppppr", body)[0], x.dtype)
 
 
-def _turn(ctx: Context, length: Extent, sign: int, dtype: str) -> ir.Value:
+def _make_twiddles(ctx: Context, length: Extent, sign: int, dtype: str) -> ir.Value:
     """Cosines and sines of ``sign 2πj / N`` for all j (N, 2), computed in f64."""
     double = ir.F64Type.get()
 

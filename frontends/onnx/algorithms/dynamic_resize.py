@@ -13,20 +13,31 @@ from typing import Any
 
 import numpy as np
 
-from ....core.sizes import Extent, floordiv
+from ....core.sizes import Extent, floor_divide
 from ....dialects import arith, builders, ir, math, scalars
 from ....dialects.types import element_type
 from ..state.context import Context
 from ..values.tensor import Tensor
-from .resampling import COORDINATES, NEAREST, Axis, Line, Number, Rule, far, near, sources, triangle
-from .ufuncs import Emitted, chosen
+from .resampling import (
+    COORDINATES,
+    NEAREST,
+    Axis,
+    Line,
+    Number,
+    Rule,
+    find_sources,
+    weigh_cubic_far,
+    weigh_cubic_near,
+    weigh_linear,
+)
+from .ufuncs import Emitted, select_emitted
 
 # Transformations that give index i + n, scaled by a whole number n, the coordinate of index i and 1.
 _PERIODIC = {"asymmetric", "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "tf_half_pixel_for_nn"}
 
 
 @dataclass(frozen=True)
-class OpenAxis:
+class DynamicAxis:
     """One axis to resize: its extents before and after; the scale and the region are tensors of rank 0.
 
     These have the dtype of the coordinates.
@@ -45,10 +56,10 @@ class OpenAxis:
         return self.extent != self.result or any(t.known is None or t.known != n for t, n in sure)
 
 
-class _OpenLine(Line):
+class _DynamicLine(Line):
     """An axis as the formulas read it, inside a body whose first loop is the axis's."""
 
-    def __init__(self, axis: OpenAxis, *numbers: ir.Value) -> None:
+    def __init__(self, axis: DynamicAxis, *numbers: ir.Value) -> None:
         self.scale, self.start, self.end = map(Emitted, numbers)
         self._axis = axis
 
@@ -77,16 +88,18 @@ class _OpenLine(Line):
 
     def choose(self, condition: Number, then: Callable[[], Number], otherwise: Callable[[], Number]) -> Number:
         """Both are computed."""
-        return chosen(condition, then(), otherwise())
+        return select_emitted(condition, then(), otherwise())
 
 
 def by_scales(
     ctx: Context, along: Sequence[int], extents: Sequence[Extent], scales: Tensor, roi: Tensor | None, dtype: str
-) -> list[OpenAxis]:
+) -> list[DynamicAxis]:
     """The axes with the results' extents ``floor(extent * scale)``, in f32; ``dtype`` is that of the coordinates."""
-    results = [_scale(ctx, n, scale, 0.0) for n, scale in zip(extents, _items(ctx, scales, "float32"), strict=True)]
+    results = [
+        _scale_extent(ctx, n, scale, 0.0) for n, scale in zip(extents, _items(ctx, scales, "float32"), strict=True)
+    ]
     factors = _items(ctx, scales, dtype)
-    return _axes(ctx, along, extents, results, factors, roi)
+    return _make_axes(ctx, along, extents, results, factors, roi)
 
 
 def by_sizes(
@@ -97,47 +110,47 @@ def by_sizes(
     roi: Tensor | None,
     policy: str,
     dtype: str,
-) -> list[OpenAxis]:
+) -> list[DynamicAxis]:
     """The axes with results of given extents or, by a policy other than stretch, of one scale within them.
 
     ``dtype`` is that of the coordinates.
     """
     for extent in extents:
         ctx.demand_less(0, extent, "an axis without elements cannot be resized")
-    scales = [_quotient(ctx, size, n, dtype) for n, size in zip(extents, sizes, strict=True)]
+    scales = [_emit_quotient(ctx, size, n, dtype) for n, size in zip(extents, sizes, strict=True)]
     if policy != "stretch":
         pick = scalars.minimum if policy == "not_larger" else scalars.maximum
         common = ctx.elementwise(lambda *factors: reduce(pick, factors), *scales)
         scales = [common] * len(extents)
-        sizes = [_scale(ctx, n, common, 0.5) for n in extents]
-    return _axes(ctx, along, extents, sizes, scales, roi)
+        sizes = [_scale_extent(ctx, n, common, 0.5) for n in extents]
+    return _make_axes(ctx, along, extents, sizes, scales, roi)
 
 
-def _axes(
+def _make_axes(
     ctx: Context,
     along: Sequence[int],
     extents: Sequence[Extent],
     results: Sequence[Extent],
     scales: Sequence[Tensor],
     roi: Tensor | None,
-) -> list[OpenAxis]:
+) -> list[DynamicAxis]:
     dtype = scales[0].dtype
     none = [ctx.const(float(n), dtype) for n in (0, 1) for _ in along]
     region = none if roi is None else _items(ctx, roi, dtype)
     facts = zip(along, extents, results, scales, region[: len(along)], region[len(along) :], strict=True)
-    return [OpenAxis(*fact) for fact in facts]
+    return [DynamicAxis(*fact) for fact in facts]
 
 
 def _items(ctx: Context, x: Tensor, dtype: str) -> list[Tensor]:
     """The elements of a tensor of one axis and known extent, of another dtype."""
     if ctx.is_known(x):
-        return [ctx.const(float(n), dtype) for n in ctx.known(x, "the numbers").reshape(-1)]
+        return [ctx.const(float(n), dtype) for n in ctx.demand_known(x, "the numbers").reshape(-1)]
     cast = ctx.cast(x, dtype).value
     parts = [builders.slice_(cast, [i], [1]) for i in range(int(x.size))]
     return [ctx.reshape(ctx.wrap(part, dtype), []) for part in parts]
 
 
-def _quotient(ctx: Context, size: Extent, extent: Extent, dtype: str) -> Tensor:
+def _emit_quotient(ctx: Context, size: Extent, extent: Extent, dtype: str) -> Tensor:
     if size == extent:
         return ctx.const(1.0, dtype)
 
@@ -147,7 +160,7 @@ def _quotient(ctx: Context, size: Extent, extent: Extent, dtype: str) -> Tensor:
     return ctx.elementwise(body, dtype=dtype, shape=())
 
 
-def _scale(ctx: Context, extent: Extent, scale: Tensor, offset: float) -> Extent:
+def _scale_extent(ctx: Context, extent: Extent, scale: Tensor, offset: float) -> Extent:
     """``floor(extent * scale + offset)``; whole multiples and halves stay symbolic."""
     if scale.known is not None and not offset and (exact := _multiple(extent, float(scale.known))) is not None:
         return exact
@@ -164,19 +177,19 @@ def _multiple(extent: Extent, scale: float) -> Extent | None:
     if scale.is_integer():
         return extent * int(scale)
     divisor = 1 / scale
-    return floordiv(extent, int(divisor)) if divisor.is_integer() and int(divisor).bit_count() == 1 else None
+    return floor_divide(extent, int(divisor)) if divisor.is_integer() and int(divisor).bit_count() == 1 else None
 
 
-def _coordinates(ctx: Context, axis: OpenAxis, rule: Rule) -> Tensor:
+def _coordinates(ctx: Context, axis: DynamicAxis, rule: Rule) -> Tensor:
     """The coordinate in the input of each index of the result."""
 
     def body(*numbers: ir.Value) -> ir.Value:
-        return COORDINATES[rule.coordinates](_OpenLine(axis, *numbers)).value
+        return COORDINATES[rule.coordinates](_DynamicLine(axis, *numbers)).value
 
     return ctx.elementwise(body, axis.scale, axis.start, axis.end, dtype=axis.scale.dtype, shape=(axis.result,))
 
 
-def repeats(axis: OpenAxis, rule: Rule) -> int:
+def count_repeats(axis: DynamicAxis, rule: Rule) -> int:
     """How often the nearest mode takes each element of an axis one after another; 0 where it does not for all extents.
 
     What holds for a few elements holds for all where coordinates are periodic.
@@ -188,15 +201,15 @@ def repeats(axis: OpenAxis, rule: Rule) -> int:
         return 0
     few, number = 4, axis.scale.known.dtype.type
     line = Axis(axis.index, few, few * count, number(count), number(0), number(1))
-    return count if np.array_equal(sources(line, rule), np.arange(few * count) // count) else 0
+    return count if np.array_equal(find_sources(line, rule), np.arange(few * count) // count) else 0
 
 
-def nearest(ctx: Context, x: Tensor, axes: Sequence[OpenAxis], rule: Rule) -> Tensor:
+def resize_nearest(ctx: Context, x: Tensor, axes: Sequence[DynamicAxis], rule: Rule) -> Tensor:
     """A gather along all axes at once."""
     if not axes:
         return x
     ats = [_coordinates(ctx, axis, rule) for axis in axes]
-    tables = [ctx.cast(_round(ctx, at, axis, rule), "int64") for at, axis in zip(ats, axes, strict=True)]
+    tables = [ctx.cast(_round_coordinates(ctx, at, axis, rule), "int64") for at, axis in zip(ats, axes, strict=True)]
     results: dict[int, Any] = {axis.index: axis.result for axis in axes}
     shape = [results.get(i, n) for i, n in enumerate(x.shape)]
 
@@ -215,12 +228,12 @@ def nearest(ctx: Context, x: Tensor, axes: Sequence[OpenAxis], rule: Rule) -> Te
     return result
 
 
-def _round(ctx: Context, at: Tensor, axis: OpenAxis, rule: Rule) -> Tensor:
+def _round_coordinates(ctx: Context, at: Tensor, axis: DynamicAxis, rule: Rule) -> Tensor:
     def body(value: ir.Value, scale: ir.Value) -> ir.Value:
         a = Emitted(value)
         if rule.nearest != "simple":
             return NEAREST[rule.nearest](a).value
-        return chosen(Emitted(scale) < 1, NEAREST["ceil"](a), NEAREST["floor"](a)).value
+        return select_emitted(Emitted(scale) < 1, NEAREST["ceil"](a), NEAREST["floor"](a)).value
 
     return ctx.elementwise(body, at, axis.scale)
 
@@ -229,10 +242,10 @@ def _inside(at: ir.Value, extent: Extent) -> ir.Value:
     return scalars.minimum(scalars.maximum(at, scalars.like(at, 0)), scalars.like(at, extent - 1))
 
 
-def interpolate(ctx: Context, x: Tensor, axis: OpenAxis, rule: Rule) -> Tensor:
+def interpolate(ctx: Context, x: Tensor, axis: DynamicAxis, rule: Rule) -> Tensor:
     """Sums of neighbours along one axis; one whose weight is 0 counts for nothing, be it infinite."""
     at = _coordinates(ctx, axis, rule)
-    first, weights = _taps(ctx, at, axis, rule)
+    first, weights = _emit_taps(ctx, at, axis, rule)
     weights = ctx.cast(weights, x.dtype)
     shape = [axis.result if i == axis.index else n for i, n in enumerate(x.shape)]
 
@@ -251,7 +264,7 @@ def interpolate(ctx: Context, x: Tensor, axis: OpenAxis, rule: Rule) -> Tensor:
     return _extrapolate(ctx, ctx.wrap(made, x.dtype), axis, at, rule)
 
 
-def _taps(ctx: Context, at: Tensor, axis: OpenAxis, rule: Rule) -> tuple[Tensor, Tensor]:
+def _emit_taps(ctx: Context, at: Tensor, axis: DynamicAxis, rule: Rule) -> tuple[Tensor, Tensor]:
     """The first neighbour of each coordinate, and the weights of all, (result, neighbours), in f64."""
     reach = 1 if rule.mode == "linear" else 2
     wide = ctx.cast(at, "float64")
@@ -272,7 +285,7 @@ def _taps(ctx: Context, at: Tensor, axis: OpenAxis, rule: Rule) -> tuple[Tensor,
             outside = scalars.either(
                 (neighbour < 0).value, (Emitted(scalars.like(start, axis.extent - 1)) < neighbour).value
             )
-            made = chosen(Emitted(outside), made * 0, made)
+            made = select_emitted(Emitted(outside), made * 0, made)
         return made.value
 
     count: Extent = 2 * reach
@@ -288,12 +301,14 @@ def _taps(ctx: Context, at: Tensor, axis: OpenAxis, rule: Rule) -> tuple[Tensor,
 
 def _filter(distance: Number, rule: Rule) -> Emitted:
     if rule.mode == "linear":
-        return triangle(distance)
+        return weigh_linear(distance)
     d = np.abs(distance)
-    return chosen(d <= 1, near(d, rule.cubic), chosen(d < 2, far(d, rule.cubic), d * 0))
+    return select_emitted(
+        d <= 1, weigh_cubic_near(d, rule.cubic), select_emitted(d < 2, weigh_cubic_far(d, rule.cubic), d * 0)
+    )
 
 
-def _extrapolate(ctx: Context, x: Tensor, axis: OpenAxis, at: Tensor, rule: Rule) -> Tensor:
+def _extrapolate(ctx: Context, x: Tensor, axis: DynamicAxis, at: Tensor, rule: Rule) -> Tensor:
     """Where the region reaches out of the input, the extrapolation value."""
     if not rule.cropped:
         return x

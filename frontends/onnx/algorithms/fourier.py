@@ -41,7 +41,7 @@ def real_inverse(ctx: Context, x: Tensor, length: int) -> Tensor:
     times = np.where((k == 0) | (2 * k == length), 1, 2)[:, None]  # what has no conjugate counts once
     waves = _waves(length, 1)[:half] * times
     own = np.where(times == 1, 0, -np.imag(waves))  # and has no imaginary part
-    return _product(ctx, x, np.stack([np.real(waves), own], axis=1)[..., None])
+    return _multiply_table(ctx, x, np.stack([np.real(waves), own], axis=1)[..., None])
 
 
 def resize(ctx: Context, x: Tensor, length: int) -> Tensor:
@@ -52,7 +52,7 @@ def resize(ctx: Context, x: Tensor, length: int) -> Tensor:
     return ctx.wrap(builders.pad(x.value, [0] * 3, high, ctx.scalar(0, x.dtype)), x.dtype)
 
 
-def times(ctx: Context, x: Tensor, factors: np.ndarray) -> Tensor:
+def multiply_rows(ctx: Context, x: Tensor, factors: np.ndarray) -> Tensor:
     """Each row times complex numbers."""
     real, imaginary = np.real(factors)[:, None], np.imag(factors)[:, None]
     if x.shape[2] == 1:
@@ -75,10 +75,10 @@ def _by_table(ctx: Context, x: Tensor, waves: np.ndarray) -> Tensor:
     """``(a + bi)`` times a number as what becomes of its parts."""
     a, b = np.real(waves), np.imag(waves)
     real, imaginary = (np.stack(pair, axis=-1) for pair in ((a, b), (-b, a)))
-    return _product(ctx, x, np.stack([real, imaginary][: x.shape[2]], axis=1))
+    return _multiply_table(ctx, x, np.stack([real, imaginary][: x.shape[2]], axis=1))
 
 
-def _product(ctx: Context, x: Tensor, table: np.ndarray) -> Tensor:
+def _multiply_table(ctx: Context, x: Tensor, table: np.ndarray) -> Tensor:
     """Rows times a table (length, parts, length of the result, its parts)."""
     length, parts, count, made = table.shape
     rows = ctx.reshape(x, [x.shape[0], length * parts])
@@ -94,7 +94,7 @@ def _in_two_rounds(ctx: Context, x: Tensor, sign: int, first: int) -> Tensor:
     columns = ctx.transpose(ctx.reshape(x, [batch, first, second, parts]), [0, 2, 1, 3])
     inner = transform(ctx, ctx.reshape(columns, [batch * second, first, parts]), sign, first)
     turns = np.outer(np.arange(second), np.arange(first)).reshape(-1)
-    turned = times(ctx, ctx.reshape(inner, [batch, length, 2]), np.exp(sign * 2j * np.pi / length * turns))
+    turned = multiply_rows(ctx, ctx.reshape(inner, [batch, length, 2]), np.exp(sign * 2j * np.pi / length * turns))
     rows = ctx.transpose(ctx.reshape(turned, [batch, second, first, 2]), [0, 2, 1, 3])
     outer = transform(ctx, ctx.reshape(rows, [batch * first, second, 2]), sign, second)
     ordered = ctx.transpose(ctx.reshape(outer, [batch, first, second, 2]), [0, 2, 1, 3])
@@ -109,9 +109,9 @@ def _by_chirp(ctx: Context, x: Tensor, sign: int) -> Tensor:
     chirp = np.exp(sign * 1j * np.pi / length * (n * n % (2 * length)))
     kernel = np.zeros(padded, np.complex128)
     kernel[:length] = kernel[-n] = chirp.conj()
-    spectrum = transform(ctx, resize(ctx, times(ctx, x, chirp), padded), -1, padded)
-    convolved = transform(ctx, times(ctx, spectrum, np.fft.fft(kernel) / padded), 1, length)
-    return times(ctx, convolved, chirp)
+    spectrum = transform(ctx, resize(ctx, multiply_rows(ctx, x, chirp), padded), -1, padded)
+    convolved = transform(ctx, multiply_rows(ctx, spectrum, np.fft.fft(kernel) / padded), 1, length)
+    return multiply_rows(ctx, convolved, chirp)
 
 
 def _with_conjugates(ctx: Context, x: Tensor, length: int) -> Tensor:

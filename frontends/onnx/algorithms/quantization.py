@@ -22,10 +22,10 @@ from ..values.tensor import Tensor
 
 MICROSOFT = "com.microsoft"  # the domain of onnxruntime's own ops
 
-Body = Callable[[ir.Value, ir.Value], ir.Value]
+BinaryBody = Callable[[ir.Value, ir.Value], ir.Value]
 
 
-def limits(dtype: str) -> tuple[int, int]:
+def limits_of(dtype: str) -> tuple[int, int]:
     """The least and the greatest integer of a dtype; its width is the number in its name."""
     bits = int(re.sub(r"\D", "", dtype))
     return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if is_signed(dtype) else (0, (1 << bits) - 1)
@@ -36,7 +36,7 @@ def peek(x: Tensor) -> np.ndarray | None:
     return x.load() if x.known is None and x.load is not None and x.size <= KNOWN_LIMIT else x.known
 
 
-def converted(ctx: Context, x: Tensor, dtype: str) -> Tensor:
+def fold_cast(ctx: Context, x: Tensor, dtype: str) -> Tensor:
     """``ctx.cast`` that leaves a known value known, so that bodies have it as a constant."""
     if x.dtype == dtype or x.known is None:
         return ctx.cast(x, dtype)
@@ -54,13 +54,13 @@ def reshape_scale(ctx: Context, x: Tensor, shape: Sequence[int]) -> Tensor:
     return ctx.const(x.known.reshape(shape), x.dtype)
 
 
-def only(ctx: Context, x: Tensor, what: str) -> Tensor:
+def demand_scalar(ctx: Context, x: Tensor, what: str) -> Tensor:
     """A parameter of a whole tensor as a scalar; it may come as a vector of one."""
     misfit = f"'{what}' has shape {list(x.shape)}, but is one number for the whole tensor"
-    return reshape_scale(ctx, ctx.fitted(x, [1] * x.rank, misfit), ())
+    return reshape_scale(ctx, ctx.fit_shape(x, [1] * x.rank, misfit), ())
 
 
-def fitting(ctx: Context, parameter: Tensor, x: Tensor) -> Tensor:
+def fit_parameter(ctx: Context, parameter: Tensor, x: Tensor) -> Tensor:
     """A parameter that broadcasts to x; one number is a scalar, whatever its shape."""
     if parameter.size == 1:
         return reshape_scale(ctx, parameter, ())
@@ -68,39 +68,39 @@ def fitting(ctx: Context, parameter: Tensor, x: Tensor) -> Tensor:
     return ctx.repeatable(parameter, x.shape, misfit)
 
 
-def offset(ctx: Context, zero: Tensor | None) -> Tensor | None:
+def widen_zero_point(ctx: Context, zero: Tensor | None) -> Tensor | None:
     """A zero point in int32, or in float32 for dtypes of floats; None where it is absent or known to be zero."""
     if zero is None or ((known := peek(zero)) is not None and not known.astype(float).any()):
         return None
-    return converted(ctx, zero, "float32" if zero.floating else "int32")
+    return fold_cast(ctx, zero, "float32" if zero.floating else "int32")
 
 
-def above(ctx: Context, x: Tensor, zero: Tensor | None, narrow: bool = False) -> Tensor:
+def subtract_zero_point(ctx: Context, x: Tensor, zero: Tensor | None, narrow: bool = False) -> Tensor:
     """``x - zero``, exact: of integers in int32, or ``narrow`` in the smallest dtype that has all differences.
 
     A contraction widens what is narrow in its body: for nothing where rows of a weight are loaded as vectors, but not
     where an operand's elements are spread over a vector one by one.
     """
-    zero = None if zero is None else fitting(ctx, zero, x)
+    zero = None if zero is None else fit_parameter(ctx, zero, x)
     dtype = "float32" if x.floating else _smallest(x, zero) if narrow else "int32"
-    wide, shift = ctx.cast(x, dtype), offset(ctx, zero)
+    wide, shift = ctx.cast(x, dtype), widen_zero_point(ctx, zero)
     # Narrow operands wrap around, and the difference wraps back.
-    return wide if shift is None else ctx.elementwise(scalars.sub, wide, converted(ctx, shift, dtype), shape=x.shape)
+    return wide if shift is None else ctx.elementwise(scalars.sub, wide, fold_cast(ctx, shift, dtype), shape=x.shape)
 
 
 def _smallest(x: Tensor, zero: Tensor | None) -> str:
     """The smallest signed dtype for what lies above the zero point; for 8 bits that is int8 or int16."""
-    low, high = limits(x.dtype)
+    low, high = limits_of(x.dtype)
     if zero is not None:
         known = peek(zero)
-        ends = limits(zero.dtype) if known is None or not known.size else (int(known.min()), int(known.max()))
+        ends = limits_of(zero.dtype) if known is None or not known.size else (int(known.min()), int(known.max()))
         low, high = low - ends[1], high - ends[0]
-    return next(d for d in ("int8", "int16", "int32") if limits(d)[0] <= low and high <= limits(d)[1])
+    return next(d for d in ("int8", "int16", "int32") if limits_of(d)[0] <= low and high <= limits_of(d)[1])
 
 
-def factor(ctx: Context, *scales: Tensor, over: Tensor | None = None) -> Tensor:
+def multiply_scales(ctx: Context, *scales: Tensor, over: Tensor | None = None) -> Tensor:
     """The product of scales from left to right, then over another scale, rounded to f32 at each step."""
-    made = [converted(ctx, t, "float32") for t in (*scales, over) if t is not None]
+    made = [fold_cast(ctx, t, "float32") for t in (*scales, over) if t is not None]
     known = [t.known for t in made if t.known is not None]
     if len(known) == len(made):
         with np.errstate(all="ignore"):
@@ -116,8 +116,12 @@ def factor(ctx: Context, *scales: Tensor, over: Tensor | None = None) -> Tensor:
 
 def dequantize(ctx: Context, x: Tensor, scale: Tensor, zero: Tensor | None, dtype: str = "float32") -> Tensor:
     """``(x - zero) * scale``: the difference is exact, the product is rounded to f32 and then to ``dtype``."""
-    scale, *terms = (fitting(ctx, t, x) for t in (converted(ctx, scale, "float32"), offset(ctx, zero)) if t is not None)
-    wide = converted(ctx, x, "float32" if x.floating else "int32")
+    scale, *terms = (
+        fit_parameter(ctx, t, x)
+        for t in (fold_cast(ctx, scale, "float32"), widen_zero_point(ctx, zero))
+        if t is not None
+    )
+    wide = fold_cast(ctx, x, "float32" if x.floating else "int32")
 
     def body(value: ir.Value, factor: ir.Value, *shift: ir.Value) -> ir.Value:
         for term in shift:
@@ -151,17 +155,19 @@ def quantize(
     def quotient(value: ir.Value, divisor: ir.Value) -> ir.Value:
         return rounded(scalars.div(rounded(value), rounded(divisor)))
 
-    return _store(ctx, quotient, x, scale, zero, dtype, saturate, early)
+    return _quantize_result(ctx, quotient, x, scale, zero, dtype, saturate, early)
 
 
 def requantize(ctx: Context, x: Tensor, factor: Tensor, zero: Tensor | None, dtype: str, early: bool = False) -> Tensor:
     """``x * factor + zero`` in ``dtype``, of sums of products; the product is in f32, with ``early`` the sum too."""
-    return _store(ctx, lambda v, by: scalars.mul(as_float(v, by.type), by), x, factor, zero, dtype, early=early)
+    return _quantize_result(
+        ctx, lambda v, by: scalars.mul(as_float(v, by.type), by), x, factor, zero, dtype, early=early
+    )
 
 
-def _store(
+def _quantize_result(
     ctx: Context,
-    body: Body,
+    body: BinaryBody,
     x: Tensor,
     other: Tensor,
     zero: Tensor | None,
@@ -170,14 +176,14 @@ def _store(
     early: bool = False,
 ) -> Tensor:
     """``body`` on each element of x and a second operand, as a number of ``dtype`` above the zero point."""
-    other, *terms = (fitting(ctx, t, x) for t in (other, offset(ctx, zero)) if t is not None)
+    other, *terms = (fit_parameter(ctx, t, x) for t in (other, widen_zero_point(ctx, zero)) if t is not None)
     if is_integer(dtype):
 
         def stored(value: ir.Value, by: ir.Value, *shift: ir.Value) -> ir.Value:
             made = body(value, by)
             if early:
                 made, shift = reduce(scalars.add, [as_float(s, made.type) for s in shift], made), ()
-            return nearest(made, dtype, shift)
+            return round_to_integer(made, dtype, shift)
 
         return ctx.elementwise(stored, x, other, *terms, dtype=dtype, shape=x.shape)
     number = ctx.elementwise(
@@ -186,9 +192,9 @@ def _store(
     return ctx.cast(number, dtype, saturate)
 
 
-def nearest(value: ir.Value, dtype: str, shift: Sequence[ir.Value] = ()) -> ir.Value:
+def round_to_integer(value: ir.Value, dtype: str, shift: Sequence[ir.Value] = ()) -> ir.Value:
     """A float as an integer of ``dtype`` above the zero point ``shift``, if there is one."""
-    low, high = (scalars.like(value, bound) for bound in limits(dtype))
+    low, high = (scalars.like(value, bound) for bound in limits_of(dtype))
     for zero in shift:  # before the addition, so that what is far outside fits an int32
         low, high = (scalars.sub(bound, as_float(zero, value.type)) for bound in (low, high))
     value = math.roundeven(value)

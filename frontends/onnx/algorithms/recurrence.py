@@ -18,7 +18,7 @@ from ..values.tensor import Tensor
 
 Function = Callable[[ir.Value], ir.Value]
 Values = Sequence[ir.Value]
-Body = Callable[[Values, Values], Values]  # scalars of the operands and of the states -> the new states
+StepBody = Callable[[Values, Values], Values]  # scalars of the operands and of the states -> the new states
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Direction:
 
 # One step, from the gates' inputs (one tensor each) and the states, h first: the operands of the final elementwise
 # op, and its body.
-Cell = Callable[[Direction, Values, Values], tuple[Values, Body]]
+Cell = Callable[[Direction, Values, Values], tuple[Values, StepBody]]
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Layer:
     batch_first: bool
 
 
-def layer(
+def prepare_layer(
     ctx: Context,
     settings: Settings,
     functions: Sequence[str],
@@ -75,7 +75,7 @@ def layer(
     """Inputs as the ops have them, of which sizes may be open; ``functions`` are the default ones of the op's
     ``gates``, ``weights`` are w, r, b, p.
     """
-    w, r, b, p = (_widen(ctx, t) for t in weights)
+    w, r, b, p = (_widen_optional(ctx, t) for t in weights)
     assert w is not None and r is not None
     reverse = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}.get(settings.direction)
     other = f"direction '{settings.direction}' does not fit weights for {w.shape[0] if w.rank else 'no'} directions"
@@ -84,42 +84,45 @@ def layer(
     misfit = f"input of shape {list(x.shape)} for weights of shapes {list(w.shape)} and {list(r.shape)}"
     if not x.rank == w.rank == r.rank == 3:
         ctx.invalid(misfit)
-    count, hidden = len(reverse), _hidden(r, settings)
-    x = ctx.fitted(ctx.cast(x, w.dtype), (*x.shape[:2], w.shape[2]), misfit)
-    w = ctx.fitted(ctx.fitted(w, (count, *w.shape[1:]), other), (count, gates * hidden, x.shape[2]), misfit)
-    r = ctx.fitted(r, (count, gates * hidden, hidden), misfit)
-    b, p = _fit(ctx, b, (count, 2 * gates * hidden), "biases"), _fit(ctx, p, (count, 3 * hidden), "peepholes")
+    count, hidden = len(reverse), _find_hidden_size(r, settings)
+    x = ctx.fit_shape(ctx.cast(x, w.dtype), (*x.shape[:2], w.shape[2]), misfit)
+    w = ctx.fit_shape(ctx.fit_shape(w, (count, *w.shape[1:]), other), (count, gates * hidden, x.shape[2]), misfit)
+    r = ctx.fit_shape(r, (count, gates * hidden, hidden), misfit)
+    b, p = (
+        _fit_optional(ctx, b, (count, 2 * gates * hidden), "biases"),
+        _fit_optional(ctx, p, (count, 3 * hidden), "peepholes"),
+    )
     first = (lambda t: ctx.transpose(t, [1, 0, 2])) if settings.batch_first else (lambda t: t)
     x = first(x)
     shape = (count, x.shape[1], hidden)
     given = [_state(ctx, t if t is None else first(ctx.cast(t, w.dtype)), shape, w.dtype) for t in states]
-    lengths = _fit(ctx, lengths, x.shape[1:2], "sequence_lens")
+    lengths = _fit_optional(ctx, lengths, x.shape[1:2], "sequence_lens")
     if lengths is not None and lengths.known is not None and (lengths.known == x.shape[0]).all():
         lengths = None
     chosen, each = _functions(ctx, settings, functions, count), len(functions)
     directions = []
     for i, back in enumerate(reverse):
-        bias, holes = (_row(t, i) if t is not None else None for t in (b, p))
+        bias, holes = (_take_direction(t, i) if t is not None else None for t in (b, p))
         mine = chosen[i * each : (i + 1) * each]
-        across = builders.transpose(_row(r, i), [1, 0])  # a step reads it along the gates: in vectors
-        directions.append(Direction(_row(w, i), across, bias, holes, mine, back))
+        across = builders.transpose(_take_direction(r, i), [1, 0])  # a step reads it along the gates: in vectors
+        directions.append(Direction(_take_direction(w, i), across, bias, holes, mine, back))
     return Layer(x, directions, given, lengths, settings.batch_first)
 
 
-def _hidden(r: Tensor, settings: Settings) -> Extent:
+def _find_hidden_size(r: Tensor, settings: Settings) -> Extent:
     """The states' size as the recurrent weights have it, or the attribute where only the run knows those."""
     return r.shape[2] if isinstance(r.shape[2], int) else settings.hidden or r.shape[2]
 
 
-def _fit(ctx: Context, x: Tensor | None, shape: Sequence[Extent], what: str) -> Tensor | None:
+def _fit_optional(ctx: Context, x: Tensor | None, shape: Sequence[Extent], what: str) -> Tensor | None:
     if x is None:
         return None
-    return ctx.fitted(x, shape, f"{what} of shape {list(x.shape)}, which has to be {list(shape)}")
+    return ctx.fit_shape(x, shape, f"{what} of shape {list(x.shape)}, which has to be {list(shape)}")
 
 
 def _state(ctx: Context, given: Tensor | None, shape: tuple[Extent, ...], dtype: str) -> Tensor:
     """The states that a model gives, or zeros: (directions, batch, hidden)."""
-    fitting = _fit(ctx, given, shape, "an initial state")
+    fitting = _fit_optional(ctx, given, shape, "an initial state")
     return ctx.zeros(shape, dtype) if fitting is None else fitting
 
 
@@ -141,12 +144,12 @@ def run(
     return tuple(ctx.cast(ctx.wrap(v, layer.x.dtype), dtype) for v in [shown, *made])
 
 
-def project(state: ir.Value, weights: ir.Value) -> ir.Value:
+def project_state(state: ir.Value, weights: ir.Value) -> ir.Value:
     """(batch, hidden) by (hidden, gates)."""
     return builders.contract("bh,hg->bg", state, weights)
 
 
-def parts(x: ir.Value, count: int) -> list[ir.Value]:
+def split_gates(x: ir.Value, count: int) -> list[ir.Value]:
     """The last axis in equal parts."""
     *outer, extent = builders.shape_of(x)
     size, zeros = extent // count, [0] * len(outer)
@@ -158,13 +161,13 @@ def _pass(
 ) -> tuple[ir.Value | None, list[ir.Value]]:
     """One direction: h of all steps (if the model wants it) and the last states."""
     direction, steps = layer.directions[which], layer.x.shape[0]
-    states = [_row(t, which) for t in layer.states]
+    states = [_take_direction(t, which) for t in layer.states]
     hidden = builders.shape_of(states[0])[1]
     gates = _project(layer.x, direction, summed)
     elem, count = builders.element_of(gates), builders.shape_of(gates)[2] // hidden
 
     def step(time: ir.Value, of_step: ir.Value, old: Values, into: Values) -> list[ir.Value]:
-        operands, body = cell(direction, parts(of_step, count), old)
+        operands, body = cell(direction, split_gates(of_step, count), old)
         return _advance(operands, body, old, into, layer.lengths, time)
 
     if steps == 1:
@@ -189,7 +192,7 @@ def _project(x: Tensor, direction: Direction, summed: int | None) -> ir.Value:
     flat = builders.contract("mi,gi->mg", builders.reshape(x.value, (steps * batch, inputs)), direction.w)
     elem, size = builders.element_of(flat), builders.shape_of(flat)[1]
     if direction.b is not None:
-        wb, rb = parts(direction.b, 2)
+        wb, rb = split_gates(direction.b, 2)
         count = size if summed is None else summed * builders.shape_of(direction.r)[0]
         both = (builders.slice_(v, [0], [count]) for v in (wb, rb))
         rest = builders.slice_(wb, [count], [size - count])
@@ -199,7 +202,7 @@ def _project(x: Tensor, direction: Direction, summed: int | None) -> ir.Value:
 
 
 def _advance(
-    operands: Values, body: Body, old: Values, into: Values, lengths: Tensor | None, time: ir.Value
+    operands: Values, body: StepBody, old: Values, into: Values, lengths: Tensor | None, time: ir.Value
 ) -> list[ir.Value]:
     """The new states, written into ``into``, and what the step shows as h.
 
@@ -225,17 +228,17 @@ def _advance(
     return made if lengths is not None else [*made, made[0]]
 
 
-def _row(x: Tensor, which: int) -> ir.Value:
+def _take_direction(x: Tensor, which: int) -> ir.Value:
     """One direction's part, without the axis of directions."""
     zeros = [0] * (x.rank - 1)
     return builders.reshape(builders.slice_(x.value, [which, *zeros], [1, *x.shape[1:]]), x.shape[1:])
 
 
-def _widen(ctx: Context, x: Tensor | None) -> Tensor | None:
+def _widen_optional(ctx: Context, x: Tensor | None) -> Tensor | None:
     return x if x is None or x.dtype == "float64" else ctx.cast(x, "float32")
 
 
-def _affine(x: ir.Value, alpha: float, beta: float) -> ir.Value:
+def _scale_and_shift(x: ir.Value, alpha: float, beta: float) -> ir.Value:
     return scalars.add(scalars.mul(x, scalars.like(x, alpha)), scalars.like(x, beta))
 
 
@@ -243,23 +246,23 @@ def _scaled_tanh(x: ir.Value, alpha: float, beta: float) -> ir.Value:
     return scalars.mul(math.tanh(scalars.mul(x, scalars.like(x, beta))), scalars.like(x, alpha))
 
 
-def _above(x: ir.Value, threshold: float, below: ir.Value) -> ir.Value:
+def _select_above(x: ir.Value, threshold: float, below: ir.Value) -> ir.Value:
     return scalars.select(scalars.compare("gt", x, scalars.like(x, threshold)), x, below)
 
 
 # By lower-case name: the function, and the defaults of its alpha and beta where it has them.
 _FUNCTIONS: dict[str, tuple[Callable[..., ir.Value], tuple[float, ...]]] = {
-    "affine": (_affine, (1.0, 0.0)),
+    "affine": (_scale_and_shift, (1.0, 0.0)),
     "elu": (elu, (1.0,)),
     "hardsigmoid": (hard_sigmoid, (0.2, 0.5)),
-    "leakyrelu": (lambda x, alpha: _above(x, 0, scalars.mul(x, scalars.like(x, alpha))), (0.01,)),
+    "leakyrelu": (lambda x, alpha: _select_above(x, 0, scalars.mul(x, scalars.like(x, alpha))), (0.01,)),
     "relu": (relu, ()),
     "scaledtanh": (_scaled_tanh, (1.0, 1.0)),
     "sigmoid": (sigmoid, ()),
     "softplus": (softplus, ()),
     "softsign": (softsign, ()),
     "tanh": (math.tanh, ()),
-    "thresholdedrelu": (lambda x, alpha: _above(x, alpha, scalars.like(x, 0)), (1.0,)),
+    "thresholdedrelu": (lambda x, alpha: _select_above(x, alpha, scalars.like(x, 0)), (1.0,)),
 }
 
 

@@ -36,7 +36,7 @@ class Rule:
         return self.coordinates == "tf_crop_and_resize"
 
 
-def precision(dtype: str) -> str:
+def choose_precision(dtype: str) -> str:
     """The dtype of the coordinates for data of a dtype."""
     return "float64" if dtype == "float64" else "float32"
 
@@ -189,23 +189,23 @@ NEAREST: dict[str, Callable[[Number], Number]] = {
 }
 
 
-def sources(axis: Axis, rule: Rule) -> np.ndarray:
+def find_sources(axis: Axis, rule: Rule) -> np.ndarray:
     """Which element each index of the result is in the nearest mode: int64."""
     rounding = rule.nearest if rule.nearest != "simple" else "ceil" if axis.scale < 1 else "floor"
     at = NEAREST[rounding](COORDINATES[rule.coordinates](axis))
     return np.clip(at, 0, axis.extent - 1).astype(np.int64)
 
 
-def triangle(distance: Number) -> Number:
+def weigh_linear(distance: Number) -> Number:
     """Linear interpolation's weight at a distance."""
     return np.maximum(1 - np.abs(distance), 0)
 
 
-def near(d: Number, a: float) -> Number:
+def weigh_cubic_near(d: Number, a: float) -> Number:
     """Keys' cubic convolution at a distance of at most 1."""
     return ((a + 2) * d - (a + 3)) * d * d + 1
 
 
-def far(d: Number, a: float) -> Number:
+def weigh_cubic_far(d: Number, a: float) -> Number:
     """Keys' cubic convolution at a distance between 1 and 2."""
     return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a

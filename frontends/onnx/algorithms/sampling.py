@@ -18,7 +18,7 @@ from ..values.tensor import Tensor
 
 TAPS = {"nearest": 1, "linear": 2, "cubic": 4}
 PADDINGS = ("zeros", "border", "reflection")
-_KEYS = -0.75  # the parameter of Keys' cubic convolution
+_CUBIC_PARAMETER = -0.75  # the parameter of Keys' cubic convolution
 
 # Of one axis: int64 positions, and their weights where there is more than one neighbour; the last axis is the taps'.
 Table = list[ir.Value]
@@ -46,7 +46,7 @@ class Rule:
         return low, scalars.add(self.span(extent, like), low)
 
 
-def table(
+def make_table(
     inputs: Sequence[ir.Value],
     maps: Sequence[builders.MapSpec],
     shape: Sequence[Extent],
@@ -58,10 +58,12 @@ def table(
     whole, rank = ir.IntegerType.get_signless(64), len(shape)
 
     def body(*args: ir.Value) -> list[ir.Value]:
-        at = _pad(coordinate(*map(scalars.widen, args[: len(inputs)])), extent, rule)
-        neighbour = scalars.add(_first(at, rule.mode), scalars.from_index(builders.linalg_index(rank), at.type))
-        position = _position(arith.fptosi(whole, neighbour), extent, rule)
-        weights = [_weight(math.absf(scalars.sub(at, neighbour)), rule.mode)] if TAPS[rule.mode] > 1 else []
+        at = _pad_coordinate(coordinate(*map(scalars.widen, args[: len(inputs)])), extent, rule)
+        neighbour = scalars.add(
+            _find_lowest_neighbour(at, rule.mode), scalars.from_index(builders.linalg_index(rank), at.type)
+        )
+        position = _map_neighbour(arith.fptosi(whole, neighbour), extent, rule)
+        weights = [_weigh_distance(math.absf(scalars.sub(at, neighbour)), rule.mode)] if TAPS[rule.mode] > 1 else []
         return [position, *weights]
 
     weight = max((scalars.compute_type(builders.element_of(v)) for v in inputs), key=scalars.width)
@@ -97,7 +99,7 @@ def sample(ctx: Context, x: Tensor, tables: Sequence[Table], lead: int) -> Tenso
     return ctx.wrap(builders.convert_elements(made, elem), x.dtype)
 
 
-def _pad(at: ir.Value, extent: Extent, rule: Rule) -> ir.Value:
+def _pad_coordinate(at: ir.Value, extent: Extent, rule: Rule) -> ir.Value:
     """A coordinate near or in the tensor, also of NaN and what no integer holds; for nearest a whole number."""
     if rule.mode == "nearest":
         at = math.roundeven(at)
@@ -133,13 +135,13 @@ def _reflect(at: ir.Value, least: ir.Value, span: ir.Value, most: ir.Value) -> i
     return scalars.select(odd, scalars.sub(most, rest), scalars.add(least, rest))
 
 
-def _first(at: ir.Value, mode: str) -> ir.Value:
+def _find_lowest_neighbour(at: ir.Value, mode: str) -> ir.Value:
     """The lowest of a coordinate's neighbours."""
     below = math.floor(at)
     return scalars.sub(below, scalars.like(at, 1)) if mode == "cubic" else below
 
 
-def _position(neighbour: ir.Value, extent: Extent, rule: Rule) -> ir.Value:
+def _map_neighbour(neighbour: ir.Value, extent: Extent, rule: Rule) -> ir.Value:
     """The element that stands for a neighbour, or -1 for a zero."""
     zero, last = scalars.like(neighbour, 0), scalars.like(neighbour, extent - 1)
     if rule.padding == "zeros":
@@ -154,14 +156,14 @@ def _position(neighbour: ir.Value, extent: Extent, rule: Rule) -> ir.Value:
     return scalars.minimum(scalars.maximum(neighbour, zero), last)
 
 
-def _weight(distance: ir.Value, mode: str) -> ir.Value:
+def _weigh_distance(distance: ir.Value, mode: str) -> ir.Value:
     def line(slope: float, offset: float, at: ir.Value) -> ir.Value:
         return scalars.fma(scalars.like(at, slope), at, scalars.like(at, offset))
 
     one = scalars.like(distance, 1)
     if mode == "linear":
         return scalars.sub(one, distance)
-    a, d = _KEYS, distance
+    a, d = _CUBIC_PARAMETER, distance
     near = scalars.fma(scalars.mul(line(a + 2, -(a + 3), d), d), d, one)
     far = scalars.fma(scalars.fma(line(a, -5 * a, d), d, scalars.like(d, 8 * a)), d, scalars.like(d, -4 * a))
     return scalars.select(scalars.compare("le", d, one), near, far)

@@ -30,7 +30,7 @@ def key_of(ctx: Context, seed: float | int | None) -> tuple[int, int]:
     return int(np.float32(seed).view(np.uint32)), 0
 
 
-def words(key: tuple[int, int], number: ir.Value) -> Words:
+def draw_words(key: tuple[int, int], number: ir.Value) -> Words:
     """Two words of 32 random bits for an index, which counts elements."""
     wide, word = ir.IntegerType.get_signless(64), ir.IntegerType.get_signless(32)
     count = scalars.from_index(number, wide)
@@ -38,7 +38,7 @@ def words(key: tuple[int, int], number: ir.Value) -> Words:
     return _encrypt(key, (low, high))
 
 
-def uniform(random: ir.Value, type_: ir.Type, digits: int) -> ir.Value:
+def to_uniform(random: ir.Value, type_: ir.Type, digits: int) -> ir.Value:
     """A number of [0, 1) of a compute type from a word, or two as 64 bits; all that have ``digits`` binary digits."""
     kept = arith.shrui(random, scalars.like(random, scalars.width(random) - digits))
     return scalars.mul(arith.uitofp(type_, kept), scalars.const(2.0**-digits, type_))
@@ -51,7 +51,7 @@ def join_words(pair: Words) -> ir.Value:
     return arith.ori(low, arith.shli(high, scalars.like(high, 32)))
 
 
-def normal(pair: Words, type_: ir.Type) -> ir.Value:
+def to_normal(pair: Words, type_: ir.Type) -> ir.Value:
     """A number of the standard normal distribution, by Box and Muller; at most 6.8 from zero."""
     first, second = (arith.uitofp(type_, word) for word in pair)
     above_zero = scalars.mul(scalars.add(first, scalars.like(first, 0.5)), scalars.like(first, 2.0**-32))

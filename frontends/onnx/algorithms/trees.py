@@ -96,7 +96,7 @@ def leaves_of(ctx: Context, x: Tensor, forest: Forest) -> Tensor:
     return ctx.wrap(builders.generic([roots], [out], [[1], [0, 1]], "pp", walk)[0], "int64")
 
 
-def votes(ctx: Context, leaves: Tensor, weights: np.ndarray, aggregate: str, dtype: str) -> Tensor:
+def tally_votes(ctx: Context, leaves: Tensor, weights: np.ndarray, aggregate: str, dtype: str) -> Tensor:
     """(rows, targets): what the (leaves, targets) weights of the leaves give together.
 
     NaN is the weight of a leaf that has none for a target; a target for which no leaf has one is 0.

@@ -39,6 +39,6 @@ class Emitted(NDArrayOperatorsMixin):
         return Emitted(_EMITTED[ufunc](*values))
 
 
-def chosen(condition: Emitted, then: Emitted, otherwise: Emitted) -> Emitted:
+def select_emitted(condition: Emitted, then: Emitted, otherwise: Emitted) -> Emitted:
     """``then`` where the condition holds; both are computed."""
     return Emitted(scalars.select(condition.value, then.value, otherwise.value))

@@ -10,10 +10,10 @@ from ....core.errors import ModelError, UnsupportedError
 from ....dialects import cf, ir, scalars
 from ..state.context import Context
 from ..values.tensor import Tensor
-from .control_flow import branches
+from .control_flow import emit_branches
 
 Way = Callable[[], list[Tensor]]
-Case = TypeVar("Case")
+Alternative = TypeVar("Alternative")
 
 
 class _MisfitError(Exception):
@@ -26,15 +26,15 @@ class _MisfitError(Exception):
 
 def in_each(
     ctx: Context,
-    cases: Sequence[Case],
-    has: Callable[[Case], ir.Value],
-    convert: Callable[[Case], list[Tensor]],
-    words: Callable[[Sequence[Case]], str],
+    cases: Sequence[Alternative],
+    has: Callable[[Alternative], ir.Value],
+    convert: Callable[[Alternative], list[Tensor]],
+    words: Callable[[Sequence[Alternative]], str],
     expected: bool = False,
 ) -> list[Tensor]:
     """What ``convert`` makes in the one of these cases that the run has: where ``has`` (an i1) holds, in branches.
 
-    ``words`` say what is done in some of the cases, as messages call it; ``expected`` is as in ``either``.
+    ``words`` say what is done in some of the cases, as messages call it; ``expected`` is as in ``convert_either``.
     """
     first, *others = cases
     if not others:
@@ -44,10 +44,10 @@ def in_each(
         words([first]): partial(convert, first),
         words(others): partial(in_each, ctx, others, has, convert, words, expected),
     }
-    return either(ctx, condition, ways, partial(branches, ctx, condition), expected)
+    return convert_either(ctx, condition, ways, partial(emit_branches, ctx, condition), expected)
 
 
-def either(
+def convert_either(
     ctx: Context,
     condition: ir.Value,
     ways: Mapping[str, Way],
@@ -61,13 +61,13 @@ def either(
     """
     before = ctx.graph.refusals.copy()
     try:
-        return convert([partial(_fit, name, way) for name, way in ways.items()])
+        return convert([partial(_try_way, name, way) for name, way in ways.items()])
     except _MisfitError as misfit:
         ctx.graph.refusals.restore(before)  # what was said of that way does not count
         return _other(ctx, condition, ways, misfit, expected)
 
 
-def _fit(name: str, way: Way) -> list[Tensor]:
+def _try_way(name: str, way: Way) -> list[Tensor]:
     try:
         return way()
     except UnsupportedError:
@@ -87,7 +87,7 @@ def _other(
     fits = scalars.invert(condition) if misfit.way == first else condition
     cf.assert_(fits, f"({ctx.node.op_type}): {words}")
     try:
-        made = _fit(second, ways[second]) if misfit.way == first else _fit(first, ways[first])
+        made = _try_way(second, ways[second]) if misfit.way == first else _try_way(first, ways[first])
     except _MisfitError:
         ctx.invalid(f"{misfit.way} cannot be run: {misfit}")
     if not expected:

@@ -17,7 +17,7 @@ from ....dialects.loops import Draft
 from ..state.context import Context
 from ..state.graph_state import GraphState
 from ..state.refusals import Unsupported
-from ..state.standins import StandIn, Value
+from ..state.standins import StandIn, TensorOrFailed
 from ..values.choices import Case, Choice, Facts, Unranked
 from ..values.forms import Form, form_of
 from ..values.tensor import Tensor
@@ -53,13 +53,13 @@ def convert_cases(graph: GraphState, choice: Choice, waiting: Waiting, outputs: 
     ctx = Context(graph, maker.node, maker.name, maker.opset)
     with ir.Location.name(ctx.name), _copies(ctx, len(choice.cases)):
         refuse_in_kernel(ctx)
-        names = _wanted(graph, choice, waiting, outputs)
+        names = _find_wanted_names(graph, choice, waiting, outputs)
 
         def convert(case: Case) -> list[Tensor]:
-            with _knowing(graph, choice.facts(case)):
-                return graph.made_in(scope.decided(choice, case), names)
+            with _assuming_facts(graph, choice.facts(case)):
+                return graph.made_in(scope.assume_case(choice, case), names)
 
-        made = in_each(ctx, choice.cases, lambda case: only_element(choice.has(case).value), convert, _words)
+        made = in_each(ctx, choice.cases, lambda case: only_element(choice.has(case).value), convert, _describe_cases)
     scope.values.update(zip(names, made, strict=True))
 
 
@@ -77,7 +77,7 @@ def _copies(ctx: Context, count: int) -> Iterator[None]:
 
 
 @contextmanager
-def _knowing(graph: GraphState, facts: Facts) -> Iterator[None]:
+def _assuming_facts(graph: GraphState, facts: Facts) -> Iterator[None]:
     """Let what is converted now rely on facts."""
     around = graph.facts
     graph.facts = {**around, **facts}
@@ -87,13 +87,13 @@ def _knowing(graph: GraphState, facts: Facts) -> Iterator[None]:
         graph.facts = around
 
 
-def _words(cases: Sequence[Case]) -> str:
+def _describe_cases(cases: Sequence[Case]) -> str:
     return f"what reads {' or '.join(', '.join(map(str, case)) for case in cases)} of it"
 
 
-def _wanted(graph: GraphState, choice: Choice, waiting: Waiting, outputs: Sequence[str]) -> list[str]:
+def _find_wanted_names(graph: GraphState, choice: Choice, waiting: Waiting, outputs: Sequence[str]) -> list[str]:
     """The names to convert in each case: those of the outputs that wait, or what they need in place of them."""
-    needs, same = waiting.needs, _same(graph, choice, waiting, outputs)
+    needs, same = waiting.needs, _find_same(graph, choice, waiting, outputs)
     free: set[str] = set()  # what can be converted once, behind the cases, given what all of them make the same of
 
     def is_there(name: str) -> bool:
@@ -113,27 +113,30 @@ def _wanted(graph: GraphState, choice: Choice, waiting: Waiting, outputs: Sequen
     return list(wanted)
 
 
-def _same(graph: GraphState, choice: Choice, waiting: Waiting, outputs: Sequence[str]) -> set[str]:
+def _find_same(graph: GraphState, choice: Choice, waiting: Waiting, outputs: Sequence[str]) -> set[str]:
     """The names of which all cases make the same, as far as anybody who reads them can tell before the run."""
     known = extents.names()
-    forms = [_forms(_tried(graph, choice, case, outputs), waiting) for case in choice.cases]
+    forms = [_forms(_try_case(graph, choice, case, outputs), waiting) for case in choice.cases]
     first, *others = forms
     within = {name: form for name, form in first.items() if form == form.within(known)}
     return {name for name, form in within.items() if all(each.get(name) == form for each in others)}
 
 
-def _forms(values: Mapping[str, Value], waiting: Waiting) -> dict[str, Form]:
+def _forms(values: Mapping[str, TensorOrFailed], waiting: Waiting) -> dict[str, Form]:
     made = {name: values[name] for name in waiting.needs if name in values}
     tensors = {name: v for name, v in made.items() if isinstance(v, Tensor) and not isinstance(v, Unranked | StandIn)}
     return {name: form_of(t) for name, t in tensors.items() if t.known is None and t.items is None}
 
 
-def _tried(graph: GraphState, choice: Choice, case: Case, outputs: Sequence[str]) -> Mapping[str, Value]:
+def _try_case(graph: GraphState, choice: Choice, case: Case, outputs: Sequence[str]) -> Mapping[str, TensorOrFailed]:
     """What one case makes, as far as it depends on no other choice, without a trace of it in the program."""
     before, scope, draft = graph.refusals.copy(), graph.scope, Draft([])
-    with draft.filling():
-        decided = scope.decided(choice, case)
-        with _knowing(graph, choice.facts(case)), suppress(ModelError, Unsupported):  # which is said where it counts
+    with draft.insertion_point():
+        decided = scope.assume_case(choice, case)
+        with (
+            _assuming_facts(graph, choice.facts(case)),
+            suppress(ModelError, Unsupported),
+        ):  # which is said where it counts
             graph.resolve_in(decided, outputs)
     draft.drop()
     graph.refusals.restore(before)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from ....core.errors import UnsupportedError
 from ....core.sizes import Extent, Sym
 from ....dialects import builders, extents, ir, scalars, scf, tw
-from ....dialects.loops import Draft, guarded, index
+from ....dialects.loops import Draft, index, while_loop
 from ..state.context import Context
 from ..state.refusals import Unsupported
 from ..values.forms import Form
@@ -40,13 +40,13 @@ def first_accepted(ctx: Context, *ways: Callable[[], Made]) -> Made:
 
 
 @contextmanager
-def kernel(ctx: Context, draft: Draft) -> Iterator[None]:
+def filling_kernel(ctx: Context, draft: Draft) -> Iterator[None]:
     """Fill a draft that becomes part of one kernel; refuses what only a program can do."""
     around, ctx.graph.in_kernel = ctx.graph.in_kernel, True
     try:
-        with draft.filling():
+        with draft.insertion_point():
             yield
-            if any(map(_is_open, (*draft.arguments, *draft.results))) or draft.holds(_is_no_kernel):
+            if any(map(_is_dynamic_or_object, (*draft.arguments, *draft.results))) or draft.holds(_is_no_kernel):
                 ctx.unsupported(_BEYOND_KERNELS)
     finally:
         ctx.graph.in_kernel = around
@@ -58,7 +58,7 @@ def refuse_in_kernel(ctx: Context) -> None:
         ctx.unsupported(_BEYOND_KERNELS)
 
 
-def _is_open(value: ir.Value) -> bool:
+def _is_dynamic_or_object(value: ir.Value) -> bool:
     """Whether a value is no tensor, or one whose size only the run knows."""
     return not isinstance(value.type, ir.RankedTensorType) or not value.type.has_static_shape
 
@@ -67,7 +67,7 @@ def _is_no_kernel(op: ir.Operation) -> bool:
     return op.name in ("func.call", "cf.assert") or tw.CONTROL in op.attributes
 
 
-def branches(ctx: Context, condition: ir.Value, ways: Sequence[Callable[[], Sequence[Tensor]]]) -> list[Tensor]:
+def emit_branches(ctx: Context, condition: ir.Value, ways: Sequence[Callable[[], Sequence[Tensor]]]) -> list[Tensor]:
     """What the first of two ways makes where the condition (an i1) holds, else the second."""
     refuse_in_kernel(ctx)
     known = extents.names()
@@ -76,7 +76,7 @@ def branches(ctx: Context, condition: ir.Value, ways: Sequence[Callable[[], Sequ
     with ExitStack() as undo:
         for way in ways:
             draft = Draft([])
-            with draft.filling():
+            with draft.insertion_point():
                 tensors = way()
                 draft.results = [t.value for t in tensors]
             undo.callback(draft.drop)
@@ -112,13 +112,13 @@ def iterate(
     forms, known = known_of(initial), extents.names()
     while True:
         draft = Draft([ir.IndexType.get(), *forms.types])
-        with draft.filling():
+        with draft.insertion_point():
             at, *carried = draft.arguments
             go, made = iteration(at, forms.wrap(ctx, carried))
             pairs = zip(initial, made, strict=True)
             made = [_as_optional(ctx, after) if before.dtype == OPTIONAL else after for before, after in pairs]
             demand_ranked(ctx, [go] if go is not None else [], "its condition")
-            goes = truth() if go is None else only_element(go.value)
+            goes = emit_true() if go is None else only_element(go.value)
             draft.results = [goes, *(t.value for t in made)]
             after = join_forms(ctx, forms, known_of(made), known, partial(_difference, names))
         if after == forms:
@@ -131,7 +131,7 @@ def iterate(
         return goes, forms.cast(ctx, new)
 
     states = forms.cast(ctx, [t.value for t in initial])
-    last = guarded(index(limit) if isinstance(limit, int | Sym) else limit, begins or truth(), states, step)
+    last = while_loop(index(limit) if isinstance(limit, int | Sym) else limit, begins or emit_true(), states, step)
     last[0].owner.operation.attributes[tw.CONTROL] = ir.UnitAttr.get()
     return forms.wrap(ctx, last)
 
@@ -161,7 +161,7 @@ def with_element(ctx: Context, elements: Tensor, element: Tensor) -> Tensor:
     return ctx.host("SequenceInsert", [elements, element], Element(SEQUENCE, None, element_of(element)))[0]
 
 
-def stacked(ctx: Context, elements: Tensor, like: Form, axis: int = 0, backward: bool = False) -> Tensor:
+def stack_elements(ctx: Context, elements: Tensor, like: Form, axis: int = 0, backward: bool = False) -> Tensor:
     """All elements of a scan output along a new axis (not negative); if there are none, open extents are 0."""
     shape = [n if isinstance(n, int) else 0 for n in like.shape]
     shape.insert(axis, 0)
@@ -169,7 +169,7 @@ def stacked(ctx: Context, elements: Tensor, like: Form, axis: int = 0, backward:
     return ctx.host("stack", [elements], Element(like.dtype, len(shape)), **facts)[0]
 
 
-def truth() -> ir.Value:
+def emit_true() -> ir.Value:
     """The condition that always holds."""
     return scalars.const(1, ir.IntegerType.get_signless(1))
 

@@ -14,7 +14,7 @@ from ..proto.weights import DTYPES
 from ..state.context import Context
 from ..values.forms import Form, form_of
 from ..values.tensor import Tensor
-from .control_flow import kernel
+from .control_flow import filling_kernel
 from .ranks import demand_ranked
 
 _RANDOM = {
@@ -28,7 +28,7 @@ _RANDOM = {
 }
 
 
-class Body:
+class LoopBody:
     """A graph that is run again and again.
 
     Its nodes that depend on none of its inputs (a weight's transpose, say) are converted once, at the insertion point
@@ -40,10 +40,10 @@ class Body:
         self._ctx, self._graph = ctx, graph
         self.inputs = [i.name for i in graph.input if i.name not in fixed]
         scope = ctx.graph.scope
-        self._around = scope.nested(fixed)
+        self._around = scope.make_inner(fixed)
         self._around.weights.update({t.name: t for t in graph.initializer})
         self._around.declared.update({v.name: v.type for v in (*graph.value_info, *graph.output)})
-        constant, self._nodes = _split(graph.node, self.inputs)
+        constant, self._nodes = _split_nodes(graph.node, self.inputs)
         self._around.add_nodes(constant)
         used = [name for node in self._nodes for name in (*node.input, *node_captures(node))]
         used += [output.name for output in graph.output]
@@ -52,11 +52,11 @@ class Body:
     def convert(self, inputs: Sequence[Tensor], outputs: Sequence[int]) -> list[Tensor]:
         """One iteration at the current insertion point; gives the outputs of these positions."""
         around = self._around
-        scope = around.nested(dict(zip(self.inputs, inputs, strict=True)))
+        scope = around.make_inner(dict(zip(self.inputs, inputs, strict=True)))
         scope.add_nodes(self._nodes)
         return self._ctx.graph.made_in(scope, [self._graph.output[i].name for i in outputs])
 
-    def declared(self, form: Form, output: int) -> Form:
+    def add_declared_extents(self, form: Form, output: int) -> Form:
         """What is known of an output of this position, and extents that the graph declares for it."""
         dims = self._graph.output[output].type.tensor_type.shape.dim
         if len(dims) != len(form.shape):
@@ -70,7 +70,7 @@ class Body:
         It becomes part of a kernel, and is refused where it needs more than that.
         """
         draft = Draft([form.type for form in forms])
-        with kernel(self._ctx, draft):
+        with filling_kernel(self._ctx, draft):
             made = self.convert([f.wrap(v) for f, v in zip(forms, draft.arguments, strict=True)], outputs)
             draft.results = [t.value for t in made]
         return draft, made
@@ -78,7 +78,7 @@ class Body:
     def types(self, forms: Sequence[Form], outputs: Sequence[int]) -> list[Form]:
         """What an iteration gives for inputs of these forms, without a trace of it in the program."""
         draft = Draft([form.type for form in forms])
-        with draft.filling():
+        with draft.insertion_point():
             made = self.convert([f.wrap(v) for f, v in zip(forms, draft.arguments, strict=True)], outputs)
             demand_ranked(self._ctx, made, "an element of a scan output")
         draft.drop()
@@ -106,7 +106,7 @@ def check_dtypes(ctx: Context, inputs: Sequence[onnx.ValueInfoProto], dtypes: Se
             ctx.invalid(f"input '{declared.name}' of its body has dtype {dtype}, what it is given has {given}")
 
 
-def changed(ctx: Context, names: Sequence[str], before: Sequence[Form], after: Sequence[Form]) -> str:
+def describe_change(ctx: Context, names: Sequence[str], before: Sequence[Form], after: Sequence[Form]) -> str:
     """Which carried value has another shape after an iteration than before it, in words; "" if none has.
 
     None may have another dtype.
@@ -141,7 +141,7 @@ def returned_unchanged(graph: onnx.GraphProto, pairs: Sequence[tuple[int, int]])
     return found
 
 
-def _split(nodes: Sequence[NodeProto], inputs: Collection[str]) -> tuple[list[NodeProto], list[NodeProto]]:
+def _split_nodes(nodes: Sequence[NodeProto], inputs: Collection[str]) -> tuple[list[NodeProto], list[NodeProto]]:
     """The nodes that depend on none of the inputs, and the others; what is random differs in each iteration."""
     changing = set(inputs)
     size = -1

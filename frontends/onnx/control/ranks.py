@@ -11,7 +11,7 @@ from ....core.sizes import Extent
 from ....dialects import ir
 from ..state.context import Context
 from ..values.choices import Case, Cause, Choice, Unranked
-from ..values.forms import Form, common, form_of
+from ..values.forms import Form, form_of, intersect_forms
 from ..values.objects import MOST_RANKS, OPTIONAL, Element, element_of
 from ..values.tensor import Tensor
 
@@ -26,7 +26,7 @@ class Forms:
     def single(self) -> tuple[Form | None, ...]:
         """The form of each value whichever case it is; None where its rank depends on that."""
         columns = zip(*self.cases, strict=True)
-        return tuple(None if len({f.axes for f in forms}) > 1 else reduce(common, forms) for forms in columns)
+        return tuple(None if len({f.axes for f in forms}) > 1 else reduce(intersect_forms, forms) for forms in columns)
 
     @property
     def types(self) -> list[ir.Type]:
@@ -46,10 +46,12 @@ class Forms:
     def cast(self, ctx: Context, values: Sequence[ir.Value]) -> list[ir.Value]:
         """Values that are of these forms as ones of their types."""
         firsts = zip(values, self.single, self.cases[0], strict=True)
-        return [_hold(ctx, value, first.dtype) if form is None else form.cast(value) for value, form, first in firsts]
+        return [
+            _to_optional(ctx, value, first.dtype) if form is None else form.cast(value) for value, form, first in firsts
+        ]
 
 
-def _hold(ctx: Context, value: ir.Value, dtype: str) -> ir.Value:
+def _to_optional(ctx: Context, value: ir.Value, dtype: str) -> ir.Value:
     """A tensor as a value of the host, as which one of unknown rank is there already."""
     if isinstance(value.type, ir.NoneType):
         return value
@@ -82,7 +84,7 @@ def join_forms(
     for case in (*a.cases, *b.cases):
         ranks = tuple(form.axes for form in case)
         pairs = zip(cases.get(ranks, case), case, strict=True)
-        cases[ranks] = tuple(common(x, y).within(known) for x, y in pairs)
+        cases[ranks] = tuple(intersect_forms(x, y).within(known) for x, y in pairs)
     made = Forms(tuple(cases.values()))
     if len(cases) > MOST_RANKS:
         i = made.single.index(None)
@@ -99,7 +101,7 @@ def of_ranks(
     return Unranked(Choice(ctx, [held.value], [(Form(dtype, (None,) * rank),) for rank in ranks]), 0)
 
 
-def caused(made: Tensor, size: Extent, ranks: Mapping[int, int]) -> Tensor:
+def note_cause(made: Tensor, size: Extent, ranks: Mapping[int, int]) -> Tensor:
     """What one node made, whose rank a size decides: ``ranks`` has it for each."""
     if not isinstance(made, Unranked):
         return made

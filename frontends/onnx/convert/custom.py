@@ -27,7 +27,9 @@ def name_of(node: onnx.NodeProto) -> str:
     return custom_ops.operator_name(node.domain, node.op_type)
 
 
-def convert(ctx: Context, inputs: Sequence[Tensor | None], attributes: Mapping[str, object]) -> list[Tensor | None]:
+def convert_custom(
+    ctx: Context, inputs: Sequence[Tensor | None], attributes: Mapping[str, object]
+) -> list[Tensor | None]:
     """The call of the operator's function, as far as its outputs are used.
 
     Their types are those that the operator's rule gives, else those that the file declares. Raises Unsupported where
@@ -37,9 +39,9 @@ def convert(ctx: Context, inputs: Sequence[Tensor | None], attributes: Mapping[s
     for key, value in attributes.items():
         if not all(isinstance(item, _PLAIN) for item in (value if isinstance(value, list) else [value])):
             raise Unsupported(f"attribute '{key}' is no number or text: give a tensor as an input", "attribute")
-    told = _infer(ctx, inputs, attributes)
+    told = _ask_rule(ctx, inputs, attributes)
     wanted = [i for i in range(len(ctx.node.output)) if ctx.wants(i)]
-    elements = [_declared(ctx, i) if told is None else _told(told[i]) for i in wanted]
+    elements = [_read_declared(ctx, i) if told is None else _to_element(told[i]) for i in wanted]
     shapes = [_declared_shape(ctx, i) if told is None else told[i][0] for i in wanted]
     made = ctx.host(
         name,
@@ -51,17 +53,17 @@ def convert(ctx: Context, inputs: Sequence[Tensor | None], attributes: Mapping[s
     )
     results: list[Tensor | None] = [None] * len(ctx.node.output)
     for i, tensor, shape in zip(wanted, made, shapes, strict=True):
-        results[i] = tensor if isinstance(tensor, Object) else _fit(ctx, i, tensor, shape)
+        results[i] = tensor if isinstance(tensor, Object) else _fit_output(ctx, i, tensor, shape)
     return results
 
 
-def _infer(
+def _ask_rule(
     ctx: Context, inputs: Sequence[Tensor | None], attributes: Mapping[str, object]
 ) -> Sequence[custom_ops.Result] | None:
     """What the operator's rule says of all outputs; None where it has none."""
     operands = [None if t is None else _operand(t) for t in inputs]
     try:
-        told = ask(custom_ops.inferred, name_of(ctx.node), operands, dict(attributes))
+        told = ask(custom_ops.infer_results, name_of(ctx.node), operands, dict(attributes))
     except ModelError as error:
         ctx.invalid(str(error))
     if told is not None and len(told) < len(ctx.node.output):
@@ -78,12 +80,12 @@ def _operand(tensor: Tensor) -> custom_ops.Operand:
     return custom_ops.Operand(tensor.shape, tensor.dtype, np.array(known) if small else None)
 
 
-def _told(result: custom_ops.Result) -> Element:
+def _to_element(result: custom_ops.Result) -> Element:
     shape, dtype = result
     return Element(dtype, len(shape))
 
 
-def _declared(ctx: Context, index: int) -> Element:
+def _read_declared(ctx: Context, index: int) -> Element:
     """The type that the file declares for an output."""
     output = ctx.node.output[index]
     type_ = ctx.graph.scope.declared.get(output)
@@ -101,8 +103,10 @@ def _declared_shape(ctx: Context, index: int) -> custom_ops.Shape:
     return tuple(d.dim_value if d.HasField("dim_value") else None for d in dims)
 
 
-def _fit(ctx: Context, index: int, tensor: Tensor, shape: custom_ops.Shape) -> Tensor:
+def _fit_output(ctx: Context, index: int, tensor: Tensor, shape: custom_ops.Shape) -> Tensor:
     """The result with the extents that are known; the program checks them when it runs."""
     wanted = [own if n is None else n for own, n in zip(tensor.shape, shape, strict=True)]
     said = ", ".join("any" if n is None else str(n) for n in shape)
-    return ctx.fitted(tensor, wanted, f"output {index} of its operator has not the shape [{said}] that was said of it")
+    return ctx.fit_shape(
+        tensor, wanted, f"output {index} of its operator has not the shape [{said}] that was said of it"
+    )

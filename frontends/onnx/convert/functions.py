@@ -14,7 +14,7 @@ from ..values.tensor import Tensor
 
 
 @dataclass(frozen=True)
-class Body:
+class FunctionBody:
     """A function's body with the caller's attributes put in, ready to be converted."""
 
     inputs: Sequence[str]
@@ -23,14 +23,14 @@ class Body:
     opsets: dict[str, int]
 
 
-def local_body(function: onnx.FunctionProto, node: NodeProto) -> Body:
+def local_body(function: onnx.FunctionProto, node: NodeProto) -> FunctionBody:
     """The body of a model-local function for this call."""
     given = {a.name: a for a in function.attribute_proto} | {a.name: a for a in node.attribute}
     nodes = [_bind(inner, given) for inner in function.node]
-    return Body(function.input, function.output, nodes, {o.domain: o.version for o in function.opset_import})
+    return FunctionBody(function.input, function.output, nodes, {o.domain: o.version for o in function.opset_import})
 
 
-def schema_body(node: NodeProto, inputs: Sequence[Tensor | None], opset: int) -> Body | None:
+def schema_body(node: NodeProto, inputs: Sequence[Tensor | None], opset: int) -> FunctionBody | None:
     """The body that the op's schema gives for these inputs, or None where it has none."""
     domain = "" if node.domain == "ai.onnx" else node.domain
     if not defs.has(node.op_type, max_inclusive_version=opset, domain=domain):
@@ -43,10 +43,10 @@ def schema_body(node: NodeProto, inputs: Sequence[Tensor | None], opset: int) ->
     function = onnx.FunctionProto.FromString(body)
     nodes = [_bind(inner, defaults | {a.name: a for a in node.attribute}) for inner in function.node]
     opsets = {o.domain: o.version for o in function.opset_import} or {"": opset}
-    return Body(function.input, function.output, nodes, opsets)
+    return FunctionBody(function.input, function.output, nodes, opsets)
 
 
-def without_absent(body: Body, bound: Container[str]) -> list[NodeProto]:
+def without_absent(body: FunctionBody, bound: Container[str]) -> list[NodeProto]:
     """The body's nodes, with the names of inputs that the call leaves out removed."""
     absent = {name for name in body.inputs if name not in bound}
     nodes = []

@@ -16,14 +16,14 @@ from ....core.model import check_size
 from ....core.questions import ask
 from ....dialects import ir
 from ..control.cases import Waiting, convert_cases
-from ..proto.nodes import bodies, captures, node_captures, op_title, title
+from ..proto.nodes import bodies_of, find_captures, node_captures, op_title, title_of
 from ..proto.weights import Detached, type_name
 from ..state import registry
 from ..state.context import Context
 from ..state.graph_state import GraphState
 from ..state.refusals import Unsupported
 from ..state.scope import Scope
-from ..state.standins import FAILED, Failed, StandIn, Value, hand_on_standins, of_type, stand_ins
+from ..state.standins import FAILED, Failed, StandIn, TensorOrFailed, hand_on_standins, of_type, stand_ins
 from ..values.tensor import Tensor
 from . import custom, functions
 from .fold import fold
@@ -40,10 +40,10 @@ class Graph(GraphState):
         super().__init__(detached, block, opsets)
         self._functions = {(f.domain, f.name, f.overload): f for f in detached.proto.functions}
 
-    def convert(self, outputs: Iterable[str]) -> list[Value]:
+    def convert(self, outputs: Iterable[str]) -> list[TensorOrFailed]:
         """Convert what these names of the current scope need, and give their tensors."""
         outputs = list(outputs)
-        while (choice := (waiting := self._resolved(outputs)).choice) is not None:
+        while (choice := (waiting := self._resolve_all(outputs)).choice) is not None:
             node = choice.maker.node
             try:
                 convert_cases(self, choice, waiting, outputs)
@@ -56,11 +56,11 @@ class Graph(GraphState):
         """Convert what these names of a scope need, but for what waits for a choice."""
         caller, self.scope = self.scope, scope
         try:
-            self._resolved(outputs)
+            self._resolve_all(outputs)
         finally:
             self.scope = caller
 
-    def _resolved(self, outputs: Iterable[str]) -> Waiting:
+    def _resolve_all(self, outputs: Iterable[str]) -> Waiting:
         """What waits, once all has been converted that these names of the current scope need and that does not."""
         waiting = Waiting()
         for name in outputs:
@@ -80,7 +80,7 @@ class Graph(GraphState):
             missing = [n for n in needs if n not in waiting.needs and self.scope.producer(n)[0] is not None]
             if missing:
                 if begun.intersection(missing):
-                    raise ModelError(f"node '{title(node, index)}' depends on its own output '{stack[-1]}': a cycle")
+                    raise ModelError(f"node '{title_of(node, index)}' depends on its own output '{stack[-1]}': a cycle")
                 begun.add(stack[-1])
                 stack.extend(missing)
                 continue
@@ -88,7 +88,7 @@ class Graph(GraphState):
             if not waiting.takes(node, needs, self.scope.choice(needs)):
                 self._convert_node(node, index, scope)
 
-    def _lookup(self, name: str) -> Value:
+    def _lookup(self, name: str) -> TensorOrFailed:
         for scope in self.scope.around():
             if name in scope.values:
                 return scope.values[name]
@@ -107,13 +107,13 @@ class Graph(GraphState):
         condition = names[0] if node.op_type == "If" and names else ""
         if condition and condition not in waiting.needs and self.scope.producer(condition)[0] is None:
             branch = _chosen_branch(node, self._lookup(condition))
-            return names + (captures(branch) if branch is not None else node_captures(node))
+            return names + (find_captures(branch) if branch is not None else node_captures(node))
         return names if node.op_type == "If" else names + node_captures(node)
 
     def _convert_node(self, node: NodeProto, index: int, scope: Scope) -> None:
-        name = scope.node_name or title(node, index)
+        name = scope.node_name or title_of(node, index)
         inputs = [self._lookup(n) if n else None for n in node.input]
-        outputs: Sequence[Value]
+        outputs: Sequence[TensorOrFailed]
         caller, self.scope = self.scope, scope
         before = len(self.refusals)
         try:
@@ -122,10 +122,10 @@ class Graph(GraphState):
             whole = len(self.refusals) == before  # nothing inside of it, if it is a function, has failed
             (self.refusals.converted if whole else self.refusals.failed).add(scope.place(node))
         except (Unsupported, UnsupportedError) as refusal:
-            outputs = self._failed(node, name, refusal, inputs)
+            outputs = self._record_failure(node, name, refusal, inputs)
         except Exception as error:
             if self.refusals:  # what could not be made may be the cause
-                outputs = self._failed(node, name, Unsupported(""), inputs)
+                outputs = self._record_failure(node, name, Unsupported(""), inputs)
             elif isinstance(error, ValueError | ArithmeticError):  # shapes that do not fit together, absurd numbers
                 raise ModelError(f"node '{name}' ({node.op_type}): {error}") from error
             else:
@@ -143,16 +143,18 @@ class Graph(GraphState):
             self.refusals.add(node, name, scope.place(node), reason)
             scope.values[output] = FAILED
 
-    def _failed(self, node: NodeProto, name: str, refusal: Exception, inputs: Sequence[Value | None]) -> list[Value]:
+    def _record_failure(
+        self, node: NodeProto, name: str, refusal: Exception, inputs: Sequence[TensorOrFailed | None]
+    ) -> list[TensorOrFailed]:
         """What stands for the outputs of a node that failed, once the nodes of its bodies are looked at as well."""
         self.refusals.add(node, name, self.scope.place(node), refusal)
         chosen = _chosen_branch(node, inputs[0]) if node.op_type == "If" and inputs else None
-        for body in bodies(node) if chosen is None else ():  # of an If that is decided, all was tried
+        for body in bodies_of(node) if chosen is None else ():  # of an If that is decided, all was tried
             with suppress(Exception):  # for want of values
                 self._within(self._inner(body, [of_type(i.type) for i in body.input]), [o.name for o in body.output])
         return stand_ins(node, inputs, self.scope.opsets, self.scope.declared)
 
-    def _outputs(self, node: NodeProto, name: str, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    def _outputs(self, node: NodeProto, name: str, inputs: Sequence[TensorOrFailed | None]) -> Sequence[TensorOrFailed]:
         domain = "" if node.domain == "ai.onnx" else node.domain
         opset = self.scope.opsets.get(domain, 0)
         tensors = [t for t in inputs if not isinstance(t, Failed)]
@@ -169,7 +171,7 @@ class Graph(GraphState):
             raise Unsupported(mixed, "dtype")
         converter = registry.find(domain, node.op_type, opset)
         if complete and (folded := fold(node, tensors, opset)) is not None:
-            return [self.entry.known(a, a.dtype.name, out) for a, out in zip(folded, node.output, strict=True)]
+            return [self.entry.add_known(a, a.dtype.name, out) for a, out in zip(folded, node.output, strict=True)]
         if complete and (sizes := fold_sizes(node, tensors)) is not None:
             return as_tensors(Context(self, node, name, opset), sizes, tensors)
         if converter is None:
@@ -194,12 +196,12 @@ class Graph(GraphState):
         """The operators that the user has registered; who has no such nodes need not ask."""
         return ask(registered_ops)
 
-    def _custom(self, ctx: Context, inputs: Sequence[Tensor | None] | None) -> Sequence[Value]:
+    def _custom(self, ctx: Context, inputs: Sequence[Tensor | None] | None) -> Sequence[TensorOrFailed]:
         """The outputs of a node of an operator that the user has registered; its inputs are None if one failed."""
         if inputs is None:
             raise Unsupported("")
         attributes = {a.name: self._attribute(a) for a in ctx.node.attribute}
-        return [FAILED if t is None else t for t in custom.convert(ctx, inputs, attributes)]
+        return [FAILED if t is None else t for t in custom.convert_custom(ctx, inputs, attributes)]
 
     def _attribute(self, attribute: AttributeProto) -> object:
         value = helper.get_attribute_value(attribute)
@@ -215,8 +217,13 @@ class Graph(GraphState):
         return value
 
     def _call(
-        self, body: functions.Body, node: NodeProto, inputs: Sequence[Value | None], name: str, function: str = ""
-    ) -> Sequence[Value]:
+        self,
+        body: functions.FunctionBody,
+        node: NodeProto,
+        inputs: Sequence[TensorOrFailed | None],
+        name: str,
+        function: str = "",
+    ) -> Sequence[TensorOrFailed]:
         """Convert a function's body in place of its call, as far as the outputs that the call uses need it.
 
         ``function`` is a model-local one; the nodes of a schema's body are in no file.
@@ -241,12 +248,12 @@ class Graph(GraphState):
             raise Unsupported("")
         return [t for t in made if isinstance(t, Tensor)]
 
-    def _inner(self, graph: onnx.GraphProto, inputs: Sequence[Value]) -> Scope:
-        scope = self.scope.nested({i.name: t for i, t in zip(graph.input, inputs, strict=True)})
+    def _inner(self, graph: onnx.GraphProto, inputs: Sequence[TensorOrFailed]) -> Scope:
+        scope = self.scope.make_inner({i.name: t for i, t in zip(graph.input, inputs, strict=True)})
         scope.add_graph(graph)
         return scope
 
-    def _within(self, scope: Scope, outputs: Sequence[str]) -> list[Value]:
+    def _within(self, scope: Scope, outputs: Sequence[str]) -> list[TensorOrFailed]:
         caller, self.scope = self.scope, scope
         try:
             return self.convert(outputs)

@@ -28,10 +28,10 @@ def as_oldest(node: NodeProto, domain: str, opset: int) -> tuple[NodeProto, int]
 @lru_cache
 def _has_stayed(op: str, opset: int) -> bool:
     """Whether the op's schema is that of opset 6, but for its types and the hint."""
-    return _form(defs.get_schema(op, opset)) == _form(defs.get_schema(op, OLDEST))
+    return _describe_form(defs.get_schema(op, opset)) == _describe_form(defs.get_schema(op, OLDEST))
 
 
-def _form(schema: defs.OpSchema) -> tuple[object, ...]:
+def _describe_form(schema: defs.OpSchema) -> tuple[object, ...]:
     attributes = {a.name: (a.type, a.required, str(a.default_value)) for a in schema.attributes.values()}
     attributes.pop(_HINT, None)
     return attributes, *([(v.name, v.option) for v in values] for values in (schema.inputs, schema.outputs))

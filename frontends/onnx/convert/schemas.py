@@ -12,7 +12,7 @@ from onnx import NodeProto, TensorProto
 from ....core.printed import shorten
 from ..proto.nodes import LONGEST
 from ..proto.weights import DTYPES
-from ..state.standins import Value
+from ..state.standins import TensorOrFailed
 from ..values.objects import OPTIONAL, SEQUENCE, TEXT
 
 
@@ -26,12 +26,12 @@ def has_body(op: str, opset: int, domain: str) -> bool:
 
 def unknown_attribute(node: NodeProto, domain: str, opset: int) -> str:
     """The first attribute that the op's schema does not have; "" if none is."""
-    known = _attributes(node.op_type, domain, opset)
+    known = _list_attribute_names(node.op_type, domain, opset)
     return next((a.name for a in node.attribute if known is not None and a.name not in known), "")
 
 
 @lru_cache
-def _attributes(op: str, domain: str, opset: int) -> frozenset[str] | None:
+def _list_attribute_names(op: str, domain: str, opset: int) -> frozenset[str] | None:
     if not onnx.defs.has(op, max_inclusive_version=opset, domain=domain):
         return None
     return frozenset(onnx.defs.get_schema(op, opset, domain).attributes)
@@ -54,7 +54,7 @@ def unknown_op(domain: str, opset: int, known: bool) -> str:
 Side = Literal["input", "output"]
 
 
-def wrong_dtype(node: NodeProto, domain: str, opset: int, side: Side, values: Sequence[Value | None]) -> str:
+def wrong_dtype(node: NodeProto, domain: str, opset: int, side: Side, values: Sequence[TensorOrFailed | None]) -> str:
     """Which input or output has a dtype that the op's schema does not allow, in words; "" if none has.
 
     The newest schema is asked as well, as exporters are lenient: what a later version allows means the same in earlier
@@ -68,7 +68,7 @@ def wrong_dtype(node: NodeProto, domain: str, opset: int, side: Side, values: Se
     return ""
 
 
-def mixed_dtypes(node: NodeProto, domain: str, opset: int, inputs: Sequence[Value | None]) -> str:
+def mixed_dtypes(node: NodeProto, domain: str, opset: int, inputs: Sequence[TensorOrFailed | None]) -> str:
     """Which inputs differ in dtype where the op's schema has one type variable for them, in words; "" if none do.
 
     The newest schema has to have one as well, as in ``wrong_dtype``.

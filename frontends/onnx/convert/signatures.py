@@ -9,12 +9,12 @@ from functools import lru_cache
 from onnx import NodeProto
 
 from ..state.refusals import Unsupported
-from ..state.standins import Value
+from ..state.standins import TensorOrFailed
 from .schemas import wrong_dtype
 
 
 def refuse_use(
-    converter: Callable[..., object], node: NodeProto, domain: str, opset: int, inputs: Sequence[Value | None]
+    converter: Callable[..., object], node: NodeProto, domain: str, opset: int, inputs: Sequence[TensorOrFailed | None]
 ) -> None:
     """Raise Unsupported for attributes, inputs and dtypes that the converter or the op's schema does not take, and for
     inputs that are left out but must be there."""
@@ -33,7 +33,7 @@ def refuse_use(
         raise Unsupported(reason, "dtype")
 
 
-def refuse_results(node: NodeProto, domain: str, opset: int, outputs: Sequence[Value]) -> None:
+def refuse_results(node: NodeProto, domain: str, opset: int, outputs: Sequence[TensorOrFailed]) -> None:
     """Raise Unsupported for a dtype that the op does not give, as an attribute may ask for."""
     if reason := wrong_dtype(node, domain, opset, "output", outputs):
         raise Unsupported(reason, "dtype")

@@ -11,7 +11,7 @@ from onnx import NodeProto, TensorProto, TypeProto
 
 from ....core.model import numpy_dtype
 from ....core.report import Parameters, Tensor
-from ..proto.nodes import Place, bodies, place, title
+from ..proto.nodes import Place, bodies_of, place, title_of
 from ..proto.weights import DTYPES, type_name
 
 _NARROW = {"uint4": 4, "int4": 4, "float4e2m1": 4, "uint2": 2, "int2": 2}  # bits of elements smaller than a byte
@@ -35,39 +35,41 @@ class FileNode:
 def file_nodes(model: onnx.ModelProto) -> list[FileNode]:
     """The nodes of the graph, of all graphs nested in it, and of the functions that any of these call."""
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
-    found = list(_nodes(model.graph.node, "", ""))
+    found = list(_walk_nodes(model.graph.node, "", ""))
     called = {}
     for node in found:  # grows while it is walked: functions call others
         key = (node.proto.domain, node.proto.op_type, node.proto.overload)
         if key in functions and key not in called:
             called[key] = name = f"{key[0]}.{key[1]}"
-            found += _nodes(functions[key].node, name, f"function {name}")
+            found += _walk_nodes(functions[key].node, name, f"function {name}")
     return found
 
 
-def _nodes(nodes: Iterable[NodeProto], function: str, where: str) -> Iterator[FileNode]:
+def _walk_nodes(nodes: Iterable[NodeProto], function: str, where: str) -> Iterator[FileNode]:
     for index, node in enumerate(nodes):
-        yield FileNode(place(function, node), title(node, index), where, node)
+        yield FileNode(place(function, node), title_of(node, index), where, node)
         for attribute in node.attribute:
             for graph in [attribute.g] if attribute.HasField("g") else attribute.graphs:
-                path = f"{attribute.name} of {title(node, index)}"
-                yield from _nodes(graph.node, function, f"{path} in {where}" if where else path)
+                path = f"{attribute.name} of {title_of(node, index)}"
+                yield from _walk_nodes(graph.node, function, f"{path} in {where}" if where else path)
 
 
-def graphs(model: onnx.ModelProto, nodes: Sequence[FileNode]) -> list[onnx.GraphProto]:
+def collect_graphs(model: onnx.ModelProto, nodes: Sequence[FileNode]) -> list[onnx.GraphProto]:
     """The main graph and all that are nested in it or in functions."""
-    return [model.graph, *(graph for node in nodes for graph in bodies(node.proto))]
+    return [model.graph, *(graph for node in nodes for graph in bodies_of(node.proto))]
 
 
-def tensors(model: onnx.ModelProto, nodes: Sequence[FileNode]) -> list[TensorProto]:
+def collect_tensors(model: onnx.ModelProto, nodes: Sequence[FileNode]) -> list[TensorProto]:
     """The initializers of all graphs, and the tensors in attributes."""
     attributes = [a for node in nodes for a in node.proto.attribute]
-    found = [t for graph in graphs(model, nodes) for t in graph.initializer]
-    found += [t for graph in graphs(model, nodes) for s in graph.sparse_initializer for t in (s.values, s.indices)]
+    found = [t for graph in collect_graphs(model, nodes) for t in graph.initializer]
+    found += [
+        t for graph in collect_graphs(model, nodes) for s in graph.sparse_initializer for t in (s.values, s.indices)
+    ]
     return found + [t for a in attributes for t in ([a.t] if a.HasField("t") else a.tensors)]
 
 
-def parameters(found: Sequence[TensorProto]) -> Parameters:
+def count_parameters(found: Sequence[TensorProto]) -> Parameters:
     """How much data the tensors are; none of it is read."""
     return Parameters(len(found), sum(math.prod(t.dims) for t in found), sum(map(_nbytes, found)))
 
@@ -83,7 +85,7 @@ def _nbytes(tensor: TensorProto) -> int:
     return count * numpy_dtype(name).itemsize
 
 
-def described(value: onnx.ValueInfoProto) -> Tensor:
+def describe_value(value: onnx.ValueInfoProto) -> Tensor:
     """An input or output as the file declares it."""
     kind = value.type.WhichOneof("value") or "unknown"
     if kind != "tensor_type" or not value.type.tensor_type.HasField("shape"):

@@ -19,13 +19,13 @@ _BY_KIND = {
     "use": "export the model so that the node is used in another way",
 }
 _NOT_COMPLEX = "export the node with real and imaginary parts as float tensors: ONNX casts no complex numbers"
-_DTYPES = {
+_DTYPE_REMEDIES = {
     "input": "let the model begin after what reads it, and compute that before the call",
     "tensor": "export the model with another element type",
 }
 
 
-def remedy(refusal: Refusal, opsets: Mapping[str, int]) -> tuple[str, str]:
+def suggest_remedy(refusal: Refusal, opsets: Mapping[str, int]) -> tuple[str, str]:
     """The kind of a problem, finer than the refusal's, and what would do."""
     domain, _, op = refusal.op.rpartition(".")
     if domain not in opsets:  # the name itself has a dot
@@ -36,7 +36,9 @@ def remedy(refusal: Refusal, opsets: Mapping[str, int]) -> tuple[str, str]:
     if refusal.kind == "dtype" and "complex" in refusal.reason:
         return "dtype", _NOT_COMPLEX
     if refusal.kind == "dtype":
-        return "dtype", _DTYPES.get(refusal.op, "cast to a type that it takes before the node, and back after it")
+        return "dtype", _DTYPE_REMEDIES.get(
+            refusal.op, "cast to a type that it takes before the node, and back after it"
+        )
     if refusal.kind == "attribute" and (newer := _newer_with(domain, op, refusal.reason, opset)):
         return "attribute", f"opset {newer} has it: export the model with that opset"
     return refusal.kind, _BY_KIND[refusal.kind]
@@ -51,7 +53,7 @@ def _operator(domain: str, op: str, opset: int) -> tuple[str, str]:
         return "operator", f"ONNX has no operator of this name: correct it, or {own}"
     if opset < versions[0]:
         return "opset", f"{op} came with opset {versions[0]}: export the model with that opset or a newer one"
-    later = min(registry.versions(domain, op), default=0)
+    later = min(registry.find_versions(domain, op), default=0)
     if later > opset:
         return "opset", f"export the model with opset {later} or a newer one"
     return "operator", "export the model with other operators in its place"

@@ -10,55 +10,62 @@ import onnx
 from onnx import ValueInfoProto
 
 from ....core.dims import InputShapes
-from ....core.dims import text as dim_text
+from ....core.dims import format_extent as dim_text
 from ....core.errors import ModelError, UnsupportedError
 from ....core.limits import ORDINARY, ModelLimits
 from ....core.model import Model
 from ....core.report import CheckReport, Node, Operator, Problem, Verdict
 from ....core.report import Tensor as Described
-from ....core.sizes import Sym, is_open
+from ....core.sizes import Sym, has_dynamic_extents
 from .. import ops
 from ..convert.graph import Graph
-from ..importer import convert, named
+from ..importer import convert_model, prefixing_errors
 from ..proto.check import check_model
 from ..proto.nodes import Place, op_title
-from ..proto.weights import Detached, Source, detach, type_name
-from ..shapes.inputs import check_readable, example, fixed_inputs, given_shapes, model_inputs, open_shapes
+from ..proto.weights import Detached, ModelSource, detach, type_name
+from ..shapes.inputs import (
+    check_readable,
+    find_dynamic_shapes,
+    fixed_inputs,
+    format_shape_option,
+    given_shapes,
+    model_inputs,
+)
 from ..state.refusals import Refusals
 from ..state.standins import FAILED, Failed
 from . import inventory
 from .inventory import FileNode
-from .remedies import remedy
-from .trial_shapes import candidates
+from .remedies import suggest_remedy
+from .trial_shapes import propose_shapes
 
 
 def examine(
-    source: Source, input_shapes: InputShapes | None = None, limits: ModelLimits = ORDINARY
+    source: ModelSource, input_shapes: InputShapes | None = None, limits: ModelLimits = ORDINARY
 ) -> tuple[CheckReport, Model | None]:
     """The report, without the work of a run; and the model, where its shapes are known and nothing is unsupported.
 
     Raises ModelError where the file is no valid model, or the given shapes are not those of its inputs.
     """
-    ops.load()
+    ops.load_converters()
     detached = detach(source, limits)
-    with named(detached.what):
+    with prefixing_errors(detached.what):
         opsets = check_model(detached)
         found = inventory.file_nodes(detached.proto)
-        tensors = inventory.tensors(detached.proto, found)
-        done = _convert(detached, opsets, input_shapes or {})
-    nodes = _nodes(found, done.graph.refusals)
+        tensors = inventory.collect_tensors(detached.proto, found)
+        done = _try_convert(detached, opsets, input_shapes or {})
+    nodes = _judge_nodes(found, done.graph.refusals)
     problems = _problems(found, done.graph.refusals, opsets)
     report = CheckReport(
         model=detached.what,
         supported=not problems,
         ir_version=detached.proto.ir_version,
         opsets={domain or "ai.onnx": version for domain, version in opsets.items()},
-        inputs=tuple(_inputs(detached, input_shapes or {})),
-        outputs=tuple(map(inventory.described, detached.proto.graph.output)),
+        inputs=tuple(_describe_inputs(detached, input_shapes or {})),
+        outputs=tuple(map(inventory.describe_value, detached.proto.graph.output)),
         operators=tuple(_operators(nodes)),
         nodes=tuple(nodes),
         dtypes=tuple(_dtypes(detached.proto, found, done.graph)),
-        parameters=inventory.parameters(tensors),
+        parameters=inventory.count_parameters(tensors),
         problems=tuple(problems),
         give=tuple(done.give),
         notes=tuple(done.notes),
@@ -66,15 +73,15 @@ def examine(
     return report, done.model
 
 
-def _inputs(detached: Detached, given: InputShapes) -> Iterator[Described]:
+def _describe_inputs(detached: Detached, given: InputShapes) -> Iterator[Described]:
     """The inputs as the file declares them, with what is given of dimensions that stay open."""
     graph = detached.proto.graph
     shapes = given_shapes(graph, given, detached.what)
     for value in model_inputs(graph):
-        found, shape = inventory.described(value), shapes.get(value.name, ())
+        found, shape = inventory.describe_value(value), shapes.get(value.name, ())
         own = found.shape or ["?"] * len(shape)
         told = [dim_text(n, f"{value.name}.{i}") if isinstance(n, Sym) else own[i] for i, n in enumerate(shape)]
-        yield replace(found, shape=tuple(told)) if is_open(shape) else found
+        yield replace(found, shape=tuple(told)) if has_dynamic_extents(shape) else found
 
 
 @dataclass
@@ -87,7 +94,7 @@ class _Converted:
     notes: Sequence[str]
 
 
-def _convert(detached: Detached, opsets: dict[str, int], given: InputShapes) -> _Converted:
+def _try_convert(detached: Detached, opsets: dict[str, int], given: InputShapes) -> _Converted:
     """Convert with the shapes that are there. Where they are open, try some: what is refused rarely depends on them.
 
     Ranges are taken as they are, for so the model is meant to be compiled.
@@ -95,21 +102,21 @@ def _convert(detached: Detached, opsets: dict[str, int], given: InputShapes) -> 
     graph, what = detached.proto.graph, detached.what
     unreadable = _unreadable(model_inputs(graph))
     missing = dict.fromkeys(unreadable, FAILED)
-    ranges = any(map(is_open, given_shapes(graph, given, what).values()))
-    open_ = {n: s for n, s in open_shapes(graph, given, what, unreadable).items() if s is None or not ranges}
+    ranges = any(map(has_dynamic_extents, given_shapes(graph, given, what).values()))
+    open_ = {n: s for n, s in find_dynamic_shapes(graph, given, what, unreadable).items() if s is None or not ranges}
 
     def convert_with(without: Mapping[str, Failed], tried: Mapping[str, Sequence[int]], *notes: str) -> _Converted:
         inputs = fixed_inputs(graph, {**given, **tried}, what, without)
-        model, made = convert(detached, opsets, inputs, without)
+        model, made = convert_model(detached, opsets, inputs, without)
         for name, reason in unreadable.items():
             made.refusals.add_other("input", name, reason)
-        give = [example(name, shape) for name, shape in tried.items()]
+        give = [format_shape_option(name, shape) for name, shape in tried.items()]
         return _Converted(None if tried else model, made, give, [*notes, *made.notes])
 
     if not open_:
         return convert_with(missing, {})
     reasons = []
-    for shapes in candidates(open_):
+    for shapes in propose_shapes(open_):
         try:
             return convert_with(missing, shapes)
         except ModelError as error:
@@ -122,7 +129,7 @@ def _convert(detached: Detached, opsets: dict[str, int], given: InputShapes) -> 
 
 
 def _dtype(graph: onnx.GraphProto, name: str) -> str:
-    return next(inventory.described(i).dtype for i in graph.input if i.name == name)
+    return next(inventory.describe_value(i).dtype for i in graph.input if i.name == name)
 
 
 def _unreadable(inputs: Sequence[ValueInfoProto]) -> dict[str, str]:
@@ -132,11 +139,11 @@ def _unreadable(inputs: Sequence[ValueInfoProto]) -> dict[str, str]:
         try:
             check_readable(value)
         except UnsupportedError:
-            refused[value.name] = f"type {inventory.described(value).dtype}"
+            refused[value.name] = f"type {inventory.describe_value(value).dtype}"
     return refused
 
 
-def _nodes(nodes: Sequence[FileNode], refusals: Refusals) -> list[Node]:
+def _judge_nodes(nodes: Sequence[FileNode], refusals: Refusals) -> list[Node]:
     refused = {refusal.place for refusal in refusals}
 
     def verdict(place: Place) -> Verdict:
@@ -170,7 +177,7 @@ def _problems(nodes: Sequence[FileNode], refusals: Refusals, opsets: Mapping[str
         op = op_title(nodes[at[0]].proto) if at else refusal.op
         reason = refusal.reason if op == refusal.op else f"its definition uses {refusal.op}: {refusal.reason}"
         labels = [(index, nodes[index].label) for index in at] or [(len(nodes), refusal.node)]
-        found.setdefault((op, reason, *remedy(refusal, opsets)), {}).update(dict.fromkeys(labels))
+        found.setdefault((op, reason, *suggest_remedy(refusal, opsets)), {}).update(dict.fromkeys(labels))
     return [
         Problem(op, kind, reason, tuple(label for _, label in sorted(labels)), words)
         for (op, reason, kind, words), labels in sorted(found.items(), key=lambda item: min(item[1])[0])
@@ -179,9 +186,9 @@ def _problems(nodes: Sequence[FileNode], refusals: Refusals, opsets: Mapping[str
 
 def _dtypes(model: onnx.ModelProto, nodes: Sequence[FileNode], graph: Graph) -> list[str]:
     """The element types of tensors in the file, of values that it declares, and of those that were converted."""
-    graphs = inventory.graphs(model, nodes)
+    graphs = inventory.collect_graphs(model, nodes)
     values = [v for g in graphs for v in (*g.input, *g.output, *g.value_info)]
     names = {name for value in values for name in inventory.element_types(value.type)}
-    names.update(type_name(t.data_type) for t in inventory.tensors(model, nodes))
+    names.update(type_name(t.data_type) for t in inventory.collect_tensors(model, nodes))
     names.update(value.dtype for value in graph.scope.values.values() if value.dtype)
     return sorted(names - {"undefined"})

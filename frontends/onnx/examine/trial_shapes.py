@@ -9,21 +9,21 @@ from ....core.sizes import Extent
 # Extents of open dimensions; those of a first axis have 1. Some networks need an image's size.
 _EXTENTS = (224, 64, 512, 1)
 
-OpenShape = Sequence[Extent | str] | None  # names stand for open extents, "" for one without; None is of any rank
+DynamicShape = Sequence[Extent | str] | None  # names stand for open extents, "" for one without; None is of any rank
 
 
-def candidates(shapes: Mapping[str, OpenShape]) -> Iterator[dict[str, list[int]]]:
+def propose_shapes(shapes: Mapping[str, DynamicShape]) -> Iterator[dict[str, list[int]]]:
     """Shapes for open inputs, each combination once, the likeliest first. A name is one extent in all inputs."""
     tried = []
     for extent in _EXTENTS:
         for of_any_rank in ([1, 3, extent, extent], [1, extent]):
-            for made in (_alike(shapes, extent, of_any_rank), _led(shapes, extent, of_any_rank)):
+            for made in (_fill_alike(shapes, extent, of_any_rank), _fill_by_leader(shapes, extent, of_any_rank)):
                 if made not in tried:
                     tried.append(made)
                     yield made
 
 
-def _alike(shapes: Mapping[str, OpenShape], extent: int, of_any_rank: list[int]) -> dict[str, list[int]]:
+def _fill_alike(shapes: Mapping[str, DynamicShape], extent: int, of_any_rank: list[int]) -> dict[str, list[int]]:
     """Every open dimension has the extent, but for those that are the first axis of an input, which have 1."""
     first = {shape[0] for shape in shapes.values() if shape} - {""}
 
@@ -36,9 +36,9 @@ def _alike(shapes: Mapping[str, OpenShape], extent: int, of_any_rank: list[int])
     }
 
 
-def _led(shapes: Mapping[str, OpenShape], extent: int, of_any_rank: list[int]) -> dict[str, list[int]]:
+def _fill_by_leader(shapes: Mapping[str, DynamicShape], extent: int, of_any_rank: list[int]) -> dict[str, list[int]]:
     """The same, but that inputs behind the first, as a state is, have the extent only where that has the same name."""
-    alike = _alike(shapes, extent, of_any_rank)
+    alike = _fill_alike(shapes, extent, of_any_rank)
     leader = next(iter(shapes))
     named = set(shapes[leader] or ()) - {""}
     return {

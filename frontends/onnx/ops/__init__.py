@@ -8,7 +8,7 @@ from functools import cache
 
 
 @cache
-def load() -> None:
+def load_converters() -> None:
     """Import every family, which fills the table of converters."""
     for module in pkgutil.iter_modules(__path__):
         importlib.import_module(f"{__name__}.{module.name}")

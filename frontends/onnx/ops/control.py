@@ -15,8 +15,8 @@ import onnx
 
 from ....dialects import builders, ir, scalars, scf
 from ....dialects.loops import Draft
-from ..control.alternatives import Way, either
-from ..control.control_flow import branches, first_accepted, kernel
+from ..control.alternatives import Way, convert_either
+from ..control.control_flow import emit_branches, filling_kernel, first_accepted
 from ..state.context import Context
 from ..state.registry import op
 from ..values.forms import Form, form_of
@@ -28,8 +28,8 @@ def branch(
     ctx: Context, condition: Tensor, *, then_branch: onnx.GraphProto, else_branch: onnx.GraphProto
 ) -> tuple[Tensor, ...]:
     misfit = f"the condition has {condition.size} elements, it must have one"
-    if condition.open:
-        condition = ctx.fitted(ctx.reshape(condition, [condition.size]), [1], misfit)
+    if condition.is_dynamic:
+        condition = ctx.fit_shape(ctx.reshape(condition, [condition.size]), [1], misfit)
     elif condition.size != 1:
         ctx.invalid(misfit)
     if condition.known is not None:
@@ -41,9 +41,9 @@ def branch(
     }
 
     def convert(ways: Sequence[Way]) -> list[Tensor]:
-        return first_accepted(ctx, lambda: _as_kernel(ctx, chosen, ways), lambda: branches(ctx, chosen, ways))
+        return first_accepted(ctx, lambda: _as_kernel(ctx, chosen, ways), lambda: emit_branches(ctx, chosen, ways))
 
-    return tuple(either(ctx, chosen, ways, convert))
+    return tuple(convert_either(ctx, chosen, ways, convert))
 
 
 def _as_kernel(ctx: Context, condition: ir.Value, ways: Sequence[Way]) -> list[Tensor]:
@@ -53,7 +53,7 @@ def _as_kernel(ctx: Context, condition: ir.Value, ways: Sequence[Way]) -> list[T
     with ExitStack() as undo:
         for way in ways:
             draft = Draft([])
-            with kernel(ctx, draft):
+            with filling_kernel(ctx, draft):
                 made = way()
                 draft.results = [t.value for t in made]
             undo.callback(draft.drop)

@@ -6,15 +6,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ....core.sizes import Extent, largest
+from ....core.sizes import Extent, max_of
 from ....dialects import builders, ir, scalars
 from ....dialects.types import element_type
 from ..state.context import Context
 from ..state.registry import op
+from ..values.attributes import Ints
 from ..values.tensor import Tensor
 from .activation import swish
-
-Ints = Sequence[int]
 
 
 @op("Conv")
@@ -55,8 +54,8 @@ def correlate(ctx: Context, x: Tensor, w: Tensor, windows: Windows, dtype: str) 
     if spatial < 1 or w.rank != x.rank:
         ctx.invalid(misfit)
     w = ctx.divisible(of_window(ctx, w, windows.kernel_shape), 0, group, misfit)
-    x = ctx.fitted(x, (x.shape[0], w.shape[1] * group, *x.shape[2:]), misfit)
-    w = ctx.fitted(w, (w.shape[0], x.shape[1] // group, *w.shape[2:]), misfit)
+    x = ctx.fit_shape(x, (x.shape[0], w.shape[1] * group, *x.shape[2:]), misfit)
+    w = ctx.fit_shape(w, (w.shape[0], x.shape[1] // group, *w.shape[2:]), misfit)
     strides = per_axis(ctx, "strides", windows.strides, spatial)
     dilations = per_axis(ctx, "dilations", windows.dilations, spatial)
     pads = both_sides(ctx, windows.pads, spatial)
@@ -71,7 +70,7 @@ def of_window(ctx: Context, w: Tensor, kernel_shape: Ints | None) -> Tensor:
     if not kernel_shape:
         return w
     misfit = f"a weight of shape {list(w.shape)} has no windows of kernel_shape={list(kernel_shape)}"
-    return ctx.fitted(w, (*w.shape[:2], *kernel_shape), misfit)
+    return ctx.fit_shape(w, (*w.shape[:2], *kernel_shape), misfit)
 
 
 def per_axis(ctx: Context, name: str, given: Ints | None, axes: int, *, default: int = 1, least: int = 1) -> list[int]:
@@ -103,7 +102,7 @@ def padding(
     count = len(spatial)
     if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
         sizes = zip(spatial, window, strides, dilations, strict=True)
-        total = [largest(((n + s - 1) // s - 1) * s + (k - 1) * d + 1 - n, 0) for n, k, s, d in sizes]
+        total = [max_of(((n + s - 1) // s - 1) * s + (k - 1) * d + 1 - n, 0) for n, k, s, d in sizes]
         small, large = [t // 2 for t in total], [t - t // 2 for t in total]
         return (small, large) if auto_pad == "SAME_UPPER" else (large, small)
     if auto_pad == "VALID":
@@ -115,11 +114,11 @@ def pad_spatial(ctx: Context, x: Tensor, low: Sequence[Extent], high: Sequence[E
     """Pad the spatial dims; a negative amount crops."""
     if all(n == 0 for n in (*low, *high)):
         return x
-    starts = [0, 0, *(largest(-n, 0) for n in low)]
-    ends = [0, 0, *(largest(-n, 0) for n in high)]
+    starts = [0, 0, *(max_of(-n, 0) for n in low)]
+    ends = [0, 0, *(max_of(-n, 0) for n in high)]
     sizes = [n - a - b for n, a, b in zip(x.shape, starts, ends, strict=True)]
     cropped = x.value if sizes == list(x.shape) else builders.slice_(x.value, starts, sizes)
-    before, after = ([0, 0, *(largest(n, 0) for n in amounts)] for amounts in (low, high))
+    before, after = ([0, 0, *(max_of(n, 0) for n in amounts)] for amounts in (low, high))
     return ctx.wrap(builders.pad(cropped, before, after, scalars.const(value, element_type(x.dtype))), x.dtype)
 
 
@@ -157,15 +156,15 @@ def causal_conv_with_state(
         ctx.invalid(misfit)
     if activation not in ("none", "silu", "swish"):
         ctx.invalid(f"activation '{activation}' is none of none, silu, swish")
-    x = ctx.fitted(x, (x.shape[0], w.shape[0], x.shape[2]), misfit)
-    w = ctx.fitted(w, (x.shape[1], 1, w.shape[2] if past is None else past.shape[2] + 1), misfit)
+    x = ctx.fit_shape(x, (x.shape[0], w.shape[0], x.shape[2]), misfit)
+    w = ctx.fit_shape(w, (x.shape[1], 1, w.shape[2] if past is None else past.shape[2] + 1), misfit)
     batch, channels, length, taps = *x.shape, w.shape[2]
     ctx.demand_less(0, taps, misfit)
     shape = batch, channels, taps - 1
-    before = ctx.zeros(shape, x.dtype) if past is None else ctx.fitted(past, shape, misfit)
+    before = ctx.zeros(shape, x.dtype) if past is None else ctx.fit_shape(past, shape, misfit)
     whole = ctx.wrap(builders.concat([before.value, x.value], 2), x.dtype)
     y = correlate(ctx, whole, w, Windows(group=channels), x.dtype)
-    y = y if b is None else add_bias(ctx, y, ctx.fitted(b, (channels,), f"a bias of shape {list(b.shape)}"))
+    y = y if b is None else add_bias(ctx, y, ctx.fit_shape(b, (channels,), f"a bias of shape {list(b.shape)}"))
     present = builders.slice_(whole.value, [0, 0, length], shape)
     return y if activation == "none" else swish(ctx, y), ctx.wrap(present, x.dtype)
 
@@ -195,11 +194,13 @@ def conv_transpose(
     misfit = f"input {list(x.shape)} and weight {list(w.shape)} do not fit with group={group}"
     if spatial < 1 or w.rank != x.rank:
         ctx.invalid(misfit)
-    x = ctx.fitted(x, (x.shape[0], w.shape[0], *x.shape[2:]), misfit)
+    x = ctx.fit_shape(x, (x.shape[0], w.shape[0], *x.shape[2:]), misfit)
     x = ctx.divisible(x, 1, group, misfit)
-    w = of_window(ctx, ctx.fitted(w, (x.shape[1], *w.shape[1:]), misfit), kernel_shape)
+    w = of_window(ctx, ctx.fit_shape(w, (x.shape[1], *w.shape[1:]), misfit), kernel_shape)
     if b is not None:
-        b = ctx.fitted(b, (group * w.shape[1],), f"a bias of shape {list(b.shape)} for {group * w.shape[1]} channels")
+        b = ctx.fit_shape(
+            b, (group * w.shape[1],), f"a bias of shape {list(b.shape)} for {group * w.shape[1]} channels"
+        )
     strides = per_axis(ctx, "strides", strides, spatial)
     dilations = per_axis(ctx, "dilations", dilations, spatial)
     extra = per_axis(ctx, "output_padding", output_padding, spatial, default=0, least=0)
@@ -213,11 +214,11 @@ def conv_transpose(
     if group == 1 and max(strides) > 1 and max(dilations) == 1:
         sizes = [n - a - b for n, a, b in zip(full, low, high, strict=True)]
         return _subpixel(ctx, x, w, b, strides, low, sizes)
-    spread = _spread(ctx, x, strides)
+    spread = _dilate_data(ctx, x, strides)
     before = [r - a for r, a in zip(reach, low, strict=True)]
     after = [r - a + e for r, a, e in zip(reach, high, extra, strict=True)]
     padded = pad_spatial(ctx, spread, before, after, 0)
-    y = ctx.wrap(builders.conv(padded.value, _turn(ctx, w, group), [1] * spatial, dilations, group), x.dtype)
+    y = ctx.wrap(builders.conv(padded.value, _flip_windows(ctx, w, group), [1] * spatial, dilations, group), x.dtype)
     return y if b is None else add_bias(ctx, y, b)
 
 
@@ -243,7 +244,7 @@ def _subpixel(ctx: Context, x: Tensor, w: Tensor, b: Tensor | None, strides: Int
     before = [j - 1 - f for j, f in zip(taps, first, strict=True)]
     after = [e + 1 - n for e, n in zip(last, x.shape[2:], strict=True)]
     padded = pad_spatial(ctx, x, before, after, 0)
-    y = ctx.wrap(builders.conv(padded.value, _turn(ctx, weight, 1), [1] * rank, [1] * rank), x.dtype)
+    y = ctx.wrap(builders.conv(padded.value, _flip_windows(ctx, weight, 1), [1] * rank, [1] * rank), x.dtype)
     if b is not None:
         repeated = builders.elementwise(lambda a: a, b.value, shape=(phases, filters), elem=element_type(b.dtype))
         y = add_bias(ctx, y, ctx.wrap(builders.reshape(repeated, (phases * filters,)), b.dtype))
@@ -271,7 +272,7 @@ def _transposed_pads(
     return (small, large) if auto_pad == "SAME_UPPER" else (large, small)
 
 
-def _spread(ctx: Context, x: Tensor, strides: Ints) -> Tensor:
+def _dilate_data(ctx: Context, x: Tensor, strides: Ints) -> Tensor:
     """Put ``stride - 1`` zeros between the elements of each spatial dim."""
     if all(s == 1 for s in strides):
         return x
@@ -281,7 +282,7 @@ def _spread(ctx: Context, x: Tensor, strides: Ints) -> Tensor:
     return ctx.wrap(builders.insert(x.value, zeros, [0] * x.rank, [1, 1, *strides]), x.dtype)
 
 
-def _turn(ctx: Context, w: Tensor, group: int) -> ir.Value:
+def _flip_windows(ctx: Context, w: Tensor, group: int) -> ir.Value:
     """(c, f / g, k…) -> (f, c / g, k…) with each window reversed."""
     c, filters, *window = w.shape
     source, inner = w.value, c // group

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....core.sizes import Extent, mod, product
+from ....core.sizes import Extent, count_elements, floor_mod
 from ....dialects import builders, ir, scalars
-from ..algorithms.sampling import Rule, Table, sample, table
+from ..algorithms.sampling import Rule, Table, make_table, sample
 from ..primitives.reductions import widen
 from ..state.context import Context
 from ..state.registry import op
+from ..values.attributes import Ints
 from ..values.tensor import Tensor
 from .conv import add_bias, both_sides, of_window, per_axis
 
-Ints = Sequence[int]
 Extents = Sequence[Extent]
 
 
@@ -35,28 +35,29 @@ def deform_conv(
 ) -> Tensor:
     """The elements of all windows, sampled (Dai et al., "Deformable convolutional networks"), times the weights."""
     rank = x.rank - 2
-    x, w = _check(ctx, x, w, group, offset_group, kernel_shape)
+    x, w = _check_operands(ctx, x, w, group, offset_group, kernel_shape)
     strides, dilations = per_axis(ctx, "strides", strides, rank), per_axis(ctx, "dilations", dilations, rank)
     pads = both_sides(ctx, pads, rank)
     window = w.shape[2:]
     outs = _extents(ctx, x, window, strides, pads, dilations)
     places = [x.shape[0], offset_group, *window]
-    offset = _fit(ctx, offset, [x.shape[0], offset_group * product(window) * rank, *outs], "offset")
+    offset = _fit_tensor(ctx, offset, [x.shape[0], offset_group * count_elements(window) * rank, *outs], "offset")
     moves = ctx.reshape(offset, [*places, rank, *outs])
     tables = [
-        _table(moves, axis, x.shape[axis + 2], (strides[axis], pads[axis], dilations[axis])) for axis in range(rank)
+        _make_table(moves, axis, x.shape[axis + 2], (strides[axis], pads[axis], dilations[axis]))
+        for axis in range(rank)
     ]
     channels = x.shape[1] // offset_group
     wide = widen(ctx, ctx.reshape(x, [x.shape[0], offset_group, channels, *x.shape[2:]]))
     taken = sample(ctx, wide, tables, lead=3)
     if mask is not None:
-        mask = _fit(ctx, mask, [x.shape[0], offset_group * product(window), *outs], "mask")
+        mask = _fit_tensor(ctx, mask, [x.shape[0], offset_group * count_elements(window), *outs], "mask")
         taken = ctx.elementwise(scalars.mul, taken, ctx.reshape(mask, [*places[:2], 1, *window, *outs]))
     y = ctx.cast(_weigh(ctx, taken, widen(ctx, w), group, outs), x.dtype)
     return y if b is None else add_bias(ctx, y, b)
 
 
-def _table(moves: Tensor, axis: int, extent: Extent, steps: tuple[int, int, int]) -> Table:
+def _make_table(moves: Tensor, axis: int, extent: Extent, steps: tuple[int, int, int]) -> Table:
     """Of one axis, over batch, group, window and result; a window's element lies where it would be in Conv, moved."""
     stride, pad, dilation = steps
     rank = (moves.rank - 3) // 2
@@ -70,19 +71,19 @@ def _table(moves: Tensor, axis: int, extent: Extent, steps: tuple[int, int, int]
 
     dims = [*range(2 + rank), ir.AffineExpr.get_constant(axis), *range(2 + rank, loops)]
     shape = [*moves.shape[: 2 + rank], *moves.shape[3 + rank :]]
-    return table([moves.value], [builders.affine_map(loops + 1, dims)], shape, coordinate, extent, Rule())
+    return make_table([moves.value], [builders.affine_map(loops + 1, dims)], shape, coordinate, extent, Rule())
 
 
 def _weigh(ctx: Context, taken: Tensor, w: Tensor, group: int, outs: Extents) -> Tensor:
     """The product of the windows' elements (batch, channels and elements, result) with the weights, group by group."""
-    batch, filters, depth = taken.shape[0], w.shape[0], product(w.shape[1:])
-    columns = ctx.reshape(taken, [batch, group, depth, product(outs)])
+    batch, filters, depth = taken.shape[0], w.shape[0], count_elements(w.shape[1:])
+    columns = ctx.reshape(taken, [batch, group, depth, count_elements(outs)])
     rows = ctx.reshape(w, [group, filters // group, depth])
     made = builders.contract("gfk,bgko->bgfo", rows.value, columns.value)
     return ctx.reshape(ctx.wrap(made, taken.dtype), [batch, filters, *outs])
 
 
-def _check(
+def _check_operands(
     ctx: Context, x: Tensor, w: Tensor, group: int, offset_group: int, kernel_shape: Ints | None
 ) -> tuple[Tensor, Tensor]:
     """Input and weight, which have to fit."""
@@ -90,13 +91,13 @@ def _check(
     if x.rank < 3 or w.rank != x.rank:
         ctx.invalid(misfit)
     w = of_window(ctx, w, kernel_shape)
-    ctx.demand_equal(mod(w.shape[0], group), 0, misfit)
-    x = ctx.fitted(x, (x.shape[0], w.shape[1] * group, *x.shape[2:]), misfit)
-    w = ctx.fitted(w, (w.shape[0], x.shape[1] // group, *w.shape[2:]), misfit)
+    ctx.demand_equal(floor_mod(w.shape[0], group), 0, misfit)
+    x = ctx.fit_shape(x, (x.shape[0], w.shape[1] * group, *x.shape[2:]), misfit)
+    w = ctx.fit_shape(w, (w.shape[0], x.shape[1] // group, *w.shape[2:]), misfit)
     odd = f"offset_group {offset_group} does not divide {x.shape[1]} channels"
     if offset_group < 1:
         ctx.invalid(odd)
-    ctx.demand_equal(mod(x.shape[1], offset_group), 0, odd)
+    ctx.demand_equal(floor_mod(x.shape[1], offset_group), 0, odd)
     return x, w
 
 
@@ -109,5 +110,5 @@ def _extents(ctx: Context, x: Tensor, window: Extents, strides: Ints, pads: Ints
     return [(n - (k - 1) * d - 1) // s + 1 for n, k, s, d in sizes]
 
 
-def _fit(ctx: Context, tensor: Tensor, shape: Extents, what: str) -> Tensor:
-    return ctx.fitted(tensor, shape, f"{what} has shape {list(tensor.shape)}, it must be {list(shape)}")
+def _fit_tensor(ctx: Context, tensor: Tensor, shape: Extents, what: str) -> Tensor:
+    return ctx.fit_shape(tensor, shape, f"{what} has shape {list(tensor.shape)}, it must be {list(shape)}")

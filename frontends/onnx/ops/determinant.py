@@ -25,7 +25,7 @@ def det(ctx: Context, x: Tensor) -> Tensor:
     if x.rank < 2:
         ctx.invalid(misfit)
     for other in (-2, -1):
-        x = ctx.fitted(x, (*x.shape[:-2], x.shape[other], x.shape[other]), misfit)
+        x = ctx.fit_shape(x, (*x.shape[:-2], x.shape[other], x.shape[other]), misfit)
     batch, size = number.prod(x.shape[:-2]), x.shape[-1]
     if 0 in (batch, size):
         return ctx.const(np.broadcast_to(np.float32(1), x.shape[:-2]), x.dtype)

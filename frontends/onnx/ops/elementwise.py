@@ -12,10 +12,10 @@ from ..values.objects import TEXT
 from ..values.tensor import Tensor
 from .text import equal_text
 
-Body = Callable[..., ir.Value]
+ScalarBody = Callable[..., ir.Value]
 
 
-def unary(name: str, body: Body) -> None:
+def unary(name: str, body: ScalarBody) -> None:
     """An op on one number."""
 
     @op(name)
@@ -23,7 +23,9 @@ def unary(name: str, body: Body) -> None:
         return ctx.elementwise(body, x)
 
 
-def _binary(name: str, body: Callable[[ir.Value, ir.Value, bool], ir.Value], result: str | None = None) -> None:
+def _register_binary(
+    name: str, body: Callable[[ir.Value, ir.Value, bool], ir.Value], result: str | None = None
+) -> None:
     """An op on two numbers of the same dtype; ``body`` is told whether they are signed."""
 
     @op(name, since=7)
@@ -53,7 +55,7 @@ def _logic(name: str, body: Callable[[ir.Value, ir.Value], ir.Value]) -> None:
         return ctx.elementwise(lambda x, y: body(scalars.truth(x), scalars.truth(y)), a, b)
 
 
-def _compare(how: scalars.Comparison) -> Callable[[ir.Value, ir.Value, bool], ir.Value]:
+def _make_comparison(how: scalars.Comparison) -> Callable[[ir.Value, ir.Value, bool], ir.Value]:
     return lambda a, b, signed: scalars.compare(how, a, b, signed)
 
 
@@ -61,7 +63,7 @@ def _reciprocal(x: ir.Value) -> ir.Value:
     return scalars.div(scalars.like(x, 1), x)
 
 
-def _sign(x: ir.Value) -> ir.Value:
+def _emit_sign(x: ir.Value) -> ir.Value:
     """-1, 0 or 1; NaN of NaN."""
     zero, one = scalars.like(x, 0), scalars.like(x, 1)
     negative = scalars.select(scalars.compare("lt", x, zero), scalars.neg(one), zero)
@@ -102,14 +104,14 @@ _COMPARISONS: dict[str, scalars.Comparison] = {
     "LessOrEqual": "le",
 }
 for _name, _how in _COMPARISONS.items():
-    _binary(_name, _compare(_how), result="bool")
+    _register_binary(_name, _make_comparison(_how), result="bool")
 
 
 @op("Equal", since=19)
 def equal(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
     if a.dtype == TEXT:
         return equal_text(ctx, a, b)
-    return ctx.elementwise(lambda x, y: _compare("eq")(x, y, a.signed), a, b, dtype="bool")
+    return ctx.elementwise(lambda x, y: _make_comparison("eq")(x, y, a.signed), a, b, dtype="bool")
 
 
 @op("Erf")
@@ -120,19 +122,19 @@ def erf(ctx: Context, x: Tensor) -> Tensor:
     return ctx.cast(ctx.cast(ctx.elementwise(math.erf, ctx.cast(x, "float64")), "float32"), x.dtype)
 
 
-_binary("Add", lambda a, b, _: scalars.add(a, b))
-_binary("Sub", lambda a, b, _: scalars.sub(a, b))
-_binary("Mul", lambda a, b, _: scalars.mul(a, b))
-_binary("Div", scalars.div)
+_register_binary("Add", lambda a, b, _: scalars.add(a, b))
+_register_binary("Sub", lambda a, b, _: scalars.sub(a, b))
+_register_binary("Mul", lambda a, b, _: scalars.mul(a, b))
+_register_binary("Div", scalars.div)
 _variadic("Sum", lambda a, b, _: scalars.add(a, b))
 _variadic("Max", scalars.maximum)
 _variadic("Min", scalars.minimum)
 _logic("And", scalars.both)
 _logic("Or", scalars.either)
 _logic("Xor", lambda a, b: arith.xori(a, b))
-_binary("BitwiseAnd", lambda a, b, _: arith.andi(a, b))
-_binary("BitwiseOr", lambda a, b, _: arith.ori(a, b))
-_binary("BitwiseXor", lambda a, b, _: arith.xori(a, b))
+_register_binary("BitwiseAnd", lambda a, b, _: arith.andi(a, b))
+_register_binary("BitwiseOr", lambda a, b, _: arith.ori(a, b))
+_register_binary("BitwiseXor", lambda a, b, _: arith.xori(a, b))
 
 
 @op("Abs")
@@ -143,7 +145,7 @@ def absolute(ctx: Context, x: Tensor) -> Tensor:
 @op("Sign")
 def sign(ctx: Context, x: Tensor) -> Tensor:
     if x.signed:
-        return ctx.elementwise(_sign, x)
+        return ctx.elementwise(_emit_sign, x)
     return ctx.elementwise(lambda a: scalars.truth(a), x)
 
 
@@ -237,7 +239,7 @@ def constant_float(value: ir.Value) -> float | None:
 
 
 @op("Where")
-def where(ctx: Context, condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
+def select_where(ctx: Context, condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
     def body(c: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
         return scalars.select(scalars.truth(c), a, b)
 

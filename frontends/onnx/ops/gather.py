@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ....core.sizes import Extent, if_equal, is_open
+from ....core.sizes import Extent, has_dynamic_extents, if_equal
 from ....dialects import builders, complexes, ir, scalars, tensor
 from ....dialects.loops import index, sequential
 from ....dialects.positions import position, wrap
@@ -27,7 +27,7 @@ from ..values.tensor import Tensor
 @op("Gather")
 def gather(ctx: Context, x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
     axis, shape = ctx.axis(axis, x.rank), indices.shape
-    made = take(ctx, x, *_check(ctx, indices, x.shape[axis]), axis)
+    made = take(ctx, x, *_check_indices(ctx, indices, x.shape[axis]), axis)
     return ctx.reshape(made, [*x.shape[:axis], *shape, *x.shape[axis + 1 :]])  # a known index may have become a vector
 
 
@@ -35,7 +35,7 @@ def gather(ctx: Context, x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor
 def gather_elements(ctx: Context, x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
     axis = ctx.axis(axis, x.rank)
     _demand_inside(ctx, indices, x, axis)
-    return take_elements(ctx, x, *_check(ctx, indices, x.shape[axis]), axis)
+    return take_elements(ctx, x, *_check_indices(ctx, indices, x.shape[axis]), axis)
 
 
 @op("GatherND")
@@ -52,12 +52,12 @@ def gather_nd(ctx: Context, x: Tensor, indices: Tensor, *, batch_dims: int = 0) 
 def _at_positions(ctx: Context, x: Tensor, indices: Tensor, depth: int, batch_dims: int) -> Tensor:
     rows = indices.rank - 1
     misfit = f"shapes {list(x.shape)} and {list(indices.shape)} differ in the first {batch_dims} axes"
-    indices = ctx.fitted(indices, (*x.shape[:batch_dims], *indices.shape[batch_dims:]), misfit)
+    indices = ctx.fit_shape(indices, (*x.shape[:batch_dims], *indices.shape[batch_dims:]), misfit)
     extents = x.shape[batch_dims : batch_dims + depth]
-    indices, inside = _check(ctx, indices, *extents)
+    indices, inside = _check_indices(ctx, indices, *extents)
 
     def body(*at: ir.Value) -> ir.Value:
-        found = _row(indices, at[:rows], extents, inside)
+        found = _read_positions(indices, at[:rows], extents, inside)
         return builders.extract(x.value, [*at[:batch_dims], *found, *at[rows:]])
 
     shape = [*indices.shape[:-1], *x.shape[batch_dims + depth :]]
@@ -87,9 +87,9 @@ def scatter_elements(
     axis = ctx.axis(axis, x.rank)
     _demand_inside(ctx, indices, x, axis)
     misfit = f"updates of shape {list(updates.shape)} for indices of shape {list(indices.shape)}"
-    updates = ctx.fitted(updates, indices.shape, misfit)
-    indices, inside = _check(ctx, indices, x.shape[axis])
-    fold = _fold(ctx, x, reduction)
+    updates = ctx.fit_shape(updates, indices.shape, misfit)
+    indices, inside = _check_indices(ctx, indices, x.shape[axis])
+    fold = _choose_fold(ctx, x, reduction)
 
     def step(at: Sequence[ir.Value], states: Sequence[ir.Value]) -> list[ir.Value]:
         target = list(at)
@@ -106,14 +106,14 @@ def scatter_nd(ctx: Context, x: Tensor, indices: Tensor, updates: Tensor, *, red
     rows = indices.rank - 1
     extents, slice_shape = x.shape[:depth], x.shape[depth:]
     misfit = f"updates of shape {list(updates.shape)} do not fit indices of shape {list(indices.shape)}"
-    updates = ctx.fitted(updates, (*indices.shape[:-1], *slice_shape), misfit)
-    indices, inside = _check(ctx, indices, *extents)
+    updates = ctx.fit_shape(updates, (*indices.shape[:-1], *slice_shape), misfit)
+    indices, inside = _check_indices(ctx, indices, *extents)
     if reduction == "none" and inside and (box := _as_box(indices)) is not None:
-        return _insert(ctx, x, updates, box)
-    fold = _fold(ctx, x, reduction)
+        return _insert_box(ctx, x, updates, box)
+    fold = _choose_fold(ctx, x, reduction)
 
     def row(at: Sequence[ir.Value], states: Sequence[ir.Value]) -> list[ir.Value]:
-        found = _row(indices, at, extents, inside)
+        found = _read_positions(indices, at, extents, inside)
 
         def element(within: Sequence[ir.Value], states: Sequence[ir.Value]) -> list[ir.Value]:
             return [fold(states[0], [*found, *within], builders.extract(updates.value, [*at, *within]))]
@@ -142,7 +142,7 @@ def tensor_scatter(
     misfit = f"write_indices has shape {list(starts.shape)} for a batch of {cache.shape[0]}"
     if starts.rank != 1:
         ctx.invalid(misfit)
-    starts = ctx.fitted(starts, cache.shape[:1], misfit)
+    starts = ctx.fit_shape(starts, cache.shape[:1], misfit)
 
     def body(*at: ir.Value) -> ir.Value:
         offset = scalars.sub(at[axis], scalars.to_index(builders.extract(starts.value, [at[0]])))
@@ -155,7 +155,9 @@ def tensor_scatter(
     return ctx.wrap(builders.index_map(cache.shape, element_type(cache.dtype), body), cache.dtype)
 
 
-def _fold(ctx: Context, x: Tensor, reduction: str) -> Callable[[ir.Value, Sequence[ir.Value], ir.Value], ir.Value]:
+def _choose_fold(
+    ctx: Context, x: Tensor, reduction: str
+) -> Callable[[ir.Value, Sequence[ir.Value], ir.Value], ir.Value]:
     """What writes one element into a tensor by the rule of this name."""
     if reduction not in _REDUCTIONS:
         ctx.invalid(f"reduction '{reduction}' is none of {', '.join(_REDUCTIONS)}")
@@ -173,7 +175,7 @@ def _fold(ctx: Context, x: Tensor, reduction: str) -> Callable[[ir.Value, Sequen
     return write
 
 
-def _check(ctx: Context, indices: Tensor, *extents: Extent) -> tuple[Tensor, bool]:
+def _check_indices(ctx: Context, indices: Tensor, *extents: Extent) -> tuple[Tensor, bool]:
     """Known indices made non-negative, and whether all are known to be inside.
 
     Of several extents each is for one position along the last axis.
@@ -181,7 +183,7 @@ def _check(ctx: Context, indices: Tensor, *extents: Extent) -> tuple[Tensor, boo
     known = indices.known
     if known is None and indices.load is not None and int(indices.size) <= KNOWN_LIMIT:
         known = indices.load()
-    if known is None or is_open(extents):
+    if known is None or has_dynamic_extents(extents):
         if known is not None and known.size and (known >= 0).all():
             return indices, _demand_less(ctx, known, extents)
         for extent in extents:
@@ -195,7 +197,7 @@ def _check(ctx: Context, indices: Tensor, *extents: Extent) -> tuple[Tensor, boo
 
 
 def _demand_within(ctx: Context, indices: Tensor, extents: Sequence[Extent]) -> None:
-    """Have indices that only the run knows refused where they are outside; as ``_check``."""
+    """Have indices that only the run knows refused where they are outside; as ``_check_indices``."""
     for place, extent in enumerate(extents):
         column = indices
         if len(extents) > 1:
@@ -210,7 +212,7 @@ def _demand_less(ctx: Context, known: np.ndarray, extents: Sequence[Extent]) -> 
     return True
 
 
-def _row(indices: Tensor, at: Sequence[ir.Value], extents: Sequence[Extent], inside: bool) -> list[ir.Value]:
+def _read_positions(indices: Tensor, at: Sequence[ir.Value], extents: Sequence[Extent], inside: bool) -> list[ir.Value]:
     """The positions that the last axis of the indices holds."""
     found = [builders.extract(indices.value, [*at, index(j)]) for j in range(len(extents))]
     return [position(value, extent, inside) for value, extent in zip(found, extents, strict=True)]
@@ -229,7 +231,7 @@ def _as_box(indices: Tensor) -> list[range] | None:
     return ranges if np.array_equal(box, rows) else None
 
 
-def _insert(ctx: Context, x: Tensor, updates: Tensor, box: Sequence[range]) -> Tensor:
+def _insert_box(ctx: Context, x: Tensor, updates: Tensor, box: Sequence[range]) -> Tensor:
     whole = x.shape[len(box) :]
     part = ctx.reshape(updates, [*map(len, box), *whole])
     starts, steps = (
@@ -247,7 +249,7 @@ def _with_depth(ctx: Context, indices: Tensor, rank: int, implied: int) -> tuple
     depth = indices.shape[-1] if isinstance(indices.shape[-1], int) else implied
     if not 0 < depth <= rank:
         ctx.invalid(misfit)
-    return ctx.fitted(indices, (*indices.shape[:-1], depth), misfit), depth
+    return ctx.fit_shape(indices, (*indices.shape[:-1], depth), misfit), depth
 
 
 def _demand_inside(ctx: Context, indices: Tensor, x: Tensor, axis: int) -> None:
@@ -266,4 +268,4 @@ def _fitting_update(ctx: Context, update: Tensor, cache: Tensor, axis: int) -> T
     if axis == 0 or update.rank != cache.rank:
         ctx.invalid(misfit)
     ctx.demand_less(update.shape[axis], cache.shape[axis] + 1, misfit)
-    return ctx.fitted(update, [update.shape[i] if i == axis else n for i, n in enumerate(cache.shape)], misfit)
+    return ctx.fit_shape(update, [update.shape[i] if i == axis else n for i, n in enumerate(cache.shape)], misfit)

@@ -11,8 +11,8 @@ from ....dialects import builders, ir, scalars
 from ....dialects.types import bits, element_type, is_complex
 from ..algorithms.complex_parts import by_parts
 from ..algorithms.resampling import Number
-from ..algorithms.sampling import PADDINGS, TAPS, Rule, sample, table
-from ..algorithms.ufuncs import Emitted, chosen
+from ..algorithms.sampling import PADDINGS, TAPS, Rule, make_table, sample
+from ..algorithms.ufuncs import Emitted, select_emitted
 from ..shapes.dynamic_lengths import for_each_length, of_length
 from ..state.context import Context
 from ..state.registry import op
@@ -45,10 +45,10 @@ def grid_sample(
     misfit = f"a grid of shape {list(grid.shape)} does not fit an input of shape {list(x.shape)}"
     if rank < 1 or grid.rank != x.rank:
         ctx.invalid(misfit)
-    grid = ctx.fitted(grid, (x.shape[0], *grid.shape[1:-1], rank), misfit)
+    grid = ctx.fit_shape(grid, (x.shape[0], *grid.shape[1:-1], rank), misfit)
     for extent in x.shape[2:]:
         ctx.demand_less(0, extent, f"there is nothing to sample in an input of shape {list(x.shape)}")
-    tables = [_table(grid, axis, x.shape[axis + 2], rule) for axis in range(rank)]
+    tables = [_make_grid_table(grid, axis, x.shape[axis + 2], rule) for axis in range(rank)]
     if is_complex(x.dtype) and rule.mode != "nearest":
         return by_parts(ctx, x, *[partial(sample, ctx, tables=tables, lead=2)] * 2)
     wide = x
@@ -60,7 +60,7 @@ def grid_sample(
     return ctx.cast(result if x.dtype == "bool" else saturate(ctx, result, x.dtype), x.dtype)
 
 
-def _table(grid: Tensor, axis: int, extent: Extent, rule: Rule) -> list[ir.Value]:
+def _make_grid_table(grid: Tensor, axis: int, extent: Extent, rule: Rule) -> list[ir.Value]:
     """Of the axis whose coordinates, from -1 at one border to 1 at the other, the grid has counted from the last."""
 
     def coordinate(place: ir.Value) -> ir.Value:
@@ -70,7 +70,7 @@ def _table(grid: Tensor, axis: int, extent: Extent, rule: Rule) -> list[ir.Value
 
     component = ir.AffineExpr.get_constant(grid.rank - 3 - axis)
     along = builders.affine_map(grid.rank, [*range(grid.rank - 1), component])
-    return table([grid.value], [along], grid.shape[:-1], coordinate, extent, rule)
+    return make_table([grid.value], [along], grid.shape[:-1], coordinate, extent, rule)
 
 
 @op("AffineGrid", since=20)
@@ -80,7 +80,7 @@ def affine_grid(ctx: Context, theta: Tensor, size: Tensor, *, align_corners: int
     Along an axis of one element, whose borders are one point if they are its centre, the coordinate is 0.
     """
     count = 2 + theta.shape[1] if theta.rank == 3 and isinstance(theta.shape[1], int) else None
-    if count is None and size.open:
+    if count is None and size.is_dynamic:
         return for_each_length(
             ctx,
             size.size,
@@ -89,12 +89,12 @@ def affine_grid(ctx: Context, theta: Tensor, size: Tensor, *, align_corners: int
             low=4,
             high=5,
         )
-    image = ctx.sizes(size, "size", count=count if size.open else None)
+    image = ctx.sizes(size, "size", count=count if size.is_dynamic else None)
     rank = len(image) - 2
     misfit = f"theta of shape {list(theta.shape)} does not fit a size of {len(image)} extents"
     if rank not in (2, 3) or theta.rank != 3:
         ctx.invalid(misfit)
-    theta = ctx.fitted(theta, (theta.shape[0], rank, rank + 1), misfit)
+    theta = ctx.fit_shape(theta, (theta.shape[0], rank, rank + 1), misfit)
     ctx.demand_equal(theta.shape[0], image[0], "theta and size differ in the number of images")
     elem = element_type(theta.dtype)
     wide = scalars.compute_type(elem)
@@ -116,4 +116,4 @@ def _coordinate(index: ir.Value, extent: Extent, kind: ir.Type, aligned: bool) -
     last: Number = Emitted(scalars.const(extent - 1, kind))
     if not aligned:
         return (place * 2 + 1) / (last + 1) - 1
-    return chosen(last <= 0, place * 0, place * 2 / np.maximum(last, 1) - 1)
+    return select_emitted(last <= 0, place * 0, place * 2 / np.maximum(last, 1) - 1)

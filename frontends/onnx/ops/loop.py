@@ -13,10 +13,18 @@ import numpy as np
 import onnx
 
 from ....dialects import builders, ir, scalars
-from ....dialects.loops import Draft, Values, counted, guarded, index, store
+from ....dialects.loops import Draft, States, for_loop, index, store, while_loop
 from ....dialects.types import element_type
-from ..control.control_flow import first_accepted, iterate, no_elements, only_element, stacked, truth, with_element
-from ..control.loop_bodies import Body, changed, check_counts, check_dtypes, forms_of, returned_unchanged
+from ..control.control_flow import (
+    emit_true,
+    first_accepted,
+    iterate,
+    no_elements,
+    only_element,
+    stack_elements,
+    with_element,
+)
+from ..control.loop_bodies import LoopBody, check_counts, check_dtypes, describe_change, forms_of, returned_unchanged
 from ..control.ranks import demand_ranked
 from ..state.context import Context
 from ..state.refusals import Unsupported
@@ -36,7 +44,7 @@ class Run:
     """One Loop. ``limit`` is the most iterations where that is known, ``begins`` is its condition where it is known."""
 
     ctx: Context
-    body: Body  # takes the iteration's number, then the carried values that it changes
+    body: LoopBody  # takes the iteration's number, then the carried values that it changes
     trip: Tensor | None
     condition: Tensor | None
     limit: int | None
@@ -56,7 +64,7 @@ class Run:
 def loop(
     ctx: Context, trip: Tensor | None, condition: Tensor | None, *initial: Tensor, body: onnx.GraphProto
 ) -> tuple[Tensor | None, ...]:
-    _check(ctx, trip, condition, initial, body)
+    _check_inputs(ctx, trip, condition, initial, body)
     limit = None if trip is None or trip.known is None else max(0, int(trip.known.reshape(-1)[0]))
     begins = True if condition is None else _truth(condition)
     count = len(initial)
@@ -67,7 +75,7 @@ def loop(
     given = {body.input[2 + i].name: initial[i] for i in fixed}
     given[body.input[1].name] = ctx.const(np.ones(_shape(body.input[1]), bool))  # in the body it holds
     moving = {1 + i: tensor for i, tensor in enumerate(initial) if i not in fixed}
-    whole = Body(ctx, body, given)
+    whole = LoopBody(ctx, body, given)
     run = Run(ctx, whole, trip, condition, limit, begins, _shape(body.input[0]), whole.inputs[1:], moving, shown)
     made = dict(enumerate(initial, 1)) | _iterate(run)
     return tuple(made.get(i) for i in range(1, len(body.output)))
@@ -76,7 +84,7 @@ def loop(
 def _iterate(run: Run) -> Outputs:
     if run.limit == 0 or run.begins is False:
         return _no_iteration(run)
-    ways = [lambda: _loop(run), lambda: _unroll(run), lambda: _carried_out(run)]
+    ways = [lambda: _loop_in_kernel(run), lambda: _unroll(run), lambda: _carried_out(run)]
     if run.limit == 1:
         ways = ways[1:]
     if not run.begins:
@@ -87,19 +95,19 @@ def _iterate(run: Run) -> Outputs:
 def _no_iteration(run: Run) -> Outputs:
     """The initial values, and scan outputs without elements: an iteration is converted for their types alone."""
     made = run.body.types([Form("int64", run.number_shape), *forms_of(list(run.moving.values()))], run.shown)
-    declared = [run.body.declared(form, i) for form, i in zip(made, run.shown, strict=True)]
+    declared = [run.body.add_declared_extents(form, i) for form, i in zip(made, run.shown, strict=True)]
     shapes = [(0, *(n if isinstance(n, int) else 0 for n in form.shape)) for form in declared]
     return {
         i: run.ctx.const(np.empty(shape), form.dtype) for i, shape, form in zip(run.shown, shapes, made, strict=True)
     }
 
 
-def _loop(run: Run) -> Outputs:
+def _loop_in_kernel(run: Run) -> Outputs:
     """One kernel. Refuses what changes its shape, and scan outputs of a length that is not known."""
     ctx, before = run.ctx, forms_of(list(run.moving.values()))
     draft, [go, *made] = run.body.draft([Form("int64", run.number_shape), *before], run.outputs)
     try:
-        if difference := changed(ctx, run.names, before, forms_of(made[: len(before)])):
+        if difference := describe_change(ctx, run.names, before, forms_of(made[: len(before)])):
             ctx.unsupported(difference)
         count = _static_count(run, go)
         if count is None and run.shown:
@@ -110,7 +118,7 @@ def _loop(run: Run) -> Outputs:
         raise
     elements = made[len(before) :]
     outs = [builders.empty((count or 0, *t.shape), element_type(t.dtype)) for t in elements]
-    values = _emit(run, draft, go, count, [*(t.value for t in run.moving.values()), *outs])
+    values = _emit_loop(run, draft, go, count, [*(t.value for t in run.moving.values()), *outs])
     return {i: ctx.wrap(v, t.dtype) for i, v, t in zip(run.outputs[1:], values, made, strict=True)}
 
 
@@ -120,7 +128,7 @@ def _carried_out(run: Run) -> Outputs:
     elements: list[Tensor] = []
 
     def iteration(at: ir.Value, carried: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
-        number = _number(run, at)
+        number = _emit_number(run, at)
         go, *made = run.body.convert([ctx.wrap(number, "int64"), *carried[:count]], run.outputs)
         _refuse_endless(run, go)
         elements[:] = made[count:]
@@ -131,12 +139,12 @@ def _carried_out(run: Run) -> Outputs:
     begins = None if run.begins or run.condition is None else only_element(run.condition.value)
     initial = [*run.moving.values(), *(no_elements(ctx) for _ in run.shown)]
     last = iterate(ctx, limit, begins, initial, iteration, run.names)
-    forms = [run.body.declared(form, i) for form, i in zip(forms_of(elements), run.shown, strict=True)]
-    shown = [stacked(ctx, items, form) for items, form in zip(last[count:], forms, strict=True)]
+    forms = [run.body.add_declared_extents(form, i) for form, i in zip(forms_of(elements), run.shown, strict=True)]
+    shown = [stack_elements(ctx, items, form) for items, form in zip(last[count:], forms, strict=True)]
     return dict(zip(run.outputs[1:], [*last[:count], *shown], strict=True))
 
 
-def _number(run: Run, at: ir.Value) -> ir.Value:
+def _emit_number(run: Run, at: ir.Value) -> ir.Value:
     """The number of the iteration as its body takes it."""
     return builders.full(run.number_shape, scalars.from_index(at, element_type("int64")))
 
@@ -153,32 +161,32 @@ def _static_count(run: Run, go: Tensor) -> int | None:
     return run.limit if run.begins and _truth(go) else None
 
 
-def _emit(run: Run, draft: Draft, go: Tensor, count: int | None, carried: Values) -> list[ir.Value]:
+def _emit_loop(run: Run, draft: Draft, go: Tensor, count: int | None, carried: States) -> list[ir.Value]:
     states = len(run.moving)
 
-    def step(i: ir.Value, old: Values) -> tuple[ir.Value, list[ir.Value]]:
-        goes, *made = draft.place([_number(run, i), *old[:states]])
+    def step(i: ir.Value, old: States) -> tuple[ir.Value, list[ir.Value]]:
+        goes, *made = draft.place([_emit_number(run, i), *old[:states]])
         outs = [store(v, y, {0: i}) for v, y in zip(made[states:], old[states:], strict=True)]
         return goes, [*made[:states], *outs]
 
     if count is not None:
-        return counted(count, carried, lambda i, old: step(i, old)[1])
+        return for_loop(count, carried, lambda i, old: step(i, old)[1])
     limit = None if run.trip is None else scalars.to_index(_scalar(run.trip.value))
     if run.begins and _truth(go) and limit is not None:
-        return counted(limit, carried, lambda i, old: step(i, old)[1])
-    begins = truth() if run.condition is None else only_element(run.condition.value)
+        return for_loop(limit, carried, lambda i, old: step(i, old)[1])
+    begins = emit_true() if run.condition is None else only_element(run.condition.value)
 
-    def guarded_step(i: ir.Value, old: Values) -> tuple[ir.Value, list[ir.Value]]:
+    def guarded_step(i: ir.Value, old: States) -> tuple[ir.Value, list[ir.Value]]:
         goes, made = step(i, old)
         return only_element(goes), made
 
-    return guarded(limit, begins, carried, guarded_step)
+    return while_loop(limit, begins, carried, guarded_step)
 
 
 def _unroll(run: Run) -> Outputs:
     """All iterations one after another, each with what is known of its values."""
     draft = Draft([])
-    with draft.filling():
+    with draft.insertion_point():
         values, elements = _iterations(run)
         stacked = [_stack(run.ctx, items) for items in elements]
     draft.place([])
@@ -195,7 +203,7 @@ def _iterations(run: Run) -> tuple[list[Tensor], list[list[Tensor]]]:
         number = ctx.const(np.full(run.number_shape, i), "int64")
         go, *made = run.body.convert([number, *values], run.outputs)
         before, values = values, made[: len(values)]
-        changed(ctx, run.names, forms_of(before), forms_of(values))
+        describe_change(ctx, run.names, forms_of(before), forms_of(values))
         if any(isinstance(t.size, int) and t.size > MOST_ELEMENTS for t in values):
             ctx.unsupported("its carried values grow beyond all memory before it ends")
         for items, element in zip(elements, made[len(values) :], strict=True):
@@ -210,14 +218,14 @@ def _iterations(run: Run) -> tuple[list[Tensor], list[list[Tensor]]]:
 def _stack(ctx: Context, items: Sequence[Tensor]) -> Tensor:
     """The elements of all iterations along a new first axis."""
     demand_ranked(ctx, items, "an element of a scan output")
-    items = _alike(ctx, items)
+    items = _demand_alike(ctx, items)
     if all(t.known is not None for t in items):
         return ctx.const(np.stack([t.known for t in items if t.known is not None]), items[0].dtype)
     rows = [ctx.reshape(t, (1, *t.shape)).value for t in items]
     return ctx.wrap(builders.concat(rows, 0), items[0].dtype)
 
 
-def _alike(ctx: Context, items: Sequence[Tensor]) -> Sequence[Tensor]:
+def _demand_alike(ctx: Context, items: Sequence[Tensor]) -> Sequence[Tensor]:
     """The elements, which have to have one shape and dtype."""
     forms, misfit = set(forms_of(items)), "the elements of a scan output have different shapes or dtypes"
     if len(forms) < 2:
@@ -226,11 +234,11 @@ def _alike(ctx: Context, items: Sequence[Tensor]) -> Sequence[Tensor]:
         ctx.invalid(misfit)
     shape = items[0].shape
     for item in items[1:]:
-        shape = ctx.fitted(item, shape, misfit).shape
-    return [ctx.fitted(item, shape, misfit) for item in items]
+        shape = ctx.fit_shape(item, shape, misfit).shape
+    return [ctx.fit_shape(item, shape, misfit) for item in items]
 
 
-def _check(
+def _check_inputs(
     ctx: Context, trip: Tensor | None, condition: Tensor | None, initial: Sequence[Tensor], body: onnx.GraphProto
 ) -> None:
     for name, tensor in (("M", trip), ("cond", condition)):

@@ -16,7 +16,7 @@ from ..values.tensor import Tensor
 op("MatMul")(matmul)
 
 
-def scaled(ctx: Context, x: Tensor, factor: float) -> Tensor:
+def scale_tensor(ctx: Context, x: Tensor, factor: float) -> Tensor:
     """``factor x``"""
     return x if factor == 1 else ctx.elementwise(lambda v: scalars.mul(v, scalars.like(v, factor)), x)
 
@@ -38,7 +38,7 @@ def gemm(
         ctx.invalid(f"cannot multiply {list(a.shape)} by {list(b.shape)} with transA={transA}, transB={transB}")
     if not a.floating and (alpha % 1 or beta % 1):
         ctx.unsupported(f"alpha {alpha} and beta {beta} for dtype {a.dtype}")
-    y = scaled(ctx, contract(ctx, f"{'km' if transA else 'mk'},{'nk' if transB else 'kn'}->mn", a, b), alpha)
+    y = scale_tensor(ctx, contract(ctx, f"{'km' if transA else 'mk'},{'nk' if transB else 'kn'}->mn", a, b), alpha)
     if c is None or beta == 0.0:
         return y
     scale = (lambda v: v) if beta == 1.0 else (lambda v: scalars.mul(v, scalars.like(v, beta)))
@@ -48,7 +48,7 @@ def gemm(
 @op("Einsum", since=12)
 def einsum(ctx: Context, *inputs: Tensor, equation: str) -> Tensor:
     """Operands are combined from left to right; a letter is summed as soon as nothing later needs it."""
-    terms, output = _parse(ctx, equation.replace(" ", ""), inputs)
+    terms, output = _parse_equation(ctx, equation.replace(" ", ""), inputs)
     inputs = _of_one_extent(ctx, equation, terms, inputs)
     operands = [_diagonal(ctx, x, term) for x, term in zip(inputs, terms, strict=True)]
     value, term = operands[0]
@@ -56,7 +56,7 @@ def einsum(ctx: Context, *inputs: Tensor, equation: str) -> Tensor:
         needed = set(output).union(*(letters for _, letters in operands[index:]))
         kept = "".join(letter for letter in dict.fromkeys(term + right) if letter in needed)
         kept = output if index == len(operands) else kept
-        value, term = _product(ctx, f"{term},{right}->{kept}", value, other), kept
+        value, term = _contract_pair(ctx, f"{term},{right}->{kept}", value, other), kept
     extra = [axis for axis, letter in enumerate(term) if letter not in output]
     if extra:
         value = ctx.reduce(scalars.add, 0, value, extra)
@@ -64,7 +64,7 @@ def einsum(ctx: Context, *inputs: Tensor, equation: str) -> Tensor:
     return value if term == output else ctx.transpose(value, [term.index(letter) for letter in output])
 
 
-def _product(ctx: Context, spec: str, a: Tensor, b: Tensor) -> Tensor:
+def _contract_pair(ctx: Context, spec: str, a: Tensor, b: Tensor) -> Tensor:
     """A contraction where a letter is summed, else an elementwise product."""
     terms, output = spec.split("->")
     if set(terms) - {","} != set(output):
@@ -76,7 +76,7 @@ def _product(ctx: Context, spec: str, a: Tensor, b: Tensor) -> Tensor:
     return ctx.elementwise(scalars.mul, *aligned)
 
 
-def _parse(ctx: Context, equation: str, inputs: tuple[Tensor, ...]) -> tuple[list[str], str]:
+def _parse_equation(ctx: Context, equation: str, inputs: tuple[Tensor, ...]) -> tuple[list[str], str]:
     """Terms and output with an ellipsis spelt out in letters that the equation does not use."""
     left, arrow, output = equation.partition("->")
     terms = left.split(",")
@@ -113,7 +113,7 @@ def _with_extents(ctx: Context, equation: str, term: str, extents: Mapping[str, 
     shape = [1 if letter in alone else extents[letter] for letter in term]
     wanted = {letter: n for letter, n in zip(term, shape, strict=True)}
     misfit = f"shape {list(x.shape)} does not fit term '{term}' of equation '{equation}', where it is {wanted}"
-    return ctx.fitted(x, shape, misfit)
+    return ctx.fit_shape(x, shape, misfit)
 
 
 def _diagonal(ctx: Context, x: Tensor, term: str) -> tuple[Tensor, str]:

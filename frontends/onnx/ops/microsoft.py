@@ -5,7 +5,7 @@ Each is composed of the converters of the ops that it was made from, so that pas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import wraps
 from typing import Any, cast
 
@@ -15,22 +15,20 @@ from ..primitives.products import matmul
 from ..primitives.reductions import softmax
 from ..state import registry
 from ..state.context import Context
-from ..state.contrib import DOMAIN, channels_first, channels_last, contrib, demand_shape
+from ..state.contrib import CONTRIB_DOMAIN, channels_first, channels_last, contrib, demand_shape
 from ..state.registry import op
+from ..values.attributes import Floats, Ints
 from ..values.tensor import Tensor
 from .activation import gelu, swish
 from .conv import conv
 from .gather import gather_nd
-from .matmul import gemm, scaled
+from .matmul import gemm, scale_tensor
 from .pool import max_pool
 from .shape import trilu
 from .squeeze import unsqueeze
 
-Ints = Sequence[int]
-Floats = Sequence[float]
-
-op("GatherND", domain=DOMAIN)(gather_nd)
-op("Trilu", domain=DOMAIN)(trilu)
+op("GatherND", domain=CONTRIB_DOMAIN)(gather_nd)
+op("Trilu", domain=CONTRIB_DOMAIN)(trilu)
 
 # Activations inside other ops, with the names of their parameters in the order of ``activation_params``.
 _PARAMETERS: dict[str, tuple[str, ...]] = {
@@ -76,11 +74,11 @@ def fused_matmul(
     transBatchB: int = 0,
 ) -> Tensor:
     """``alpha A' B'``: of each operand the first axis may come behind the batch's, then the last two change places."""
-    product = matmul(ctx, _turn(ctx, a, transA, transBatchA), _turn(ctx, b, transB, transBatchB))
-    return scaled(ctx, product, alpha)
+    product = matmul(ctx, _permute_operand(ctx, a, transA, transBatchA), _permute_operand(ctx, b, transB, transBatchB))
+    return scale_tensor(ctx, product, alpha)
 
 
-def _turn(ctx: Context, x: Tensor, turned: int, batch_first: int) -> Tensor:
+def _permute_operand(ctx: Context, x: Tensor, turned: int, batch_first: int) -> Tensor:
     order = list(range(x.rank))
     if batch_first and x.rank > 2:
         order = [*order[1:-1], 0, order[-1]]
@@ -164,7 +162,7 @@ def nhwc_conv(
     return channels_last(ctx, fused_conv(ctx, channels_first(ctx, x), w, b, residual, **attributes))
 
 
-@op("NhwcMaxPool", domain=DOMAIN)  # of 8-bit integers
+@op("NhwcMaxPool", domain=CONTRIB_DOMAIN)  # of 8-bit integers
 def nhwc_max_pool(
     ctx: Context,
     x: Tensor,
@@ -233,6 +231,6 @@ def bias_softmax(ctx: Context, data: Tensor, bias: Tensor, *, is_inner_broadcast
     return softmax(ctx, summed, range(ctx.axis(axis, data.rank), data.rank))
 
 
-@op("ExpandDims", domain=DOMAIN)
+@op("ExpandDims", domain=CONTRIB_DOMAIN)
 def expand_dims(ctx: Context, x: Tensor, axis: Tensor) -> Tensor:
-    return unsqueeze(ctx, x, ctx.fitted(axis, [1] * axis.rank, f"axis has shape {list(axis.shape)}"))
+    return unsqueeze(ctx, x, ctx.fit_shape(axis, [1] * axis.rank, f"axis has shape {list(axis.shape)}"))

@@ -39,9 +39,9 @@ def attention(
 ) -> tuple[Tensor, ...]:
     """Self-attention from the input on: one product makes queries, keys and values, joined along the last axis."""
     shared = bool(past_present_share_buffer) or past_sequence_length is not None
-    _check(ctx, x, weights, bool(do_rotary), shared)
+    _check_projection(ctx, x, weights, bool(do_rotary), shared)
     projected = _project(ctx, x, weights, bias)
-    q, k, v = _split(ctx, projected, num_heads, past, qkv_hidden_sizes)
+    q, k, v = _split_projected(ctx, projected, num_heads, past, qkv_hidden_sizes)
     biases = _biases(ctx, q, k, mask_index, mask_filter_value, attention_bias, unidirectional)
     return _attend(ctx, q, k, v, scale, biases)
 
@@ -67,26 +67,28 @@ def quantized_attention(
     unidirectional: int = 0,
 ) -> tuple[Tensor, ...]:
     """``Attention`` whose projection is a product of 8-bit integers."""
-    _check(ctx, x, weight, bool(do_rotary), bool(past_present_share_buffer))
+    _check_projection(ctx, x, weight, bool(do_rotary), bool(past_present_share_buffer))
     projected = matmul_integer_to_float(ctx, x, weight, x_scale, weight_scale, x_zero, weight_zero, bias)
-    q, k, v = _split(ctx, projected, num_heads, past)
+    q, k, v = _split_projected(ctx, projected, num_heads, past)
     biases = _biases(ctx, q, k, mask_index, mask_filter_value, None, unidirectional)
     return _attend(ctx, q, k, v, scale, biases)
 
 
-def _check(ctx: Context, x: Tensor, weights: Tensor, rotary: bool, shared: bool) -> None:
+def _check_projection(ctx: Context, x: Tensor, weights: Tensor, rotary: bool, shared: bool) -> None:
     """Refuse what an attention from the input on does not do here, and operands of other ranks."""
     if rotary or shared:
         ctx.unsupported("rotary embedding" if rotary else "past and present that share a buffer")
     if x.rank != 3 or weights.rank != 2:
-        ctx.invalid(_misfit(x, weights))
+        ctx.invalid(_describe_shapes(x, weights))
 
 
-def _misfit(x: Tensor, weights: Tensor) -> str:
+def _describe_shapes(x: Tensor, weights: Tensor) -> str:
     return f"an input of shape {list(x.shape)} for weights of shape {list(weights.shape)}"
 
 
-def _split(ctx: Context, projected: Tensor, heads: int, past: Tensor | None, sizes: Sequence[int] = ()) -> list[Tensor]:
+def _split_projected(
+    ctx: Context, projected: Tensor, heads: int, past: Tensor | None, sizes: Sequence[int] = ()
+) -> list[Tensor]:
     """Queries, and all keys and values, side by side in the last axis, as (batch, heads, length, size)."""
     parts = split_last(ctx, projected, list(sizes) or [projected.shape[2] // 3] * 3)
     q, k, v = (split_heads(ctx, part, heads) for part in parts)
@@ -108,12 +110,12 @@ def _attend(
 
 def _project(ctx: Context, x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
     """``x weights + bias`` (batch, length, all sizes)."""
-    misfit = _misfit(x, weights)
-    weights = ctx.fitted(weights, (x.shape[2], weights.shape[1]), misfit)
+    misfit = _describe_shapes(x, weights)
+    weights = ctx.fit_shape(weights, (x.shape[2], weights.shape[1]), misfit)
     if bias is None:
         return matmul(ctx, x, weights)
     bias = demand_shape(ctx, bias, "bias", weights.shape[1])
-    weights = ctx.fitted(weights, (weights.shape[0], *bias.shape), misfit)
+    weights = ctx.fit_shape(weights, (weights.shape[0], *bias.shape), misfit)
     return ctx.elementwise(scalars.add, matmul(ctx, x, weights), bias)
 
 
@@ -179,23 +181,23 @@ def multi_head_attention(
 def _operands(ctx: Context, query: Tensor, key: Tensor | None, value: Tensor | None, heads: int) -> list[Tensor]:
     """Queries, keys and values as (batch, heads, length, size)."""
     if query.rank == 5 and key is None and value is None:
-        return _unpack(ctx, query, heads, 3)
+        return _unpack_heads(ctx, query, heads, 3)
     q = split_heads(ctx, query, heads)
     if key is None:
         ctx.invalid(f"there is no key for a query of shape {list(query.shape)}")
     if key.rank == 5 and value is None:
-        return [q, *_unpack(ctx, key, heads, 2)]
+        return [q, *_unpack_heads(ctx, key, heads, 2)]
     if value is None:
         ctx.invalid(f"there is no value for a key of shape {list(key.shape)}")
-    return [q, *(_apart(ctx, t, heads) for t in (key, value))]
+    return [q, *(_to_heads(ctx, t, heads) for t in (key, value))]
 
 
-def _apart(ctx: Context, x: Tensor, heads: int) -> Tensor:
+def _to_heads(ctx: Context, x: Tensor, heads: int) -> Tensor:
     """Keys or values as (batch, heads, length, size), which they may be already."""
     return split_heads(ctx, x, heads) if x.rank != 4 else demand_shape(ctx, x, "key or value", None, heads, None, None)
 
 
-def _unpack(ctx: Context, packed: Tensor, heads: int, count: int) -> list[Tensor]:
+def _unpack_heads(ctx: Context, packed: Tensor, heads: int, count: int) -> list[Tensor]:
     """The parts of (batch, length, heads, count, size)."""
     packed = demand_shape(ctx, packed, "what is packed", None, None, heads, count, None)
     batch, length, _, _, size = packed.shape

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ....core.sizes import Extent, largest
+from ....core.sizes import Extent, max_of
 from ....dialects import builders, ir, scalars
 from ....dialects.loops import index
 from ....dialects.types import element_type
@@ -17,7 +17,7 @@ from ..state.context import Context
 from ..state.contrib import contrib, demand_shape
 from ..values.tensor import Tensor
 from .gather import tensor_scatter
-from .microsoft_rotary import counted, positions, rotate
+from .microsoft_rotary import count_from, positions, rotate
 from .norm import root_mean_square
 
 
@@ -68,22 +68,22 @@ def group_query_attention(
     q, k, v = _heads(ctx, query, key, value, num_heads, kv_num_heads)
     total = _total(ctx, total_sequence_length, q)
     past = _past(ctx, seqlens_k, q, total)
-    q, k = _normalize(ctx, (q, k), (q_norm_weight, k_norm_weight), qk_norm_epsilon)
+    q, k = _normalize_heads(ctx, (q, k), (q_norm_weight, k_norm_weight), qk_norm_epsilon)
     if do_rotary:
         at = _positions(ctx, position_ids, past, q, total)
-        q, k = _turn(ctx, (q, k), at, cos_cache, sin_cache, bool(rotary_interleaved))
+        q, k = _rotate_heads(ctx, (q, k), at, cos_cache, sin_cache, bool(rotary_interleaved))
     keys, values = _update_cache(ctx, k, past_key, past, total), _update_cache(ctx, v, past_value, past, total)
     batch, _, rows, size = q.shape
     groups = _Groups(batch, kv_num_heads, num_heads // kv_num_heads, rows, total)
-    biases = [] if attention_bias is None else [groups.joined(ctx, attention_bias)]
-    biases.append(groups.hidden(ctx, past, seqlens_k, bool(causal), local_window_size))
-    k, v = (_first(ctx, t, total) for t in (keys, values))
+    biases = [] if attention_bias is None else [groups.join_bias(ctx, attention_bias)]
+    biases.append(groups.make_mask(ctx, past, seqlens_k, bool(causal), local_window_size))
+    k, v = (_slice_rows(ctx, t, total) for t in (keys, values))
     sink = groups.sink(ctx, head_sink, smooth_softmax, query.dtype)
     y = attend(ctx, ctx.reshape(q, (*groups.shape, size)), k, v, scale, biases, softcap, sink)
     return join_heads(ctx, ctx.reshape(y, (batch, num_heads, rows, v.shape[3]))), keys, values
 
 
-def _normalize(
+def _normalize_heads(
     ctx: Context, heads: Sequence[Tensor], weights: Sequence[Tensor | None], epsilon: float
 ) -> Sequence[Tensor]:
     """Queries and keys over the root of their mean squares, where there is a weight for both."""
@@ -108,13 +108,13 @@ class _Groups:
         """What comes before the sizes of the queries."""
         return self.batch, self.groups, self.each * self.rows
 
-    def joined(self, ctx: Context, bias: Tensor) -> Tensor:
+    def join_bias(self, ctx: Context, bias: Tensor) -> Tensor:
         """(batch, heads or 1, rows, keys), as (batch, groups or 1, rows of all heads, keys)."""
         count = self.groups * self.each
         misfit = f"a bias of shape {list(bias.shape)} for {count} heads with {self.rows} rows and {self.keys} keys"
         if bias.rank != 4:
             ctx.invalid(misfit)
-        bias = ctx.fitted(bias, (*bias.shape[:2], self.rows, self.keys), misfit)
+        bias = ctx.fit_shape(bias, (*bias.shape[:2], self.rows, self.keys), misfit)
         bias = ctx.repeatable(bias, (self.batch, count, self.rows, self.keys), misfit)
         batch, heads, rows, keys = bias.shape
         if heads == 1:
@@ -129,7 +129,7 @@ class _Groups:
         apart = ctx.broadcast(ctx.reshape(given, (self.groups, self.each, 1)), (self.groups, self.each, self.rows))
         return ctx.reshape(apart, (*self.shape[1:], 1))
 
-    def hidden(self, ctx: Context, past: Tensor, ends: Tensor, causal: bool, window: int) -> Tensor:
+    def make_mask(self, ctx: Context, past: Tensor, ends: Tensor, causal: bool, window: int) -> Tensor:
         """(batch, 1, rows of all heads, keys): the lowest number for keys that a row does not see, else 0.
 
         A row sees keys up to its own, or all, but none after the batch's last, nor before the window up to its own.
@@ -165,14 +165,14 @@ def _heads(
         parts = split_last(ctx, query, [heads * size, shared * size, shared * size])
     q, k, v = (split_heads(ctx, t, n) for t, n in zip(parts, (heads, shared, shared), strict=True))
     misfit = f"query {list(q.shape)}, key {list(k.shape)} and value {list(v.shape)} do not fit"
-    k = ctx.fitted(k, (q.shape[0], shared, *q.shape[2:]), misfit)
-    v = ctx.fitted(v, (q.shape[0], shared, q.shape[2], v.shape[3]), misfit)
+    k = ctx.fit_shape(k, (q.shape[0], shared, *q.shape[2:]), misfit)
+    v = ctx.fit_shape(v, (q.shape[0], shared, q.shape[2], v.shape[3]), misfit)
     return [q, k, v]
 
 
 def _total(ctx: Context, given: Tensor, q: Tensor) -> Extent:
     """How many keys there are, which is at least that of the new ones."""
-    one = ctx.fitted(given, [1] * given.rank, f"total_sequence_length has shape {list(given.shape)}")
+    one = ctx.fit_shape(given, [1] * given.rank, f"total_sequence_length has shape {list(given.shape)}")
     [total] = ctx.sizes(one, "total_sequence_length")
     misfit = f"a total_sequence_length of {total} for {q.shape[2]} new keys"
     ctx.demand_less(0, q.shape[2], misfit)
@@ -180,7 +180,7 @@ def _total(ctx: Context, given: Tensor, q: Tensor) -> Extent:
     return total
 
 
-def _first(ctx: Context, x: Tensor, rows: Extent) -> Tensor:
+def _slice_rows(ctx: Context, x: Tensor, rows: Extent) -> Tensor:
     """The first rows of (batch, heads, all rows, size)."""
     batch, heads, _, size = x.shape
     return ctx.wrap(builders.slice_(x.value, [0] * 4, [batch, heads, rows, size]), x.dtype)
@@ -207,11 +207,11 @@ def _positions(ctx: Context, given: Tensor | None, past: Tensor, q: Tensor, tota
     """(batch, rows): where the new keys are, or, of a first prompt, from the first position that is given on."""
     batch, _, rows, _ = q.shape
     if given is None:
-        return counted(ctx, ctx.reshape(past, (batch, 1)), (batch, rows))
+        return count_from(ctx, ctx.reshape(past, (batch, 1)), (batch, rows))
     if rows == total:
-        return counted(ctx, _corner(ctx, given), (batch, rows))
+        return count_from(ctx, _corner(ctx, given), (batch, rows))
     places = positions(ctx, given, q)
-    prompt = counted(ctx, _corner(ctx, places), (batch, rows))
+    prompt = count_from(ctx, _corner(ctx, places), (batch, rows))
     return ctx.elementwise(lambda a, b: scalars.select(_is_prompt(rows, total), a, b), prompt, places)
 
 
@@ -222,7 +222,7 @@ def _corner(ctx: Context, x: Tensor) -> Tensor:
     return ctx.reshape(ctx.wrap(first, x.dtype), (1, 1))
 
 
-def _turn(
+def _rotate_heads(
     ctx: Context, tensors: Sequence[Tensor], at: Tensor, cos: Tensor | None, sin: Tensor | None, interleaved: bool
 ) -> list[Tensor]:
     """Queries and keys, (batch, heads, rows, size), turned by the angles of their positions."""
@@ -236,7 +236,7 @@ def _update_cache(ctx: Context, new: Tensor, past: Tensor | None, starts: Tensor
     batch, heads, rows, size = new.shape
     past = None if past is None else demand_shape(ctx, past, "the past", batch, heads, None, size)
     held = 0 if past is None else past.shape[2]
-    length = largest(total, held)
+    length = max_of(total, held)
     if rows == length:
         return new
     zero = scalars.const(0, element_type(new.dtype))

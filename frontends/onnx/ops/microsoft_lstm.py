@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..algorithms.quantization import MICROSOFT, dequantize, reshape_scale
-from ..algorithms.recurrence import Body, Direction, Settings, Values, layer, run
+from ..algorithms.recurrence import Direction, Settings, StepBody, Values, prepare_layer, run
 from ..state.context import Context
 from ..state.registry import op
 from ..values.tensor import Tensor
@@ -42,11 +42,11 @@ def dynamic_quantize_lstm(
     The products are of the floats on these grids, which gives sums of the integers up to f32's rounding.
     """
     settings = Settings(direction, activations, activation_alpha, activation_beta, clip, False, hidden_size)
-    weights = (_weight(ctx, w, w_scale, w_zero), _weight(ctx, r, r_scale, r_zero), b, p)
+    weights = (_dequantize_weight(ctx, w, w_scale, w_zero), _dequantize_weight(ctx, r, r_scale, r_zero), b, p)
     functions, states = ("Sigmoid", "Tanh", "Tanh"), (initial_h, initial_c)
-    node = layer(ctx, settings, functions, 4, weights, _on_grid(ctx, x), sequence_lens, states)
+    node = prepare_layer(ctx, settings, functions, 4, weights, _on_grid(ctx, x), sequence_lens, states)
 
-    def cell(d: Direction, gates: Values, old: Values) -> tuple[Values, Body]:
+    def cell(d: Direction, gates: Values, old: Values) -> tuple[Values, StepBody]:
         seen = _on_grid(ctx, ctx.wrap(old[0], x.dtype)).value
         return lstm_cell(d, gates, [seen, *old[1:]], bool(input_forget))
 
@@ -57,7 +57,7 @@ def _on_grid(ctx: Context, x: Tensor) -> Tensor:
     return dequantize(ctx, *dynamic_quantize_linear(ctx, x))
 
 
-def _weight(ctx: Context, w: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
+def _dequantize_weight(ctx: Context, w: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
     """(direction, input, gates) with parameters of a direction, or of each of its gates' rows, as LSTM has it."""
     if w.rank != 3:
         ctx.invalid(f"a weight of shape {list(w.shape)}, which is (directions, inputs, gates)")

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from ....dialects import scalars
-from ..algorithms.quantization import MICROSOFT, above, dequantize, factor, only, requantize, reshape_scale
+from ..algorithms.quantization import (
+    MICROSOFT,
+    demand_scalar,
+    dequantize,
+    multiply_scales,
+    requantize,
+    reshape_scale,
+    subtract_zero_point,
+)
 from ..primitives.products import contract
 from ..state.context import Context
 from ..state.registry import op
@@ -35,17 +43,22 @@ def qgemm(
     if a.rank != 2 or b.rank != 2:
         ctx.invalid(misfit)
     summed = a.shape[0 if transA else 1]
-    b = ctx.fitted(b, (b.shape[0], summed) if transB else (summed, b.shape[1]), misfit)
+    b = ctx.fit_shape(b, (b.shape[0], summed) if transB else (summed, b.shape[1]), misfit)
     columns = reshape_scale(ctx, b_zero, (b_zero.size, 1)) if transB else b_zero
-    left, right = above(ctx, a, bytes_zero(ctx, a, a_zero)), above(ctx, b, columns, narrow=True)
+    left, right = (
+        subtract_zero_point(ctx, a, bytes_zero(ctx, a, a_zero)),
+        subtract_zero_point(ctx, b, columns, narrow=True),
+    )
     total = contract(ctx, f"{'km' if transA else 'mk'},{'nk' if transB else 'kn'}->mn", left, right, "int32")
     if c is not None:
         total = ctx.elementwise(scalars.add, total, c, shape=total.shape)
-    scales = ctx.const(alpha, "float32"), only(ctx, a_scale, "a_scale"), b_scale
+    scales = ctx.const(alpha, "float32"), demand_scalar(ctx, a_scale, "a_scale"), b_scale
     if y_scale is None:
-        return dequantize(ctx, total, factor(ctx, *scales), None)
+        return dequantize(ctx, total, multiply_scales(ctx, *scales), None)
     dtype = a.dtype if y_zero is None else y_zero.dtype
-    return requantize(ctx, total, factor(ctx, *scales, over=only(ctx, y_scale, "y_scale")), y_zero, dtype)
+    return requantize(
+        ctx, total, multiply_scales(ctx, *scales, over=demand_scalar(ctx, y_scale, "y_scale")), y_zero, dtype
+    )
 
 
 @op("MatMulIntegerToFloat", domain=MICROSOFT)
@@ -61,7 +74,7 @@ def matmul_integer_to_float(
 ) -> Tensor:
     """``MatMulInteger`` by ``a_scale * b_scale``, plus a bias; what b has one of for each column may be a vector."""
     total = exact_product(ctx, a, bytes_zero(ctx, a, a_zero), b, b_zero)
-    y = dequantize(ctx, total, factor(ctx, only(ctx, a_scale, "a_scale"), b_scale), None)
+    y = dequantize(ctx, total, multiply_scales(ctx, demand_scalar(ctx, a_scale, "a_scale"), b_scale), None)
     return ctx.cast(y if bias is None else ctx.elementwise(scalars.add, y, bias, shape=y.shape), a_scale.dtype)
 
 

@@ -35,7 +35,7 @@ def skip_layer_normalization(
     epsilon: float = 1e-12,
 ) -> tuple[Tensor, ...]:
     """LayerNormalization of a sum, which is the last output; between are the norm's mean and 1 / deviation."""
-    total = _sum(ctx, x, skip, bias)
+    total = _add_skip(ctx, x, skip, bias)
     made = layer_normalization(ctx, total, gamma, beta, epsilon=epsilon)
     unused = [total] * (3 - len(made))
     return *made, *unused, ctx.cast(total, x.dtype)
@@ -48,12 +48,12 @@ def skip_simplified_layer_normalization(
     """RMSNormalization of a sum, which is the last output."""
     if ctx.wants(1):
         ctx.unsupported("output 'mean', which this norm has none of")
-    total = _sum(ctx, x, skip, bias)
+    total = _add_skip(ctx, x, skip, bias)
     y, inverse = root_mean_square(ctx, total, gamma, -1, epsilon)
     return y, total, inverse, ctx.cast(total, x.dtype)
 
 
-def _sum(ctx: Context, x: Tensor, skip: Tensor, bias: Tensor | None) -> Tensor:
+def _add_skip(ctx: Context, x: Tensor, skip: Tensor, bias: Tensor | None) -> Tensor:
     """``x + skip + bias``, narrow floats in f32; the skip may lack the batch."""
     misfit = f"a skip of shape {list(skip.shape)} for an input of shape {list(x.shape)}"
     if x.rank == 0:
@@ -86,7 +86,7 @@ def embed_layer_normalization(
     width = word_embedding.shape[-1]
     position_embedding = _of_width(ctx, position_embedding, width, "position_embedding")
     gamma, beta = (
-        ctx.fitted(t, (width,), f"{n} has no {width} elements") for t, n in ((gamma, "gamma"), (beta, "beta"))
+        ctx.fit_shape(t, (width,), f"{n} has no {width} elements") for t, n in ((gamma, "gamma"), (beta, "beta"))
     )
     total = gather(ctx, word_embedding, input_ids)
     if position_ids is not None:
@@ -95,11 +95,11 @@ def embed_layer_normalization(
         positions = _first_rows(ctx, position_embedding, length)
     total = ctx.elementwise(scalars.add, total, positions)
     if segment_ids is not None and segment_embedding is not None:
-        segment_ids = ctx.fitted(segment_ids, input_ids.shape, "segment_ids and input_ids differ in shape")
+        segment_ids = ctx.fit_shape(segment_ids, input_ids.shape, "segment_ids and input_ids differ in shape")
         table = _of_width(ctx, segment_embedding, width, "segment_embedding")
         total = ctx.elementwise(scalars.add, total, gather(ctx, table, segment_ids))
     y = layer_normalization(ctx, total, gamma, beta, epsilon=epsilon)[0]
-    return y, _count(ctx, mask, batch), total
+    return y, _count_ones(ctx, mask, batch), total
 
 
 def _of_width(ctx: Context, table: Tensor, width: Extent, what: str) -> Tensor:
@@ -107,7 +107,7 @@ def _of_width(ctx: Context, table: Tensor, width: Extent, what: str) -> Tensor:
     misfit = f"{what} has shape {list(table.shape)}, it must be [any, {width}]"
     if table.rank != 2:
         ctx.invalid(misfit)
-    return ctx.fitted(table, (table.shape[0], width), misfit)
+    return ctx.fit_shape(table, (table.shape[0], width), misfit)
 
 
 def _first_rows(ctx: Context, table: Tensor, count: Extent) -> Tensor:
@@ -116,13 +116,13 @@ def _first_rows(ctx: Context, table: Tensor, count: Extent) -> Tensor:
     return ctx.wrap(builders.slice_(table.value, [0, 0], [count, table.shape[1]]), table.dtype)
 
 
-def _count(ctx: Context, mask: Tensor | None, batch: Extent) -> Tensor:
+def _count_ones(ctx: Context, mask: Tensor | None, batch: Extent) -> Tensor:
     """How many elements of each row of a mask are 1; 0 without a mask."""
     if mask is None:
         return ctx.broadcast(ctx.const(0, "int32"), (batch,))
     misfit = f"mask has shape {list(mask.shape)}, it must be [{batch}, any]"
     if mask.rank != 2:
         ctx.invalid(misfit)
-    mask = ctx.fitted(mask, (batch, mask.shape[1]), misfit)
+    mask = ctx.fit_shape(mask, (batch, mask.shape[1]), misfit)
     ones = ctx.elementwise(lambda a: scalars.compare("eq", a, scalars.like(a, 1)), mask, dtype="bool")
     return ctx.reduce(scalars.add, 0, ctx.cast(ones, "int32"), [1])

@@ -7,39 +7,36 @@ the zero point before they round. QLinearSoftmax adds up numbers of a table ther
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from ....core.sizes import product
+from ....core.sizes import count_elements
 from ....dialects import ir, scalars
 from ..algorithms.quantization import (
     MICROSOFT,
-    above,
     as_float,
-    converted,
+    demand_scalar,
     dequantize,
-    factor,
-    nearest,
-    only,
+    fold_cast,
+    multiply_scales,
     quantize,
     requantize,
+    round_to_integer,
+    subtract_zero_point,
 )
 from ..primitives.activations import sigmoid
 from ..primitives.movement import concat
 from ..state import contrib
 from ..state.context import Context
 from ..state.registry import op
+from ..values.attributes import Ints
 from ..values.tensor import Tensor
 from .activation import leaky_relu
-from .elementwise import where
+from .elementwise import select_where
 from .pool import average_pool
 from .reduction import mean, softmax_flattened, softmax_on_axis
 
-Ints = Sequence[int]
 
-
-def _floats(ctx: Context, x: Tensor, scale: Tensor, zero: Tensor | None) -> Tensor:
+def _dequantize_bytes(ctx: Context, x: Tensor, scale: Tensor, zero: Tensor | None) -> Tensor:
     """What an 8-bit tensor stands for."""
-    return dequantize(ctx, x, only(ctx, scale, "scale"), bytes_zero(ctx, x, zero))
+    return dequantize(ctx, x, demand_scalar(ctx, scale, "scale"), bytes_zero(ctx, x, zero))
 
 
 def bytes_zero(ctx: Context, x: Tensor, zero: Tensor | None) -> Tensor | None:
@@ -48,25 +45,25 @@ def bytes_zero(ctx: Context, x: Tensor, zero: Tensor | None) -> Tensor | None:
         ctx.unsupported(f"dtype {x.dtype} of a quantised tensor")
     if zero is not None and zero.dtype != x.dtype:
         ctx.invalid(f"a zero point of dtype {zero.dtype} for a tensor of dtype {x.dtype}")
-    return None if zero is None else only(ctx, zero, "zero_point")
+    return None if zero is None else demand_scalar(ctx, zero, "zero_point")
 
 
 def _quantize(ctx: Context, y: Tensor, scale: Tensor, zero: Tensor | None, like: Tensor, early: bool = False) -> Tensor:
     """Floats as an 8-bit tensor of the dtype of another one."""
-    return quantize(ctx, y, only(ctx, scale, "scale"), bytes_zero(ctx, like, zero), like.dtype, early=early)
+    return quantize(ctx, y, demand_scalar(ctx, scale, "scale"), bytes_zero(ctx, like, zero), like.dtype, early=early)
 
 
 def _level(ctx: Context, x: Tensor, zero: Tensor | None) -> Tensor:
     """The zero point of an 8-bit tensor in int32, 0 where there is none."""
     zero = bytes_zero(ctx, x, zero)
-    return ctx.const(0, "int32") if zero is None else converted(ctx, zero, "int32")
+    return ctx.const(0, "int32") if zero is None else fold_cast(ctx, zero, "int32")
 
 
 @op("QLinearSigmoid", domain=MICROSOFT)
 def qlinear_sigmoid(
     ctx: Context, x: Tensor, x_scale: Tensor, x_zero: Tensor | None, y_scale: Tensor, y_zero: Tensor | None = None
 ) -> Tensor:
-    y = ctx.elementwise(sigmoid, _floats(ctx, x, x_scale, x_zero))
+    y = ctx.elementwise(sigmoid, _dequantize_bytes(ctx, x, x_scale, x_zero))
     return _quantize(ctx, y, y_scale, y_zero, x)
 
 
@@ -81,7 +78,7 @@ def qlinear_leaky_relu(
     *,
     alpha: float = 0.01,
 ) -> Tensor:
-    y = leaky_relu(ctx, _floats(ctx, x, x_scale, x_zero), alpha=alpha)
+    y = leaky_relu(ctx, _dequantize_bytes(ctx, x, x_scale, x_zero), alpha=alpha)
     return _quantize(ctx, y, y_scale, y_zero, x)
 
 
@@ -99,7 +96,7 @@ def qlinear_softmax(
 ) -> Tensor:
     """The Softmax of a standard opset: from 13 on along an axis, before over all axes from one on."""
     softmax = softmax_on_axis if opset >= 13 else softmax_flattened
-    y = softmax(ctx, _floats(ctx, x, x_scale, x_zero), axis=axis)
+    y = softmax(ctx, _dequantize_bytes(ctx, x, x_scale, x_zero), axis=axis)
     return _quantize(ctx, y, y_scale, y_zero, x)
 
 
@@ -116,15 +113,18 @@ def qlinear_add(
     c_zero: Tensor | None = None,
 ) -> Tensor:
     """``(a_scale (a - a_zero) + b_scale (b - b_zero)) / c_scale + c_zero``, what is the same for all elements first."""
-    over = only(ctx, c_scale, "C_scale")
-    ratios = [factor(ctx, only(ctx, t, f"{n}_scale"), over=over) for t, n in ((a_scale, "A"), (b_scale, "B"))]
+    over = demand_scalar(ctx, c_scale, "C_scale")
+    ratios = [
+        multiply_scales(ctx, demand_scalar(ctx, t, f"{n}_scale"), over=over)
+        for t, n in ((a_scale, "A"), (b_scale, "B"))
+    ]
     zeros = [_level(ctx, x, zero) for x, zero in ((a, a_zero), (b, b_zero), (a, c_zero))]
 
     def body(*values: ir.Value) -> ir.Value:
         left, right, by_left, by_right, *levels = (as_float(v, ir.F32Type.get()) for v in values)
         below = scalars.fma(by_left, levels[0], scalars.mul(by_right, levels[1]))
         fixed = scalars.sub(levels[2], below)
-        return nearest(scalars.fma(left, by_left, scalars.fma(right, by_right, fixed)), a.dtype)
+        return round_to_integer(scalars.fma(left, by_left, scalars.fma(right, by_right, fixed)), a.dtype)
 
     operands = [*(ctx.cast(x, "int32") for x in (a, b)), *ratios, *zeros]
     return ctx.elementwise(body, *operands, dtype=a.dtype)
@@ -143,9 +143,14 @@ def qlinear_mul(
     c_zero: Tensor | None = None,
 ) -> Tensor:
     """``(a - a_zero) (b - b_zero) (a_scale b_scale / c_scale) + c_zero``"""
-    left, right = (above(ctx, x, bytes_zero(ctx, x, zero)) for x, zero in ((a, a_zero), (b, b_zero)))
+    left, right = (subtract_zero_point(ctx, x, bytes_zero(ctx, x, zero)) for x, zero in ((a, a_zero), (b, b_zero)))
     product = ctx.elementwise(scalars.mul, left, right)
-    by = factor(ctx, only(ctx, a_scale, "A_scale"), only(ctx, b_scale, "B_scale"), over=only(ctx, c_scale, "C_scale"))
+    by = multiply_scales(
+        ctx,
+        demand_scalar(ctx, a_scale, "A_scale"),
+        demand_scalar(ctx, b_scale, "B_scale"),
+        over=demand_scalar(ctx, c_scale, "C_scale"),
+    )
     return requantize(ctx, product, by, bytes_zero(ctx, a, c_zero), a.dtype, early=True)
 
 
@@ -162,7 +167,9 @@ def qlinear_where(
     z_scale: Tensor,
     z_zero: Tensor,
 ) -> Tensor:
-    chosen = where(ctx, condition, _floats(ctx, x, x_scale, x_zero), _floats(ctx, y, y_scale, y_zero))
+    chosen = select_where(
+        ctx, condition, _dequantize_bytes(ctx, x, x_scale, x_zero), _dequantize_bytes(ctx, y, y_scale, y_zero)
+    )
     return _quantize(ctx, chosen, z_scale, z_zero, x)
 
 
@@ -172,7 +179,7 @@ def qlinear_concat(ctx: Context, y_scale: Tensor, y_zero: Tensor, *inputs: Tenso
     if not inputs or len(inputs) % 3:
         ctx.invalid(f"{len(inputs)} inputs after the result's scale and zero point: three for each tensor are wanted")
     parts = [
-        _quantize(ctx, _floats(ctx, x, scale, zero), y_scale, y_zero, x)
+        _quantize(ctx, _dequantize_bytes(ctx, x, scale, zero), y_scale, y_zero, x)
         for x, scale, zero in zip(inputs[::3], inputs[1::3], inputs[2::3], strict=True)
     ]
     return concat(ctx, *parts, axis=axis)
@@ -190,7 +197,7 @@ def qlinear_reduce_mean(
     axes: Ints = (),
     keepdims: int = 1,
 ) -> Tensor:
-    y = mean(ctx, _floats(ctx, x, x_scale, x_zero), axes or range(x.rank), bool(keepdims))
+    y = mean(ctx, _dequantize_bytes(ctx, x, x_scale, x_zero), axes or range(x.rank), bool(keepdims))
     return _quantize(ctx, y, y_scale, y_zero, x)
 
 
@@ -211,7 +218,7 @@ def qlinear_average_pool(
     pads: Ints | None = None,
     strides: Ints | None = None,
 ) -> Tensor:
-    floats = _floats(ctx, x, x_scale, x_zero)
+    floats = _dequantize_bytes(ctx, x, x_scale, x_zero)
     y = average_pool(
         ctx,
         contrib.channels_first(ctx, floats) if channels_last else floats,
@@ -238,8 +245,10 @@ def qlinear_global_average_pool(
 ) -> Tensor:
     """The sum over the spatial axes, exact, by ``x_scale / (y_scale * count)``."""
     axes = range(1, x.rank - 1) if channels_last else range(2, x.rank)
-    total = ctx.reduce(scalars.add, 0, above(ctx, x, bytes_zero(ctx, x, x_zero)), axes, keepdims=True)
-    count = ctx.cast(ctx.of_sizes([product([x.shape[axis] for axis in axes])], ()), "float32")
-    over = factor(ctx, only(ctx, y_scale, "y_scale"), count)
+    total = ctx.reduce(scalars.add, 0, subtract_zero_point(ctx, x, bytes_zero(ctx, x, x_zero)), axes, keepdims=True)
+    count = ctx.cast(ctx.of_sizes([count_elements([x.shape[axis] for axis in axes])], ()), "float32")
+    over = multiply_scales(ctx, demand_scalar(ctx, y_scale, "y_scale"), count)
     zero = bytes_zero(ctx, x, y_zero)
-    return requantize(ctx, total, factor(ctx, only(ctx, x_scale, "x_scale"), over=over), zero, x.dtype)
+    return requantize(
+        ctx, total, multiply_scales(ctx, demand_scalar(ctx, x_scale, "x_scale"), over=over), zero, x.dtype
+    )

@@ -33,7 +33,7 @@ def rotary_embedding(
     if x.rank not in (3, 4) or cos_cache.rank != 2:
         ctx.invalid(misfit)
     if rotary_embedding_dim:
-        cos_cache = ctx.fitted(cos_cache, (cos_cache.shape[0], rotary_embedding_dim // 2), misfit)
+        cos_cache = ctx.fit_shape(cos_cache, (cos_cache.shape[0], rotary_embedding_dim // 2), misfit)
     size = 2 * cos_cache.shape[1]
     ctx.demand_less(0, size, misfit)
     if rotary_embedding_dim:
@@ -42,7 +42,7 @@ def rotary_embedding(
         x = ctx.divisible(x, 2, size, misfit)
         whole = heads_of(ctx, x, x.shape[2] // size, size)
     else:
-        whole = ctx.fitted(x, (*x.shape[:3], size), misfit)
+        whole = ctx.fit_shape(x, (*x.shape[:3], size), misfit)
     turned = rotate(ctx, whole, positions(ctx, position_ids, whole), cos_cache, sin_cache, bool(interleaved))
     return join_heads(ctx, turned) if x.rank == 3 else turned
 
@@ -52,14 +52,14 @@ def positions(ctx: Context, given: Tensor, x: Tensor) -> Tensor:
     batch, _, length, _ = x.shape
     misfit = f"position_ids of shape {list(given.shape)} for a batch of {batch} sequences of {length}"
     if given.rank == 2:
-        return ctx.fitted(given, (batch, length), misfit)
+        return ctx.fit_shape(given, (batch, length), misfit)
     if given.rank > 2:
         ctx.invalid(misfit)
-    first = ctx.reshape(ctx.fitted(given, [1] * given.rank, misfit), (1, 1))
-    return counted(ctx, first, (batch, length))
+    first = ctx.reshape(ctx.fit_shape(given, [1] * given.rank, misfit), (1, 1))
+    return count_from(ctx, first, (batch, length))
 
 
-def counted(ctx: Context, first: Tensor, shape: tuple[Extent, Extent]) -> Tensor:
+def count_from(ctx: Context, first: Tensor, shape: tuple[Extent, Extent]) -> Tensor:
     """Rows that count on from the first number, or from each row's (rows, 1)."""
 
     def body(number: ir.Value) -> ir.Value:
@@ -76,8 +76,8 @@ def rotate(ctx: Context, x: Tensor, at: Tensor, cos_cache: Tensor, sin_cache: Te
     misfit = f"caches of shapes {list(cos_cache.shape)} and {list(sin_cache.shape)} for heads of {x.shape[3]}"
     if cos_cache.rank != 2:
         ctx.invalid(misfit)
-    sin_cache = ctx.fitted(sin_cache, cos_cache.shape, misfit)
-    cos_cache = ctx.fitted(cos_cache, sin_cache.shape, misfit)
+    sin_cache = ctx.fit_shape(sin_cache, cos_cache.shape, misfit)
+    cos_cache = ctx.fit_shape(cos_cache, sin_cache.shape, misfit)
     batch, _, length, size = x.shape
     half = cos_cache.shape[1]
     ctx.demand_less(2 * half, size + 1, misfit)

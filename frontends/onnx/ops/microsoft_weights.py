@@ -41,8 +41,8 @@ def matmul_n_bits(
     if b.dtype != "uint8" or a.rank == 0:
         ctx.invalid(misfit)
     ctx.demand_equal(scales.size, N * blocks, misfit)
-    a = ctx.fitted(a, (*a.shape[:-1], K), misfit)
-    numbers = ctx.reshape(_unpack(ctx, b, bits), (N, blocks, block_size))
+    a = ctx.fit_shape(a, (*a.shape[:-1], K), misfit)
+    numbers = ctx.reshape(_unpack_bits(ctx, b, bits), (N, blocks, block_size))
     weights = _dequantize(ctx, numbers, ctx.reshape(scales, (N, blocks, 1)), _zeros(ctx, zero_points, bits, N, blocks))
     weights = cut(ctx, ctx.reshape(weights, (N, blocks * block_size)), {1: range(K)})
     rows = ctx.reshape(a, (a.size // max(K, 1), K))
@@ -52,7 +52,7 @@ def matmul_n_bits(
     return ctx.reshape(product, (*a.shape[:-1], N))
 
 
-def _unpack(ctx: Context, packed: Tensor, bits: int) -> Tensor:
+def _unpack_bits(ctx: Context, packed: Tensor, bits: int) -> Tensor:
     """The numbers in bytes, the lowest bits first: the last axis grows by 8 / bits."""
     each = 8 // bits
     shifts = ctx.const(np.arange(each) * bits, "uint8")
@@ -74,7 +74,7 @@ def _zeros(ctx: Context, given: Tensor | None, bits: int, rows: int, blocks: int
     ctx.demand_equal(given.size, rows * columns, misfit)
     whole = ctx.reshape(given, (rows, columns))
     if packed:
-        whole = cut(ctx, _unpack(ctx, whole, bits), {1: range(blocks)})
+        whole = cut(ctx, _unpack_bits(ctx, whole, bits), {1: range(blocks)})
     return ctx.reshape(whole, (rows, blocks, 1))
 
 

@@ -7,31 +7,28 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from onnx import TensorProto
 
-from ....core.sizes import smallest
+from ....core.sizes import min_of
 from ....dialects import builders, ir, math, scalars
 from ....dialects.types import element_type
 from ..primitives.gathers import take
 from ..primitives.movement import concat
 from ..state.context import Context
 from ..state.registry import op
+from ..values.attributes import ML_DOMAIN, Floats, Ints
 from ..values.objects import TEXT
 from ..values.tensor import Tensor
 from .gather import gather
 from .text import encode_labels, items_of
 
-DOMAIN = "ai.onnx.ml"
-Ints = Sequence[int]
-Floats = Sequence[float]
 
-
-@op("ArrayFeatureExtractor", domain=DOMAIN)
+@op("ArrayFeatureExtractor", domain=ML_DOMAIN)
 def array_feature_extractor(ctx: Context, x: Tensor, y: Tensor) -> Tensor:
     """Elements of the last axis at positions; a vector is one row."""
     rows = ctx.reshape(x, (1, *x.shape)) if x.rank == 1 else x
     return gather(ctx, rows, ctx.reshape(y, (y.size,)), axis=-1)
 
 
-@op("Binarizer", domain=DOMAIN)
+@op("Binarizer", domain=ML_DOMAIN)
 def binarizer(ctx: Context, x: Tensor, *, threshold: float = 0.0) -> Tensor:
     """1 above the threshold, else 0; integers are compared as floats."""
     wide = x if x.floating else ctx.cast(x, "float64")
@@ -43,7 +40,7 @@ def binarizer(ctx: Context, x: Tensor, *, threshold: float = 0.0) -> Tensor:
     return ctx.elementwise(body, wide, dtype=x.dtype)
 
 
-@op("Scaler", domain=DOMAIN)
+@op("Scaler", domain=ML_DOMAIN)
 def scaler(ctx: Context, x: Tensor, *, offset: Floats = (), scale: Floats = ()) -> Tensor:
     """``(x - offset) * scale`` in f32, each of them one number or one for each feature."""
     offsets, scales = (
@@ -61,11 +58,11 @@ def _by_feature(ctx: Context, x: Tensor, given: Floats | Ints, name: str, dtype:
     """Attributes as one number, or one for each element of the last axis."""
     if len(given) != 1:
         misfit = f"{name} has {len(given)} elements for an input of shape {list(x.shape)}"
-        ctx.fitted(x, (*x.shape[:-1], len(given)), misfit)
+        ctx.fit_shape(x, (*x.shape[:-1], len(given)), misfit)
     return ctx.const(np.array(given[0] if len(given) == 1 else given), dtype)
 
 
-@op("Normalizer", domain=DOMAIN)
+@op("Normalizer", domain=ML_DOMAIN)
 def normalizer(ctx: Context, x: Tensor, *, norm: str = "MAX") -> Tensor:
     """Rows divided by their greatest element, the sum of absolute ones or the root of that of squares, unless 0."""
     rules: dict[str, tuple[Callable[[ir.Value, ir.Value], ir.Value], float]] = {
@@ -86,7 +83,7 @@ def normalizer(ctx: Context, x: Tensor, *, norm: str = "MAX") -> Tensor:
     return ctx.elementwise(body, wide, total)
 
 
-@op("Imputer", domain=DOMAIN)
+@op("Imputer", domain=ML_DOMAIN)
 def imputer(
     ctx: Context,
     x: Tensor,
@@ -112,7 +109,7 @@ def imputer(
     return ctx.elementwise(body, x, other, shape=x.shape)
 
 
-@op("OneHotEncoder", domain=DOMAIN)
+@op("OneHotEncoder", domain=ML_DOMAIN)
 def one_hot_encoder(
     ctx: Context, x: Tensor, *, cats_int64s: Ints = (), cats_strings: Sequence[str] = (), zeros: int = 1
 ) -> Tensor:
@@ -130,7 +127,7 @@ def one_hot_encoder(
     )
 
 
-@op("FeatureVectorizer", domain=DOMAIN)
+@op("FeatureVectorizer", domain=ML_DOMAIN)
 def feature_vectorizer(ctx: Context, *inputs: Tensor, inputdimensions: Ints = ()) -> Tensor:
     """Columns of all inputs side by side in f32; of each as many as asked for, zeros where it has fewer.
 
@@ -142,18 +139,18 @@ def feature_vectorizer(ctx: Context, *inputs: Tensor, inputdimensions: Ints = ()
     misfit = f"inputs of shapes {', '.join(str(list(t.shape)) for t in inputs)} are not columns of one table"
     if any(t.rank != 2 for t in rows):
         ctx.invalid(misfit)
-    rows = [ctx.fitted(t, (rows[0].shape[0], t.shape[1]), misfit) for t in rows]
+    rows = [ctx.fit_shape(t, (rows[0].shape[0], t.shape[1]), misfit) for t in rows]
     widths = list(inputdimensions) or [t.shape[1] for t in rows]
     parts = []
     for part, width in zip(rows, widths, strict=True):
-        count = smallest(part.shape[1], width)
+        count = min_of(part.shape[1], width)
         kept = builders.slice_(ctx.cast(part, "float32").value, [0, 0], [part.shape[0], count])
         zero = scalars.const(0, element_type("float32"))
         parts.append(ctx.wrap(builders.pad(kept, [0, 0], [0, width - count], zero), "float32"))
     return concat(ctx, *parts, axis=1)
 
 
-@op("CategoryMapper", domain=DOMAIN)
+@op("CategoryMapper", domain=ML_DOMAIN)
 def category_mapper(
     ctx: Context,
     x: Tensor,
@@ -170,7 +167,7 @@ def category_mapper(
     return encode_labels(ctx, x, numbers, words, default_string)
 
 
-@op("LabelEncoder", since=2, domain=DOMAIN)
+@op("LabelEncoder", since=2, domain=ML_DOMAIN)
 def label_encoder(
     ctx: Context,
     x: Tensor,
@@ -196,8 +193,8 @@ def label_encoder(
         defaults = {"O": default_string, "f": default_float, "i": default_int64}
         default_ = items_of(default_tensor) if default_tensor is not None else [defaults[values_.dtype.kind]]
         return encode_labels(ctx, x, keys_, values_, default_[0])
-    keys = _numbers(keys_floats, keys_int64s, keys_tensor)
-    values = _numbers(values_floats, values_int64s, values_tensor)
+    keys = _read_numbers(keys_floats, keys_int64s, keys_tensor)
+    values = _read_numbers(values_floats, values_int64s, values_tensor)
     if keys.shape != values.shape:
         ctx.invalid(f"{keys.size} keys for {values.size} values")
     default = default_float if values.dtype.kind == "f" else default_int64
@@ -216,7 +213,7 @@ def label_encoder(
     return take(ctx, ctx.const(np.concatenate([[given], values]), values.dtype.name), position)
 
 
-def _numbers(floats: Floats, integers: Ints, tensor: np.ndarray | None) -> np.ndarray:
+def _read_numbers(floats: Floats, integers: Ints, tensor: np.ndarray | None) -> np.ndarray:
     if tensor is not None:
         return np.asarray(tensor).reshape(-1)
     return np.array(floats, np.float32) if floats else np.array(integers, np.int64)

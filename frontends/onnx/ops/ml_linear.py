@@ -16,14 +16,11 @@ from ..primitives.movement import concat
 from ..primitives.products import contract
 from ..state.context import Context
 from ..state.registry import op
+from ..values.attributes import ML_DOMAIN, Floats, Ints
 from ..values.tensor import Tensor
 
-DOMAIN = "ai.onnx.ml"
-Ints = Sequence[int]
-Floats = Sequence[float]
 
-
-def _rows(ctx: Context, x: Tensor) -> Tensor:
+def _to_rows(ctx: Context, x: Tensor) -> Tensor:
     """The input as rows of f32, or of f64 where it has that; a vector is one row."""
     whole = ctx.reshape(x, (1, *x.shape)) if x.rank == 1 else x
     if whole.rank != 2:
@@ -36,7 +33,7 @@ def _linear(ctx: Context, x: Tensor, weights: np.ndarray, offsets: Floats) -> Te
     misfit = f"{weights.size} coefficients and {len(offsets)} offsets for {x.shape[1]} features"
     if len(offsets) not in (0, 1, len(weights)):
         ctx.invalid(misfit)
-    x = ctx.fitted(x, (x.shape[0], weights.shape[1]), misfit)
+    x = ctx.fit_shape(x, (x.shape[0], weights.shape[1]), misfit)
     product = contract(ctx, "nf,kf->nk", x, ctx.const(weights, x.dtype))
     if not offsets:
         return product
@@ -60,7 +57,7 @@ def _rows_of(ctx: Context, coefficients: int, features: Extent, labels: int, int
     return labels if labels > 2 else intercepts
 
 
-@op("LinearRegressor", domain=DOMAIN)
+@op("LinearRegressor", domain=ML_DOMAIN)
 def linear_regressor(
     ctx: Context,
     x: Tensor,
@@ -70,11 +67,11 @@ def linear_regressor(
     post_transform: str = "NONE",
     targets: int = 1,
 ) -> Tensor:
-    scores = _linear(ctx, _rows(ctx, x), _matrix(ctx, coefficients, targets), intercepts)
+    scores = _linear(ctx, _to_rows(ctx, x), _matrix(ctx, coefficients, targets), intercepts)
     return ctx.cast(transform_scores(ctx, scores, post_transform), "float32")
 
 
-@op("LinearClassifier", domain=DOMAIN)
+@op("LinearClassifier", domain=ML_DOMAIN)
 def linear_classifier(
     ctx: Context,
     x: Tensor,
@@ -87,7 +84,7 @@ def linear_classifier(
     post_transform: str = "NONE",
 ) -> tuple[Tensor, Tensor]:
     """The label of the greatest score, and the scores; one row of coefficients decides between two classes."""
-    labels, rows = integer_labels(ctx, classlabels_ints, classlabels_strings), _rows(ctx, x)
+    labels, rows = integer_labels(ctx, classlabels_ints, classlabels_strings), _to_rows(ctx, x)
     count = _rows_of(ctx, len(coefficients), rows.shape[1], len(labels), len(intercepts))
     scores = _linear(ctx, rows, _matrix(ctx, coefficients, count), intercepts)
     if scores.shape[1] == 1:
@@ -109,12 +106,14 @@ class _Kernel:
         misfit = f"kernel '{self.name}' (of {', '.join(names)}) on vectors of {vectors.shape[1]} features"
         if self.name not in names:
             ctx.invalid(misfit)
-        x = ctx.fitted(x, (x.shape[0], vectors.shape[1]), misfit)
+        x = ctx.fit_shape(x, (x.shape[0], vectors.shape[1]), misfit)
         if self.name != "LINEAR" and len(self.params) != 3:
             ctx.invalid(f"kernel_params has {len(self.params)} elements, it must have 3")
         gamma, coef0, degree = self.params or (0.0, 0.0, 0.0)
         if self.name == "RBF":
-            return ctx.elementwise(lambda d: math.exp(scalars.mul(d, scalars.like(d, -gamma))), _apart(ctx, x, vectors))
+            return ctx.elementwise(
+                lambda d: math.exp(scalars.mul(d, scalars.like(d, -gamma))), _square_distances(ctx, x, vectors)
+            )
         product = _linear(ctx, x, vectors, ())
         if self.name == "LINEAR":
             return product
@@ -126,7 +125,7 @@ class _Kernel:
         return ctx.elementwise(body, product)
 
 
-def _apart(ctx: Context, x: Tensor, vectors: np.ndarray) -> Tensor:
+def _square_distances(ctx: Context, x: Tensor, vectors: np.ndarray) -> Tensor:
     """(rows, vectors): squares of distances, as sums of differences: sums of products would cancel."""
     (rows, features), count = x.shape, len(vectors)
     table = ctx.const(vectors, x.dtype)
@@ -139,7 +138,7 @@ def _apart(ctx: Context, x: Tensor, vectors: np.ndarray) -> Tensor:
     return ctx.reduce(scalars.add, 0, squares, [2])
 
 
-@op("SVMRegressor", domain=DOMAIN)
+@op("SVMRegressor", domain=ML_DOMAIN)
 def svm_regressor(
     ctx: Context,
     x: Tensor,
@@ -154,16 +153,16 @@ def svm_regressor(
     support_vectors: Floats = (),
 ) -> Tensor:
     """A sum of kernels and an offset; without support vectors a linear model. Of one class only the sign is left."""
-    rows = _rows(ctx, x)
+    rows = _to_rows(ctx, x)
     if n_supports > 0:
         rows = _Kernel(kernel_type, kernel_params).of(ctx, rows, _matrix(ctx, support_vectors, n_supports))
     scores = _linear(ctx, rows, _matrix(ctx, coefficients, 1), rho[:1])
     if one_class:
-        scores = ctx.elementwise(_sign, scores)
+        scores = ctx.elementwise(_to_sign, scores)
     return ctx.cast(transform_scores(ctx, scores, post_transform), "float32")
 
 
-@op("SVMClassifier", domain=DOMAIN)
+@op("SVMClassifier", domain=ML_DOMAIN)
 def svm_classifier(
     ctx: Context,
     x: Tensor,
@@ -185,7 +184,7 @@ def svm_classifier(
     Without support vectors it is a linear model for each class. What is given for two classes are the second's score
     and its opposite, or probabilities.
     """
-    labels, rows = integer_labels(ctx, classlabels_ints, classlabels_strings), _rows(ctx, x)
+    labels, rows = integer_labels(ctx, classlabels_ints, classlabels_strings), _to_rows(ctx, x)
     classes, vectors = len(labels), sum(vectors_per_class)
     if classes < 2 or (vectors and len(vectors_per_class) != classes):
         ctx.unsupported(f"{classes} labels for {len(vectors_per_class)} classes")
@@ -221,10 +220,10 @@ def _pairs(coefficients: np.ndarray, vectors_per_class: Ints) -> tuple[np.ndarra
 
 def _votes(ctx: Context, scores: Tensor, balance: np.ndarray) -> Tensor:
     """(rows, classes): in how many pairs a class wins, less those that it loses: the order is that of votes."""
-    return _linear(ctx, ctx.elementwise(_sign, scores), balance.T, ())
+    return _linear(ctx, ctx.elementwise(_to_sign, scores), balance.T, ())
 
 
-def _sign(value: ir.Value) -> ir.Value:
+def _to_sign(value: ir.Value) -> ir.Value:
     """1 above 0, else -1."""
     positive = scalars.compare("gt", value, scalars.like(value, 0))
     return scalars.select(positive, scalars.like(value, 1), scalars.like(value, -1))

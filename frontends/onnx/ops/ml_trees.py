@@ -8,21 +8,18 @@ import numpy as np
 
 from ....dialects import ir, scalars
 from ..algorithms.scores import integer_labels, labels_of, transform_scores, two_classes
-from ..algorithms.trees import AGGREGATES, COMPARISONS, Forest, Named, leaves_of, votes
+from ..algorithms.trees import AGGREGATES, COMPARISONS, Forest, Named, leaves_of, tally_votes
 from ..state.context import Context
 from ..state.registry import op
+from ..values.attributes import ML_DOMAIN, Floats, Ints
 from ..values.tensor import Tensor
-
-DOMAIN = "ai.onnx.ml"
-Ints = Sequence[int]
-Floats = Sequence[float]
 
 _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 _MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
 _MEMBER = _MODES.index("BRANCH_MEMBER")
 
 
-@op("TreeEnsemble", since=5, domain=DOMAIN)
+@op("TreeEnsemble", since=5, domain=ML_DOMAIN)
 def tree_ensemble(
     ctx: Context,
     x: Tensor,
@@ -57,7 +54,7 @@ def tree_ensemble(
     forest = _without_members(ctx, forest, membership_values)
     aggregate, targets = AGGREGATES[aggregate_function], n_targets or max(leaf_targetids, default=0) + 1
     leaves = np.arange(len(leaf_targetids))
-    table = _table(ctx, leaves, leaves, leaf_targetids, leaf_weights, targets, aggregate)
+    table = _make_vote_table(ctx, leaves, leaves, leaf_targetids, leaf_weights, targets, aggregate)
     [scores] = _scores(ctx, x, forest, [table], aggregate)
     return ctx.cast(transform_scores(ctx, scores, _TRANSFORMS[post_transform]), x.dtype)
 
@@ -86,7 +83,7 @@ def _without_members(ctx: Context, forest: Forest, members: np.ndarray | None) -
     return Forest(features, splits, modes, on_true, on_false, missing, forest.roots)
 
 
-@op("TreeEnsembleRegressor", domain=DOMAIN)
+@op("TreeEnsembleRegressor", domain=ML_DOMAIN)
 def tree_ensemble_regressor(
     ctx: Context,
     x: Tensor,
@@ -113,18 +110,18 @@ def tree_ensemble_regressor(
     target_weights: Floats = (),
     target_weights_as_tensor: np.ndarray | None = None,
 ) -> Tensor:
-    names, splits = Named.of(ctx, nodes_treeids, nodes_nodeids), _floats(nodes_values, nodes_values_as_tensor)
+    names, splits = Named.of(ctx, nodes_treeids, nodes_nodeids), _read_floats(nodes_values, nodes_values_as_tensor)
     branches, missing = (nodes_truenodeids, nodes_falsenodeids), nodes_missing_value_tracks_true
     forest, leaves = _forest(ctx, names, nodes_treeids, nodes_featureids, splits, nodes_modes, branches, missing)
     voting = leaves[names.find(ctx, _ints(target_treeids), _ints(target_nodeids))]
-    weights, targets = _floats(target_weights, target_weights_as_tensor), n_targets or max(target_ids) + 1
-    table = _table(ctx, leaves, voting, target_ids, weights, targets, aggregate_function)
+    weights, targets = _read_floats(target_weights, target_weights_as_tensor), n_targets or max(target_ids) + 1
+    table = _make_vote_table(ctx, leaves, voting, target_ids, weights, targets, aggregate_function)
     [scores] = _scores(ctx, x, forest, [table], aggregate_function)
-    scores = _rebase(ctx, scores, _floats(base_values, base_values_as_tensor))
+    scores = _rebase(ctx, scores, _read_floats(base_values, base_values_as_tensor))
     return ctx.cast(transform_scores(ctx, scores, post_transform), "float32")
 
 
-@op("TreeEnsembleClassifier", domain=DOMAIN)
+@op("TreeEnsembleClassifier", domain=ML_DOMAIN)
 def tree_ensemble_classifier(
     ctx: Context,
     x: Tensor,
@@ -157,32 +154,35 @@ def tree_ensemble_classifier(
     the votes are for the first; of three and more, one that no leaf votes for does not win against negative votes.
     """
     labels = integer_labels(ctx, classlabels_int64s, classlabels_strings)
-    names, splits = Named.of(ctx, nodes_treeids, nodes_nodeids), _floats(nodes_values, nodes_values_as_tensor)
+    names, splits = Named.of(ctx, nodes_treeids, nodes_nodeids), _read_floats(nodes_values, nodes_values_as_tensor)
     branches, missing = (nodes_truenodeids, nodes_falsenodeids), nodes_missing_value_tracks_true
     forest, leaves = _forest(ctx, names, nodes_treeids, nodes_featureids, splits, nodes_modes, branches, missing)
     voting = leaves[names.find(ctx, _ints(class_treeids), _ints(class_nodeids))]
-    weights, base = _floats(class_weights, class_weights_as_tensor), _floats(base_values, base_values_as_tensor)
+    weights, base = (
+        _read_floats(class_weights, class_weights_as_tensor),
+        _read_floats(base_values, base_values_as_tensor),
+    )
     if len(labels) < 2:
         ctx.unsupported("a classifier of fewer than two classes")
     if len(labels) == 2 and len(set(class_ids)) == 1:
         if base.size > 1 or (base.size and class_ids[0]):
             ctx.unsupported("base_values where all weights are for one of two classes")
-        table = _table(ctx, leaves, voting, [0] * len(class_ids), weights, 1, "SUM")
+        table = _make_vote_table(ctx, leaves, voting, [0] * len(class_ids), weights, 1, "SUM")
         [score] = _scores(ctx, x, forest, [table], "SUM")
         score = _rebase(ctx, score, base)
         shares = bool((weights >= 0).all())  # of 1, as a forest's votes are
         other = "none" if class_ids[0] else "rest" if shares and post_transform == "NONE" else "opposite"
         return two_classes(ctx, score, labels, 0.5 if shares else 0.0, other, post_transform)
-    table = _table(ctx, leaves, voting, class_ids, weights, len(labels), "SUM")
+    table = _make_vote_table(ctx, leaves, voting, class_ids, weights, len(labels), "SUM")
     counted = len(labels) > 2 and not base.size and bool((weights < 0).any())
     tables = [table, *([np.where(np.isnan(table), 0.0, 1.0)] if counted else [])]
     scores, *counts = _scores(ctx, x, forest, tables, "SUM")
     scores = _rebase(ctx, scores, base)
-    chances = _voted(ctx, scores, *counts) if counted else scores
+    chances = _mask_unvoted(ctx, scores, *counts) if counted else scores
     return labels_of(ctx, chances, labels), ctx.cast(transform_scores(ctx, scores, post_transform), "float32")
 
 
-def _voted(ctx: Context, scores: Tensor, votes: Tensor) -> Tensor:
+def _mask_unvoted(ctx: Context, scores: Tensor, votes: Tensor) -> Tensor:
     """The scores, -inf where a target has not one vote."""
 
     def body(score: ir.Value, count: ir.Value) -> ir.Value:
@@ -219,7 +219,7 @@ def _forest(
     return Forest(looked, splits[inner], kinds[inner], on_true, on_false, tracks[inner], numbers[roots]), ~numbers
 
 
-def _table(
+def _make_vote_table(
     ctx: Context,
     leaves: np.ndarray,
     voting: np.ndarray,
@@ -249,7 +249,7 @@ def _scores(ctx: Context, x: Tensor, forest: Forest, tables: Sequence[np.ndarray
     forest.check(ctx, x.shape[1], len(tables[0]))
     dtype = "float64" if "float64" in (x.dtype, forest.splits.dtype.name) else "float32"
     leaves = leaves_of(ctx, x, forest)
-    return [votes(ctx, leaves, table, aggregate, dtype) for table in tables]
+    return [tally_votes(ctx, leaves, table, aggregate, dtype) for table in tables]
 
 
 def _rebase(ctx: Context, scores: Tensor, base: np.ndarray) -> Tensor:
@@ -265,6 +265,6 @@ def _ints(numbers: Ints) -> np.ndarray:
     return np.array(numbers, np.int64)
 
 
-def _floats(numbers: Floats, tensor: np.ndarray | None) -> np.ndarray:
+def _read_floats(numbers: Floats, tensor: np.ndarray | None) -> np.ndarray:
     """Floats as a list, or as a tensor of any float dtype."""
     return np.array(numbers, np.float32) if tensor is None else np.asarray(tensor).reshape(-1)

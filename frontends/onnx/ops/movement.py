@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ....core.sizes import Extent, floordiv, if_equal, is_open, largest, smallest
+from ....core.sizes import Extent, floor_divide, has_dynamic_extents, if_equal, max_of, min_of
 from ....dialects import builders, ir, scalars
 from ....dialects.types import element_type
 from ..primitives.movement import concat, cut
 from ..shapes.dynamic_axes import choose_extents, slice_bounds
-from ..shapes.dynamic_lengths import alike
+from ..shapes.dynamic_lengths import read_vectors
 from ..state.context import Context, splat
 from ..state.registry import op
 from ..values.tensor import Tensor
@@ -36,14 +36,14 @@ def split_by_attribute(
     axis, count = ctx.axis(axis, x.rank), len(ctx.node.output)
     if split is None and isinstance(x.shape[axis], int) and x.shape[axis] % count:
         ctx.invalid(f"extent {x.shape[axis]} of axis {axis} does not divide into {count} equal parts")
-    return _parts(ctx, x, axis, split or [x.shape[axis] // count] * count)
+    return _split_axis(ctx, x, axis, split or [x.shape[axis] // count] * count)
 
 
 @op("Split", since=13)
 def split_by_input(ctx: Context, x: Tensor, split: Tensor | None = None, *, axis: int = 0) -> tuple[Tensor, ...]:
     if split is None:
         return split_by_attribute(ctx, x, axis=axis)
-    return _parts(ctx, x, ctx.axis(axis, x.rank), ctx.sizes(split, "split", count=len(ctx.node.output)))
+    return _split_axis(ctx, x, ctx.axis(axis, x.rank), ctx.sizes(split, "split", count=len(ctx.node.output)))
 
 
 @op("Split", since=18)
@@ -56,11 +56,11 @@ def split_by_count(
     axis = ctx.axis(axis, x.rank)
     extent, count = x.shape[axis], num_outputs or len(ctx.node.output)
     part = -(-extent // count)
-    return _parts(ctx, x, axis, [largest(smallest(part, extent - i * part), 0) for i in range(count)])
+    return _split_axis(ctx, x, axis, [max_of(min_of(part, extent - i * part), 0) for i in range(count)])
 
 
-def _parts(ctx: Context, x: Tensor, axis: int, sizes: Sequence[Extent]) -> tuple[Tensor, ...]:
-    if not is_open((*sizes, x.shape[axis])) and (sum(sizes) != x.shape[axis] or min(sizes, default=0) < 0):
+def _split_axis(ctx: Context, x: Tensor, axis: int, sizes: Sequence[Extent]) -> tuple[Tensor, ...]:
+    if not has_dynamic_extents((*sizes, x.shape[axis])) and (sum(sizes) != x.shape[axis] or min(sizes, default=0) < 0):
         ctx.invalid(f"parts of {list(sizes)} do not make the extent {x.shape[axis]} of axis {axis}")
     parts, start = [], 0
     for size in sizes:
@@ -85,18 +85,18 @@ def slice_by_inputs(
     ctx: Context, x: Tensor, starts: Tensor, ends: Tensor, axes: Tensor | None = None, steps: Tensor | None = None
 ) -> Tensor:
     given = [t for t in (starts, ends, axes, steps) if t is not None]
-    if x.open or not all(map(ctx.is_known, given)):
-        return _sliced_open(ctx, x, starts, ends, axes, steps)
+    if x.is_dynamic or not all(map(ctx.is_known, given)):
+        return _slice_dynamic(ctx, x, starts, ends, axes, steps)
     along, strides = (None if t is None else ctx.ints(t, n) for t, n in ((axes, "axes"), (steps, "steps")))
-    return _slice(ctx, x, ctx.ints(starts, "starts"), ctx.ints(ends, "ends"), along, strides)
+    return _slice_static(ctx, x, ctx.ints(starts, "starts"), ctx.ints(ends, "ends"), along, strides)
 
 
-def _sliced_open(
+def _slice_dynamic(
     ctx: Context, x: Tensor, starts: Tensor, ends: Tensor, axes: Tensor | None, steps: Tensor | None
 ) -> Tensor:
     """A slice with bounds, axes or steps that only the run knows."""
     inputs = {"starts": starts, "ends": ends, "axes": axes, "steps": steps}
-    found, count = alike(ctx, {what: t for what, t in inputs.items() if t is not None}, x.rank)
+    found, count = read_vectors(ctx, {what: t for what, t in inputs.items() if t is not None}, x.rank)
     first, last = found["starts"], found["ends"]
     along = choose_extents(ctx, found.get("axes", range(len(first))), x.rank, None if isinstance(count, int) else count)
     by = found.get("steps", [1] * len(first))
@@ -116,7 +116,7 @@ def _sliced_open(
     return ctx.wrap(builders.slice_(x.value, at, sizes, strides), x.dtype)
 
 
-def _slice(
+def _slice_static(
     ctx: Context,
     x: Tensor,
     starts: Sequence[int],
@@ -148,7 +148,7 @@ def tile(ctx: Context, x: Tensor, repeats: Tensor) -> Tensor:
     if len(counts) != x.rank or any(isinstance(n, int) and n < 0 for n in counts):
         ctx.invalid(f"repeats {counts} do not fit the input's shape {list(x.shape)}")
     target = [n * count for n, count in zip(x.shape, counts, strict=True)]
-    if is_open(target):
+    if has_dynamic_extents(target):
         pass
     elif (item := splat(x)) is not None:
         return ctx.const(np.broadcast_to(item, target), x.dtype)
@@ -205,7 +205,7 @@ def reverse_sequence(
     misfit = f"sequence_lens has shape {list(sequence_lens.shape)} for a batch of {x.shape[batch]}"
     if sequence_lens.rank != 1:
         ctx.invalid(misfit)
-    sequence_lens = ctx.fitted(sequence_lens, [x.shape[batch]], misfit)
+    sequence_lens = ctx.fit_shape(sequence_lens, [x.shape[batch]], misfit)
     steps = x.shape[time]
     ctx.demand_within(
         sequence_lens, 0, steps + 1, f"has a sequence length that is out of range for an extent of {steps}"
@@ -231,9 +231,9 @@ def center_crop_pad(ctx: Context, x: Tensor, shape: Tensor, *, axes: Sequence[in
         ctx.invalid(f"shape {sizes} does not fit {len(along)} axes")
     wanted: dict[int, Any] = dict(zip(along, sizes, strict=True))
     extents = [(n, wanted.get(axis, n)) for axis, n in enumerate(x.shape)]
-    starts = [floordiv(largest(n - m, 0), 2) for n, m in extents]
-    kept = [smallest(n, m) for n, m in extents]
-    low = [floordiv(largest(m - n, 0), 2) for n, m in extents]
-    high = [largest(m - n, 0) - a for (n, m), a in zip(extents, low, strict=True)]
+    starts = [floor_divide(max_of(n - m, 0), 2) for n, m in extents]
+    kept = [min_of(n, m) for n, m in extents]
+    low = [floor_divide(max_of(m - n, 0), 2) for n, m in extents]
+    high = [max_of(m - n, 0) - a for (n, m), a in zip(extents, low, strict=True)]
     part = builders.slice_(x.value, starts, kept)
     return ctx.wrap(builders.pad(part, low, high, builders.scalar(0, element_type(x.dtype))), x.dtype)

@@ -6,15 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ....core.sizes import largest, smallest
+from ....core.sizes import max_of, min_of
 from ....dialects import builders, ir, scalars
 from ....dialects.loops import index
 from ..state.context import Context
 from ..state.registry import op
+from ..values.attributes import Ints
 from ..values.tensor import Tensor
 from .gather import scatter_elements
-
-Ints = Sequence[int]
 
 
 @op("TfIdfVectorizer", since=9)
@@ -49,7 +48,7 @@ def tfidf_vectorizer(
     for grams, numbers in _pools(ctx, pool_int64s, ngram_counts, len(ngram_indexes)):
         if not min_gram_length <= grams.shape[1] <= max_gram_length:
             continue
-        found = _count(ctx, rows, grams, max_skip_count if grams.shape[1] > 1 else 0)
+        found = _count_grams(ctx, rows, grams, max_skip_count if grams.shape[1] > 1 else 0)
         if mode != "TF":
             found = _weigh(ctx, found, factors[numbers], mode)
         at = ctx.broadcast(ctx.const(np.array(ngram_indexes)[numbers], "int64"), found.shape)
@@ -74,7 +73,7 @@ def _pools(ctx: Context, pool: Ints, starts: Ints, count: int) -> list[tuple[np.
     return made
 
 
-def _count(ctx: Context, rows: Tensor, grams: np.ndarray, skips: int) -> Tensor:
+def _count_grams(ctx: Context, rows: Tensor, grams: np.ndarray, skips: int) -> Tensor:
     """How often each n-gram is in each row with the same number of elements, up to ``skips``, between its own."""
     batch, length = rows.shape
     count, size = grams.shape
@@ -92,7 +91,7 @@ def _count(ctx: Context, rows: Tensor, grams: np.ndarray, skips: int) -> Tensor:
             equal = scalars.both(equal, scalars.compare("eq", value, wanted))
         return scalars.select(equal, scalars.add(acc, scalars.like(acc, 1)), acc)
 
-    walked = builders.empty([smallest(skips, largest(length - 1, 0)) + 1, length], single)
+    walked = builders.empty([min_of(skips, max_of(length - 1, 0)) + 1, length], single)
     made = builders.generic([walked], [out], [[2, 3], [0, 1]], "pprr", body)[0]
     return ctx.wrap(made, "float32")
 

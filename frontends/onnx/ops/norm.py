@@ -5,7 +5,7 @@ from __future__ import annotations
 import math as number
 from collections.abc import Sequence
 
-from ....core.sizes import Sym, is_open, product
+from ....core.sizes import Sym, count_elements, has_dynamic_extents
 from ....dialects import builders, ir, math, scalars
 from ..primitives.reductions import widen
 from ..proto.weights import dtype_name
@@ -41,7 +41,7 @@ def batch_normalization(
     wide, running = widen(ctx, x), []
     if training_mode:
         own = _channel_statistics(ctx, wide)
-        running = [_move(ctx, old, new, momentum) for old, new in zip((mean, variance), own, strict=True)]
+        running = [_update_running(ctx, old, new, momentum) for old, new in zip((mean, variance), own, strict=True)]
         mean, variance = own
     scale, bias, mean, variance = (ctx.cast(t, wide.dtype) for t in (scale, bias, mean, variance))
     factor = ctx.elementwise(lambda s, v: scalars.mul(s, _inverse_root(v, epsilon)), scale, variance)
@@ -54,13 +54,13 @@ def batch_normalization(
 def _channel_statistics(ctx: Context, x: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and variance of each channel over the batch and what is spatial."""
     axes = [0, *range(2, x.rank)]
-    mean = _mean(ctx, x, axes)
+    mean = _mean_over(ctx, x, axes)
     centred = ctx.elementwise(scalars.sub, x, mean)
-    variance = _mean(ctx, ctx.elementwise(lambda a: scalars.mul(a, a), centred), axes)
+    variance = _mean_over(ctx, ctx.elementwise(lambda a: scalars.mul(a, a), centred), axes)
     return ctx.reshape(mean, [x.shape[1]]), ctx.reshape(variance, [x.shape[1]])
 
 
-def _move(ctx: Context, running: Tensor, new: Tensor, momentum: float) -> Tensor:
+def _update_running(ctx: Context, running: Tensor, new: Tensor, momentum: float) -> Tensor:
     """``running * momentum + new * (1 - momentum)``"""
 
     def body(a: ir.Value, b: ir.Value) -> ir.Value:
@@ -80,7 +80,7 @@ def instance_normalization(ctx: Context, x: Tensor, scale: Tensor, bias: Tensor,
     _demand_channels(ctx, x)
     centred, inverse, _ = _standardize(ctx, x, range(2, x.rank), epsilon)
     shape = (x.shape[1], *[1] * (x.rank - 2))
-    return _affine(ctx, centred, inverse, ctx.reshape(scale, shape), ctx.reshape(bias, shape), x.dtype)
+    return _scale_and_add(ctx, centred, inverse, ctx.reshape(scale, shape), ctx.reshape(bias, shape), x.dtype)
 
 
 @op("GroupNormalization", since=21)
@@ -104,7 +104,7 @@ def group_normalization(
     grouped = ctx.reshape(x, (batch, num_groups, channels // num_groups, number.prod(spatial)))
     centred, inverse, _ = _standardize(ctx, grouped, (2, 3), epsilon)
     scale, bias = (ctx.reshape(t, (num_groups, channels // num_groups, 1)) for t in (scale, bias))
-    result = _affine(ctx, centred, inverse, scale, bias, x.dtype)
+    result = _scale_and_add(ctx, centred, inverse, scale, bias, x.dtype)
     return ctx.reshape(result, x.shape)
 
 
@@ -125,7 +125,7 @@ def layer_normalization(
     The result has the scale's dtype: the input may be wider.
     """
     centred, inverse, mean = _standardize(ctx, x, range(ctx.axis(axis, x.rank), x.rank), epsilon)
-    result = _affine(ctx, centred, inverse, scale, bias, scale.dtype)
+    result = _scale_and_add(ctx, centred, inverse, scale, bias, scale.dtype)
     stash = dtype_name(stash_type, "the statistics")
     statistics = [ctx.cast(t, stash) for i, t in enumerate((mean, inverse), 1) if ctx.wants(2) or ctx.wants(i)]
     return (result, *statistics)
@@ -143,15 +143,15 @@ def root_mean_square(ctx: Context, x: Tensor, scale: Tensor, axis: int, epsilon:
     """RMSNormalization of the scale's dtype, and what it multiplies by: 1 / root of the mean square."""
     wide = widen(ctx, x)
     inverse = _inverse_deviation(ctx, wide, range(ctx.axis(axis, x.rank), x.rank), epsilon)
-    return _affine(ctx, wide, inverse, scale, None, scale.dtype), inverse
+    return _scale_and_add(ctx, wide, inverse, scale, None, scale.dtype), inverse
 
 
 @op("MeanVarianceNormalization", since=9)
 def mean_variance_normalization(ctx: Context, x: Tensor, *, axes: Sequence[int] = (0, 2, 3)) -> Tensor:
     """``(x - mean) / (deviation + 1e-9)``"""
     axes = ctx.axes(axes, x.rank)
-    centred = ctx.elementwise(scalars.sub, wide := widen(ctx, x), _mean(ctx, wide, axes))
-    square = _mean(ctx, ctx.elementwise(lambda a: scalars.mul(a, a), centred), axes)
+    centred = ctx.elementwise(scalars.sub, wide := widen(ctx, x), _mean_over(ctx, wide, axes))
+    square = _mean_over(ctx, ctx.elementwise(lambda a: scalars.mul(a, a), centred), axes)
 
     def body(a: ir.Value, s: ir.Value) -> ir.Value:
         return scalars.div(a, scalars.add(math.sqrt(s), scalars.like(s, 1e-9)))
@@ -199,15 +199,15 @@ def _standardize(ctx: Context, x: Tensor, axes: Sequence[int], epsilon: float) -
     Rows of known length are a composite, whose form takes the mean's rounding away as well; here those of open length.
     """
     wide = widen(ctx, x)
-    mean = _mean(ctx, wide, axes)
+    mean = _mean_over(ctx, wide, axes)
     centred = ctx.elementwise(scalars.sub, wide, mean)
-    if is_open([x.shape[axis] for axis in axes]):
-        centred = ctx.elementwise(scalars.sub, centred, _mean(ctx, centred, axes))
+    if has_dynamic_extents([x.shape[axis] for axis in axes]):
+        centred = ctx.elementwise(scalars.sub, centred, _mean_over(ctx, centred, axes))
     return centred, _inverse_deviation(ctx, centred, axes, epsilon), mean
 
 
-def _mean(ctx: Context, x: Tensor, axes: Sequence[int]) -> Tensor:
-    count = product([x.shape[axis] for axis in axes])
+def _mean_over(ctx: Context, x: Tensor, axes: Sequence[int]) -> Tensor:
+    count = count_elements([x.shape[axis] for axis in axes])
     total = ctx.reduce(scalars.add, 0, x, axes, keepdims=True)
     if isinstance(count, Sym):
         return ctx.elementwise(lambda a: scalars.div(a, scalars.like(a, count)), total)
@@ -217,7 +217,7 @@ def _mean(ctx: Context, x: Tensor, axes: Sequence[int]) -> Tensor:
 
 def _inverse_deviation(ctx: Context, centred: Tensor, axes: Sequence[int], epsilon: float) -> Tensor:
     """``1 / sqrt(mean of squares + epsilon)`` over axes."""
-    mean = _mean(ctx, ctx.elementwise(lambda a: scalars.mul(a, a), centred), axes)
+    mean = _mean_over(ctx, ctx.elementwise(lambda a: scalars.mul(a, a), centred), axes)
     return ctx.elementwise(lambda a: _inverse_root(a, epsilon), mean)
 
 
@@ -225,7 +225,7 @@ def _inverse_root(value: ir.Value, epsilon: float) -> ir.Value:
     return scalars.div(scalars.like(value, 1), math.sqrt(scalars.add(value, scalars.like(value, epsilon))))
 
 
-def _affine(ctx: Context, x: Tensor, inverse: Tensor, scale: Tensor, bias: Tensor | None, dtype: str) -> Tensor:
+def _scale_and_add(ctx: Context, x: Tensor, inverse: Tensor, scale: Tensor, bias: Tensor | None, dtype: str) -> Tensor:
     """``x * inverse * scale + bias`` in one pass."""
     affine = [ctx.cast(t, x.dtype) for t in (scale, bias) if t is not None]
 

@@ -15,21 +15,21 @@ from .resize import upsample_by_attribute
 _BINARY = ("Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "Pow", "Sub", "Xor")
 
 
-def _binary(name: str) -> None:
+def _register_old_binary(name: str) -> None:
     """A binary op of elementwise.py, with ``b`` brought to where ``axis`` says that it lies along ``a``."""
 
     @op(name, since=6)
     def convert(ctx: Context, a: Tensor, b: Tensor, *, broadcast: int = 0, axis: int | None = None) -> Result:
         later = registry.find("", name, 7)
         assert later is not None
-        return later(ctx, a, _along(ctx, a, b, axis) if broadcast and axis is not None else b)
+        return later(ctx, a, _broadcast_along(ctx, a, b, axis) if broadcast and axis is not None else b)
 
 
 for _name in _BINARY:
-    _binary(_name)
+    _register_old_binary(_name)
 
 
-def _along(ctx: Context, a: Tensor, b: Tensor, axis: int) -> Tensor:
+def _broadcast_along(ctx: Context, a: Tensor, b: Tensor, axis: int) -> Tensor:
     """``b`` with axes of extent 1 after its own, so that its first is the axis of ``a``."""
     if b.size == 1:
         return ctx.reshape(b, [])
@@ -43,7 +43,7 @@ def _along(ctx: Context, a: Tensor, b: Tensor, axis: int) -> Tensor:
 @op("PRelu", since=6)
 def prelu_of_channels(ctx: Context, x: Tensor, slope: Tensor) -> Tensor:
     """One slope for all, or one for each channel."""
-    return prelu(ctx, x, slope if x.rank < 2 else _along(ctx, x, ctx.reshape(slope, [slope.size]), 1))
+    return prelu(ctx, x, slope if x.rank < 2 else _broadcast_along(ctx, x, ctx.reshape(slope, [slope.size]), 1))
 
 
 @op("Gemm", since=6)

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ....core.model import bits_of, store_data
-from ....core.sizes import Extent, floordiv, if_equal, largest
+from ....core.sizes import Extent, floor_divide, if_equal, max_of
 from ....dialects import arith, builders, ir, scalars
 from ....dialects.types import element_type
 from ..primitives.movement import cut
-from ..shapes.dynamic_axes import choose_extents, given
+from ..shapes.dynamic_axes import choose_extents, read_axes
 from ..shapes.dynamic_lengths import up_to
 from ..state.context import Context, splat
 from ..state.registry import op
@@ -36,23 +36,23 @@ def pad(
     mode: str = "constant",
 ) -> Tensor:
     fill = ctx.const(0, x.dtype) if constant_value is None else constant_value
-    if x.open or not all(ctx.is_known(t) for t in (pads, axes) if t is not None):
-        return _padded_open(ctx, x, mode, pads, fill, axes)
+    if x.is_dynamic or not all(ctx.is_known(t) for t in (pads, axes) if t is not None):
+        return _pad_dynamic(ctx, x, mode, pads, fill, axes)
     along = range(x.rank) if axes is None else ctx.axes(ctx.ints(axes, "axes"), x.rank)
-    return _padded(ctx, x, mode, ctx.ints(pads, "pads"), fill, along)
+    return _pad_static(ctx, x, mode, ctx.ints(pads, "pads"), fill, along)
 
 
-def _padded_open(ctx: Context, x: Tensor, mode: str, pads: Tensor, fill: Tensor, axes: Tensor | None) -> Tensor:
+def _pad_dynamic(ctx: Context, x: Tensor, mode: str, pads: Tensor, fill: Tensor, axes: Tensor | None) -> Tensor:
     """Amounts, or axes, that only the run knows; negative ones cut off before the others add."""
     along, befores, afters = _amounts(ctx, x, pads, axes)
     low, high = [0] * x.rank, [0] * x.rank
     for axis, before, after in zip(along, befores, afters, strict=True):
         low = [if_equal(axis, i, before, n) for i, n in enumerate(low)]
         high = [if_equal(axis, i, after, n) for i, n in enumerate(high)]
-    starts, ends = ([largest(-1 * n, 0) for n in amounts] for amounts in (low, high))
+    starts, ends = ([max_of(-1 * n, 0) for n in amounts] for amounts in (low, high))
     kept = [n - a - b for n, a, b in zip(x.shape, starts, ends, strict=True)]
     core = ctx.wrap(builders.slice_(x.value, starts, kept), x.dtype)
-    low, high = [largest(n, 0) for n in low], [largest(n, 0) for n in high]
+    low, high = [max_of(n, 0) for n in low], [max_of(n, 0) for n in high]
     if mode == "constant":
         value = scalars.narrow(builders.extract(ctx.reshape(fill, []).value, []), element_type(x.dtype))
         return ctx.wrap(builders.pad(core.value, low, high, value), x.dtype)
@@ -64,11 +64,11 @@ def _padded_open(ctx: Context, x: Tensor, mode: str, pads: Tensor, fill: Tensor,
 
 def _amounts(ctx: Context, x: Tensor, pads: Tensor, axes: Tensor | None) -> Sequence[Sequence[Extent]]:
     """Axes, and how much is added before each and behind; positions behind the last axis are of none."""
-    if axes is not None and axes.open and isinstance(pads.size, int):
+    if axes is not None and axes.is_dynamic and isinstance(pads.size, int):
         misfit = f"{pads.size} pads for {axes.size} axes, there must be twice as many"
-        axes = ctx.fitted(ctx.reshape(axes, [axes.size]), [pads.size // 2], misfit)
-    if axes is not None and axes.open:
-        return _open_amounts(ctx, x, pads, axes)
+        axes = ctx.fit_shape(ctx.reshape(axes, [axes.size]), [pads.size // 2], misfit)
+    if axes is not None and axes.is_dynamic:
+        return _read_dynamic_amounts(ctx, x, pads, axes)
     along = range(x.rank) if axes is None else choose_extents(ctx, ctx.sizes(axes, "axes"), x.rank)
     count = len(along)
     amounts = ctx.sizes(pads, "pads", count=2 * count)
@@ -77,16 +77,16 @@ def _amounts(ctx: Context, x: Tensor, pads: Tensor, axes: Tensor | None) -> Sequ
     return along, amounts[:count], amounts[count:]
 
 
-def _open_amounts(ctx: Context, x: Tensor, pads: Tensor, axes: Tensor) -> Sequence[Sequence[Extent]]:
+def _read_dynamic_amounts(ctx: Context, x: Tensor, pads: Tensor, axes: Tensor) -> Sequence[Sequence[Extent]]:
     """The same for axes of which only the run knows how many there are."""
-    along, count = given(ctx, axes, x.rank)
+    along, count = read_axes(ctx, axes, x.rank)
     misfit = f"{pads.size} pads for {count} axes, there must be twice as many"
-    flat = ctx.fitted(ctx.reshape(pads, [pads.size]), [2 * count], misfit)
+    flat = ctx.fit_shape(ctx.reshape(pads, [pads.size]), [2 * count], misfit)
     sides = [ctx.wrap(builders.slice_(flat.value, [start], [count]), pads.dtype) for start in (0, count)]
     return along, *(up_to(ctx, side, "pads", x.rank) for side in sides)
 
 
-def _padded(ctx: Context, x: Tensor, mode: str, pads: Sequence[int], fill: Tensor, axes: Sequence[int]) -> Tensor:
+def _pad_static(ctx: Context, x: Tensor, mode: str, pads: Sequence[int], fill: Tensor, axes: Sequence[int]) -> Tensor:
     """Negative amounts cut off; they do so before the others add."""
     if len(pads) != 2 * len(axes):
         ctx.invalid(f"{len(pads)} pads for {len(axes)} axes, there must be twice as many")
@@ -118,7 +118,7 @@ def _demand_source(
                 continue
             most = extent - 1 if mode == "reflect" else if_equal(extent, 0, 0, amount)
             why = f"a border of {amount} by mode '{mode}' is more than an extent of {extent} has"
-            ctx.demand_less(amount - 1, largest(most, 0), why)
+            ctx.demand_less(amount - 1, max_of(most, 0), why)
 
 
 def _padded_by_constant(
@@ -130,13 +130,13 @@ def _padded_by_constant(
         part = x.known[tuple(slice(r.start, r.stop) for r in kept.values())]
         return ctx.const(np.pad(part, list(zip(low, high, strict=True)), constant_values=known), x.dtype)
     if known is not None:
-        value = builders.scalar(_number(store_data(np.asarray(known), x.dtype)), elem)
+        value = builders.scalar(_to_number(store_data(np.asarray(known), x.dtype)), elem)
     else:
         value = scalars.narrow(builders.extract(ctx.reshape(fill, []).value, []), elem)
     return ctx.wrap(builders.pad(cut(ctx, x, kept).value, low, high, value), x.dtype)
 
 
-def _number(item: np.ndarray) -> int | float:
+def _to_number(item: np.ndarray) -> int | float:
     """One stored element as a constant of its element type has it."""
     if item.dtype.kind == "c":
         return bits_of(item)
@@ -149,20 +149,22 @@ def _edge(at: ir.Value, before: Extent, extent: Extent) -> ir.Value:
 
 
 def _wrap(at: ir.Value, before: Extent, extent: Extent) -> ir.Value:
-    shift = -before % extent if isinstance(before, int) and isinstance(extent, int) else _above(before, extent)
+    shift = (
+        -before % extent if isinstance(before, int) and isinstance(extent, int) else _pad_to_multiple(before, extent)
+    )
     return arith.remui(scalars.add(at, scalars.like(at, shift)), scalars.like(at, extent))
 
 
-def _above(before: Extent, extent: Extent) -> Extent:
+def _pad_to_multiple(before: Extent, extent: Extent) -> Extent:
     """What makes ``before`` a multiple of an extent that is at least 1."""
-    extent = largest(extent, 1)
-    return -floordiv(-1 * before, extent) * extent - before
+    extent = max_of(extent, 1)
+    return -floor_divide(-1 * before, extent) * extent - before
 
 
 def _reflect(at: ir.Value, before: Extent, extent: Extent) -> ir.Value:
     if extent == 1:
         return scalars.like(at, 0)
-    period = largest(2 * (extent - 1), 1)  # there and back, the ends once
+    period = max_of(2 * (extent - 1), 1)  # there and back, the ends once
     at = _wrap(at, before, period)
     return scalars.minimum(at, scalars.sub(scalars.like(at, period), at))
 

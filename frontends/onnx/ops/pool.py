@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import math as number
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from ....core.sizes import Extent, Sym, bounds, if_less, is_open, largest, smallest
+from ....core.sizes import Extent, Sym, bounds_of, has_dynamic_extents, if_less, max_of, min_of
 from ....dialects import builders, ir, math, scalars
 from ....dialects.types import element_type
 from ..primitives.reductions import widen
 from ..state.context import Context
 from ..state.registry import op
+from ..values.attributes import Ints
 from ..values.tensor import Tensor
 from .conv import both_sides, check_windows, pad_spatial, padding, per_axis
 
-Ints = Sequence[int]
-Fold = Callable[[ir.Value, ir.Value], ir.Value]
+WindowFold = Callable[[ir.Value, ir.Value], ir.Value]
 
 _FEW = 32  # elements of a window along one axis
 
@@ -41,7 +41,7 @@ class _Axis:
     def reach(self) -> Any:
         """What has to be padded above so that the last window fits, which ``ceil_mode`` lets stick out."""
         last = (self.out - 1) * self.stride + (self.size - 1) * self.dilation + 1
-        return largest(last - self.extent - self.low, 0)
+        return max_of(last - self.extent - self.low, 0)
 
     def place(self, window: ir.Value, element: ir.Value) -> ir.Value:
         """The index in the unpadded input of a window's element."""
@@ -111,23 +111,23 @@ def _windows(
             out = if_less((out - 1) * s, n + a, out, out - 1)
             misfit = f"a window of {(k - 1) * d + 1} is larger than the padded input {padded} by a step of {s} or more"
             ctx.demand_less(-room, s, misfit)
-        axes.append(_Axis(n, _reached(k, d, n + a + b), s, d, a, b, out))
+        axes.append(_Axis(n, _limit_window(k, d, n + a + b), s, d, a, b, out))
     return _Windows(tuple(axes))
 
 
-def _reached(size: int, dilation: int, padded: Extent) -> Extent:
+def _limit_window(size: int, dilation: int, padded: Extent) -> Extent:
     """How many elements of a window may lie in the padded input: the others of a partial window are never looked at.
 
     A window of few elements that an open extent might cut stays as it is: its kernels know its loops.
     """
-    whole = largest(-(-padded // dilation), 1)
-    most = bounds(whole).high
+    whole = max_of(-(-padded // dilation), 1)
+    most = bounds_of(whole).high
     if most is not None and most <= size:
         return min(size, most) if isinstance(whole, Sym) and most <= _FEW else whole
-    return size if size <= _FEW else smallest(size, whole)
+    return size if size <= _FEW else min_of(size, whole)
 
 
-def _pool(ctx: Context, x: Tensor, windows: _Windows, body: Fold, init: float | int) -> Tensor:
+def _pool_windows(ctx: Context, x: Tensor, windows: _Windows, body: WindowFold, init: float | int) -> Tensor:
     padded = windows.pad(ctx, x, init)
     result = builders.pool(padded.value, windows.sizes, windows.strides, windows.dilations, body, init)
     return ctx.wrap(result, x.dtype)
@@ -150,7 +150,7 @@ def max_pool(
     windows = _windows(ctx, x, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
     signed = x.signed
     lowest = scalars.lowest(element_type(x.dtype), signed)
-    result = _pool(ctx, x, windows, lambda acc, a: scalars.maximum(acc, a, signed), lowest)
+    result = _pool_windows(ctx, x, windows, lambda acc, a: scalars.maximum(acc, a, signed), lowest)
     return (result, _max_indices(ctx, x, windows, bool(storage_order))) if ctx.wants(1) else (result,)
 
 
@@ -198,12 +198,12 @@ def average_pool(
     """The mean of each window; how many elements count is known for each axis by itself."""
     windows = _windows(ctx, x, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
     wide = widen(ctx, x)
-    total = _pool(ctx, wide, windows, scalars.add, 0)
+    total = _pool_windows(ctx, wide, windows, scalars.add, 0)
     counts = []
     for position, axis in enumerate(windows.axes, 1):
         shape = (axis.out, *[1] * (len(windows.axes) - position))
-        if is_open((axis.out, axis.size, axis.extent)):
-            counts.append(ctx.reshape(_open_counts(ctx, axis, bool(count_include_pad), wide.dtype), shape))
+        if has_dynamic_extents((axis.out, axis.size, axis.extent)):
+            counts.append(ctx.reshape(_count_dynamic(ctx, axis, bool(count_include_pad), wide.dtype), shape))
         else:
             counts.append(ctx.const(axis.counts(bool(count_include_pad)).reshape(shape), wide.dtype))
 
@@ -213,7 +213,7 @@ def average_pool(
     return ctx.elementwise(mean, total, *counts, dtype=x.dtype)
 
 
-def _open_counts(ctx: Context, axis: _Axis, include_pad: bool, dtype: str) -> Tensor:
+def _count_dynamic(ctx: Context, axis: _Axis, include_pad: bool, dtype: str) -> Tensor:
     """How many elements count for each window along an axis of an extent that only the run knows."""
     below, above = (axis.low, axis.extent + axis.high) if include_pad else (0, axis.extent)
 
@@ -250,7 +250,7 @@ def lp_pool(
 ) -> Tensor:
     """The p-norm of each window; padding is zeros, so it adds nothing."""
     windows = _windows(ctx, x, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
-    total = _pool(ctx, widen(ctx, x), windows, lambda acc, a: scalars.add(acc, power(a, p)), 0)
+    total = _pool_windows(ctx, widen(ctx, x), windows, lambda acc, a: scalars.add(acc, power(a, p)), 0)
     return ctx.elementwise(lambda a: root(a, p), total, dtype=x.dtype)
 
 

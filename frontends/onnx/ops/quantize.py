@@ -67,16 +67,18 @@ def _of_parameters(ctx: Context, x: Tensor, scale: Tensor, axis: int, block: int
     """x, which has to have the extents that its parameters have beside blocks, or along their axis."""
     if scale.size == 1:
         return x
-    axis = _axis(ctx, x, axis)
+    axis = _resolve_axis(ctx, x, axis)
     if not block:
-        return ctx.fitted(x, (*x.shape[:axis], scale.shape[0], *x.shape[axis + 1 :]), _misfit(x, scale, axis))
+        return ctx.fit_shape(
+            x, (*x.shape[:axis], scale.shape[0], *x.shape[axis + 1 :]), _describe_misfit(x, scale, axis)
+        )
     if scale.rank != x.rank:
-        ctx.invalid(_misfit(x, scale, axis, block))
+        ctx.invalid(_describe_misfit(x, scale, axis, block))
     shape = *scale.shape[:axis], x.shape[axis], *scale.shape[axis + 1 :]
-    return ctx.fitted(x, shape, _misfit(x, scale, axis, block))
+    return ctx.fit_shape(x, shape, _describe_misfit(x, scale, axis, block))
 
 
-def _misfit(x: Tensor, parameter: Tensor, axis: int, block: int = 0) -> str:
+def _describe_misfit(x: Tensor, parameter: Tensor, axis: int, block: int = 0) -> str:
     place = f"blocks of {block}" if block else f"axis {axis}"
     return f"parameters of shape {list(parameter.shape)} for {place} of {list(x.shape)}"
 
@@ -92,16 +94,16 @@ def _parameters(
         scale, zero = _of_one_shape(ctx, scale, zero)
     if block < 0:
         ctx.invalid(f"block_size {block} is negative")
-    spread = [_spread(ctx, x, t, axis, block) for t in (scale, zero) if t is not None]
+    spread = [_spread_parameter(ctx, x, t, axis, block) for t in (scale, zero) if t is not None]
     parts = x
     if block and scale.size != 1:
-        axis = _axis(ctx, x, axis)
+        axis = _resolve_axis(ctx, x, axis)
         if _has_whole_blocks(extent := x.shape[axis], block):
             parts = ctx.reshape(x, (*x.shape[:axis], extent // block, block, *x.shape[axis + 1 :]))
     return parts, spread[0], spread[1] if zero is not None else None
 
 
-def _axis(ctx: Context, x: Tensor, axis: int) -> int:
+def _resolve_axis(ctx: Context, x: Tensor, axis: int) -> int:
     return ctx.axis(axis if x.rank != 1 else 0, x.rank)  # a vector has no choice
 
 
@@ -113,22 +115,24 @@ def _of_one_shape(ctx: Context, scale: Tensor, zero: Tensor) -> tuple[Tensor, Te
     """Scale and zero point, refused where their shapes differ and either has more than one element."""
     misfit = f"scale of shape {list(scale.shape)} for a zero point of shape {list(zero.shape)}"
     if scale.rank == zero.rank and not scale.size == zero.size == 1:
-        zero = ctx.fitted(zero, scale.shape, misfit)
-        return ctx.fitted(scale, zero.shape, misfit), zero
-    return ctx.fitted(scale, [1] * scale.rank, misfit), ctx.fitted(zero, [1] * zero.rank, misfit)
+        zero = ctx.fit_shape(zero, scale.shape, misfit)
+        return ctx.fit_shape(scale, zero.shape, misfit), zero
+    return ctx.fit_shape(scale, [1] * scale.rank, misfit), ctx.fit_shape(zero, [1] * zero.rank, misfit)
 
 
-def _spread(ctx: Context, x: Tensor, parameter: Tensor, axis: int, block: int) -> Tensor:
+def _spread_parameter(ctx: Context, x: Tensor, parameter: Tensor, axis: int, block: int) -> Tensor:
     """A parameter as it broadcasts to x; of blocks that are whole to x with these as an axis of their own."""
     if parameter.size == 1:
         return reshape_scale(ctx, parameter, ())
-    axis = _axis(ctx, x, axis)
+    axis = _resolve_axis(ctx, x, axis)
     extent = x.shape[axis]
     if not block:
-        parameter = ctx.fitted(parameter, (extent,), _misfit(x, parameter, axis))
+        parameter = ctx.fit_shape(parameter, (extent,), _describe_misfit(x, parameter, axis))
         return reshape_scale(ctx, parameter, (*parameter.shape, *[1] * (x.rank - 1 - axis)))
     before, after = x.shape[:axis], x.shape[axis + 1 :]
-    parameter = ctx.fitted(parameter, (*before, -(-extent // block), *after), _misfit(x, parameter, axis, block))
+    parameter = ctx.fit_shape(
+        parameter, (*before, -(-extent // block), *after), _describe_misfit(x, parameter, axis, block)
+    )
     count = parameter.shape[axis]
     each = reshape_scale(ctx, parameter, (*before, count, 1, *after))
     if _has_whole_blocks(extent, block):

@@ -5,16 +5,13 @@ Sums are requantised as onnxruntime does it: by ``a_scale * b_scale / y_scale`` 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from ..algorithms.quantization import above, factor, only, requantize, reshape_scale
+from ..algorithms.quantization import demand_scalar, multiply_scales, requantize, reshape_scale, subtract_zero_point
 from ..primitives.products import product
 from ..state.context import Context
 from ..state.registry import op
+from ..values.attributes import Ints
 from ..values.tensor import Tensor
 from .conv import Windows, add_bias, correlate
-
-Ints = Sequence[int]
 
 
 @op("MatMulInteger")
@@ -22,7 +19,7 @@ def matmul_integer(
     ctx: Context, a: Tensor, b: Tensor, a_zero_point: Tensor | None = None, b_zero_point: Tensor | None = None
 ) -> Tensor:
     """``numpy.matmul`` of what lies above the zero points: one for all, or one for each row of a and column of b."""
-    rows = None if a_zero_point is None else _rows(ctx, a_zero_point)
+    rows = None if a_zero_point is None else _to_column(ctx, a_zero_point)
     return exact_product(ctx, a, rows, b, b_zero_point)
 
 
@@ -39,20 +36,20 @@ def qlinear_matmul(
     y_zero_point: Tensor,
 ) -> Tensor:
     """``MatMulInteger``, requantised; the operands' scales are one, or one for each row of a and column of b."""
-    total = exact_product(ctx, a, _rows(ctx, a_zero_point), b, b_zero_point)
-    by = factor(ctx, _rows(ctx, a_scale), b_scale, over=only(ctx, y_scale, "y_scale"))
-    return requantize(ctx, total, by, only(ctx, y_zero_point, "y_zero_point"), y_zero_point.dtype)
+    total = exact_product(ctx, a, _to_column(ctx, a_zero_point), b, b_zero_point)
+    by = multiply_scales(ctx, _to_column(ctx, a_scale), b_scale, over=demand_scalar(ctx, y_scale, "y_scale"))
+    return requantize(ctx, total, by, demand_scalar(ctx, y_zero_point, "y_zero_point"), y_zero_point.dtype)
 
 
 def exact_product(ctx: Context, a: Tensor, a_zero: Tensor | None, b: Tensor, b_zero: Tensor | None) -> Tensor:
     """``(a - a_zero) @ (b - b_zero)`` in int32, or in float32 where an operand is of floats."""
-    left, right = above(ctx, a, a_zero), above(ctx, b, b_zero, narrow=True)
+    left, right = subtract_zero_point(ctx, a, a_zero), subtract_zero_point(ctx, b, b_zero, narrow=True)
     if left.floating or right.floating:
         return product(ctx, ctx.cast(left, "float32"), ctx.cast(right, "float32"), "float32")
     return product(ctx, left, right, "int32")
 
 
-def _rows(ctx: Context, x: Tensor) -> Tensor:
+def _to_column(ctx: Context, x: Tensor) -> Tensor:
     """A vector of numbers for the rows of a matrix, upright."""
     return reshape_scale(ctx, x, (x.size, 1)) if x.rank == 1 else x
 
@@ -103,14 +100,16 @@ def qlinear_conv(
     )
     total = total if b is None else add_bias(ctx, total, b)
     scales = reshape_scale(ctx, w_scale, (w_scale.size, *[1] * (w.rank - 2)))
-    by = factor(ctx, only(ctx, x_scale, "x_scale"), scales, over=only(ctx, y_scale, "y_scale"))
-    return requantize(ctx, total, by, only(ctx, y_zero_point, "y_zero_point"), y_zero_point.dtype)
+    by = multiply_scales(
+        ctx, demand_scalar(ctx, x_scale, "x_scale"), scales, over=demand_scalar(ctx, y_scale, "y_scale")
+    )
+    return requantize(ctx, total, by, demand_scalar(ctx, y_zero_point, "y_zero_point"), y_zero_point.dtype)
 
 
 def _exact_conv(
     ctx: Context, x: Tensor, x_zero: Tensor | None, w: Tensor, w_zero: Tensor | None, windows: Windows
 ) -> Tensor:
-    image = above(ctx, x, None if x_zero is None else only(ctx, x_zero, "x_zero_point"))
+    image = subtract_zero_point(ctx, x, None if x_zero is None else demand_scalar(ctx, x_zero, "x_zero_point"))
     if w_zero is not None:
         w_zero = reshape_scale(ctx, w_zero, (w_zero.size, *[1] * (w.rank - 1)))
-    return correlate(ctx, image, above(ctx, w, w_zero, narrow=True), windows, "int32")
+    return correlate(ctx, image, subtract_zero_point(ctx, w, w_zero, narrow=True), windows, "int32")

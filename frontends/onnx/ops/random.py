@@ -17,7 +17,12 @@ from ..state.registry import op
 from ..values.tensor import Tensor
 from .cumulative import cumulative_sum
 
-_DIGITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}  # of a significand: more would round up to 1
+_SIGNIFICAND_DIGITS = {
+    "float16": 11,
+    "bfloat16": 8,
+    "float32": 24,
+    "float64": 53,
+}  # of a significand: more would round up to 1
 
 
 @op("RandomUniform")
@@ -161,24 +166,24 @@ def _precision(x: Tensor) -> str:
 
 
 def _uniform(ctx: Context, shape: Sequence[int], dtype: str, low: float, high: float, seed: float | None) -> Tensor:
-    digits = _DIGITS.get(dtype, 0)
+    digits = _SIGNIFICAND_DIGITS.get(dtype, 0)
 
     def body(pair: threefry.Words, type_: ir.Type) -> ir.Value:
-        unit = threefry.uniform(pair[0] if digits <= 32 else threefry.join_words(pair), type_, digits)
+        unit = threefry.to_uniform(pair[0] if digits <= 32 else threefry.join_words(pair), type_, digits)
         return scalars.fma(unit, scalars.like(unit, high - low), scalars.like(unit, low))
 
-    return _drawn(ctx, shape, dtype, seed, body)
+    return _draw_numbers(ctx, shape, dtype, seed, body)
 
 
 def _normal(ctx: Context, shape: Sequence[int], dtype: str, mean: float, scale: float, seed: float | None) -> Tensor:
     def body(pair: threefry.Words, type_: ir.Type) -> ir.Value:
-        unit = threefry.normal(pair, type_)
+        unit = threefry.to_normal(pair, type_)
         return scalars.fma(unit, scalars.like(unit, scale), scalars.like(unit, mean))
 
-    return _drawn(ctx, shape, dtype, seed, body)
+    return _draw_numbers(ctx, shape, dtype, seed, body)
 
 
-def _drawn(
+def _draw_numbers(
     ctx: Context,
     shape: Sequence[int],
     dtype: str,
@@ -186,7 +191,7 @@ def _drawn(
     body: Callable[[threefry.Words, ir.Type], ir.Value],
 ) -> Tensor:
     """A tensor of what a body makes of two random words for each element, which is numbered in row-major order."""
-    if dtype not in _DIGITS:
+    if dtype not in _SIGNIFICAND_DIGITS:
         ctx.invalid(f"random numbers are floats, not {dtype}")
     if any(n < 0 for n in shape):
         ctx.invalid(f"the shape {list(shape)} has negative extents")
@@ -196,6 +201,6 @@ def _drawn(
         number = index(0)
         for place, extent in zip(at, shape, strict=True):
             number = scalars.add(scalars.mul(number, index(extent)), place)
-        return body(threefry.words(key, number), type_)
+        return body(threefry.draw_words(key, number), type_)
 
     return ctx.wrap(builders.index_map(tuple(shape), element_type(dtype), element), dtype)

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....dialects import builders, ir, scalars
-from ..algorithms.recurrence import Body, Direction, Settings, Values, layer, parts, project, run
+from ..algorithms.recurrence import (
+    Direction,
+    Settings,
+    StepBody,
+    Values,
+    prepare_layer,
+    project_state,
+    run,
+    split_gates,
+)
 from ..state.context import Context
 from ..state.registry import op
 from ..values.tensor import Tensor
@@ -35,14 +44,14 @@ def lstm(
 ) -> tuple[Tensor, ...]:
     settings = Settings(direction, activations, activation_alpha, activation_beta, clip, bool(layout), hidden_size)
     functions, states = ("Sigmoid", "Tanh", "Tanh"), (initial_h, initial_c)
-    node = layer(ctx, settings, functions, 4, (w, r, b, p), x, sequence_lens, states)
+    node = prepare_layer(ctx, settings, functions, 4, (w, r, b, p), x, sequence_lens, states)
     return run(ctx, node, lambda d, g, s: lstm_cell(d, g, s, bool(input_forget)), dtype=x.dtype)
 
 
-def lstm_cell(d: Direction, gates: Values, states: Values, coupled: bool) -> tuple[Values, Body]:
+def lstm_cell(d: Direction, gates: Values, states: Values, coupled: bool) -> tuple[Values, StepBody]:
     """Gates i, o, f, c; the peepholes of i, o, f look at the cell state. Coupled, f is 1 - i."""
     f, g, h = d.functions
-    peepholes = parts(d.p, 3) if d.p is not None else []
+    peepholes = split_gates(d.p, 3) if d.p is not None else []
 
     def body(operands: Values, old: Values) -> Values:
         i, o, forget, c = (scalars.add(a, b) for a, b in zip(operands[:4], operands[4:8], strict=True))
@@ -56,7 +65,7 @@ def lstm_cell(d: Direction, gates: Values, states: Values, coupled: bool) -> tup
         cell = scalars.fma(keep, old[1], scalars.mul(i, g(c)))
         return [scalars.mul(gate(o, 1, cell), h(cell)), cell]
 
-    return [*gates, *parts(project(states[0], d.r), 4), *peepholes], body
+    return [*gates, *split_gates(project_state(states[0], d.r), 4), *peepholes], body
 
 
 @op("GRU", since=3)
@@ -80,19 +89,19 @@ def gru(
     output_sequence: int = 0,
 ) -> tuple[Tensor, ...]:
     settings = Settings(direction, activations, activation_alpha, activation_beta, clip, bool(layout), hidden_size)
-    node = layer(ctx, settings, ("Sigmoid", "Tanh"), 3, (w, r, b, None), x, sequence_lens, (initial_h,))
+    node = prepare_layer(ctx, settings, ("Sigmoid", "Tanh"), 3, (w, r, b, None), x, sequence_lens, (initial_h,))
     if linear_before_reset:  # the bias of the last gate waits for the reset
         return run(ctx, node, _gru_cell_linear, summed=2, dtype=x.dtype)
     return run(ctx, node, _gru_cell, dtype=x.dtype)
 
 
-def _gru_cell(d: Direction, gates: Values, states: Values) -> tuple[Values, Body]:
+def _gru_cell(d: Direction, gates: Values, states: Values) -> tuple[Values, StepBody]:
     """Gates z, r, h: the reset works on the state before its projection."""
     f, g = d.functions
     h, hidden = states[0], builders.shape_of(states[0])[1]
     both = builders.slice_(d.r, [0, 0], [hidden, 2 * hidden])
     last = builders.slice_(d.r, [0, 2 * hidden], [hidden, hidden])
-    update, reset = parts(project(h, both), 2)
+    update, reset = split_gates(project_state(h, both), 2)
 
     def after_reset(a: ir.Value, b: ir.Value, state: ir.Value) -> ir.Value:
         return scalars.mul(f(scalars.add(a, b)), state)
@@ -103,13 +112,13 @@ def _gru_cell(d: Direction, gates: Values, states: Values) -> tuple[Values, Body
         xz, hz, xh, hh = operands
         return [_mix(f(scalars.add(xz, hz)), g(scalars.add(xh, hh)), old[0])]
 
-    return [gates[0], update, gates[2], project(left, last)], body
+    return [gates[0], update, gates[2], project_state(left, last)], body
 
 
-def _gru_cell_linear(d: Direction, gates: Values, states: Values) -> tuple[Values, Body]:
+def _gru_cell_linear(d: Direction, gates: Values, states: Values) -> tuple[Values, StepBody]:
     """Gates z, r, h: the reset works on the state after its projection and bias."""
     f, g = d.functions
-    bias = parts(d.b, 6)[5:] if d.b is not None else []
+    bias = split_gates(d.b, 6)[5:] if d.b is not None else []
 
     def body(operands: Values, old: Values) -> Values:
         xz, xr, xh, hz, hr, hh = operands[:6]
@@ -118,7 +127,7 @@ def _gru_cell_linear(d: Direction, gates: Values, states: Values) -> tuple[Value
         new = g(scalars.fma(f(scalars.add(xr, hr)), hh, xh))
         return [_mix(f(scalars.add(xz, hz)), new, old[0])]
 
-    return [*gates, *parts(project(states[0], d.r), 3), *bias], body
+    return [*gates, *split_gates(project_state(states[0], d.r), 3), *bias], body
 
 
 def _mix(z: ir.Value, new: ir.Value, old: ir.Value) -> ir.Value:
@@ -146,11 +155,11 @@ def rnn(
     output_sequence: int = 0,
 ) -> tuple[Tensor, ...]:
     settings = Settings(direction, activations, activation_alpha, activation_beta, clip, bool(layout), hidden_size)
-    node = layer(ctx, settings, ("Tanh",), 1, (w, r, b, None), x, sequence_lens, (initial_h,))
+    node = prepare_layer(ctx, settings, ("Tanh",), 1, (w, r, b, None), x, sequence_lens, (initial_h,))
     return run(ctx, node, _rnn_cell, dtype=x.dtype)
 
 
-def _rnn_cell(d: Direction, gates: Values, states: Values) -> tuple[Values, Body]:
+def _rnn_cell(d: Direction, gates: Values, states: Values) -> tuple[Values, StepBody]:
     """One gate."""
     [f] = d.functions
-    return [*gates, project(states[0], d.r)], lambda operands, _old: [f(scalars.add(*operands))]
+    return [*gates, project_state(states[0], d.r)], lambda operands, _old: [f(scalars.add(*operands))]

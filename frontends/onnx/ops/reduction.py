@@ -6,7 +6,7 @@ import math as number
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ....core.sizes import Extent, if_equal, is_open, product
+from ....core.sizes import Extent, count_elements, has_dynamic_extents, if_equal
 from ....dialects import builders, ir, math, scalars
 from ....dialects.types import element_type
 from ..primitives.reductions import arg_extreme, arg_max, arg_min, log_softmax, softmax, widen
@@ -51,15 +51,15 @@ def _through_float(ctx: Context, body: Unary, x: Tensor) -> Tensor:
 
 def _reduce(ctx: Context, x: Tensor, rule: _Rule, axes: Sequence[Extent], keepdims: bool) -> Tensor:
     signed, wide, before = x.signed, widen(ctx, x), rule.before
-    if before and is_open(axes):  # which are reduced one after the other
+    if before and has_dynamic_extents(axes):  # which are reduced one after the other
         wide, before = ctx.elementwise(before, wide), None
 
     def body(acc: ir.Value, value: ir.Value) -> ir.Value:
         return rule.fold(acc, before(value) if before else value, signed)
 
-    result = dynamic_axes.reduce(ctx, body, rule.init(element_type(wide.dtype), signed), wide, axes, keepdims)
+    result = dynamic_axes.reduce_axes(ctx, body, rule.init(element_type(wide.dtype), signed), wide, axes, keepdims)
     if rule.mean:
-        count = product([if_equal(dynamic_axes.is_among(i, axes), 1, n, 1) for i, n in enumerate(x.shape)])
+        count = count_elements([if_equal(dynamic_axes.is_among(i, axes), 1, n, 1) for i, n in enumerate(x.shape)])
         result = ctx.elementwise(lambda a: scalars.div(a, scalars.like(a, count), signed), result)
     if rule.after:
         result = _through_float(ctx, rule.after, result)
@@ -87,7 +87,7 @@ def _reduction(name: str, by_input: int) -> None:
 
     def by_open_tensor(ctx: Context, x: Tensor, axes: Tensor, keepdims: int, noop: int) -> Tensor:
         """Positions behind the last axis are those of axes of one element."""
-        places, count = dynamic_axes.given(ctx, axes, x.rank)
+        places, count = dynamic_axes.read_axes(ctx, axes, x.rank)
         if not noop:  # none given are all
             places = [if_equal(count, 0, i, place) for i, place in enumerate(places)]
         made = along(ctx, x, places, keepdims=True)
@@ -96,7 +96,7 @@ def _reduction(name: str, by_input: int) -> None:
         kept = [1 - dynamic_axes.is_among(i, places) for i in range(x.rank)]
 
         def without(n: int) -> Tensor:
-            return ctx.reshape(made, dynamic_axes.packed(kept, made.shape, x.rank - n if n or noop else 0))
+            return ctx.reshape(made, dynamic_axes.pack_extents(kept, made.shape, x.rank - n if n or noop else 0))
 
         return for_each_length(ctx, count, "input 'axes'", without, high=x.rank)
 
@@ -108,7 +108,7 @@ def _reduction(name: str, by_input: int) -> None:
     def by_tensor(
         ctx: Context, x: Tensor, axes: Tensor | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
     ) -> Tensor:
-        if axes is not None and axes.open:
+        if axes is not None and axes.is_dynamic:
             return by_open_tensor(ctx, x, axes, keepdims, noop_with_empty_axes)
         chosen = [] if axes is None else ctx.sizes(axes, "axes")
         if not chosen and noop_with_empty_axes:
@@ -130,14 +130,14 @@ for _name in (*_RULES, "ReduceLogSumExp"):
 def log_sum_exp(ctx: Context, x: Tensor, axes: Sequence[Extent], keepdims: bool) -> Tensor:
     """log(sum(exp(x))), by way of the greatest element; where that is infinite it is the result's summand itself."""
     wide = widen(ctx, x) if x.floating else ctx.cast(x, "float64")
-    peak = dynamic_axes.reduce(ctx, scalars.maximum, float("-inf"), wide, axes, keepdims=True)
+    peak = dynamic_axes.reduce_axes(ctx, scalars.maximum, float("-inf"), wide, axes, keepdims=True)
     peak = ctx.elementwise(_finite_or_zero, peak)
     powers = ctx.elementwise(lambda a, m: math.exp(scalars.sub(a, m)), wide, peak)
-    total = dynamic_axes.reduce(ctx, scalars.add, 0, powers, axes, keepdims=True)
+    total = dynamic_axes.reduce_axes(ctx, scalars.add, 0, powers, axes, keepdims=True)
     result = ctx.elementwise(lambda t, m: scalars.add(math.log(t), m), total, peak)
     if not keepdims:
         kept = [1 - dynamic_axes.is_among(i, axes) for i in range(x.rank)]
-        result = ctx.reshape(result, dynamic_axes.packed(kept, result.shape, x.rank - len(axes)))
+        result = ctx.reshape(result, dynamic_axes.pack_extents(kept, result.shape, x.rank - len(axes)))
     return ctx.cast(result, x.dtype)
 
 
@@ -150,14 +150,14 @@ op("ArgMax")(arg_max)
 op("ArgMin")(arg_min)
 
 
-def _trailing(ctx: Context, x: Tensor, axis: int) -> list[int]:
+def _list_axes_from(ctx: Context, x: Tensor, axis: int) -> list[int]:
     """The axes that softmax before opset 13 flattens into one: all from ``axis`` on."""
     return list(range(ctx.axis(axis, x.rank), x.rank))
 
 
 @op("Softmax", since=1)
 def softmax_flattened(ctx: Context, x: Tensor, *, axis: int = 1) -> Tensor:
-    return softmax(ctx, x, _trailing(ctx, x, axis))
+    return softmax(ctx, x, _list_axes_from(ctx, x, axis))
 
 
 @op("Softmax", since=13)
@@ -167,7 +167,7 @@ def softmax_on_axis(ctx: Context, x: Tensor, *, axis: int = -1) -> Tensor:
 
 @op("LogSoftmax", since=1)
 def log_softmax_flattened(ctx: Context, x: Tensor, *, axis: int = 1) -> Tensor:
-    return log_softmax(ctx, x, _trailing(ctx, x, axis))
+    return log_softmax(ctx, x, _list_axes_from(ctx, x, axis))
 
 
 @op("LogSoftmax", since=13)

@@ -70,9 +70,9 @@ def roi_align(
         ctx.invalid(f"mode '{mode}' or coordinate_transformation_mode '{coordinate_transformation_mode}' is unknown")
     if sampling_ratio < 0:
         ctx.invalid(f"sampling_ratio {sampling_ratio} is negative")
-    rois = _fit(ctx, x, rois, 4, (output_height, output_width))
+    rois = _fit_regions(ctx, x, rois, 4, (output_height, output_width))
     misfit = f"batch_indices of shape {list(batch_indices.shape)} for rois of shape {list(rois.shape)}"
-    batch_indices = ctx.fitted(batch_indices, rois.shape[:1], misfit)
+    batch_indices = ctx.fit_shape(batch_indices, rois.shape[:1], misfit)
     ctx.demand_within(batch_indices, 0, x.shape[0], f"has a batch index that is out of range for {x.shape[0]} images")
     half_pixel = coordinate_transformation_mode == "half_pixel"
     facts = zip(x.shape[2:], (output_height, output_width), strict=True)
@@ -80,12 +80,16 @@ def roi_align(
 
     shape = (rois.shape[0], x.shape[1], output_height, output_width)
     return ctx.wrap(
-        builders.index_map(shape, element_type(x.dtype), lambda *at: _align(x, rois, batch_indices, axes, mode, at)),
+        builders.index_map(
+            shape, element_type(x.dtype), lambda *at: _sample_region(x, rois, batch_indices, axes, mode, at)
+        ),
         x.dtype,
     )
 
 
-def _align(x: Tensor, rois: Tensor, batches: Tensor, axes: Sequence[_Samples], mode: str, at: Values) -> ir.Value:
+def _sample_region(
+    x: Tensor, rois: Tensor, batches: Tensor, axes: Sequence[_Samples], mode: str, at: Values
+) -> ir.Value:
     """One element of the result."""
     roi, channel, *bin_numbers = at
     left, top, right, bottom = (builders.extract(rois.value, [roi, index(i)]) for i in range(4))
@@ -129,16 +133,20 @@ class _Samples:
 
     def bin(self, at: ir.Value, start: ir.Value, end: ir.Value) -> _Bin:
         """The bin of this number in a region."""
-        start, end = (self._placed(edge) for edge in (start, end))
+        start, end = (self._scale_edge(edge) for edge in (start, end))
         length = scalars.sub(end, start)
         if not self.half_pixel:
             length = scalars.maximum(length, scalars.like(length, 1))
         width = scalars.div(length, scalars.like(length, self.size))
-        count = index(self.ratio) if self.ratio else _whole(math.ceil(scalars.maximum(width, scalars.like(width, 0))))
+        count = (
+            index(self.ratio)
+            if self.ratio
+            else _to_whole_index(math.ceil(scalars.maximum(width, scalars.like(width, 0))))
+        )
         offset = scalars.mul(scalars.from_index(at, width.type), width)
         return _Bin(scalars.add(start, offset), scalars.div(width, scalars.from_index(count, width.type)), count)
 
-    def _placed(self, edge: ir.Value) -> ir.Value:
+    def _scale_edge(self, edge: ir.Value) -> ir.Value:
         scaled = scalars.mul(edge, scalars.like(edge, self.scale))
         return clamp(scalars.sub(scaled, scalars.like(edge, 0.5 * self.half_pixel)), -_FARTHEST, _FARTHEST)
 
@@ -152,7 +160,7 @@ class _Samples:
         ]
         at = clamp(at, 0, self.extent - 1)
         below = math.floor(at)
-        low, last = _whole(below), index(self.extent - 1)
+        low, last = _to_whole_index(below), index(self.extent - 1)
         part = scalars.sub(at, below)
         weights = [scalars.sub(scalars.like(at, 1), part), part]
         weights = [scalars.select(scalars.either(*far), scalars.like(at, 0), weight) for weight in weights]
@@ -164,13 +172,13 @@ def max_roi_pool(
     ctx: Context, x: Tensor, rois: Tensor, *, pooled_shape: Sequence[int], spatial_scale: float = 1.0
 ) -> Tensor:
     """The greatest element of each bin; a region is a batch and two corners, which are rounded and belong to it."""
-    rois = _fit(ctx, x, rois, 5, pooled_shape)
+    rois = _fit_regions(ctx, x, rois, 5, pooled_shape)
 
     def body(roi: ir.Value, channel: ir.Value, *bins: ir.Value) -> ir.Value:
         batch, left, top, right, bottom = (builders.extract(rois.value, [roi, index(i)]) for i in range(5))
         places = zip(bins, (top, left), (bottom, right), pooled_shape, x.shape[2:], strict=True)
         ranges = [_range(at, start, end, size, extent, spatial_scale) for at, start, end, size, extent in places]
-        image = [_whole(clamp(batch, 0, x.shape[0] - 1)), channel]
+        image = [_to_whole_index(clamp(batch, 0, x.shape[0] - 1)), channel]
 
         def element(at: Values, states: Values) -> list[ir.Value]:
             place = [scalars.add(i, first) for i, (first, _) in zip(at, ranges, strict=True)]
@@ -196,11 +204,13 @@ def _range(
     length = scalars.maximum(scalars.add(scalars.sub(last, first), one), one)
     width, number = scalars.div(length, scalars.like(length, size)), scalars.from_index(at, length.type)
     low, high = scalars.mul(number, width), scalars.mul(scalars.add(number, one), width)
-    low, high = (_whole(clamp(scalars.add(edge, first), 0, extent)) for edge in (math.floor(low), math.ceil(high)))
+    low, high = (
+        _to_whole_index(clamp(scalars.add(edge, first), 0, extent)) for edge in (math.floor(low), math.ceil(high))
+    )
     return low, scalars.maximum(scalars.sub(high, low), index(0))
 
 
-def _whole(value: ir.Value) -> ir.Value:
+def _to_whole_index(value: ir.Value) -> ir.Value:
     return scalars.to_index(arith.fptosi(ir.IntegerType.get_signless(64), value))
 
 
@@ -208,12 +218,12 @@ def _batch(value: ir.Value, x: Tensor) -> ir.Value:
     return scalars.minimum(scalars.maximum(scalars.to_index(value), index(0)), index(x.shape[0] - 1))
 
 
-def _fit(ctx: Context, x: Tensor, rois: Tensor, numbers: int, sizes: Sequence[int]) -> Tensor:
+def _fit_regions(ctx: Context, x: Tensor, rois: Tensor, numbers: int, sizes: Sequence[int]) -> Tensor:
     """The regions, of so many numbers each; images have two dims, and there are bins."""
     misfit = f"rois of shape {list(rois.shape)} do not fit an input of shape {list(x.shape)}"
     if x.rank != 4 or rois.rank != 2:
         ctx.invalid(misfit)
-    rois = ctx.fitted(rois, (rois.shape[0], numbers), misfit)
+    rois = ctx.fit_shape(rois, (rois.shape[0], numbers), misfit)
     nothing = f"an input of shape {list(x.shape)} cannot be pooled to {list(sizes)}"
     if len(sizes) != 2 or min(sizes) < 1:
         ctx.invalid(nothing)

@@ -16,20 +16,30 @@ from typing import Any
 
 import numpy as np
 
-from ....core.sizes import Extent, is_open, product
+from ....core.sizes import Extent, count_elements, has_dynamic_extents
 from ....dialects import builders, ir, scalars
 from ....dialects import math as mlir_math
 from ....dialects.types import bits, element_type, is_complex, is_signed
 from ..algorithms import dynamic_resize
 from ..algorithms.complex_parts import by_parts
-from ..algorithms.dynamic_resize import OpenAxis
-from ..algorithms.resampling import COORDINATES, NEAREST, Axis, Rule, far, near, precision, sources, triangle
+from ..algorithms.dynamic_resize import DynamicAxis
+from ..algorithms.resampling import (
+    COORDINATES,
+    NEAREST,
+    Axis,
+    Rule,
+    choose_precision,
+    find_sources,
+    weigh_cubic_far,
+    weigh_cubic_near,
+    weigh_linear,
+)
 from ..state.context import Context
 from ..state.registry import op
 from ..values.tensor import Tensor
 from .gather import gather
 
-Axes = Sequence[Axis] | Sequence[OpenAxis]
+Axes = Sequence[Axis] | Sequence[DynamicAxis]
 
 _UNROLLED_TAPS = 4  # more of them, as antialiasing has, become a matrix product
 
@@ -42,7 +52,7 @@ def upsample_by_attribute(ctx: Context, x: Tensor, *, scales: Sequence[float], m
 @op("Upsample", since=9)
 @op("Resize", since=10)
 def resize_by_scales(ctx: Context, x: Tensor, scales: Tensor, *, mode: str = "nearest") -> Tensor:
-    factors = _given(ctx, scales, x.rank) or scales
+    factors = _drop_empty(ctx, scales, x.rank) or scales
     return _resize(ctx, x, _by_scales(ctx, x, range(x.rank), factors), Rule(_mode(ctx, mode)))
 
 
@@ -69,12 +79,12 @@ def resize(
     if nearest_mode not in NEAREST:
         ctx.invalid(f"nearest_mode '{nearest_mode}' does not exist")
     along = ctx.axes(range(x.rank) if axes is None else axes, x.rank)
-    region = _given(ctx, roi, 2 * len(along)) if coordinate_transformation_mode == "tf_crop_and_resize" else None
+    region = _drop_empty(ctx, roi, 2 * len(along)) if coordinate_transformation_mode == "tf_crop_and_resize" else None
     if region is not None and region.size != 2 * len(along):
         ctx.invalid(f"roi has {region.size} numbers for {len(along)} axes, there must be twice as many")
-    if (factors := _given(ctx, scales, len(along))) is not None:
+    if (factors := _drop_empty(ctx, scales, len(along))) is not None:
         resized = _by_scales(ctx, x, along, factors, region)
-    elif (extents := _given(ctx, sizes, len(along))) is not None:
+    elif (extents := _drop_empty(ctx, sizes, len(along))) is not None:
         resized = _by_sizes(ctx, x, along, ctx.sizes(extents, "sizes"), region, keep_aspect_ratio_policy)
     else:
         ctx.invalid("neither scales nor sizes are given")
@@ -90,9 +100,9 @@ def resize(
     return _resize(ctx, x, resized, rule)
 
 
-def _given(ctx: Context, x: Tensor | None, count: int) -> Tensor | None:
+def _drop_empty(ctx: Context, x: Tensor | None, count: int) -> Tensor | None:
     """An input that is there and not empty; where only the run knows how many numbers it has, they are ``count``."""
-    if x is not None and x.open:
+    if x is not None and x.is_dynamic:
         return ctx.reshape(x, [count])
     return x if x is not None and x.size else None
 
@@ -106,47 +116,47 @@ def _mode(ctx: Context, mode: str) -> str:
 def _by_scales(ctx: Context, x: Tensor, along: Sequence[int], scales: Tensor, roi: Tensor | None = None) -> Axes:
     if scales.size != len(along):
         ctx.invalid(f"{scales.size} scales for {len(along)} axes")
-    extents, dtype = [x.shape[axis] for axis in along], precision(x.dtype)
+    extents, dtype = [x.shape[axis] for axis in along], choose_precision(x.dtype)
     if not ctx.is_known(scales):
         return dynamic_resize.by_scales(ctx, along, extents, scales, roi, dtype)
-    factors = ctx.known(scales, "scales").astype(np.float32)
+    factors = ctx.demand_known(scales, "scales").astype(np.float32)
     if (factors <= 0).any():
         ctx.invalid(f"scales {factors.tolist()} are not all positive")
     resized = [n for n, factor in zip(extents, factors, strict=True) if factor != 1 or roi is not None]
-    if is_open(resized) or not _is_known(ctx, roi):
+    if has_dynamic_extents(resized) or not _is_known(ctx, roi):
         return dynamic_resize.by_scales(ctx, along, extents, scales, roi, dtype)
     results = [
         n if factor == 1 else math.floor(np.float32(n) * factor) for n, factor in zip(extents, factors, strict=True)
     ]
-    return _axes(ctx, along, extents, results, factors.astype(dtype), roi)
+    return _find_axes(ctx, along, extents, results, factors.astype(dtype), roi)
 
 
 def _by_sizes(
     ctx: Context, x: Tensor, along: Sequence[int], sizes: Sequence[Extent], roi: Tensor | None, policy: str
 ) -> Axes:
     """With a policy other than stretch one scale serves all axes, and the sizes are bounds."""
-    extents, dtype = [x.shape[axis] for axis in along], precision(x.dtype)
+    extents, dtype = [x.shape[axis] for axis in along], choose_precision(x.dtype)
     if len(sizes) != len(along) or 0 in extents:
         ctx.invalid(f"sizes {list(sizes)} do not fit axes {list(along)} of shape {list(x.shape)}")
     if policy not in ("stretch", "not_larger", "not_smaller"):
         ctx.invalid(f"keep_aspect_ratio_policy '{policy}' is none of stretch, not_larger, not_smaller")
     pairs = list(zip(extents, sizes, strict=True))
     resized = [pair for pair in pairs if pair[0] != pair[1] or roi is not None or policy != "stretch"]
-    if any(map(is_open, resized)) or not _is_known(ctx, roi):
+    if any(map(has_dynamic_extents, resized)) or not _is_known(ctx, roi):
         return dynamic_resize.by_sizes(ctx, along, extents, sizes, roi, policy, dtype)
     number = np.dtype(dtype).type
     scales = [number(1) if n == size else number(size) / number(n) for n, size in pairs]
     if policy != "stretch":
         scales = [(min if policy == "not_larger" else max)(scales)] * len(along)
         sizes = [math.floor(scale * n + 0.5) for n, scale in zip(extents, scales, strict=True)]
-    return _axes(ctx, along, extents, sizes, scales, roi)
+    return _find_axes(ctx, along, extents, sizes, scales, roi)
 
 
 def _is_known(ctx: Context, roi: Tensor | None) -> bool:
     return roi is None or ctx.is_known(roi)
 
 
-def _axes(
+def _find_axes(
     ctx: Context,
     along: Sequence[int],
     extents: Sequence[Extent],
@@ -156,7 +166,7 @@ def _axes(
 ) -> list[Axis]:
     """The axes whose extents are known; the others do not change. The scales have the dtype of the coordinates."""
     none = [0.0] * len(along) + [1.0] * len(along)
-    region = np.array(none if roi is None else ctx.known(roi, "roi"), np.asarray(scales).dtype)
+    region = np.array(none if roi is None else ctx.demand_known(roi, "roi"), np.asarray(scales).dtype)
     starts, ends = region[: len(along)], region[len(along) :]
     return [
         Axis(index, before, after, scale, start, end)
@@ -177,10 +187,10 @@ def _resize(ctx: Context, x: Tensor, axes: Axes, rule: Rule) -> Tensor:
         return ctx.wrap(builders.empty(shape, element_type(x.dtype)), x.dtype)
     known = [a for a in changed if isinstance(a, Axis)]
     known.sort(key=lambda a: a.result / a.extent)  # what makes it smaller first
-    unknown = [a for a in changed if isinstance(a, OpenAxis)]
+    unknown = [a for a in changed if isinstance(a, DynamicAxis)]
     if rule.mode == "nearest":
-        repeats = {a.index: count for a in unknown if (count := dynamic_resize.repeats(a, rule))}
-        gathered = dynamic_resize.nearest(ctx, x, [a for a in unknown if a.index not in repeats], rule)
+        repeats = {a.index: count for a in unknown if (count := dynamic_resize.count_repeats(a, rule))}
+        gathered = dynamic_resize.resize_nearest(ctx, x, [a for a in unknown if a.index not in repeats], rule)
         return _nearest(ctx, gathered, known, rule, repeats)
     exact_in_single = x.dtype != "float64" if x.floating else bits(x.dtype) < 32
     result = ctx.cast(x, "float32" if exact_in_single else "float64")
@@ -211,7 +221,7 @@ def _nearest(ctx: Context, x: Tensor, axes: Sequence[Axis], rule: Rule, repeats:
     """
     repeats, others = dict(repeats), []
     for axis in axes:
-        source = sources(axis, rule)
+        source = find_sources(axis, rule)
         count = axis.result // axis.extent
         if count * axis.extent == axis.result and np.array_equal(source, np.arange(axis.result) // count):
             repeats[axis.index] = count
@@ -234,24 +244,24 @@ def _repeat(ctx: Context, x: Tensor, repeats: Mapping[int, int]) -> Tensor:
 
 def _keys(distance: np.ndarray, a: float) -> np.ndarray:
     d = np.abs(distance)
-    return np.where(d <= 1, near(d, a), np.where(d < 2, far(d, a), 0))
+    return np.where(d <= 1, weigh_cubic_near(d, a), np.where(d < 2, weigh_cubic_far(d, a), 0))
 
 
-def _taps(at: np.ndarray, axis: Axis, rule: Rule) -> tuple[np.ndarray, np.ndarray]:
+def _find_taps(at: np.ndarray, axis: Axis, rule: Rule) -> tuple[np.ndarray, np.ndarray]:
     """For each coordinate the first of the neighbours that it is made of, which may lie outside, and their weights."""
     narrowed = min(float(axis.scale), 1.0) if rule.antialias else 1.0  # antialiasing widens the filter's reach
     reach = (1 if rule.mode == "linear" else 2) / narrowed
     first = np.floor(at).astype(np.int64) - (math.ceil(reach) - 1)
     neighbours = first[:, None] + np.arange(2 * math.ceil(reach))
     distance = (neighbours - at[:, None].astype(np.float64)) * narrowed
-    weights = triangle(distance) if rule.mode == "linear" else _keys(distance, rule.cubic)
+    weights = weigh_linear(distance) if rule.mode == "linear" else _keys(distance, rule.cubic)
     if rule.exclude_outside:
         weights = np.where((neighbours >= 0) & (neighbours < axis.extent), weights, 0)
     return first, weights / weights.sum(axis=1, keepdims=True)
 
 
 def _interpolate(ctx: Context, x: Tensor, axis: Axis, at: np.ndarray, rule: Rule) -> Tensor:
-    first, weights = _taps(at, axis, rule)
+    first, weights = _find_taps(at, axis, rule)
     taps = weights.shape[1]
     if taps > _UNROLLED_TAPS:
         return _by_matrix(ctx, x, axis, first, weights)
@@ -281,7 +291,7 @@ def _by_matrix(ctx: Context, x: Tensor, axis: Axis, first: np.ndarray, weights: 
     matrix = np.zeros((axis.result, axis.extent))
     columns = np.clip(first[:, None] + np.arange(weights.shape[1]), 0, axis.extent - 1)
     np.add.at(matrix, (np.arange(axis.result)[:, None], columns), weights)
-    before, after = product(x.shape[: axis.index]), product(x.shape[axis.index + 1 :])
+    before, after = count_elements(x.shape[: axis.index]), count_elements(x.shape[axis.index + 1 :])
     flat = ctx.reshape(x, [before, axis.extent, after])
     made = builders.contract("oi,bia->boa", ctx.const(matrix, x.dtype).value, flat.value)
     shape = [axis.result if i == axis.index else n for i, n in enumerate(x.shape)]

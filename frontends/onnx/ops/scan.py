@@ -9,10 +9,10 @@ import onnx
 
 from ....core.sizes import Extent, may_be_equal
 from ....dialects import builders, ir, scalars
-from ....dialects.loops import Draft, Values, at, counted, index, store
+from ....dialects.loops import Draft, States, at, for_loop, index, store
 from ....dialects.types import element_type
-from ..control.control_flow import first_accepted, iterate, no_elements, stacked, with_element
-from ..control.loop_bodies import Body, changed, check_counts, check_dtypes, forms_of, returned_unchanged
+from ..control.control_flow import first_accepted, iterate, no_elements, stack_elements, with_element
+from ..control.loop_bodies import LoopBody, check_counts, check_dtypes, describe_change, forms_of, returned_unchanged
 from ..state.context import Context
 from ..state.registry import op
 from ..values.forms import Form
@@ -44,12 +44,12 @@ def scan(
     scan_output_axes: Sequence[int] = (),
     scan_output_directions: Sequence[int] = (),
 ) -> tuple[Tensor | None, ...]:
-    states, scanned = _parts(ctx, inputs, num_scan_inputs, body)
+    states, scanned = _split_inputs(ctx, inputs, num_scan_inputs, body)
     reads = _sides(ctx, "scan_input", scan_input_axes, scan_input_directions, len(scanned))
     reads = [(ctx.axis(axis, x.rank), back) for x, (axis, back) in zip(scanned, reads, strict=True)]
     writes = _sides(ctx, "scan_output", scan_output_axes, scan_output_directions, len(body.output) - len(states))
     walk = Walk(states, scanned, reads, writes, _steps(ctx, scanned, reads))
-    return _scan(ctx, body, walk, returned_unchanged(body, [(i, i) for i in range(len(states))]))
+    return _run_scan(ctx, body, walk, returned_unchanged(body, [(i, i) for i in range(len(states))]))
 
 
 @op("Scan", since=8)
@@ -61,28 +61,28 @@ def scan_batch(
     num_scan_inputs: int,
     directions: Sequence[int] = (),
 ) -> tuple[Tensor | None, ...]:
-    states, scanned = _parts(ctx, inputs, num_scan_inputs, body)
+    states, scanned = _split_inputs(ctx, inputs, num_scan_inputs, body)
     if any(t.rank < 1 for t in states) or any(t.rank < 2 for t in scanned):
         ctx.invalid("states begin with the axis of the batch, scanned inputs with those of the batch and the sequence")
     sizes = [t.shape[0] for t in (*states, *scanned)]
     batch = next((n for n in sizes if isinstance(n, int)), sizes[0])
     misfit = f"its inputs have batches of different sizes, {sizes}"
-    states, scanned = ([ctx.fitted(t, (batch, *t.shape[1:]), misfit) for t in some] for some in (states, scanned))
+    states, scanned = ([ctx.fit_shape(t, (batch, *t.shape[1:]), misfit) for t in some] for some in (states, scanned))
     if lengths is not None:
         wrong = f"sequence_lens has shape {list(lengths.shape)}, the batch is {batch}"
         if lengths.rank != 1:
             ctx.invalid(wrong)
-        lengths = ctx.fitted(lengths, (batch,), wrong)
+        lengths = ctx.fit_shape(lengths, (batch,), wrong)
     reads = _sides(ctx, "scan_input", [1] * len(scanned), directions, len(scanned))
     writes = [(0, False)] * (len(body.output) - len(states))
     walk = Walk(states, scanned, reads, writes, _steps(ctx, scanned, reads), (batch,))
     known = None if lengths is None else lengths.known
     if known is not None and ((known < 0) | (known > walk.steps)).any():
         ctx.invalid(f"sequence_lens is {known.tolist()}, the sequences have {walk.steps} elements")
-    return _scan(ctx, body, walk, [], lengths)
+    return _run_scan(ctx, body, walk, [], lengths)
 
 
-def _scan(
+def _run_scan(
     ctx: Context, body: onnx.GraphProto, walk: Walk, fixed: Sequence[int], lengths: Tensor | None = None
 ) -> tuple[Tensor | None, ...]:
     """The node's outputs. ``fixed`` are states that no iteration changes, ``lengths`` the steps of each row."""
@@ -90,7 +90,7 @@ def _scan(
     check_dtypes(ctx, body.input, [t.dtype for t in (*walk.states, *walk.scanned)])
     moving = [i for i in range(count) if i not in fixed]
     shown = [i for i in range(count, len(body.output)) if ctx.wants(i)]
-    run = Body(ctx, body, {body.input[i].name: walk.states[i] for i in fixed})
+    run = LoopBody(ctx, body, {body.input[i].name: walk.states[i] for i in fixed})
     ways = [lambda: _as_kernel(ctx, run, walk, moving, shown, lengths)]
     if not walk.lead:
         ways.append(lambda: _carried_out(ctx, run, walk, moving, shown))
@@ -99,7 +99,7 @@ def _scan(
 
 
 def _as_kernel(
-    ctx: Context, run: Body, walk: Walk, moving: Sequence[int], shown: Sequence[int], lengths: Tensor | None
+    ctx: Context, run: LoopBody, walk: Walk, moving: Sequence[int], shown: Sequence[int], lengths: Tensor | None
 ) -> list[Tensor]:
     """The states that move and the outputs that are shown after all steps, computed by one kernel."""
     count, lead = len(walk.states), len(walk.lead)
@@ -107,25 +107,27 @@ def _as_kernel(
     pairs = zip(walk.scanned, walk.reads, strict=True)
     elements = [Form(x.dtype, (*x.shape[lead:axis], *x.shape[axis + 1 :])) for x, (axis, _) in pairs]
     draft, made = run.draft([*states, *elements], [*moving, *shown])
-    if difference := changed(ctx, run.inputs[: len(moving)], states, forms_of(made[: len(moving)])):
+    if difference := describe_change(ctx, run.inputs[: len(moving)], states, forms_of(made[: len(moving)])):
         ctx.invalid(difference)
-    outputs = [_output(ctx, walk, t, walk.writes[i - count]) for i, t in zip(shown, made[len(moving) :], strict=True)]
+    outputs = [
+        _plan_output(ctx, walk, t, walk.writes[i - count]) for i, t in zip(shown, made[len(moving) :], strict=True)
+    ]
     carried = [
         *(walk.states[i].value for i in moving),
         *(_fresh(kind, shape, lengths) for _, kind, shape in outputs),
     ]
-    last = _loop(walk, draft, [side for side, *_ in outputs], carried, lengths)
+    last = _loop_over_rows(walk, draft, [side for side, *_ in outputs], carried, lengths)
     return [ctx.wrap(v, t.dtype) for v, t in zip(last, made, strict=True)]
 
 
-def _carried_out(ctx: Context, run: Body, walk: Walk, moving: Sequence[int], shown: Sequence[int]) -> list[Tensor]:
+def _carried_out(ctx: Context, run: LoopBody, walk: Walk, moving: Sequence[int], shown: Sequence[int]) -> list[Tensor]:
     """The states that move and the outputs that are shown after all steps, which the program carries out."""
     count = len(moving)
     elements: list[Tensor] = []
 
     def iteration(time: ir.Value, carried: Sequence[Tensor]) -> tuple[None, list[Tensor]]:
         read = [
-            ctx.wrap(at(x.value, _place(walk.steps, time, side)), x.dtype)
+            ctx.wrap(at(x.value, _place_step(walk.steps, time, side)), x.dtype)
             for x, side in zip(walk.scanned, walk.reads, strict=True)
         ]
         made = run.convert([*carried[:count], *read], [*moving, *shown])
@@ -136,62 +138,62 @@ def _carried_out(ctx: Context, run: Body, walk: Walk, moving: Sequence[int], sho
     initial = [*(walk.states[i] for i in moving), *(no_elements(ctx) for _ in shown)]
     last = iterate(ctx, walk.steps, None, initial, iteration, run.inputs[:count])
     sides = [walk.writes[i - len(walk.states)] for i in shown]
-    forms = [run.declared(form, i) for form, i in zip(forms_of(elements), shown, strict=True)]
+    forms = [run.add_declared_extents(form, i) for form, i in zip(forms_of(elements), shown, strict=True)]
     outputs = [
-        stacked(ctx, items, form, ctx.axis(axis, len(form.shape) + 1), back)
+        stack_elements(ctx, items, form, ctx.axis(axis, len(form.shape) + 1), back)
         for items, form, (axis, back) in zip(last[count:], forms, sides, strict=True)
     ]
     return [*last[:count], *outputs]
 
 
-def _loop(
-    walk: Walk, draft: Draft, sides: Sequence[Side], carried: Values, lengths: Tensor | None
+def _loop_over_rows(
+    walk: Walk, draft: Draft, sides: Sequence[Side], carried: States, lengths: Tensor | None
 ) -> Sequence[ir.Value]:
     """The states and outputs after all steps of all rows; ``sides`` are those of the outputs that are carried."""
     if 0 in (walk.steps, *walk.lead):
         draft.drop()
         return carried
     if not walk.lead:
-        return _row(walk, draft, sides, walk.steps, {}, carried)
+        return _scan_row(walk, draft, sides, walk.steps, {}, carried)
     states = len(carried) - len(sides)
 
-    def iteration(row: ir.Value, old: Values) -> list[ir.Value]:
+    def iteration(row: ir.Value, old: States) -> list[ir.Value]:
         count: Extent | ir.Value = walk.steps
         if lengths is not None:  # within bounds, whatever the model is given
             count = scalars.to_index(builders.extract(lengths.value, [row]))
             count = scalars.minimum(scalars.maximum(count, index(0)), index(walk.steps))
         mine = [at(v, {0: row}) for v in old[:states]]
-        made = _row(walk, draft, sides, count, {0: row}, [*mine, *old[states:]])
+        made = _scan_row(walk, draft, sides, count, {0: row}, [*mine, *old[states:]])
         back = [store(v, y, {0: row}) for v, y in zip(made[:states], old[:states], strict=True)]
         return [*back, *made[states:]]
 
-    return counted(walk.lead[0], carried, iteration)
+    return for_loop(walk.lead[0], carried, iteration)
 
 
-def _row(
+def _scan_row(
     walk: Walk,
     draft: Draft,
     sides: Sequence[Side],
     count: Extent | ir.Value,
     row: dict[int, ir.Value],
-    carried: Values,
+    carried: States,
 ) -> list[ir.Value]:
     """All steps of one row; the draft makes states and elements of outputs from states and elements of inputs."""
     states = len(carried) - len(sides)
 
     def place(time: ir.Value, side: Side) -> dict[int, ir.Value]:
-        return row | _place(count, time, side)
+        return row | _place_step(count, time, side)
 
-    def step(time: ir.Value, old: Values) -> list[ir.Value]:
+    def step(time: ir.Value, old: States) -> list[ir.Value]:
         elements = [at(x.value, place(time, side)) for x, side in zip(walk.scanned, walk.reads, strict=True)]
         made = draft.place([*old[:states], *elements])
         outs = zip(made[states:], old[states:], sides, strict=True)
         return [*made[:states], *(store(v, y, place(time, side)) for v, y, side in outs)]
 
-    return counted(count, carried, step)
+    return for_loop(count, carried, step)
 
 
-def _place(steps: Extent | ir.Value, time: ir.Value, side: Side) -> dict[int, ir.Value]:
+def _place_step(steps: Extent | ir.Value, time: ir.Value, side: Side) -> dict[int, ir.Value]:
     """Where a step reads or writes along its axis."""
     axis, back = side
     if not back or steps == 1:
@@ -200,7 +202,7 @@ def _place(steps: Extent | ir.Value, time: ir.Value, side: Side) -> dict[int, ir
     return {axis: scalars.sub(scalars.sub(steps, index(1)), time)}
 
 
-def _output(ctx: Context, walk: Walk, element: Tensor, side: Side) -> tuple[Side, tuple[Extent, ...], str]:
+def _plan_output(ctx: Context, walk: Walk, element: Tensor, side: Side) -> tuple[Side, tuple[Extent, ...], str]:
     """Where steps write their elements of an output, and its shape and dtype."""
     axis = ctx.axis(side[0], element.rank + 1)
     shape = (*walk.lead, *element.shape[:axis], walk.steps, *element.shape[axis:])
@@ -214,7 +216,7 @@ def _fresh(shape: Sequence[Extent], dtype: str, lengths: Tensor | None) -> ir.Va
     return builders.full(shape, scalars.const(0, element_type(dtype)))
 
 
-def _parts(
+def _split_inputs(
     ctx: Context, inputs: Sequence[Tensor], scanned: int, body: onnx.GraphProto
 ) -> tuple[list[Tensor], list[Tensor]]:
     """The initial states, and the scanned inputs."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ....core.sizes import is_open, product
+from ....core.sizes import count_elements, has_dynamic_extents
 from ....dialects import builders, complexes, extents, ir, scalars, tensor
 from ....dialects.loops import index, sequential
 from ....dialects.types import element_type, is_complex
@@ -21,12 +21,12 @@ from .gather import gather
 def non_zero(ctx: Context, x: Tensor) -> Tensor:
     """The places of elements other than 0, one in each column; a scalar counts as one axis of one element."""
     if ctx.is_known(x):
-        return ctx.const(np.array(np.nonzero(np.atleast_1d(ctx.known(x, "X"))), np.int64))
+        return ctx.const(np.array(np.nonzero(np.atleast_1d(ctx.demand_known(x, "X"))), np.int64))
     if is_complex(x.dtype):  # whose zeros have several signs
         x = ctx.elementwise(complexes.truth, x, dtype="bool")
     shape = x.shape or (1,)
     found = positions(ctx, ctx.reshape(x, [x.size]))
-    behind = [product(shape[axis + 1 :]) for axis in range(len(shape))]
+    behind = [count_elements(shape[axis + 1 :]) for axis in range(len(shape))]
 
     def body(place: ir.Value) -> ir.Value:
         axis = builders.linalg_index(0)
@@ -47,10 +47,10 @@ def compress(ctx: Context, x: Tensor, condition: Tensor, *, axis: int | None = N
     if axis is None:
         x, axis = ctx.reshape(x, [x.size]), 0
     if ctx.is_known(condition):
-        chosen = ctx.const(np.flatnonzero(ctx.known(condition, "condition")), "int64")
+        chosen = ctx.const(np.flatnonzero(ctx.demand_known(condition, "condition")), "int64")
     else:
         chosen = positions(ctx, condition)
-        if not is_open((condition.size, x.shape[axis])) and condition.size <= x.shape[axis]:
+        if not has_dynamic_extents((condition.size, x.shape[axis])) and condition.size <= x.shape[axis]:
             return take(ctx, x, chosen, axis=ctx.axis(axis, x.rank))
     return gather(ctx, x, chosen, axis=axis)
 

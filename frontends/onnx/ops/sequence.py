@@ -14,7 +14,16 @@ from ..control.ranks import of_ranks
 from ..proto.weights import dtype_name
 from ..state.context import Context
 from ..state.registry import op
-from ..values.objects import KINDS, OPTIONAL, SEQUENCE, Element, Object, element_of, element_of_type, joined_elements
+from ..values.objects import (
+    OBJECT_KINDS,
+    OPTIONAL,
+    SEQUENCE,
+    Element,
+    Object,
+    element_of,
+    element_of_type,
+    joined_elements,
+)
 from ..values.tensor import Tensor
 
 
@@ -37,18 +46,18 @@ def sequence_construct(ctx: Context, *inputs: Tensor) -> Tensor:
 @op("SequenceInsert")
 def sequence_insert(ctx: Context, sequence: Tensor, tensor: Tensor, position: Tensor | None = None) -> Tensor:
     kept = joined_elements(_sequence(ctx, sequence).element, element_of(tensor))
-    return ctx.host("SequenceInsert", [sequence, tensor, *_given(position)], Element(SEQUENCE, None, kept))[0]
+    return ctx.host("SequenceInsert", [sequence, tensor, *_as_list(position)], Element(SEQUENCE, None, kept))[0]
 
 
 @op("SequenceErase")
 def sequence_erase(ctx: Context, sequence: Tensor, position: Tensor | None = None) -> Tensor:
     kind = Element(SEQUENCE, None, _sequence(ctx, sequence).element)
-    return ctx.host("SequenceErase", [sequence, *_given(position)], kind)[0]
+    return ctx.host("SequenceErase", [sequence, *_as_list(position)], kind)[0]
 
 
 @op("SequenceAt")
 def sequence_at(ctx: Context, sequence: Tensor, position: Tensor) -> Tensor:
-    return _given_by(ctx, "SequenceAt", [sequence, position], _hold(ctx, _sequence(ctx, sequence)))
+    return _given_by(ctx, "SequenceAt", [sequence, position], _read_held(ctx, _sequence(ctx, sequence)))
 
 
 @op("SequenceLength")
@@ -63,12 +72,12 @@ def split_to_sequence(
     rank = x.rank - 1 if split is None and not keepdims else x.rank
     kind = Element(SEQUENCE, None, Element(x.dtype, rank))
     axis = ctx.axis(axis, x.rank)
-    return ctx.host("SplitToSequence", [x, *_given(split)], kind, axis=axis, keepdims=keepdims)[0]
+    return ctx.host("SplitToSequence", [x, *_as_list(split)], kind, axis=axis, keepdims=keepdims)[0]
 
 
 @op("ConcatFromSequence")
 def concat_from_sequence(ctx: Context, sequence: Tensor, *, axis: int, new_axis: int = 0) -> Tensor:
-    held = _hold(ctx, _sequence(ctx, sequence))
+    held = _read_held(ctx, _sequence(ctx, sequence))
     ranks = [rank + bool(new_axis) for rank in held.possible_ranks]
     made = Element(held.dtype, ranks[0]) if len(ranks) == 1 else Element(held.dtype, ranks=tuple(ranks))
     return _given_by(ctx, "ConcatFromSequence", [sequence], made, axis=axis, new_axis=new_axis)
@@ -79,7 +88,7 @@ def optional(ctx: Context, value: Tensor | None = None, *, type: TypeProto | Non
     held = element_of(value) if value is not None else None
     if value is None and type is not None:
         held = replace(element_of_type(type), empty=True)
-    return ctx.host("optional", _given(value), Element(OPTIONAL, None, held))[0]
+    return ctx.host("optional", _as_list(value), Element(OPTIONAL, None, held))[0]
 
 
 @op("OptionalHasElement")
@@ -93,7 +102,7 @@ def optional_has_element(ctx: Context, value: Tensor | None = None) -> Tensor:
 def optional_get_element(ctx: Context, value: Tensor) -> Tensor:
     if not isinstance(value, Object) or value.dtype != OPTIONAL:
         return value
-    return _given_by(ctx, "OptionalGetElement", [value], _hold(ctx, value))
+    return _given_by(ctx, "OptionalGetElement", [value], _read_held(ctx, value))
 
 
 @op("Unique")
@@ -106,7 +115,7 @@ def unique(ctx: Context, x: Tensor, *, axis: int | None = None, sorted: int = 1)
 
 
 def _known_unique(ctx: Context, x: Tensor, axis: int | None, in_order: bool) -> tuple[Tensor, ...]:
-    values, first, inverse, counts = np.unique(ctx.known(x, "X"), True, True, True, axis=axis)
+    values, first, inverse, counts = np.unique(ctx.demand_known(x, "X"), True, True, True, axis=axis)
     if not in_order:  # in the order of their first appearance
         order = np.argsort(first)
         values = np.take(values, order, axis=axis or 0)
@@ -132,7 +141,7 @@ def non_max_suppression(
         ctx.invalid(f"boxes {list(boxes.shape)} do not fit scores {list(scores.shape)}")
     most = ctx.const(0, "int64") if max_output_boxes_per_class is None else max_output_boxes_per_class
     overlap = ctx.const(0.0, "float32") if iou_threshold is None else iou_threshold
-    inputs = [boxes, scores, most, overlap, *_given(score_threshold)]
+    inputs = [boxes, scores, most, overlap, *_as_list(score_threshold)]
     found = ctx.host("NonMaxSuppression", inputs, Element("int64", 2), center_point_box=center_point_box)[0]
     return ctx.as_shape(found, [found.shape[0], 3])
 
@@ -148,7 +157,7 @@ def image_decoder(ctx: Context, encoded: Tensor, *, pixel_format: str = "RGB") -
     return ctx.as_shape(pixels, [*pixels.shape[:2], 1 if pixel_format == "Grayscale" else 3])
 
 
-def _given(value: Tensor | None) -> list[Tensor]:
+def _as_list(value: Tensor | None) -> list[Tensor]:
     return [] if value is None else [value]
 
 
@@ -159,13 +168,13 @@ def _given_by(ctx: Context, function: str, inputs: Sequence[Tensor], held: Eleme
     return ctx.host(function, inputs, held, **attributes)[0]
 
 
-def _hold(ctx: Context, value: Object) -> Element:
+def _read_held(ctx: Context, value: Object) -> Element:
     """What a sequence or an optional holds; its rank, or those of numbers that it may have, must be known."""
     held = value.element
     if held is None or not held.dtype:
         ctx.unsupported(f"what the {value.dtype} holds has no type of ours")
     if not held.possible_ranks and held.inner is None and held.dtype not in (SEQUENCE, OPTIONAL):
         ctx.unsupported(f"the rank of what the {value.dtype} holds is not known")
-    if held.ranks and held.dtype in KINDS:
+    if held.ranks and held.dtype in OBJECT_KINDS:
         ctx.unsupported(f"the rank of what the {value.dtype} holds is one of {', '.join(map(str, held.ranks))}")
     return held

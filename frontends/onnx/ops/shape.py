@@ -9,7 +9,17 @@ import numpy as np
 from onnx import SparseTensorProto
 
 from ....core.model import numpy_dtype
-from ....core.sizes import Extent, Sym, floordiv, if_equal, is_open, largest, lowest, product, quotient
+from ....core.sizes import (
+    Extent,
+    Sym,
+    count_elements,
+    divide_exactly,
+    floor_divide,
+    has_dynamic_extents,
+    if_equal,
+    lower_bound_of,
+    max_of,
+)
 from ....dialects import arith, builders, ir, scalars
 from ....dialects import math as mlir_math
 from ....dialects.types import element_type
@@ -65,7 +75,7 @@ def _dense(ctx: Context, sparse: SparseTensorProto) -> np.ndarray:
 
 @op("ConstantOfShape")
 def constant_of_shape(ctx: Context, shape: Tensor, *, value: np.ndarray | None = None) -> Tensor:
-    if shape.open:
+    if shape.is_dynamic:
         return for_each_shape(ctx, shape, "input", lambda shape: constant_of_shape(ctx, shape, value=value))
     fill = np.zeros(1, np.float32) if value is None else value
     extents = ctx.sizes(shape, "input")
@@ -77,13 +87,13 @@ def constant_of_shape(ctx: Context, shape: Tensor, *, value: np.ndarray | None =
 def repeat(ctx: Context, item: np.ndarray, shape: Sequence[Extent], dtype: str | None = None) -> Tensor:
     """A tensor that has the same number everywhere."""
     one = ctx.const(item.reshape(()), dtype)
-    if is_open(shape):
+    if has_dynamic_extents(shape):
         return ctx.elementwise(lambda a: a, one, shape=tuple(shape))
     return ctx.const(np.broadcast_to(item.reshape(()), list(map(int, shape))), one.dtype)
 
 
 @op("Shape")
-def shape_of(ctx: Context, x: Tensor, *, start: int = 0, end: int | None = None) -> Tensor:
+def convert_shape(ctx: Context, x: Tensor, *, start: int = 0, end: int | None = None) -> Tensor:
     return ctx.of_sizes(x.shape[start:end])
 
 
@@ -95,8 +105,10 @@ def size(ctx: Context, x: Tensor) -> Tensor:
 @op("Range")
 def value_range(ctx: Context, start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
     if not all(map(ctx.is_known, (start, limit, delta))):
-        return _counted(ctx, start, limit, delta)
-    first, stop, step = (ctx.known(t, n).reshape(()) for t, n in ((start, "start"), (limit, "limit"), (delta, "delta")))
+        return _emit_dynamic_range(ctx, start, limit, delta)
+    first, stop, step = (
+        ctx.demand_known(t, n).reshape(()) for t, n in ((start, "start"), (limit, "limit"), (delta, "delta"))
+    )
     if step == 0:
         ctx.invalid("delta is 0")
     steps = (float(stop) - float(first)) / float(step)
@@ -107,7 +119,7 @@ def value_range(ctx: Context, start: Tensor, limit: Tensor, delta: Tensor) -> Te
     return ctx.const((first + np.arange(count) * step).astype(numpy_dtype(start.dtype)), start.dtype)
 
 
-def _counted(ctx: Context, start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
+def _emit_dynamic_range(ctx: Context, start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
     """A range whose number of elements, max(ceil((limit - start) / delta), 0), is known only at run time."""
     scalars_ = [ctx.reshape(t, []) for t in (start, limit, delta)]
     if start.floating:
@@ -124,8 +136,8 @@ def _counted(ctx: Context, start: Tensor, limit: Tensor, delta: Tensor) -> Tenso
         first, last, step = (ctx.sizes(t, what)[0] for t, what in zip(scalars_, _RANGE, strict=True))
         ctx.demand_equal(if_equal(step, 0, 1, 0), 0, "delta is 0")
         # floordiv rounds toward minus infinity whatever the signs are, so this is ceil.
-        count = -floordiv(first - last, step)
-    count = largest(count, 0)
+        count = -floor_divide(first - last, step)
+    count = max_of(count, 0)
 
     def body(first: ir.Value, step: ir.Value) -> ir.Value:
         at = scalars.from_index(builders.linalg_index(0), first.type)
@@ -146,34 +158,34 @@ def identity(ctx: Context, x: Tensor) -> Tensor:
 @op("Reshape")
 def reshape(ctx: Context, x: Tensor, shape: Tensor, *, allowzero: int = 0) -> Tensor:
     """0 copies the input's extent (unless ``allowzero``), one -1 is what remains."""
-    if shape.open:
+    if shape.is_dynamic:
         return for_each_shape(ctx, shape, "shape", lambda shape: reshape(ctx, x, shape, allowzero=allowzero))
     target = ctx.sizes(shape, "shape")
     if not allowzero:
-        target = [_copy(ctx, x, i, n) for i, n in enumerate(target)]
+        target = [_copy_extent(ctx, x, i, n) for i, n in enumerate(target)]
     if all(isinstance(n, int) for n in target) and isinstance(x.size, int):
         rest = math.prod(int(n) for n in target if n != -1)
         if target.count(-1) > 1 or (-1 in target and (rest == 0 or x.size % rest)):
             ctx.invalid(f"a tensor of shape {list(x.shape)} cannot be reshaped to {ctx.ints(shape, 'shape')}")
-    unsure = [isinstance(n, Sym) and lowest(n) is None for n in target]  # which may be -1
-    if len(target) == 1 and is_open(target):  # of more extents the runtime makes sure
+    unsure = [isinstance(n, Sym) and lower_bound_of(n) is None for n in target]  # which may be -1
+    if len(target) == 1 and has_dynamic_extents(target):  # of more extents the runtime makes sure
         wanted = if_equal(target[0], -1, x.size, target[0])
         ctx.demand_equal(wanted, x.size, f"a tensor of shape {list(x.shape)} has another size than is wanted")
         return ctx.reshape(x, [x.size] if unsure[0] else target)
     if target.count(-1) + sum(unsure) == 0:
         return ctx.reshape(x, target)
-    others = product([if_equal(n, -1, 1, n) for n in target])
-    if quotient(x.size, others) is None:  # of no elements, any number of rows without elements could be made
+    others = count_elements([if_equal(n, -1, 1, n) for n in target])
+    if divide_exactly(x.size, others) is None:  # of no elements, any number of rows without elements could be made
         vague = f"a tensor of shape {list(x.shape)} without elements does not say which extent -1 is, beside one of 0"
         for n in target:
             ctx.demand_less(0, if_equal(n, -1, others, 1), vague)
-    rest = floordiv(x.size, others)
+    rest = floor_divide(x.size, others)
     return ctx.reshape(x, [if_equal(n, -1, rest, n) for n in target])
 
 
-def _copy(ctx: Context, x: Tensor, index: int, wanted: Extent) -> Extent:
+def _copy_extent(ctx: Context, x: Tensor, index: int, wanted: Extent) -> Extent:
     """The wanted extent, or the input's where that is 0; an extent of some tensor is taken as it is."""
-    if isinstance(wanted, Sym) and lowest(wanted) is not None:
+    if isinstance(wanted, Sym) and lower_bound_of(wanted) is not None:
         return wanted
     if index < x.rank:
         return if_equal(wanted, 0, x.shape[index], wanted)
@@ -185,13 +197,13 @@ def _copy(ctx: Context, x: Tensor, index: int, wanted: Extent) -> Extent:
 @op("Flatten")
 def flatten(ctx: Context, x: Tensor, *, axis: int = 1) -> Tensor:
     axis = axis if axis == x.rank else ctx.axis(axis, x.rank)
-    return ctx.reshape(x, [product(x.shape[:axis]), product(x.shape[axis:])])
+    return ctx.reshape(x, [count_elements(x.shape[:axis]), count_elements(x.shape[axis:])])
 
 
 @op("Expand")
 def expand(ctx: Context, x: Tensor, shape: Tensor) -> Tensor:
     """Broadcasting in both directions: the shape may have extents of 1 where the input has more."""
-    if shape.open:
+    if shape.is_dynamic:
         return for_each_shape(ctx, shape, "shape", lambda shape: expand(ctx, x, shape))
     wanted = ctx.sizes(shape, "shape")
     try:
@@ -200,7 +212,7 @@ def expand(ctx: Context, x: Tensor, shape: Tensor) -> Tensor:
         ctx.invalid(f"a tensor of shape {list(x.shape)} does not broadcast to {wanted}")
     for n, m in zip(wanted, target[len(target) - len(wanted) :], strict=True):
         ctx.demand_equal(if_equal(n, 1, m, n), m, f"a tensor of shape {list(x.shape)} does not broadcast to {wanted}")
-    if x.known is not None and not is_open(target):
+    if x.known is not None and not has_dynamic_extents(target):
         return ctx.const(np.broadcast_to(x.known, list(map(int, target))), x.dtype)
     return ctx.broadcast(x, target)
 
@@ -238,14 +250,14 @@ def trilu(ctx: Context, x: Tensor, k: Tensor | None = None, *, upper: int = 1) -
 def one_hot(ctx: Context, indices: Tensor, depth: Tensor, values: Tensor, *, axis: int = -1) -> Tensor:
     """``values`` is (off, on); indices from -depth on count from the end, others outside give a row of off."""
     if ctx.is_known(depth):
-        extent: Extent = int(ctx.known(depth, "depth").reshape(-1)[0])
+        extent: Extent = int(ctx.demand_known(depth, "depth").reshape(-1)[0])
     else:
         [extent] = ctx.sizes(ctx.cast(depth, "int64") if depth.floating else depth, "depth", count=1)
     axis = ctx.axis(axis, indices.rank + 1)
     shape = [*indices.shape[:axis], extent, *indices.shape[axis:]]
     whole = indices if indices.dtype == "int64" else ctx.cast(indices, "int64")
     column = ctx.reshape(whole, [*indices.shape[:axis], 1, *indices.shape[axis:]])
-    values = ctx.fitted(values, (2,), f"values of shape {list(values.shape)} are not those of off and on")
+    values = ctx.fit_shape(values, (2,), f"values of shape {list(values.shape)} are not those of off and on")
     off, on = (ctx.reshape(ctx.wrap(builders.slice_(values.value, [i], [1]), values.dtype), []) for i in (0, 1))
 
     def body(index: ir.Value, low: ir.Value, high: ir.Value) -> ir.Value:

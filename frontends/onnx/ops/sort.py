@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....core.sizes import Extent, is_open, product
+from ....core.sizes import Extent, count_elements, has_dynamic_extents
 from ....dialects import builders, ir, scalars
 from ....dialects.selection import select_order
 from ....dialects.sorting import sort_order
@@ -29,7 +29,7 @@ def top_k(
 def _top_k(ctx: Context, x: Tensor, k: Extent, axis: int, largest: bool) -> tuple[Tensor, ...]:
     """Values and indices; among equal values the lower index comes first."""
     extent = x.shape[axis]
-    if is_open((k, extent)):
+    if has_dynamic_extents((k, extent)):
         ctx.demand_less(k, extent + 1, f"K is more than the elements of axis {axis}")
     elif not 0 <= k <= extent:
         ctx.invalid(f"k is {k}, axis {axis} has {extent} elements")
@@ -38,7 +38,7 @@ def _top_k(ctx: Context, x: Tensor, k: Extent, axis: int, largest: bool) -> tupl
         return take_elements(ctx, x, best, axis=axis), best
     last = [i for i in range(x.rank) if i != axis] + [axis]
     moved = ctx.transpose(x, last)
-    rows = ctx.reshape(moved, [product(moved.shape[:-1]), moved.shape[-1]])
+    rows = ctx.reshape(moved, [count_elements(moved.shape[:-1]), moved.shape[-1]])
 
     def before(a: ir.Value, b: ir.Value) -> ir.Value:
         return scalars.compare("gt" if largest else "lt", a, b, x.signed)

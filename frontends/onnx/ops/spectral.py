@@ -8,16 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....core.model import numpy_dtype
-from ....core.sizes import Extent, floordiv, if_equal, is_open, product
+from ....core.sizes import Extent, count_elements, floor_divide, has_dynamic_extents, if_equal
 from ....dialects import builders, ir, scalars
 from ....dialects.types import element_type
 from ..algorithms import dynamic_fourier
 from ..algorithms.fourier import real_inverse, resize, transform
 from ..algorithms.resampling import Number
-from ..algorithms.ufuncs import Emitted, chosen
+from ..algorithms.ufuncs import Emitted, select_emitted
 from ..primitives.reductions import widen
 from ..proto.weights import dtype_name
-from ..shapes.dynamic_axes import parted, wrap_axis
+from ..shapes.dynamic_axes import split_at_axis, wrap_axis
 from ..state.context import Context
 from ..state.registry import op
 from ..values.tensor import Tensor
@@ -50,34 +50,34 @@ def _dft(ctx: Context, x: Tensor, dft_length: Tensor | None, axis: Extent, inver
     misfit = f"an input of shape {list(x.shape)} has no sequences of complex numbers along axis {axis}"
     if axis == last:
         ctx.invalid(misfit)
-    x = _numbers(ctx, x, onesided and not inverse, misfit)
-    before, extent, behind = parted(x.shape[:last], axis)
+    x = _check_parts(ctx, x, onesided and not inverse, misfit)
+    before, extent, behind = split_at_axis(x.shape[:last], axis)
     length = 2 * (extent - 1) if inverse and onesided else extent
     length = length if dft_length is None else ctx.sizes(dft_length, "dft_length", count=1)[0]
     ctx.demand_less(0, length, f"a transform of length {length} along axis {axis} of shape {list(x.shape)}")
-    if is_open((axis, extent, length)):
+    if has_dynamic_extents((axis, extent, length)):
         ctx.demand_less(-1, axis, _OUTSIDE)
         ctx.demand_less(axis, last, _OUTSIDE)
         parts = ctx.reshape(widen(ctx, x), [before, extent, behind, x.shape[last]])
-        made = _transformed_open(ctx, parts, length, inverse, onesided)
+        made = _transform_dynamic(ctx, parts, length, inverse, onesided)
         shape = [if_equal(axis, i, made.shape[1], n) for i, n in enumerate(x.shape[:last])]
         return ctx.cast(ctx.reshape(made, [*shape, made.shape[3]]), x.dtype)
     order = [*(i for i in range(last) if i != axis), int(axis), last]
     moved = ctx.transpose(widen(ctx, x), order)
-    rows = ctx.reshape(moved, [product(moved.shape[:-2]), extent, x.shape[last]])
+    rows = ctx.reshape(moved, [count_elements(moved.shape[:-2]), extent, x.shape[last]])
     made = _transform(ctx, rows, int(length), inverse, onesided)
     apart = ctx.reshape(made, [*moved.shape[:-2], *made.shape[1:]])
     return ctx.cast(ctx.transpose(apart, [order.index(i) for i in range(x.rank)]), x.dtype)
 
 
-def _numbers(ctx: Context, x: Tensor, real: bool, misfit: str) -> Tensor:
+def _check_parts(ctx: Context, x: Tensor, real: bool, misfit: str) -> Tensor:
     """The tensor, which has to have real parts, and imaginary ones unless all are 0 (as of ``real`` numbers), last.
 
     Where only the run knows whether there are imaginary ones, zeros stand for them.
     """
     *shape, parts = x.shape
     if real:
-        return ctx.fitted(x, (*shape, 1), "onesided is for real input, which this is not")
+        return ctx.fit_shape(x, (*shape, 1), "onesided is for real input, which this is not")
     if isinstance(parts, int):
         return x if parts in (1, 2) else ctx.invalid(misfit)
     ctx.demand_less(0, parts, misfit)
@@ -99,11 +99,13 @@ def _transform(ctx: Context, rows: Tensor, length: int, inverse: bool, onesided:
     return ctx.elementwise(lambda a: scalars.mul(a, scalars.like(a, 1 / length)), made)
 
 
-def _transformed_open(ctx: Context, x: Tensor, length: Extent, inverse: bool, onesided: bool) -> Tensor:
+def _transform_dynamic(ctx: Context, x: Tensor, length: Extent, inverse: bool, onesided: bool) -> Tensor:
     """The same of (before, along, behind, parts) along the second axis."""
     if not inverse:
-        return dynamic_fourier.transform(ctx, x, -1, length, floordiv(length, 2) + 1 if onesided else length)
-    made = dynamic_fourier.transform(ctx, x, 1, length, length, conjugates=onesided)
+        return dynamic_fourier.transform_dynamic(
+            ctx, x, -1, length, floor_divide(length, 2) + 1 if onesided else length
+        )
+    made = dynamic_fourier.transform_dynamic(ctx, x, 1, length, length, conjugates=onesided)
     return ctx.elementwise(lambda a: scalars.div(a, scalars.like(a, length)), made)
 
 
@@ -121,7 +123,7 @@ def stft(
     misfit = f"a signal of shape {list(signal.shape)} is no batch of sequences of complex numbers"
     if signal.rank != 3:
         ctx.invalid(misfit)
-    signal = _numbers(ctx, signal, bool(onesided), misfit)
+    signal = _check_parts(ctx, signal, bool(onesided), misfit)
     batch, extent, parts = signal.shape
     step = ctx.sizes(frame_step, "frame_step", count=1)[0]
     length = extent if window is None else window.size
@@ -135,11 +137,13 @@ def stft(
     cuts = _frames(ctx, widen(ctx, signal), step, length)
     if window is not None:
         cuts = ctx.elementwise(scalars.mul, cuts, ctx.reshape(window, [length, 1]))
-    count, frames = floordiv(length, 2) + 1 if onesided else length, cuts.shape[1]
+    count, frames = floor_divide(length, 2) + 1 if onesided else length, cuts.shape[1]
     if isinstance(length, int):
         made = transform(ctx, ctx.reshape(cuts, [batch * frames, length, parts]), -1, int(count))
     else:
-        made = dynamic_fourier.transform(ctx, ctx.reshape(cuts, [batch * frames, length, 1, parts]), -1, length, count)
+        made = dynamic_fourier.transform_dynamic(
+            ctx, ctx.reshape(cuts, [batch * frames, length, 1, parts]), -1, length, count
+        )
     return ctx.cast(ctx.reshape(made, [batch, frames, count, 2]), signal.dtype)
 
 
@@ -151,7 +155,7 @@ def _frames(ctx: Context, signal: Tensor, step: Extent, length: Extent) -> Tenso
         place = scalars.add(scalars.mul(frame, scalars.like(frame, step)), at)
         return builders.extract(signal.value, [item, place, part])
 
-    shape = [batch, floordiv(extent - length, step) + 1, length, parts]
+    shape = [batch, floor_divide(extent - length, step) + 1, length, parts]
     return ctx.wrap(builders.index_map(shape, element_type(signal.dtype), body), signal.dtype)
 
 
@@ -173,8 +177,8 @@ def mel_weight_matrix(
     for extent in extents:
         ctx.demand_less(0, extent, f"{count} bands of {length} samples at {rate} Hz make no sense")
     name = dtype_name(output_datatype, "the result")
-    if not is_open(extents) and all(map(ctx.is_known, edges.values())):
-        limits = [np.float64(ctx.known(t, what).reshape(())) for what, t in edges.items()]
+    if not has_dynamic_extents(extents) and all(map(ctx.is_known, edges.values())):
+        limits = [np.float64(ctx.demand_known(t, what).reshape(())) for what, t in edges.items()]
         if not 0 <= limits[0] <= limits[1]:
             ctx.invalid(f"there are no bands from {limits[0]} to {limits[1]} Hz")
         rows, columns = np.arange(int(length) // 2 + 1.0)[:, None], np.arange(float(count))
@@ -185,10 +189,10 @@ def mel_weight_matrix(
         double = ir.F64Type.get()
         row, column = (Emitted(scalars.from_index(builders.linalg_index(d), double)) for d in (0, 1))
         numbers = (Emitted(scalars.const(n, double)) for n in extents)
-        return _Bands(*numbers, *map(Emitted, limits)).weight(row, column, chosen).value
+        return _Bands(*numbers, *map(Emitted, limits)).weight(row, column, select_emitted).value
 
     given = [ctx.reshape(ctx.cast(t, "float64"), []) for t in edges.values()]
-    return ctx.elementwise(body, *given, dtype=name, shape=(floordiv(length, 2) + 1, count))
+    return ctx.elementwise(body, *given, dtype=name, shape=(floor_divide(length, 2) + 1, count))
 
 
 @dataclass(frozen=True)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....core.sizes import Extent, is_open, product
+from ....core.sizes import Extent, count_elements, has_dynamic_extents
 from ....dialects import builders, scalars
 from ....dialects.types import element_type
 from ..state.context import Context
 from ..state.registry import op
+from ..values.attributes import Ints
 from ..values.tensor import Tensor
 from .conv import both_sides, pad_spatial, per_axis
 from .gather import scatter_elements
-
-Ints = Sequence[int]
 
 
 @op("MaxUnpool")
@@ -37,20 +36,20 @@ def max_unpool(
         ctx.invalid(misfit)
     kernel_shape = per_axis(ctx, "kernel_shape", kernel_shape, count)
     strides, pads = per_axis(ctx, "strides", strides, count), both_sides(ctx, pads, count)
-    indices = ctx.fitted(indices, x.shape, misfit)
+    indices = ctx.fit_shape(indices, x.shape, misfit)
     sizes = zip(x.shape[2:], kernel_shape, strides, pads[:count], pads[count:], strict=True)
     shape = [*x.shape[:2], *((n - 1) * s + k - a - b for n, k, s, a, b in sizes)]
     for extent in shape[2:]:
         ctx.demand_less(-1, extent, misfit)
     flat = scatter_elements(
-        ctx, ctx.zeros([product(shape)], x.dtype), *(ctx.reshape(t, [x.size]) for t in (indices, x))
+        ctx, ctx.zeros([count_elements(shape)], x.dtype), *(ctx.reshape(t, [x.size]) for t in (indices, x))
     )
     result = ctx.reshape(flat, shape)
     wanted = shape
     if output_shape is not None:
         many = f"output_shape has not the {x.rank} elements that the input's rank asks for"
-        wanted = ctx.sizes(ctx.fitted(output_shape, (x.rank,), many), "output_shape")
-    if is_open([*wanted, *shape]) and len(wanted) == x.rank:
+        wanted = ctx.sizes(ctx.fit_shape(output_shape, (x.rank,), many), "output_shape")
+    if has_dynamic_extents([*wanted, *shape]) and len(wanted) == x.rank:
         return _padded_above(ctx, result, wanted)
     above = [m - n for n, m in zip(shape, wanted, strict=False)]
     if len(wanted) != x.rank or any(above[:2]) or min(above) < 0:

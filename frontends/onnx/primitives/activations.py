@@ -20,7 +20,7 @@ def is_positive(x: ir.Value) -> ir.Value:
     return scalars.compare("gt", x, scalars.like(x, 0))
 
 
-def _clamp(x: ir.Value) -> ir.Value:
+def _clamp_to_unit(x: ir.Value) -> ir.Value:
     """Between 0 and 1."""
     return scalars.minimum(scalars.maximum(x, scalars.like(x, 0)), scalars.like(x, 1))
 
@@ -54,4 +54,4 @@ def elu(x: ir.Value, alpha: float) -> ir.Value:
 
 def hard_sigmoid(x: ir.Value, alpha: float, beta: float) -> ir.Value:
     """alpha * x + beta between 0 and 1."""
-    return _clamp(add_number(scale_by(x, alpha), beta))
+    return _clamp_to_unit(add_number(scale_by(x, alpha), beta))

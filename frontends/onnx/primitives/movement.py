@@ -33,7 +33,7 @@ def cut(ctx: Context, x: Tensor, ranges: dict[int, range]) -> Tensor:
 def split_last(ctx: Context, x: Tensor, sizes: Sequence[Extent]) -> list[Tensor]:
     """The last axis in parts of these sizes."""
     misfit = f"parts of {list(sizes)} do not make the last axis of {list(x.shape)}"
-    x = ctx.fitted(x, (*x.shape[:-1], sum(sizes)), misfit)
+    x = ctx.fit_shape(x, (*x.shape[:-1], sum(sizes)), misfit)
     starts = [[0] * (x.rank - 1) + [sum(sizes[:i])] for i in range(len(sizes))]
     parts = [builders.slice_(x.value, at, (*x.shape[:-1], n)) for at, n in zip(starts, sizes, strict=True)]
     return [ctx.wrap(part, x.dtype) for part in parts]

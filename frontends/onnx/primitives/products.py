@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import string
 
-from ....core.sizes import is_open, may_be_equal
+from ....core.sizes import has_dynamic_extents, may_be_equal
 from ....dialects import builders
 from ....dialects.types import element_type
 from ..state.context import Context
@@ -44,7 +44,7 @@ def _of_one_batch(ctx: Context, left: Tensor, right: Tensor) -> list[Tensor]:
     """Stacks of matrices; where only the run knows of which there is one, the program repeats that."""
     stacks = [t.shape[:-2] for t in (left, right)]
     common = builders.broadcast_shape(*stacks)
-    if not any(map(is_open, stacks)):
+    if not any(map(has_dynamic_extents, stacks)):
         return [left, right]
     return [ctx.wrap(builders.stretch(t.value, (*common, *t.shape[-2:])), t.dtype) for t in (left, right)]
 

@@ -9,7 +9,7 @@ from ....core.errors import ModelError
 from ....core.printed import shorten
 from .node_order import sort_nodes
 from .structure import check_nodes, check_tensors
-from .traversal import levels, roots, tensors
+from .traversal import find_roots, walk_levels, walk_tensors
 from .weights import Detached
 
 # Ops without a schema, and attributes that a schema lacks, are for the conversion to judge, which lists all of them.
@@ -55,7 +55,7 @@ def _stand_in(proto: onnx.ModelProto) -> onnx.ModelProto:
     for value in (*copy.graph.input, *copy.graph.output):
         if value.type.HasField("tensor_type"):
             value.type.tensor_type.shape.SetInParent()
-    for tensor in tensors(copy):
+    for tensor in walk_tensors(copy):
         if tensor.data_location == TensorProto.EXTERNAL:
             tensor.ClearField("external_data")
             tensor.ClearField("data_location")
@@ -69,14 +69,14 @@ def _is_text(proto: onnx.ModelProto) -> bool:
     for function in proto.functions:
         found += (function.name, function.domain, function.overload, *function.input, *function.output)
         found += (*function.attribute, *(o.domain for o in function.opset_import))
-    for level in (level for root in roots(proto) for level in levels(root)):
+    for level in (level for root in find_roots(proto) for level in walk_levels(root)):
         if level.graph is not None:
             values = (*level.graph.input, *level.graph.output, *level.graph.value_info, *level.graph.initializer)
             found += (level.graph.name, *(value.name for value in values))
         for node in level.nodes:
             found += (node.name, node.op_type, node.domain, node.overload, *node.input, *node.output)
             found += (text for a in node.attribute for text in (a.name, a.ref_attr_name))
-    for tensor in tensors(proto):
+    for tensor in walk_tensors(proto):
         found += (tensor.name, *(text for entry in tensor.external_data for text in (entry.key, entry.value)))
     dims = (d for v in (*proto.graph.input, *proto.graph.output) for d in v.type.tensor_type.shape.dim)
     return all(isinstance(text, str) for text in (*found, *(d.dim_param for d in dims)))

@@ -15,13 +15,13 @@ _TOKEN = secrets.token_hex(8)
 MAPPED = f"tilewright:mapped:{_TOKEN}"  # the data lies in the model file itself
 DECODED = f"tilewright:decoded:{_TOKEN}"  # the data had to be decoded; the offset is an index into ``decoded``
 
-_KEYS = {"location", "offset", "length", "checksum"}
+_LOCATION_KEYS = {"location", "offset", "length", "checksum"}
 _PREPACKED = "prepacked"  # onnxruntime adds keys that begin so, for data that it has rearranged
-_DIGITS = 19  # of a place in a file
+_MOST_DIGITS = 19  # of a place in a file
 
 
 @dataclass(frozen=True)
-class Place:
+class FilePlace:
     """Bytes of a file, or of what a mark says; a length of None is what the tensor needs."""
 
     location: str
@@ -34,31 +34,31 @@ class Place:
         return self.location in (MAPPED, DECODED)
 
 
-def place_of(tensor: TensorProto) -> Place:
+def place_of(tensor: TensorProto) -> FilePlace:
     """Where an external tensor says that its data is. ModelError for entries that are unknown, double or no numbers."""
     where: dict[str, str] = {}
     for entry in tensor.external_data:
-        if entry.key not in _KEYS and not entry.key.startswith(_PREPACKED):
+        if entry.key not in _LOCATION_KEYS and not entry.key.startswith(_PREPACKED):
             raise ModelError(
-                f"the key '{short(entry.key)}' of tensor '{tensor.name}' is none of external data: ONNX has"
-                f" {', '.join(sorted(_KEYS))}"
+                f"the key '{shorten_name(entry.key)}' of tensor '{tensor.name}' is none of external data: ONNX has"
+                f" {', '.join(sorted(_LOCATION_KEYS))}"
             )
         if entry.key in where:
-            raise ModelError(f"the key '{short(entry.key)}' of tensor '{tensor.name}' is given twice")
+            raise ModelError(f"the key '{shorten_name(entry.key)}' of tensor '{tensor.name}' is given twice")
         where[entry.key] = entry.value
-    offset, length = _number(tensor, where, "offset"), _number(tensor, where, "length")
-    return Place(where.get("location", ""), offset or 0, length)
+    offset, length = _parse_number(tensor, where, "offset"), _parse_number(tensor, where, "length")
+    return FilePlace(where.get("location", ""), offset or 0, length)
 
 
-def short(name: str) -> str:
+def shorten_name(name: str) -> str:
     """A file's name, or a key, as messages tell it."""
     return shorten(name, 120)
 
 
-def _number(tensor: TensorProto, where: dict[str, str], key: str) -> int | None:
+def _parse_number(tensor: TensorProto, where: dict[str, str], key: str) -> int | None:
     text = where.get(key)
     if text is None:
         return None
-    if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS):
-        raise ModelError(f"the {key} '{short(text)}' of tensor '{tensor.name}' is no place in a file")
+    if not (text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS):
+        raise ModelError(f"the {key} '{shorten_name(text)}' of tensor '{tensor.name}' is no place in a file")
     return int(text)

@@ -9,7 +9,7 @@ import onnx
 from onnx import NodeProto
 
 from ....core.errors import ModelError
-from .nodes import bodies, node_captures, op_title, title
+from .nodes import bodies_of, node_captures, op_title, title_of
 
 
 def sort_nodes(model: onnx.ModelProto) -> None:
@@ -29,20 +29,22 @@ def sort_nodes(model: onnx.ModelProto) -> None:
 def _check_names(nodes: Sequence[NodeProto], given: Iterable[str]) -> None:
     known = {*given, *(name for node in nodes for name in node.output)}
     for index, node in enumerate(nodes):
-        for name in _reads(node):
+        for name in _find_needed_names(node):
             if name not in known:
-                raise ModelError(f"{_words(node, index)} reads '{name}', which no node, input or initializer makes")
+                raise ModelError(
+                    f"{_describe_node(node, index)} reads '{name}', which no node, input or initializer makes"
+                )
 
 
 def _sort(nodes: MutableSequence[NodeProto]) -> None:
     for node in nodes:
-        for graph in bodies(node):
+        for graph in bodies_of(node):
             _sort(cast(MutableSequence[NodeProto], graph.node))
     order = _order(nodes)
     if order == list(range(len(nodes))):
         return
     for index, node in enumerate(nodes):
-        node.name = title(node, index)  # messages tell a node without a name by its place in the file
+        node.name = title_of(node, index)  # messages tell a node without a name by its place in the file
     moved = [NodeProto.FromString(nodes[index].SerializeToString()) for index in order]
     del nodes[:]
     nodes.extend(moved)
@@ -57,14 +59,14 @@ def _order(nodes: Sequence[NodeProto]) -> list[int]:
         stack = [first]
         while stack:
             index = stack[-1]
-            needed = [] if index in left else [makers[n] for n in _reads(nodes[index]) if n in makers]
+            needed = [] if index in left else [makers[n] for n in _find_needed_names(nodes[index]) if n in makers]
             missing = [i for i in needed if i not in left]
             if missing:
                 entered.add(index)
                 if not entered.isdisjoint(missing):
                     node = nodes[index]
                     made = f"its own output '{next(filter(None, node.output))}'"
-                    raise ModelError(f"{_words(node, index)} depends on {made}: the graph has a cycle")
+                    raise ModelError(f"{_describe_node(node, index)} depends on {made}: the graph has a cycle")
                 stack.extend(reversed(missing))
                 continue
             stack.pop()
@@ -75,10 +77,10 @@ def _order(nodes: Sequence[NodeProto]) -> list[int]:
     return order
 
 
-def _reads(node: NodeProto) -> list[str]:
+def _find_needed_names(node: NodeProto) -> list[str]:
     """The names that must be there before the node, those for its nested graphs included."""
     return [name for name in (*node.input, *node_captures(node)) if name]
 
 
-def _words(node: NodeProto, index: int) -> str:
-    return f"node '{title(node, index)}' ({op_title(node)})"
+def _describe_node(node: NodeProto, index: int) -> str:
+    return f"node '{title_of(node, index)}' ({op_title(node)})"

@@ -10,12 +10,12 @@ from ....core.printed import shorten
 LONGEST = 120  # characters of a name in messages
 
 
-def title(node: NodeProto, index: int) -> str:
+def title_of(node: NodeProto, index: int) -> str:
     """The node's name, or its op and position where it has none; of a very long one both ends."""
     return shorten(node.name, LONGEST) or f"{shorten(node.op_type, LONGEST)}_{index}"
 
 
-def captures(graph: onnx.GraphProto) -> list[str]:
+def find_captures(graph: onnx.GraphProto) -> list[str]:
     """The names of outer graphs that a nested graph uses, in order."""
     made = {i.name for i in graph.input} | {t.name for t in graph.initializer}
     made.update(name for node in graph.node for name in node.output)
@@ -25,7 +25,7 @@ def captures(graph: onnx.GraphProto) -> list[str]:
 
 def node_captures(node: NodeProto) -> list[str]:
     """The outer names that the graphs in a node's attributes use."""
-    return [name for graph in bodies(node) for name in captures(graph)]
+    return [name for graph in bodies_of(node) for name in find_captures(graph)]
 
 
 def op_title(node: NodeProto) -> str:
@@ -33,7 +33,7 @@ def op_title(node: NodeProto) -> str:
     return shorten(node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}", LONGEST)
 
 
-def bodies(node: NodeProto) -> list[onnx.GraphProto]:
+def bodies_of(node: NodeProto) -> list[onnx.GraphProto]:
     """The graphs in a node's attributes."""
     return [g for a in node.attribute for g in ([a.g] if a.HasField("g") else a.graphs)]
 

@@ -10,7 +10,7 @@ import onnx
 from ....core.errors import ModelError
 from ....core.limits import ModelLimits
 from ....core.printed import shorten
-from .traversal import Level, Name, function_name, levels, roots, tensors
+from .traversal import Level, Name, find_roots, function_name, walk_levels, walk_tensors
 from .weights import Detached
 
 
@@ -21,7 +21,7 @@ def check_nodes(detached: Detached) -> None:
 
 def check_tensors(detached: Detached) -> None:
     """Raise ModelError for tensors of shapes that cannot be, or whose data is not there, wherever they are."""
-    for tensor in tensors(detached.proto):
+    for tensor in walk_tensors(detached.proto):
         detached.check(tensor)
 
 
@@ -43,7 +43,7 @@ class _Expansion:
 
     @staticmethod
     def of(model: onnx.ModelProto, limits: ModelLimits) -> _Expansion:
-        bodies = zip(model.functions, roots(model)[1:], strict=True)
+        bodies = zip(model.functions, find_roots(model)[1:], strict=True)
         return _Expansion({(f.domain, f.name, f.overload): body for f, body in bodies}, limits)
 
     def check(self, graph: onnx.GraphProto) -> None:
@@ -74,7 +74,7 @@ class _Expansion:
 
     def _own(self, root: Level, what: str) -> _Extent:
         made = _Extent()
-        for level in levels(root):
+        for level in walk_levels(root):
             made.nodes, made.depth = made.nodes + len(level.nodes), max(made.depth, level.depth)
             self._check(made, what)
             for node in level.nodes:

@@ -20,7 +20,7 @@ class Level:
     depth: int = 0
 
 
-def levels(root: Level) -> Iterator[Level]:
+def walk_levels(root: Level) -> Iterator[Level]:
     """A graph, or a body, and all graphs nested in it."""
     stack = [root]
     while stack:
@@ -31,7 +31,7 @@ def levels(root: Level) -> Iterator[Level]:
                 stack += [Level(g.node, g, level.depth + 1) for g in graphs_of(attribute)]
 
 
-def roots(model: onnx.ModelProto) -> list[Level]:
+def find_roots(model: onnx.ModelProto) -> list[Level]:
     """The model's graph and the bodies of its functions."""
     return [Level(model.graph.node, model.graph), *(Level(f.node) for f in model.functions)]
 
@@ -41,10 +41,10 @@ def graphs_of(attribute: AttributeProto) -> Sequence[GraphProto]:
     return [attribute.g, *attribute.graphs] if attribute.HasField("g") else attribute.graphs
 
 
-def tensors(model: onnx.ModelProto) -> Iterator[TensorProto]:
+def walk_tensors(model: onnx.ModelProto) -> Iterator[TensorProto]:
     """All tensors: initializers, those in attributes and in a function's defaults, and the parts of sparse ones."""
-    for root in roots(model):
-        for level in levels(root):
+    for root in find_roots(model):
+        for level in walk_levels(root):
             if level.graph is not None:
                 yield from level.graph.initializer
                 for each in level.graph.sparse_initializer:

@@ -23,11 +23,11 @@ from ....core.limits import ORDINARY, ModelLimits
 from ....core.model import NARROW, FileSlice, numpy_dtype
 from ....core.source_files import find_inside, folders_of, open_regular
 from . import wire
-from .external import DECODED, MAPPED, Place, place_of, short
+from .external import DECODED, MAPPED, FilePlace, place_of, shorten_name
 
 MOST_AXES = 64  # numpy's
 
-Source = str | Path | bytes | onnx.ModelProto
+ModelSource = str | Path | bytes | onnx.ModelProto
 
 # Tilewright's dtype of each ONNX tensor type; strings have none.
 DTYPES: dict[int, str] = {
@@ -59,7 +59,7 @@ DTYPES: dict[int, str] = {
     TensorProto.FLOAT6E2M3: "float6_e2m3fn",
     TensorProto.FLOAT6E3M2: "float6_e3m2fn",
 }
-_PACKED = {name: bits for name, bits in NARROW.items() if bits < 8}  # bits of a value in raw data
+_PACKED_BITS = {name: bits for name, bits in NARROW.items() if bits < 8}  # bits of a value in raw data
 
 
 @dataclass
@@ -79,18 +79,18 @@ class Detached:
         """Where the data of a tensor is; small and decoded ones as an array. Raises ModelError where it is missing."""
         dtype = dtype_name(tensor.data_type, f"tensor '{tensor.name}'")
         if tensor.data_location != TensorProto.EXTERNAL:
-            return self._checked(tensor, decode(tensor))
+            return self._check_size(tensor, decode_tensor(tensor))
         at, nbytes = place_of(tensor), self.nbytes(tensor)
         if at.location == DECODED:
             return self.decoded[at.offset]
         if at.location == MAPPED and self.path is None:
-            return _unpack(np.frombuffer(self.data, np.uint8, nbytes, at.offset), dtype, tuple(tensor.dims))
+            return _unpack_raw(np.frombuffer(self.data, np.uint8, nbytes, at.offset), dtype, tuple(tensor.dims))
         path = self.path if at.location == MAPPED else self._external(tensor, at)
         assert path is not None
         if at.location != MAPPED:
             self.files[path] = None
-        if dtype in _PACKED and nbytes:
-            return _unpack(np.memmap(path, np.uint8, "r", at.offset, (nbytes,)), dtype, tuple(tensor.dims))
+        if dtype in _PACKED_BITS and nbytes:
+            return _unpack_raw(np.memmap(path, np.uint8, "r", at.offset, (nbytes,)), dtype, tuple(tensor.dims))
         return FileSlice(path, at.offset, nbytes)
 
     def check(self, tensor: TensorProto) -> None:
@@ -128,7 +128,7 @@ class Detached:
     def nbytes(self, tensor: TensorProto) -> int:
         """The bytes of raw data that a tensor needs. ModelError where its place has another length."""
         dtype = dtype_name(tensor.data_type, f"tensor '{tensor.name}'")
-        width = _PACKED.get(dtype) or 8 * numpy_dtype(dtype).itemsize
+        width = _PACKED_BITS.get(dtype) or 8 * numpy_dtype(dtype).itemsize
         expected, at = -(-self.elements(tensor) * width // 8), place_of(tensor)
         if at.length not in (None, expected) and at.location != DECODED:
             raise ModelError(
@@ -148,7 +148,7 @@ class Detached:
             return np.empty(shape, dtype)
         return np.memmap(source.path, np.uint8, "r", source.offset, (source.nbytes,)).view(dtype).reshape(shape)
 
-    def _checked(self, tensor: TensorProto, array: np.ndarray) -> np.ndarray:
+    def _check_size(self, tensor: TensorProto, array: np.ndarray) -> np.ndarray:
         if array.size != self.elements(tensor):
             raise self._misfit(tensor, f"{array.size} elements of data")
         return array
@@ -157,9 +157,9 @@ class Detached:
         shape = f"tensor '{tensor.name}' of shape {list(tensor.dims)}"
         return ModelError(f"{self.what}: {shape} has {data}; export the model again")
 
-    def _external(self, tensor: TensorProto, at: Place) -> Path:
+    def _external(self, tensor: TensorProto, at: FilePlace) -> Path:
         """The external file of a tensor, which must lie in the model's folder and be long enough."""
-        tensor_in, name = f"tensor '{tensor.name}'", short(at.location)
+        tensor_in, name = f"tensor '{tensor.name}'", shorten_name(at.location)
         if not self.limits.external_data:
             raise ModelError(
                 f"{self.what}: {tensor_in} has its data in the file '{name}', which a model that is not trusted may"
@@ -186,7 +186,7 @@ class Detached:
         return path
 
 
-def detach(source: Source, limits: ModelLimits = ORDINARY) -> Detached:
+def detach(source: ModelSource, limits: ModelLimits = ORDINARY) -> Detached:
     """Read a model from a path, bytes or a ModelProto. Raises ModelError where it is no (whole) ONNX model."""
     if isinstance(source, onnx.ModelProto):
         try:
@@ -216,13 +216,13 @@ def _from_file(path: Path, limits: ModelLimits) -> Detached:
         into = Detached(onnx.ModelProto(), str(path), path.resolve(), folders=folders_of(path), limits=limits)
         _check_size(size, into)
         with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as view:
-            return _rewrite(view, size, into)
+            return _rewrite_tensors(view, size, into)
 
 
 def _from_bytes(data: bytes, limits: ModelLimits) -> Detached:
     into = Detached(onnx.ModelProto(), "the model", data=data, limits=limits)
     _check_size(len(data), into)
-    return _rewrite(data, len(data), into)
+    return _rewrite_tensors(data, len(data), into)
 
 
 def _check_size(size: int, into: Detached) -> None:
@@ -230,7 +230,7 @@ def _check_size(size: int, into: Detached) -> None:
         raise ModelError(f"{into.what}: has {size} bytes, the most are {into.limits.file_bytes}")
 
 
-def decode(tensor: TensorProto) -> np.ndarray:
+def decode_tensor(tensor: TensorProto) -> np.ndarray:
     """The inline data of a tensor as an array, types of less than a byte one to a byte."""
     dtype = dtype_name(tensor.data_type, f"tensor '{tensor.name}'")
     try:
@@ -258,11 +258,11 @@ def type_name(data_type: int) -> str:
     return TensorProto.DataType.Name(data_type).lower() if known else str(data_type)
 
 
-def _unpack(packed: np.ndarray, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+def _unpack_raw(packed: np.ndarray, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
     """Bytes of raw data as an array; of types of less than a byte, the low bits come first."""
-    if dtype not in _PACKED:
+    if dtype not in _PACKED_BITS:
         return packed.view(numpy_dtype(dtype)).reshape(shape)
-    bits, size = _PACKED[dtype], math.prod(shape)
+    bits, size = _PACKED_BITS[dtype], math.prod(shape)
     group = math.lcm(bits, 8) // 8  # bytes after which a value begins a byte again
     whole = np.zeros((-(-packed.size // group), group), np.uint8)
     whole.reshape(-1)[: packed.size] = packed
@@ -276,14 +276,14 @@ def _unpack(packed: np.ndarray, dtype: str, shape: tuple[int, ...]) -> np.ndarra
     return made.reshape(-1)[:size].view(numpy_dtype(dtype)).reshape(shape)
 
 
-def _rewrite(data: bytes | mmap.mmap, size: int, into: Detached) -> Detached:
+def _rewrite_tensors(data: bytes | mmap.mmap, size: int, into: Detached) -> Detached:
     def place(tensor: TensorProto, start: int, end: int, plain: tuple[int, int] | None) -> None:
         """Write into ``tensor``, which lacks its data, where that is: in the file as it is, or decoded."""
         if plain is not None:
             location, offset, length = MAPPED, plain[0], plain[1] - plain[0]
         else:
             location, offset, length = DECODED, len(into.decoded), 0
-            into.decoded.append(into._checked(tensor, decode(TensorProto.FromString(data[start:end]))))
+            into.decoded.append(into._check_size(tensor, decode_tensor(TensorProto.FromString(data[start:end]))))
         tensor.data_location = TensorProto.EXTERNAL
         for key, value in (("location", location), ("offset", offset), ("length", length)):
             tensor.external_data.add(key=key, value=str(value))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from onnx import TensorProto
 
-SMALL = 1024  # bytes of a message that is taken as it is
+SMALL_MESSAGE = 1024  # bytes of a message that is taken as it is
 DEEPEST = 100  # messages in one another, as many as protobuf itself allows
 
 # The way to tensors: for each message, field number -> the message in it. From onnx.proto.
@@ -31,14 +31,14 @@ _TRAINING_INFO = 20
 Data = bytes | mmap.mmap
 # Writes into a tensor without data where its data is: the tensor's bytes lie from start to end; the last argument says
 # where in them an array's bytes lie as they are in memory, if they do.
-Place = Callable[[TensorProto, int, int, tuple[int, int] | None], None]
+PlaceCallback = Callable[[TensorProto, int, int, tuple[int, int] | None], None]
 
 
 class Broken(Exception):
     """The bytes are no protobuf message."""
 
 
-def rewrite(data: Data, size: int, place: Place) -> bytes:
+def rewrite(data: Data, size: int, place: PlaceCallback) -> bytes:
     """The bytes of a ModelProto with each large tensor's data replaced by what ``place`` writes, and no training info.
 
     Raises Broken where the bytes are no message or a truncated one.
@@ -46,18 +46,18 @@ def rewrite(data: Data, size: int, place: Place) -> bytes:
     return b"".join(_message(data, 0, size, "model", place, DEEPEST))
 
 
-def _message(data: Data, start: int, end: int, kind: str, place: Place, depth: int) -> Iterator[bytes]:
-    if end - start <= SMALL:
+def _message(data: Data, start: int, end: int, kind: str, place: PlaceCallback, depth: int) -> Iterator[bytes]:
+    if end - start <= SMALL_MESSAGE:
         yield data[start:end]
         return
     if kind == "tensor":
-        yield _tensor(data, start, end, place)
+        yield _detach_tensor(data, start, end, place)
         return
     if depth == 0:
         raise Broken(f"its messages are nested deeper than {DEEPEST}")
     inner, taken = _MESSAGES[kind], start  # what lies between two fields that change is taken as it is
     for number, head, body, stop in _fields(data, start, end):
-        if number in inner and stop - body > SMALL and body != head:
+        if number in inner and stop - body > SMALL_MESSAGE and body != head:
             part = b"".join(_message(data, body, stop, inner[number], place, depth - 1))
             yield data[taken:head] + _varint(number << 3 | 2) + _varint(len(part)) + part
             taken = stop
@@ -67,7 +67,7 @@ def _message(data: Data, start: int, end: int, kind: str, place: Place, depth: i
     yield data[taken:end]
 
 
-def _tensor(data: Data, start: int, end: int, place: Place) -> bytes:
+def _detach_tensor(data: Data, start: int, end: int, place: PlaceCallback) -> bytes:
     kept: list[bytes] = []
     found: list[tuple[int, int, int]] = []
     for number, head, body, stop in _fields(data, start, end):

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ....core.sizes import Extent, Sym, bounds, is_open
+from ....core.sizes import Extent, Sym, bounds_of, has_dynamic_extents
 from ....dialects import arith, builders, extents, ir
 from ..control.alternatives import in_each
 from ..control.control_flow import refuse_in_kernel
-from ..control.ranks import caused
+from ..control.ranks import note_cause
 from ..state.context import Context
 from ..values.choices import known_size
 from ..values.objects import MOST_RANKS
@@ -36,7 +36,7 @@ def for_each_length(
     if not isinstance(length, Sym):
         return convert(length)
     refuse_in_kernel(ctx)
-    within, known = bounds(length), known_size(length, ctx.graph.facts)
+    within, known = bounds_of(length), known_size(length, ctx.graph.facts)
     first = max(low, within.low or 0)
     last = min(n for n in (high, within.high, first + MOST_RANKS - 1) if n is not None)
     lengths = [n for n in range(first, last + 1) if known is None or n in known]
@@ -75,7 +75,7 @@ def for_each_number(
         return [made]
 
     [made] = in_each(ctx, numbers, has, converted, words, expected=True)
-    return caused(made, size, ranks)
+    return note_cause(made, size, ranks)
 
 
 def for_each_shape(ctx: Context, shape: Tensor, what: str, convert: Callable[[Tensor], Tensor]) -> Tensor:
@@ -93,7 +93,7 @@ def up_to(ctx: Context, x: Tensor, what: str, most: int) -> list[Extent]:
 
     ``what`` is the input's name in the schema. The program refuses a run that has more.
     """
-    if not x.open:
+    if not x.is_dynamic:
         return ctx.sizes(x, what)
     ctx.demand_less(x.size, most + 1, f"input '{what}' has more than {most} elements")
     if not most:
@@ -102,13 +102,13 @@ def up_to(ctx: Context, x: Tensor, what: str, most: int) -> list[Extent]:
     return ctx.sizes(ctx.wrap(builders.insert(flat.value, room.value, [0]), x.dtype), what)
 
 
-def alike(ctx: Context, vectors: Mapping[str, Tensor], most: int) -> tuple[dict[str, list[Extent]], Extent]:
+def read_vectors(ctx: Context, vectors: Mapping[str, Tensor], most: int) -> tuple[dict[str, list[Extent]], Extent]:
     """The elements of vectors that have one length, by the inputs' names, and that length; as ``up_to``."""
     lengths = [x.size for x in vectors.values()]
     length = next((n for n in lengths if isinstance(n, int)), lengths[0])
     misfit = f"inputs {', '.join(vectors)} have {', '.join(map(str, lengths))} elements"
     for n in lengths:
-        if is_open((n, length)):  # of numbers the caller says more
+        if has_dynamic_extents((n, length)):  # of numbers the caller says more
             ctx.demand_equal(n, length, misfit)
     if isinstance(length, int):
         return {what: ctx.sizes(x, what, count=length) for what, x in vectors.items()}, length

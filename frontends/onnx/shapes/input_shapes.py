@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ....core.dims import SIZES, Dim, Given, InputShapes, Shapes, parse
+from ....core.dims import SIZES, Dim, Given, InputShapes, ShapeTexts, parse
 from ....core.errors import ModelError
 from ....core.intervals import Interval
 from ....core.sizes import Extent, Sym
@@ -82,12 +82,12 @@ def _names(declared: Mapping[str, Sequence[Own] | None]) -> str:
     return ", ".join(dict.fromkeys(dim or f"{name}.{axis}" for name, axis, dim in axes if isinstance(dim, str)))
 
 
-def agree_shapes(declared: Mapping[str, Sequence[Own] | None], given: Shapes, what: str) -> Agreed:
+def agree_shapes(declared: Mapping[str, Sequence[Own] | None], given: ShapeTexts, what: str) -> Agreed:
     """Check given shapes against the file's (None is of any rank). Raises ModelError where they do not agree.
 
     What is given for a dimension counts for all inputs that have it by the same name in the file.
     """
-    axes = {name: list(_axes(name, declared[name], given[name], what)) for name in given if name in declared}
+    axes = {name: list(_parse_axes(name, declared[name], given[name], what)) for name in given if name in declared}
     result = Agreed()
     for axis in (axis for shape in axes.values() for axis in shape):
         _narrow(result.within, axis, what)
@@ -126,7 +126,7 @@ class _Axis:
         return result.extent(self.own, self.unnamed) if self.said == Dim() else result.symbol(self.symbol)
 
 
-def _axes(name: str, declared: Sequence[Own] | None, given: Sequence[int | str], what: str) -> Iterator[_Axis]:
+def _parse_axes(name: str, declared: Sequence[Own] | None, given: Sequence[int | str], what: str) -> Iterator[_Axis]:
     """The dimensions of a given shape."""
     said = [_said(name, extent, given, what) for extent in given]
     own = [""] * len(said) if declared is None else declared

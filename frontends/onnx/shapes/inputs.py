@@ -25,12 +25,12 @@ def fixed_inputs(
     one for the same name. Inputs ``without`` a value are left out.
     """
     inputs = [i for i in model_inputs(graph) if i.name not in without]
-    declared = {i.name: _declared(i) for i in inputs}
+    declared = {i.name: _read_declared_shape(i) for i in inputs}
     together = _agree_shapes(graph, given, what)
-    return [_fixed(i, declared[i.name], together, what) for i in inputs]
+    return [_resolve_input(i, declared[i.name], together, what) for i in inputs]
 
 
-def open_shapes(
+def find_dynamic_shapes(
     graph: onnx.GraphProto, given: InputShapes, what: str, without: Collection[str] = ()
 ) -> dict[str, list[Extent | str] | None]:
     """The inputs whose shapes the file and ``given`` leave open, as far as they are known; None is not even a rank.
@@ -38,7 +38,7 @@ def open_shapes(
     An open extent is its name in the file, or a symbol where ``given`` says something about that.
     """
     tensors = [i for i in model_inputs(graph) if not object_kind(i)]
-    declared = {i.name: _declared(i) for i in tensors if i.name not in without}
+    declared = {i.name: _read_declared_shape(i) for i in tensors if i.name not in without}
     together = _agree_shapes(graph, given, what)
     named = together.named
     shapes = {
@@ -62,7 +62,7 @@ def model_inputs(graph: onnx.GraphProto) -> list[ValueInfoProto]:
 
 def check_readable(value: ValueInfoProto) -> None:
     """Raise UnsupportedError for an input that is no tensor or has no dtype of ours."""
-    _declared(value)
+    _read_declared_shape(value)
     if not object_kind(value):
         dtype_name(value.type.tensor_type.elem_type, f"input '{value.name}'")
 
@@ -73,7 +73,7 @@ def object_kind(value: ValueInfoProto) -> str:
     return found if found in OBJECTS else ""
 
 
-def example(name: str, shape: Sequence[int]) -> str:
+def format_shape_option(name: str, shape: Sequence[int]) -> str:
     """The option that gives an open input a shape."""
     return f"--input-shape {name}:{','.join(map(str, shape))}"
 
@@ -84,11 +84,11 @@ def _agree_shapes(graph: onnx.GraphProto, given: InputShapes, what: str) -> Agre
     if unknown := [name for name in shapes if name not in names]:
         raise ModelError(f"{what}: has no input '{unknown[0]}'; its inputs are {', '.join(names) or 'none'}")
     tensors = [i for i in model_inputs(graph) if i.type.WhichOneof("value") == "tensor_type" and not object_kind(i)]
-    declared = {i.name: _declared(i) for i in tensors}
+    declared = {i.name: _read_declared_shape(i) for i in tensors}
     return agree_shapes(declared, by_input(declared, given, what), what)
 
 
-def _declared(value: ValueInfoProto) -> list[Own] | None:
+def _read_declared_shape(value: ValueInfoProto) -> list[Own] | None:
     """The input's shape in the file, or None where not even its rank is known, and for what the host holds."""
     if object_kind(value):
         return None
@@ -103,7 +103,7 @@ def _declared(value: ValueInfoProto) -> list[Own] | None:
     ]
 
 
-def _fixed(value: ValueInfoProto, declared: list[Own] | None, together: Agreed, what: str) -> TensorInfo:
+def _resolve_input(value: ValueInfoProto, declared: list[Own] | None, together: Agreed, what: str) -> TensorInfo:
     if kind := object_kind(value):
         return TensorInfo(value.name, (), kind)
     dtype = dtype_name(value.type.tensor_type.elem_type, f"input '{value.name}'")

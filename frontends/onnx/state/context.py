@@ -10,10 +10,10 @@ import onnx
 
 from ....core.errors import ModelError
 from ....core.model import NARROW, OBJECTS, bits_of, check_size, numpy_dtype
-from ....core.sizes import Extent, is_open, may_be_equal
+from ....core.sizes import Extent, has_dynamic_extents, may_be_equal
 from ....dialects import builders, codes, extents, ir, positions, scalars, tensor
 from ....dialects.types import element_type, is_float
-from ..values.objects import KINDS, Element, Object
+from ..values.objects import OBJECT_KINDS, Element, Object
 from ..values.tensor import Tensor
 from .casts import cast_body
 from .graph_state import GraphState
@@ -55,9 +55,9 @@ class Context:
     def const(self, array: np.ndarray | Sequence[int] | float, dtype: str | None = None) -> Tensor:
         """A known array of any size: in the IR a constant if it is small or a splat, else a param."""
         made = np.asarray(array) if dtype is None else np.asarray(array).astype(numpy_dtype(dtype), copy=False)
-        return self.graph.entry.known(made, dtype or made.dtype.name, self.name)
+        return self.graph.entry.add_known(made, dtype or made.dtype.name, self.name)
 
-    def known(self, tensor: Tensor, what: str) -> np.ndarray:
+    def demand_known(self, tensor: Tensor, what: str) -> np.ndarray:
         """The value of an input that must be known at import; ``what`` is the input's name in the schema."""
         if tensor.known is not None:
             return tensor.known
@@ -84,10 +84,10 @@ class Context:
             return list(tensor.items)
         if self.graph.in_kernel:  # which has no sizes of its own
             return list(self.ints(tensor, what))
-        if tensor.open:
+        if tensor.is_dynamic:
             if count is None:
                 self.unsupported(f"the number of elements of input '{what}' is known only at run time")
-            tensor = self.fitted(self.reshape(tensor, [tensor.size]), [count], misfit)
+            tensor = self.fit_shape(self.reshape(tensor, [tensor.size]), [count], misfit)
         flat = self.reshape(tensor, [tensor.size]).value
         found = []
         for i in range(int(tensor.size)):
@@ -98,7 +98,7 @@ class Context:
     def of_sizes(self, items: Sequence[Extent], shape: Sequence[int] | None = None, dtype: str = "int64") -> Tensor:
         """A small integer tensor of sizes; one of numbers alone is a constant."""
         shape = (len(items),) if shape is None else tuple(shape)
-        if not is_open(items):
+        if not has_dynamic_extents(items):
             return self.const(np.array(items, numpy_dtype(dtype)).reshape(shape), dtype)
         elem = element_type(dtype)
         elements = [scalars.from_index(extents.index(item), elem) for item in items]
@@ -107,7 +107,7 @@ class Context:
 
     def ints(self, tensor: Tensor, what: str) -> list[int]:
         """``known`` as a list of Python integers, for axes, shapes and the like."""
-        return [int(i) for i in self.known(tensor, what).reshape(-1)]
+        return [int(i) for i in self.demand_known(tensor, what).reshape(-1)]
 
     def host(
         self, function: str, inputs: Sequence[Tensor], *results: Element, **attributes: object
@@ -123,13 +123,13 @@ class Context:
         return tuple(self._host_result(v, r) for v, r in zip(call.results, results, strict=True))
 
     def _host_type(self, result: Element) -> ir.Type:
-        if result.dtype in KINDS:
+        if result.dtype in OBJECT_KINDS:
             return ir.NoneType.get()
         assert result.rank is not None  # as who asks for it has made sure
         return ir.RankedTensorType.get([ir.ShapedType.get_dynamic_size()] * result.rank, element_type(result.dtype))
 
     def _host_result(self, value: ir.Value, result: Element) -> Tensor:
-        if result.dtype in KINDS:
+        if result.dtype in OBJECT_KINDS:
             return Object(result.dtype, lambda: value, result.inner, result.rank)
         return self.wrap(value, result.dtype)
 
@@ -137,7 +137,7 @@ class Context:
         """The tensor, whose extents are known to be these; the program checks that when it runs."""
         return self.wrap(builders.cast_shape(x.value, shape), x.dtype)
 
-    def fitted(self, x: Tensor, shape: Sequence[Extent], misfit: str) -> Tensor:
+    def fit_shape(self, x: Tensor, shape: Sequence[Extent], misfit: str) -> Tensor:
         """The tensor, which has to have a shape, with the extents of either that are numbers.
 
         ``misfit`` is what to say where it has another one: a ModelError, or of what only the run knows, an InputError.
@@ -150,7 +150,7 @@ class Context:
         return x if fitting == x.shape else self.as_shape(x, fitting)
 
     def repeatable(self, x: Tensor, shape: Sequence[Extent], misfit: str) -> Tensor:
-        """The tensor, which has to broadcast to a shape; where it does not, as ``fitted``.
+        """The tensor, which has to broadcast to a shape; where it does not, as ``fit_shape``.
 
         Where only the run knows whether an extent of it is 1, the program repeats it then.
         """
@@ -158,15 +158,15 @@ class Context:
             self.invalid(misfit)
         covered = shape[len(shape) - x.rank :]
         wanted = [1 if m == 1 else n for n, m in zip(covered, x.shape, strict=True)]
-        if not is_open(x.shape) or not may_be_equal(x.shape, wanted):
-            return self.fitted(x, wanted, misfit)
+        if not has_dynamic_extents(x.shape) or not may_be_equal(x.shape, wanted):
+            return self.fit_shape(x, wanted, misfit)
         return self.wrap(builders.stretch(x.value, wanted), x.dtype)
 
     def divisible(self, x: Tensor, axis: int, by: Extent, misfit: str) -> Tensor:
-        """The tensor, whose extent along an axis has to be a multiple of ``by``; where it is not, as ``fitted``."""
+        """The tensor, whose extent along an axis has to be a multiple of ``by``; where it is not, as ``fit_shape``."""
         if isinstance(by, int) and by < 1:
             self.invalid(misfit)
-        return self.fitted(x, [n // by * by if i == axis else n for i, n in enumerate(x.shape)], misfit)
+        return self.fit_shape(x, [n // by * by if i == axis else n for i, n in enumerate(x.shape)], misfit)
 
     def demand_equal(self, a: Extent, b: Extent, otherwise: str) -> None:
         """Refuse sizes that differ, at import or, where only that knows them, when the program runs."""
@@ -260,7 +260,7 @@ class Context:
 
     def zeros(self, shape: Sequence[Extent], dtype: str) -> Tensor:
         """Zeros of any shape, which are a constant where the shape is known."""
-        if is_open(shape):
+        if has_dynamic_extents(shape):
             return self.wrap(builders.full(shape, builders.scalar(0, element_type(dtype))), dtype)
         return self.const(np.broadcast_to(np.zeros((), numpy_dtype(dtype)), [int(n) for n in shape]), dtype)
 

@@ -16,11 +16,11 @@ from ..values.tensor import Tensor
 from .context import Context
 from .registry import Converter, Result, op
 
-DOMAIN = "com.microsoft"
+CONTRIB_DOMAIN = "com.microsoft"
 _F = TypeVar("_F", bound=Converter)
 
 
-def contrib(name: str, domain: str = DOMAIN) -> Callable[[_F], _F]:
+def contrib(name: str, domain: str = CONTRIB_DOMAIN) -> Callable[[_F], _F]:
     """Register the decorated converter for an op on floats: its inputs of floats all have one dtype."""
 
     def register(converter: _F) -> _F:
@@ -52,11 +52,11 @@ def _demand_all(
 
 
 def demand_shape(ctx: Context, tensor: Tensor, what: str, *shape: Extent | None) -> Tensor:
-    """The input, ``fitted`` to a shape; None stands for any extent."""
+    """The input, ``fit_shape`` to a shape; None stands for any extent."""
     misfit = f"{what} has shape {list(tensor.shape)}, it must be [{', '.join(map(str, _any(shape)))}]"
     if tensor.rank != len(shape):
         ctx.invalid(misfit)
-    return ctx.fitted(tensor, [n if m is None else m for n, m in zip(tensor.shape, shape, strict=True)], misfit)
+    return ctx.fit_shape(tensor, [n if m is None else m for n, m in zip(tensor.shape, shape, strict=True)], misfit)
 
 
 def _any(shape: Sequence[Extent | None]) -> list[Extent | str]:

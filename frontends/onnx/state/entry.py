@@ -20,7 +20,7 @@ from ..values.tensor import Tensor
 _MAX_FLOATS = 4  # elements of a constant of floats in the IR, unless it is a splat
 
 
-class Entry:
+class EntryBlock:
     """The first block of the function that is being made, with ``params``, the weights that become its arguments."""
 
     def __init__(self, detached: Detached, block: ir.Block) -> None:
@@ -54,11 +54,11 @@ class Entry:
         source = self._detached.source(tensor)
         shape = tuple(tensor.dims)
         if math.prod(shape) <= builders.MAX_CONSTANT:
-            return self.known(np.array(self._detached.array(tensor)), dtype, name)
+            return self.add_known(np.array(self._detached.array(tensor)), dtype, name)
         param = Param(TensorInfo(name, shape, dtype), source)
         return Tensor(dtype, shape, lambda: self._argument(param), load=param.array)
 
-    def known(self, array: np.ndarray, dtype: str, name: str) -> Tensor:
+    def add_known(self, array: np.ndarray, dtype: str, name: str) -> Tensor:
         """A value that the import knows: a constant in the IR if it is small or a splat, else a param."""
         # What a convolution's channels are scaled with is no part of a kernel: kernels that differ in it are one.
         most = _MAX_FLOATS if dtype.startswith(("float", "bfloat")) else builders.MAX_CONSTANT

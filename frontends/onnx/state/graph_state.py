@@ -11,7 +11,7 @@ from ....dialects import ir
 from ..proto.weights import Detached
 from ..values.choices import Facts
 from ..values.tensor import Tensor
-from .entry import Entry
+from .entry import EntryBlock
 from .refusals import Refusals
 from .scope import Scope
 
@@ -21,7 +21,7 @@ class GraphState(ABC):
 
     def __init__(self, detached: Detached, block: ir.Block, opsets: dict[str, int]) -> None:
         self.detached = detached
-        self.entry = Entry(detached, block)
+        self.entry = EntryBlock(detached, block)
         self.refusals = Refusals()
         self.notes: dict[str, None] = {}  # what a user should know, each once
         self.scope = Scope(opsets)

@@ -71,6 +71,6 @@ def registered_names(domain: str = "") -> list[str]:
     return sorted(name for d, name in _TABLE if d == domain)
 
 
-def versions(domain: str, name: str) -> list[int]:
+def find_versions(domain: str, name: str) -> list[int]:
     """The opset versions from which on an op has a converter."""
     return sorted(_TABLE.get((domain, name), {}))

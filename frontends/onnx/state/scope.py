@@ -9,10 +9,10 @@ import onnx
 from onnx import NodeProto, TensorProto
 
 from ....core.errors import ModelError
-from ..proto.nodes import Place, place, title
+from ..proto.nodes import Place, place, title_of
 from ..values.choices import Case, Choice, Unranked
 from ..values.tensor import Tensor
-from .standins import Value
+from .standins import TensorOrFailed
 
 
 @dataclass
@@ -27,7 +27,7 @@ class Scope:
     node_name: str = ""  # of the call, for the nodes inside a function's body
     function: str = ""
     caller: Place | None = None
-    values: dict[str, Value] = field(default_factory=dict)
+    values: dict[str, TensorOrFailed] = field(default_factory=dict)
     declared: dict[str, onnx.TypeProto] = field(default_factory=dict)
     weights: dict[str, TensorProto] = field(default_factory=dict)
     producers: dict[str, int] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Scope:
         for index, node in enumerate(nodes):
             for name in filter(None, node.output):
                 if name in self.producers:
-                    raise ModelError(f"node '{title(node, index)}' makes '{name}', which another node makes as well")
+                    raise ModelError(f"node '{title_of(node, index)}' makes '{name}', which another node makes as well")
                 self.producers[name] = index
 
     def add_graph(self, graph: onnx.GraphProto) -> None:
@@ -48,7 +48,7 @@ class Scope:
         self.declared.update({v.name: v.type for v in (*graph.value_info, *graph.output)})
         self.add_nodes(graph.node)
 
-    def nested(self, values: Mapping[str, Value]) -> Scope:
+    def make_inner(self, values: Mapping[str, TensorOrFailed]) -> Scope:
         """A scope inside of this one, with values of its own."""
         return Scope(self.opsets, self, self.node_name, self.function, self.caller, dict(values))
 
@@ -80,10 +80,10 @@ class Scope:
                 return made.choice
         return None
 
-    def decided(self, choice: Choice, case: Case) -> Scope:
+    def assume_case(self, choice: Choice, case: Case) -> Scope:
         """A copy of this scope where the run has a case of a choice, and of others what that leaves."""
         made: dict[Choice, list[Tensor]] = {choice: choice.read(case)}
-        values: dict[str, Value] = {}
+        values: dict[str, TensorOrFailed] = {}
         for scope in self.around():
             for name, value in scope.values.items():
                 if isinstance(value, Unranked):

@@ -55,17 +55,19 @@ def _not_known() -> NoReturn:
     raise Unsupported("")
 
 
-Value = Tensor | Failed
+TensorOrFailed = Tensor | Failed
 
 
-def hand_on_standins(inputs: Sequence[Value | None], outputs: Sequence[Value]) -> list[Value]:
+def hand_on_standins(
+    inputs: Sequence[TensorOrFailed | None], outputs: Sequence[TensorOrFailed]
+) -> list[TensorOrFailed]:
     """Return a node's outputs: stand-ins if it read stand-ins, but what is known in spite of them stays."""
     if not any(isinstance(t, StandIn) for t in inputs):
         return list(outputs)
     return [_after(t) if isinstance(t, Tensor) and t.known is None else t for t in outputs]
 
 
-def _after(made: Tensor) -> Value:
+def _after(made: Tensor) -> TensorOrFailed:
     return Failed(made.dtype) if isinstance(made, Unranked) else StandIn(made.dtype, made.shape, _maker(made))
 
 
@@ -74,18 +76,21 @@ def _maker(tensor: Tensor) -> Callable[[], ir.Value]:
 
 
 def stand_ins(
-    node: NodeProto, inputs: Sequence[Value | None], opsets: Mapping[str, int], declared: Mapping[str, TypeProto]
-) -> list[Value]:
+    node: NodeProto,
+    inputs: Sequence[TensorOrFailed | None],
+    opsets: Mapping[str, int],
+    declared: Mapping[str, TypeProto],
+) -> list[TensorOrFailed]:
     """For a node's outputs: of the types that onnx infers for this one node, else of those that the file declares."""
-    inferred = _infer(node, inputs, opsets)
+    inferred = _infer_types(node, inputs, opsets)
     return [_better(of_type(inferred.get(name)), of_type(declared.get(name))) for name in node.output]
 
 
-def _better(first: Value, second: Value) -> Value:
+def _better(first: TensorOrFailed, second: TensorOrFailed) -> TensorOrFailed:
     return first if isinstance(first, Tensor) or not (isinstance(second, Tensor) or second.dtype) else second
 
 
-def of_type(type_: TypeProto | None) -> Value:
+def of_type(type_: TypeProto | None) -> TensorOrFailed:
     """A stand-in for a value of an ONNX type, as far as that is known."""
     if type_ is None or type_.WhichOneof("value") != "tensor_type":
         return FAILED
@@ -95,13 +100,15 @@ def of_type(type_: TypeProto | None) -> Value:
     return StandIn(dtype, tuple(d.dim_value for d in dims)) if dtype and known else Failed(dtype)
 
 
-def _infer(node: NodeProto, inputs: Sequence[Value | None], opsets: Mapping[str, int]) -> Mapping[str, TypeProto]:
+def _infer_types(
+    node: NodeProto, inputs: Sequence[TensorOrFailed | None], opsets: Mapping[str, int]
+) -> Mapping[str, TypeProto]:
     domain = "" if node.domain == "ai.onnx" else node.domain
     opset = opsets.get(domain, 0)
     if not defs.has(node.op_type, max_inclusive_version=opset, domain=domain):
         return {}
     given = {name: t for name, t in zip(node.input, inputs, strict=True) if t is not None}
-    types = {name: _type(t) for name, t in given.items()}
+    types = {name: _to_type_proto(t) for name, t in given.items()}
     data = {name: numpy_helper.from_array(a) for name, t in given.items() if (a := _data(t)) is not None}
     versions = [helper.make_opsetid(name, version) for name, version in opsets.items()]
     try:
@@ -111,7 +118,7 @@ def _infer(node: NodeProto, inputs: Sequence[Value | None], opsets: Mapping[str,
         return {}
 
 
-def _type(value: Value) -> TypeProto:
+def _to_type_proto(value: TensorOrFailed) -> TypeProto:
     if isinstance(value, Tensor):
         return type_proto(value)
     made = TypeProto()
@@ -121,7 +128,7 @@ def _type(value: Value) -> TypeProto:
     return made
 
 
-def _data(value: Value) -> np.ndarray | None:
+def _data(value: TensorOrFailed) -> np.ndarray | None:
     """What onnx may use of a value: shapes, axes and the like."""
     known = value.known if isinstance(value, Tensor) else None
     if known is None or known.size > builders.MAX_CONSTANT or known.dtype not in (np.int32, np.int64):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from ....core.sizes import Extent, Sym, symbols
+from ....core.sizes import Extent, Sym, symbols_of
 from ....dialects import extents, ir, tensor
 from ....dialects.types import element_type
 from .objects import Element, Object, joined_elements
@@ -56,7 +56,7 @@ class Form:
 
     def within(self, known: Collection[str]) -> Form:
         """The form where only these symbols are known: without the extents that need others."""
-        shape = tuple(None if isinstance(n, Sym) and symbols(n).difference(known) else n for n in self.shape)
+        shape = tuple(None if isinstance(n, Sym) and symbols_of(n).difference(known) else n for n in self.shape)
         return replace(self, shape=shape)
 
 
@@ -67,7 +67,7 @@ def form_of(value: Tensor) -> Form:
     return Form(value.dtype, value.shape)
 
 
-def common(a: Form, b: Form) -> Form:
+def intersect_forms(a: Form, b: Form) -> Form:
     """What two forms of one dtype, and of tensors of one rank, have in common."""
     if a.held:
         return Form(a.dtype, (), joined_elements(a.element, b.element), a.rank if a.rank == b.rank else None, True)

@@ -12,7 +12,7 @@ from ....dialects import ir
 from ..proto.weights import DTYPES
 from .tensor import Tensor
 
-TEXT, SEQUENCE, OPTIONAL = KINDS = OBJECTS
+TEXT, SEQUENCE, OPTIONAL = OBJECT_KINDS = OBJECTS
 MOST_RANKS = 8  # that a value may have, and is looked at for each of
 
 
@@ -21,7 +21,7 @@ _TENSOR_TYPES = {name: number for number, name in DTYPES.items()}
 
 @dataclass(frozen=True)
 class Element:
-    """What a sequence or an optional holds: a dtype (one of ``KINDS`` for values of the host) and, if known, a rank.
+    """What a sequence or an optional holds: a dtype (of ``OBJECT_KINDS`` for values of the host) and, if known, a rank.
 
     One that is ``empty`` holds nothing so far, so that the first value that is put into it decides the rank. Where it
     has no one rank, it may be known that it has one of several ``ranks``, which are sorted.

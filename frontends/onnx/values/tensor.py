@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ....core.sizes import Extent, is_open, product
+from ....core.sizes import Extent, count_elements, has_dynamic_extents
 from ....dialects import ir
 from ....dialects.types import is_float, is_signed
 
@@ -58,12 +58,12 @@ class Tensor:
     @property
     def size(self) -> Any:
         """The number of elements."""
-        return product(self.shape)
+        return count_elements(self.shape)
 
     @property
-    def open(self) -> bool:
+    def is_dynamic(self) -> bool:
         """Whether an extent is known only when the program runs."""
-        return is_open(self.shape)
+        return has_dynamic_extents(self.shape)
 
     @property
     def signed(self) -> bool:

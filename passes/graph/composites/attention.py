@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from ....dialects import func, ir, scalars
 from ....dialects.walk import defining_op
-from ...analysis.classify import classify
+from ...analysis.classify import classify_op
 from ...analysis.kinds import Contraction
+from ...ir.dynamic_sizes import note_sizes
 from ...ir.edit import replace
 from ...ir.maps import permutation_of
-from ...ir.open_sizes import note_sizes
 from ...ir.routine_ops import VIEWS
-from ...ir.structure import num_inputs, operations
-from ...ir.uses import has_one_use, users
+from ...ir.structure import list_ops, num_inputs
+from ...ir.uses import has_one_use, users_of
 from .batches import split_batches
-from .match import elementwise
-from .polynomial import UnreadableError, product
-from .reader import Reader, itself
-from .walk import Surroundings, calls, is_plain_float
+from .match import emit_elementwise
+from .polynomial import UnreadableError, product_of
+from .reader import Reader, read_itself
+from .walk import Surroundings, find_calls, is_plain_float
 
 
 def simplify_attention(function: func.FuncOp) -> None:
@@ -26,14 +26,14 @@ def simplify_attention(function: func.FuncOp) -> None:
     """
     found: list[tuple[ir.Operation, ir.Operation]] = []
     around = Surroundings()
-    for power in operations(function):
-        pair = _products(power, around) if calls(power, "math.exp") else None
+    for power in list_ops(function):
+        pair = _products(power, around) if find_calls(power, "math.exp") else None
         if pair is not None and not any(op in other for op in pair for other in found):
             found.append(pair)
     for scores, last in found:
         factor = _take_scale(scores, 0) * _take_scale(scores, 1)
         if factor != 1:
-            _scale(scores.results[0], factor)
+            _scale_readers(scores.results[0], factor)
         split_batches(scores, last)
 
 
@@ -41,14 +41,14 @@ def _products(power: ir.Operation, around: Surroundings) -> tuple[ir.Operation, 
     """The product whose exponentials an op computes, and the product that what is made of these enters."""
     made = [defining_op(v) for v in around.before(power)]
     scores = list(dict.fromkeys(op for op in made if op is not None and _is_product(op)))
-    last = list(dict.fromkeys(u for op in around.after(power) for u in users(op) if _is_product(u)))
+    last = list(dict.fromkeys(u for op in around.after(power) for u in users_of(op) if _is_product(u)))
     if len(scores) != 1 or len(last) != 1 or not all(map(is_plain_float, (*scores[0].operands, *last[0].operands))):
         return None
     return scores[0], last[0]
 
 
 def _is_product(op: ir.Operation) -> bool:
-    return op.name == "linalg.generic" and isinstance(classify(op), Contraction)
+    return op.name == "linalg.generic" and isinstance(classify_op(op), Contraction)
 
 
 def _take_scale(scores: ir.Operation, number: int) -> float:
@@ -73,18 +73,18 @@ def _scale_of(op: ir.Operation) -> float | None:
         element = Reader(op.operands[0]).element(op.results[0])
     except UnreadableError:
         return None
-    whole = product(itself(op.operands[0]))
+    whole = product_of(read_itself(op.operands[0]))
     return element[whole] if element.products == {whole} else None
 
 
-def _scale(value: ir.Value, factor: float) -> None:
+def _scale_readers(value: ir.Value, factor: float) -> None:
     """Let all readers of a value read its product with a number; what asks for its sizes does not change."""
     made = defining_op(value)
     assert made is not None
     uses = [(use.owner.operation, use.operand_number) for use in value.uses]
     with ir.InsertionPoint.after(made), made.location:
         note_sizes(value)
-        scaled = elementwise(lambda a: scalars.mul(a, scalars.like(a, factor)), value)
+        scaled = emit_elementwise(lambda a: scalars.mul(a, scalars.like(a, factor)), value)
     for user, number in uses:
         if user.name != "tensor.dim":
             user.operands[number] = scaled

@@ -11,7 +11,7 @@ from ...ir.edit import body_of, replace
 from ...ir.maps import reassociation_of
 from ...ir.routine_ops import VIEWS
 from ...ir.structure import body_ops, dim_of, indexing_maps, is_static, is_zero, iterator_types, num_inputs, shape_of
-from ...ir.uses import has_uses, users
+from ...ir.uses import has_uses, users_of
 from ..rewriting.inline import read_through_unit_views
 
 
@@ -23,7 +23,7 @@ def split_batches(first: ir.Operation, last: ir.Operation) -> None:
     """
     path = _path(first, last)
     splits = {s for op in path if op.name == "tensor.expand_shape" and (s := _split_of(op)) is not None}
-    if len(splits) != 1 or not all(op.name in VIEWS or _is_plain(op) for op in path):
+    if len(splits) != 1 or not all(op.name in VIEWS or _can_split_loops(op) for op in path):
         return
     for op in path:
         if op.name == "linalg.generic":
@@ -35,12 +35,12 @@ def split_batches(first: ir.Operation, last: ir.Operation) -> None:
     split: dict[ir.Value, int] = {}  # the dim of values that has both
     for i, op in enumerate(_path(first, last)):
         if op.name == "linalg.generic":
-            loop = _loop(op, split) if i else dim_of(indexing_maps(op)[-1].results[dim])
+            loop = _find_batch_loop(op, split) if i else dim_of(indexing_maps(op)[-1].results[dim])
             made = _split_loop(op, loop, extents) if loop is not None else None
             split |= {made[0]: made[1]} if made is not None else {}
         elif op.name == "tensor.collapse_shape" and (merged := _merged_dim(op, extents)) is not None:
             split[op.results[0]] = merged
-        elif op.operands[0] in split and (whole := _whole(op)) is not None:
+        elif op.operands[0] in split and (whole := _skip_views(op)) is not None:
             replace(op, [whole])
 
 
@@ -48,7 +48,7 @@ def _path(first: ir.Operation, last: ir.Operation) -> list[ir.Operation]:
     """The ops from ``first`` to ``last`` in order; none if what they compute is read elsewhere as well."""
     found, pending = {first.results[0]: first}, [first]
     while pending:
-        for user in users(pending.pop()):
+        for user in users_of(pending.pop()):
             if user == last:
                 continue
             if user.name not in (*VIEWS, "linalg.generic") or len(user.results) != 1:
@@ -57,14 +57,14 @@ def _path(first: ir.Operation, last: ir.Operation) -> list[ir.Operation]:
                 continue
             found[user.results[0]] = user
             pending.append(user)
-    ends = [op for op in found.values() if last in users(op)]
+    ends = [op for op in found.values() if last in users_of(op)]
     if len(ends) != 1 or any(not has_uses(op) for op in found.values()):
         return []
     ops = [*found.values(), last]
     return sorted(ops, key=lambda o: -sum(o.is_before_in_block(other) for other in ops if other != o))
 
 
-def _is_plain(op: ir.Operation) -> bool:
+def _can_split_loops(op: ir.Operation) -> bool:
     """Return whether a generic's loops can be split: all operands are read at loops, and the body knows no index."""
     exprs = [e for m in indexing_maps(op) for e in m.results]
     indexed = any(o.name == "linalg.index" or len(o.regions) for o in body_ops(op))
@@ -90,7 +90,7 @@ def _merged_dim(view: ir.Operation, extents: Sequence[int]) -> int | None:
     return groups[0][0]
 
 
-def _whole(view: ir.Operation) -> ir.Value | None:
+def _skip_views(view: ir.Operation) -> ir.Value | None:
     """The source of a view of a view, if it has the same shape."""
     inner = defining_op(view.operands[0])
     if inner is None or inner.name not in VIEWS or not is_static(view.results[0]):
@@ -98,7 +98,7 @@ def _whole(view: ir.Operation) -> ir.Value | None:
     return inner.operands[0] if shape_of(inner.operands[0]) == shape_of(view.results[0]) else None
 
 
-def _loop(op: ir.Operation, split: dict[ir.Value, int]) -> int | None:
+def _find_batch_loop(op: ir.Operation, split: dict[ir.Value, int]) -> int | None:
     """The loop over batch and heads of an op that reads a value with both in one dim."""
     for value, m in zip(op.operands, indexing_maps(op), strict=True):
         if value in split and (loop := dim_of(m.results[split[value]])) is not None:
@@ -119,7 +119,7 @@ def _split_loop(op: ir.Operation, loop: int, extents: tuple[int, ...]) -> tuple[
                 dims += [loop + i for i in range(count)] if d == loop else [None if d is None else places[d]]
                 shape += extents if d == loop else [n]
             new_maps.append(dims)
-            operands.append(_expand(value, shape))
+            operands.append(_split_dim(value, shape))
         letters = "".join(kind[0] * (count if d == loop else 1) for d, kind in enumerate(kinds))
         inputs = num_inputs(op)
         made = builders.generic(operands[:inputs], operands[inputs:], new_maps, letters, body_of(op))[0]
@@ -129,7 +129,7 @@ def _split_loop(op: ir.Operation, loop: int, extents: tuple[int, ...]) -> tuple[
     return view, dim
 
 
-def _expand(value: ir.Value, shape: Sequence[int]) -> ir.Value:
+def _split_dim(value: ir.Value, shape: Sequence[int]) -> ir.Value:
     """A tensor with one dim as several; of a view that joined them, of a filled and an empty tensor, without a view."""
     if list(shape) == shape_of(value):
         return value

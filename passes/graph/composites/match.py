@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ....dialects import builders, ir
 from ...ir.structure import shape_of
 from .polynomial import Read, Sum
-from .reader import Reader, itself
+from .reader import Reader, read_itself
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class Rows:
     @property
     def read(self) -> Read:
         """The tensor's own element."""
-        return itself(self.x)
+        return read_itself(self.x)
 
-    def reduced(self, atom: object, name: str) -> tuple[Sum, tuple[int, ...]] | None:
+    def match_reduction(self, atom: object, name: str) -> tuple[Sum, tuple[int, ...]] | None:
         """The term that a reduction by the op ``name`` combines, and its axes; None for any other atom.
 
         The axes are the innermost ones: along others no kernel reads whole rows, and each pass is another kernel.
@@ -76,6 +76,6 @@ def reduce_rows(
     return builders.reshape(builders.reduce(body, start, x, axes), kept)
 
 
-def elementwise(body: Callable[..., ir.Value], *values: ir.Value) -> ir.Value:
+def emit_elementwise(body: Callable[..., ir.Value], *values: ir.Value) -> ir.Value:
     """An elementwise op on tensors of one element type."""
     return builders.elementwise(body, *values, elem=builders.element_of(values[0]))

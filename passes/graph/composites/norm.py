@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from ....dialects import builders, ir, math, scalars
 from ...ir.structure import shape_of
 from . import polynomial
-from .match import Match, Rows, elementwise, reduce_rows, row_length
-from .polynomial import HALF, ONE, Call, Product, Read, Sum, is_close, product
+from .match import Match, Rows, emit_elementwise, reduce_rows, row_length
+from .polynomial import HALF, ONE, Call, Product, Read, Sum, is_close, product_of
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class _Norm:
             return reduce_rows(scalars.add, 0, value, self.axes)
 
         def mean(value: ir.Value) -> ir.Value:
-            return elementwise(lambda a: scalars.mul(a, scalars.like(a, 1 / length)), total(value))
+            return emit_elementwise(lambda a: scalars.mul(a, scalars.like(a, 1 / length)), total(value))
 
         def square(a: ir.Value) -> ir.Value:
             return scalars.mul(a, a)
@@ -44,11 +44,11 @@ class _Norm:
             return scalars.div(scalars.like(a, 1), math.sqrt(scalars.add(a, scalars.like(a, self.epsilon))))
 
         if not self.centred:
-            return self._affine(self.x, elementwise(inverse_root, mean(elementwise(square, self.x))))
-        near = elementwise(scalars.sub, self.x, mean(self.x))
-        rest = elementwise(lambda a: scalars.div(a, scalars.like(a, length)), total(near))  # exact for one number
-        inverse = elementwise(inverse_root, mean(elementwise(square, near)), rest)
-        return self._affine(elementwise(scalars.sub, near, rest), inverse)
+            return self._affine(self.x, emit_elementwise(inverse_root, mean(emit_elementwise(square, self.x))))
+        near = emit_elementwise(scalars.sub, self.x, mean(self.x))
+        rest = emit_elementwise(lambda a: scalars.div(a, scalars.like(a, length)), total(near))  # exact for one number
+        inverse = emit_elementwise(inverse_root, mean(emit_elementwise(square, near)), rest)
+        return self._affine(emit_elementwise(scalars.sub, near, rest), inverse)
 
     def _affine(self, data: ir.Value, inverse: ir.Value) -> ir.Value:
         rank, scaled = len(shape_of(data)), self.scale is not None
@@ -66,12 +66,12 @@ class _Norm:
         return builders.generic([data, inverse, *(r.value for r in params)], [out], maps, "p" * rank, body)[0]
 
 
-def layer_norm(element: Sum, rows: Rows) -> Match | None:
+def match_layer_norm(element: Sum, rows: Rows) -> Match | None:
     """``(x - mean(x)) / sqrt(variance + epsilon)``, the variance by any formula."""
     return _match(element, rows, centred=True)
 
 
-def rms_norm(element: Sum, rows: Rows) -> Match | None:
+def match_rms_norm(element: Sum, rows: Rows) -> Match | None:
     """``x / sqrt(mean(x * x) + epsilon)``"""
     return _match(element, rows, centred=False)
 
@@ -83,15 +83,15 @@ def _match(element: Sum, rows: Rows, centred: bool) -> Match | None:
         return None
     axes, epsilon, mean = variance
     [root] = roots
-    data = product(rows.read, root)
+    data = product_of(rows.read, root)
     outer = {p: n for p, n in element.terms if root not in p}
     factor = next((p - data for p in element.products if data <= p), None)
     if factor is None or len(outer) > 1:
         return None
     expected = {data | factor: 1.0, **dict.fromkeys(outer, 1.0)}
     if mean is not None:
-        expected[product(mean, root) | factor] = -1 / row_length(rows.x, axes)
-    if not polynomial.close(element, expected):
+        expected[product_of(mean, root) | factor] = -1 / row_length(rows.x, axes)
+    if not polynomial.is_close_sum(element, expected):
         return None
     scale = _param(factor, rows)
     bias = _param(next(iter(outer)), rows) if outer else None
@@ -119,7 +119,7 @@ def _variance(base: Sum, rows: Rows, centred: bool) -> tuple[tuple[int, ...], fl
         terms = dict(positive.terms)
     for p in terms:
         square = Sum(frozenset({(p, 1.0)})).atom
-        made = rows.reduced(square, "arith.addf")
+        made = rows.match_reduction(square, "arith.addf")
         if made is None:
             continue
         term, axes = made
@@ -129,7 +129,7 @@ def _variance(base: Sum, rows: Rows, centred: bool) -> tuple[tuple[int, ...], fl
             return None
         if not centred:
             return (axes, epsilon, None) if not rest and _is_square(term, rows) else None
-        mean = _mean(term, rest, rows, axes)
+        mean = _match_mean(term, rest, rows, axes)
         return (axes, epsilon, mean) if mean is not None else None
     return None
 
@@ -145,22 +145,22 @@ def _at_least_zero(term: tuple[Product, float]) -> Sum | None:
 
 
 def _is_square(term: Sum, rows: Rows) -> bool:
-    return polynomial.close(term, {product(rows.read, rows.read): 1.0})
+    return polynomial.is_close_sum(term, {product_of(rows.read, rows.read): 1.0})
 
 
-def _mean(term: Sum, rest: dict[Product, float], rows: Rows, axes: tuple[int, ...]) -> Read | None:
+def _match_mean(term: Sum, rest: dict[Product, float], rows: Rows, axes: tuple[int, ...]) -> Read | None:
     """The sum of ``x`` in a variance: of (x - sum / n) ** 2 over n, or of x * x over n less (sum / n) ** 2."""
     length = row_length(rows.x, axes)
     moments = _is_square(term, rows)
     products = set(rest) if moments else term.products
-    for total in polynomial.atoms(products):
-        made = rows.reduced(total, "arith.addf")
+    for total in polynomial.collect_atoms(products):
+        made = rows.match_reduction(total, "arith.addf")
         if made is None or made[1] != axes or made[0].atom != rows.read or not isinstance(total, Read):
             continue
         if moments:
-            expected = {product(total, total): -1 / length**2}
-            return total if polynomial.close(Sum(frozenset(rest.items())), expected) else None
-        expected = {product(rows.read, rows.read): 1.0, product(rows.read, total): -2 / length}
-        expected[product(total, total)] = 1 / length**2
-        return total if not rest and polynomial.close(term, expected) else None
+            expected = {product_of(total, total): -1 / length**2}
+            return total if polynomial.is_close_sum(Sum(frozenset(rest.items())), expected) else None
+        expected = {product_of(rows.read, rows.read): 1.0, product_of(rows.read, total): -2 / length}
+        expected[product_of(total, total)] = 1 / length**2
+        return total if not rest and polynomial.is_close_sum(term, expected) else None
     return None

@@ -72,7 +72,7 @@ Product = frozenset[tuple[Atom, Fraction]]
 ONE: Product = frozenset()
 
 
-def product(*atoms: Atom | tuple[Atom, Fraction | int]) -> Product:
+def product_of(*atoms: Atom | tuple[Atom, Fraction | int]) -> Product:
     """The product of atoms, or of powers of them; an atom that is given twice is squared."""
     powers: dict[Atom, Fraction] = {}
     for item in atoms:
@@ -81,67 +81,67 @@ def product(*atoms: Atom | tuple[Atom, Fraction | int]) -> Product:
     return frozenset(powers.items())
 
 
-def number(value: float) -> Sum:
+def sum_of_number(value: float) -> Sum:
     """A constant."""
-    return _sum({ONE: float(value)} if value else {})
+    return _make_sum({ONE: float(value)} if value else {})
 
 
-def of(atom: Atom) -> Sum:
+def sum_of_atom(atom: Atom) -> Sum:
     """An atom alone."""
-    return _sum({product(atom): 1.0})
+    return _make_sum({product_of(atom): 1.0})
 
 
-def scale(a: Sum, factor: float) -> Sum:
+def scale_sum(a: Sum, factor: float) -> Sum:
     """``factor * a``; UnreadableError for 0, which is not the product where ``a`` is infinite."""
     if not factor or not math.isfinite(factor):
         raise UnreadableError
-    return _sum({p: n * factor for p, n in a.terms})
+    return _make_sum({p: n * factor for p, n in a.terms})
 
 
-def add(a: Sum, b: Sum) -> Sum:
+def add_sums(a: Sum, b: Sum) -> Sum:
     """``a + b``; UnreadableError where terms cancel."""
     terms = dict(a.terms)
     for p, n in b.terms:
         terms[p] = terms.get(p, 0.0) + n
     if 0.0 in terms.values():
         raise UnreadableError
-    return _sum(terms)
+    return _make_sum(terms)
 
 
-def multiply(a: Sum, b: Sum) -> Sum:
+def multiply_sums(a: Sum, b: Sum) -> Sum:
     """``a * b`` multiplied out; UnreadableError where factors cancel, or terms do."""
     if not a.terms or not b.terms:
         raise UnreadableError  # 0 * infinity is not 0
     terms: dict[Product, float] = {}
     for p, n in a.terms:
         for q, m in b.terms:
-            both = _join(p, q)
+            both = _join_products(p, q)
             terms[both] = terms.get(both, 0.0) + n * m
     if 0.0 in terms.values():
         raise UnreadableError
-    return _sum(terms)
+    return _make_sum(terms)
 
 
-def power(a: Sum, exponent: Fraction) -> Sum:
+def raise_to_power(a: Sum, exponent: Fraction) -> Sum:
     """``a ** exponent`` for exponents 1/2, -1/2, -1, 2 and 3; of several terms it is an atom, unless multiplied out."""
     if exponent in (2, 3):
-        return multiply(a, a) if exponent == 2 else multiply(multiply(a, a), a)
+        return multiply_sums(a, a) if exponent == 2 else multiply_sums(multiply_sums(a, a), a)
     if exponent not in (HALF, -HALF, -1):
         raise UnreadableError
     if len(a.terms) != 1:
-        return _sum({product((a, exponent)): 1.0})
+        return _make_sum({product_of((a, exponent)): 1.0})
     [(base, n)] = a.terms
     if exponent != -1 and (n <= 0 or len(base) > 1 or any(abs(e) != 1 for _, e in base)):
         raise UnreadableError  # the root of a square is not what is squared
-    return _sum({frozenset((atom, e * exponent) for atom, e in base): n ** float(exponent)})
+    return _make_sum({frozenset((atom, e * exponent) for atom, e in base): n ** float(exponent)})
 
 
-def moved(a: Sum, place: Callable[[int], int | None]) -> Sum:
+def move_reads(a: Sum, place: Callable[[int], int | None]) -> Sum:
     """The scalar with all reads at other places."""
-    return _sum({frozenset((_moved_atom(x, place), e) for x, e in p): n for p, n in a.terms})
+    return _make_sum({frozenset((_move_atom(x, place), e) for x, e in p): n for p, n in a.terms})
 
 
-def close(a: Sum, expected: dict[Product, float]) -> bool:
+def is_close_sum(a: Sum, expected: dict[Product, float]) -> bool:
     """Return whether the scalar has these terms, their numbers as float32 has them."""
     return a.products == set(expected) and all(is_close(n, expected[p]) for p, n in a.terms)
 
@@ -151,12 +151,12 @@ def is_close(a: float, b: float) -> bool:
     return math.isclose(a, b, rel_tol=_CLOSE)
 
 
-def atoms(products: Iterable[Product]) -> set[Atom]:
+def collect_atoms(products: Iterable[Product]) -> set[Atom]:
     """All atoms of some products."""
     return {atom for p in products for atom, _ in p}
 
 
-def _join(p: Product, q: Product) -> Product:
+def _join_products(p: Product, q: Product) -> Product:
     powers = dict(p)
     for atom, e in q:
         known = powers.get(atom, Fraction(0))
@@ -166,15 +166,15 @@ def _join(p: Product, q: Product) -> Product:
     return frozenset(powers.items())
 
 
-def _moved_atom(atom: Atom, place: Callable[[int], int | None]) -> Atom:
+def _move_atom(atom: Atom, place: Callable[[int], int | None]) -> Atom:
     if isinstance(atom, Read):
         return Read(atom.value, tuple(None if p is None else place(p) for p in atom.places))
     if isinstance(atom, Call):
-        return Call(atom.name, tuple(moved(a, place) for a in atom.arguments))
-    return moved(atom, place)
+        return Call(atom.name, tuple(move_reads(a, place) for a in atom.arguments))
+    return move_reads(atom, place)
 
 
-def _sum(terms: dict[Product, float]) -> Sum:
+def _make_sum(terms: dict[Product, float]) -> Sum:
     if len(terms) > _MAX_TERMS or any(len(p) > _MAX_FACTORS for p in terms):
         raise UnreadableError
     return Sum(frozenset(terms.items()))

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from ....dialects import ir
 from ....dialects.walk import defining_op
-from ...analysis.groups import Facts, is_reduction
+from ...analysis.groups import OpFacts, is_reduction
 from ...ir.edit import splat_of
 from ...ir.maps import reassociation_of
 from ...ir.routine_ops import VIEWS
@@ -21,7 +21,7 @@ from ...ir.structure import (
     loops_along,
     num_inputs,
     shape_of,
-    terminator,
+    terminator_of,
 )
 from . import polynomial
 from .polynomial import Call, Read, Sum, UnreadableError
@@ -51,11 +51,11 @@ class Reader:
         """A tensor's element over its own dims. Raises UnreadableError where it has no form."""
         op = defining_op(value)
         if value == self.stop or op is None or self._depth > _MAX_DEPTH or not self.around.in_place(op):
-            return polynomial.of(itself(value))
+            return polynomial.sum_of_atom(read_itself(value))
         if value not in self._known:
             self._depth += 1
             try:
-                self._known[value] = self.scalar(op, terminator(op).operands[0])
+                self._known[value] = self.scalar(op, terminator_of(op).operands[0])
             except UnreadableError:
                 self._known[value] = None
             finally:
@@ -79,7 +79,7 @@ class Reader:
                 number = arguments.index(value)
                 return self._operand(op.operands[number], maps[number], loops)
             if (constant := splat_of(value)) is not None:
-                return polynomial.number(float(constant))
+                return polynomial.sum_of_number(float(constant))
             if inner is None or inner.block != block or len(inner.results) != 1:
                 raise UnreadableError
             return _apply(inner, [read(v) for v in inner.operands])
@@ -106,10 +106,10 @@ class Reader:
 
     def _summand(self, op: ir.Operation) -> tuple[str, Sum | None]:
         """The name of the op by which a reduction combines, and what, over its loops; None if it is no known one."""
-        if not is_reduction(op, Facts({})):
+        if not is_reduction(op, OpFacts({})):
             return "", None
         count = num_inputs(op)
-        acc, total = op.regions[0].blocks[0].arguments[count], defining_op(terminator(op).operands[0])
+        acc, total = op.regions[0].blocks[0].arguments[count], defining_op(terminator_of(op).operands[0])
         terms = [v for v in total.operands if v != acc] if total is not None else []
         if total is None or len(terms) != 1 or not _starts_neutral(total.name, splat_of(op.operands[count])):
             return "", None
@@ -122,7 +122,7 @@ class Reader:
         """An element of a tensor at places, made of what makes the tensor where that can be read."""
         constant = splat_of(value)
         if constant is not None:
-            return polynomial.number(float(constant))
+            return polynomial.sum_of_number(float(constant))
         if not is_tensor(value):
             raise UnreadableError
         view = defining_op(value)
@@ -133,11 +133,11 @@ class Reader:
         try:
             made = self.element(value)
         except UnreadableError:
-            made = polynomial.of(itself(value))
-        return polynomial.moved(made, lambda dim: places[dim])
+            made = polynomial.sum_of_atom(read_itself(value))
+        return polynomial.move_reads(made, lambda dim: places[dim])
 
 
-def itself(value: ir.Value) -> Read:
+def read_itself(value: ir.Value) -> Read:
     """A tensor's element at its own dims."""
     return Read(value, tuple(None if n == 1 else d for d, n in enumerate(shape_of(value))))
 
@@ -166,11 +166,11 @@ def _starts_neutral(name: str, start: float | int | None) -> bool:
 def _over_rows(op: ir.Operation, name: str, term: Sum, read: Read, x: ir.Value) -> Reduced | None:
     """The reduction over the dims of ``x``, if it reads that element by element, and its result is read at its rows."""
     kinds, shape = iterator_types(op), shape_of(x)
-    loops = [r.places for r in _reads(term) if r.value == x and len(set(r.places) - {None}) == _rank(x)]
+    loops = [r.places for r in _walk_reads(term) if r.value == x and len(set(r.places) - {None}) == _rank(x)]
     if not loops:
         return None
     dims = {loop: dim for dim, loop in enumerate(loops[0]) if loop is not None}
-    long = {loop for p in _reads(term) for loop in p.places if loop is not None}
+    long = {loop for p in _walk_reads(term) for loop in p.places if loop is not None}
     out = loops_along(op, -1)
     if not long <= set(dims) or any(
         loop not in dims and n != 1 for loop, n in zip(out, shape_of(read.value), strict=True)
@@ -180,16 +180,16 @@ def _over_rows(op: ir.Operation, name: str, term: Sum, read: Read, x: ir.Value) 
     axes = tuple(sorted(d for loop, d in dims.items() if kinds[loop] == "reduction"))
     if rows != read.places or not axes or any(shape[d] == 1 for d in axes):
         return None
-    return Reduced(name, polynomial.moved(term, dims.__getitem__), axes)
+    return Reduced(name, polynomial.move_reads(term, dims.__getitem__), axes)
 
 
-def _reads(a: Sum) -> Iterator[Read]:
-    for atom in polynomial.atoms(a.products):
+def _walk_reads(a: Sum) -> Iterator[Read]:
+    for atom in polynomial.collect_atoms(a.products):
         if isinstance(atom, Read):
             yield atom
         else:
             for part in atom.arguments if isinstance(atom, Call) else (atom,):
-                yield from _reads(part)
+                yield from _walk_reads(part)
 
 
 def _rank(x: ir.Value) -> int:
@@ -203,10 +203,10 @@ def _apply(op: ir.Operation, args: list[Sum]) -> Sum:
     if len(op.regions) or op.name == "linalg.index":
         raise UnreadableError
     if op.name == "math.powf" and (exponent := args[1].number) in _POWERS:
-        return polynomial.power(args[0], Fraction(exponent))
+        return polynomial.raise_to_power(args[0], Fraction(exponent))
     attributes = [f"{name}={op.attributes[name]}" for name in op.attributes if name != "fastmath"]
     types = {str(v.type) for v in (*op.operands, *op.results)}
-    return polynomial.of(
+    return polynomial.sum_of_atom(
         Call(" ".join([op.name, *attributes, *(sorted(types) if len(types) > 1 else [])]), tuple(args))
     )
 
@@ -215,17 +215,17 @@ def _divide(a: Sum, b: Sum) -> Sum:
     if (known := b.number) is not None:
         if not known:
             raise UnreadableError
-        return polynomial.scale(a, 1 / known)
-    return polynomial.multiply(a, polynomial.power(b, Fraction(-1)))
+        return polynomial.scale_sum(a, 1 / known)
+    return polynomial.multiply_sums(a, polynomial.raise_to_power(b, Fraction(-1)))
 
 
 _POWERS = (2.0, 3.0, 0.5, -0.5, -1.0)
 _ARITHMETIC: dict[str, Callable[..., Sum]] = {
-    "arith.addf": polynomial.add,
-    "arith.subf": lambda a, b: polynomial.add(a, polynomial.scale(b, -1.0)) if b.terms else a,
-    "arith.mulf": polynomial.multiply,
-    "arith.negf": lambda a: polynomial.scale(a, -1.0),
+    "arith.addf": polynomial.add_sums,
+    "arith.subf": lambda a, b: polynomial.add_sums(a, polynomial.scale_sum(b, -1.0)) if b.terms else a,
+    "arith.mulf": polynomial.multiply_sums,
+    "arith.negf": lambda a: polynomial.scale_sum(a, -1.0),
     "arith.divf": _divide,
-    "math.sqrt": lambda a: polynomial.power(a, polynomial.HALF),
-    "math.rsqrt": lambda a: polynomial.power(a, -polynomial.HALF),
+    "math.sqrt": lambda a: polynomial.raise_to_power(a, polynomial.HALF),
+    "math.rsqrt": lambda a: polynomial.raise_to_power(a, -polynomial.HALF),
 }

@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 
 from ....dialects import builders, ir
 from ....dialects.walk import defining_op
-from ...analysis.groups import Facts, is_map, is_reduction
+from ...analysis.groups import OpFacts, is_map, is_reduction
 from ...analysis.kinds import Broadcast, Elementwise
 from ...ir.edit import is_cheap, splat_of
 from ...ir.routine_ops import VIEWS
 from ...ir.structure import body_ops, is_tensor, num_inputs
-from ...ir.uses import users
+from ...ir.uses import users_of
 
-_FLOATS = ("f32", "f64")
+_FLOAT_TYPES = ("f32", "f64")
 _MAX_STEPS = 8  # ops between two that belong to one composite
 _MAX_OPS = 24
 _MAX_OTHERS = 2  # a scale and a bias
 
 
-def calls(op: ir.Operation, *names: str) -> list[ir.Operation]:
+def find_calls(op: ir.Operation, *names: str) -> list[ir.Operation]:
     """The ops of one of the names in the body of an elementwise op."""
     found = [inner for inner in body_ops(op) if inner.name in names] if op.name == "linalg.generic" else []
     return found if found and Surroundings().in_place(op) else []
@@ -28,7 +28,7 @@ def calls(op: ir.Operation, *names: str) -> list[ir.Operation]:
 
 def is_plain_float(value: ir.Value) -> bool:
     """Return whether a tensor has elements that bodies compute in, so that nothing is rounded on the way."""
-    return is_tensor(value) and str(builders.element_of(value)) in _FLOATS
+    return is_tensor(value) and str(builders.element_of(value)) in _FLOAT_TYPES
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Surroundings:
             return False
         known = self._in_place.get(op.results[0])
         if known is None:
-            facts = Facts({})
+            facts = OpFacts({})
             known = is_map(op, facts) and isinstance(facts.kind(op), Elementwise | Broadcast)
             self._in_place[op.results[0]] = known
         return known
@@ -61,7 +61,7 @@ class Surroundings:
         found: dict[ir.Value, None] = {}
         level = [op]
         for _ in range(_MAX_STEPS):
-            tensors = [v for o in level for v in _inputs(o) if v not in found]
+            tensors = [v for o in level for v in _find_tensor_inputs(o) if v not in found]
             found.update(dict.fromkeys(tensors))
             makers = [m for m in (defining_op(v) for v in tensors) if m is not None]
             level = [m for m in makers if self._is_step(m)]
@@ -75,23 +75,23 @@ class Surroundings:
             return False
         known = self._reductions.get(op.results[0])
         if known is None:
-            known = self._reductions[op.results[0]] = is_reduction(op, Facts({}))
+            known = self._reductions[op.results[0]] = is_reduction(op, OpFacts({}))
         return known
 
-    def following(self, op: ir.Operation) -> list[ir.Operation]:
+    def find_consumers(self, op: ir.Operation) -> list[ir.Operation]:
         """An op and the elementwise ops, reductions and views that use it, directly or by others."""
         found: list[ir.Operation] = [op]
         level = [op]
         for _ in range(_MAX_STEPS):
-            level = [u for o in level for u in users(o) if u not in found and self._is_step(u)]
+            level = [u for o in level for u in users_of(o) if u not in found and self._is_step(u)]
             found += dict.fromkeys(level)
             if not level or len(found) > _MAX_OPS:
                 break
         return found
 
     def after(self, op: ir.Operation) -> list[ir.Operation]:
-        """The elementwise ones of ``following``, the last first."""
-        return self.last_first(self.following(op))
+        """The elementwise ones of ``find_consumers``, the last first."""
+        return self.last_first(self.find_consumers(op))
 
     def last_first(self, found: Sequence[ir.Operation]) -> list[ir.Operation]:
         """The elementwise ones of these ops in reverse order."""
@@ -108,7 +108,7 @@ class Surroundings:
             if op is None or source == x or not self._is_step(op):
                 found |= {source} - {x}
                 continue
-            inputs = [v for v in _inputs(op) if v not in seen]
+            inputs = [v for v in _find_tensor_inputs(op) if v not in seen]
             seen.update(inputs)
             pending += inputs
         return found | set(pending) if x in seen else None
@@ -128,7 +128,7 @@ class Surroundings:
         return known
 
 
-def inside(root: ir.Operation, leaves: Sequence[ir.Value]) -> list[ir.Operation] | None:
+def find_between(root: ir.Operation, leaves: Sequence[ir.Value]) -> list[ir.Operation] | None:
     """The ops between leaves and ``root``, itself last, in order; None if another op reads any of their results."""
     found: list[ir.Operation] = []
     pending = [root]
@@ -139,7 +139,7 @@ def inside(root: ir.Operation, leaves: Sequence[ir.Value]) -> list[ir.Operation]
         found.append(op)
         made = [defining_op(v) for v in op.operands if v not in leaves]
         pending += [m for m in made if m is not None]
-    if any(user not in found for op in found if op != root for user in users(op)):
+    if any(user not in found for op in found if op != root for user in users_of(op)):
         return None
     return sorted(found, key=lambda o: -sum(o.is_before_in_block(other) for other in found if other != o))
 
@@ -157,6 +157,6 @@ def is_read_twice(x: ir.Value) -> bool:
     return count > 1
 
 
-def _inputs(op: ir.Operation) -> list[ir.Value]:
+def _find_tensor_inputs(op: ir.Operation) -> list[ir.Value]:
     count = num_inputs(op) if op.name == "linalg.generic" else len(op.operands)
     return [v for v in list(op.operands)[:count] if is_tensor(v) and splat_of(v) is None]

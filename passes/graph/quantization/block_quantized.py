@@ -11,7 +11,7 @@ from ...analysis.scales import is_map
 from ...ir.edit import splat_of
 from ...ir.maps import permutation_of, reassociation_of
 from ...ir.routine_ops import VIEWS
-from ...ir.structure import dim_of, indexing_maps, is_static, is_zero, num_inputs, shape_of, terminator
+from ...ir.structure import dim_of, indexing_maps, is_static, is_zero, num_inputs, shape_of, terminator_of
 
 _BITS = (2, 4, 8)
 
@@ -88,7 +88,7 @@ def read_blocked(value: ir.Value, summed: int, weights: Set[ir.Value]) -> Blocke
     while (op := defining_op(value)) is not None and (before := _dims_before(op)) is not None:
         dims = [[d for place in group for d in before[place]] for group in dims]
         value = op.operands[0]
-    if op is None or not _is_elementwise(op) or (found := _read_floats(op, weights)) is None:
+    if op is None or not _is_ordered_elementwise(op) or (found := _read_floats(op, weights)) is None:
         return None
     numbers, scale, zero = found
     along, columns, extents = dims[summed], dims[1 - summed], tuple(shape_of(value))
@@ -110,7 +110,7 @@ def _dims_before(op: ir.Operation) -> list[list[int]] | None:
     return [[d] for d in order] if order is not None else None
 
 
-def _is_elementwise(op: ir.Operation) -> bool:
+def _is_ordered_elementwise(op: ir.Operation) -> bool:
     """Return whether an op makes one known tensor element by element, its loops in the order of the tensor's dims."""
     if op.name != "linalg.generic" or not is_map(op) or not is_static(op.results[0]):
         return False
@@ -118,12 +118,12 @@ def _is_elementwise(op: ir.Operation) -> bool:
     return walked == list(range(len(walked)))
 
 
-Floats = tuple[Codes, Parameter, "Parameter | float | None"]
+ScaledCodes = tuple[Codes, Parameter, "Parameter | float | None"]
 
 
-def _read_floats(op: ir.Operation, weights: Set[ir.Value]) -> Floats | None:
+def _read_floats(op: ir.Operation, weights: Set[ir.Value]) -> ScaledCodes | None:
     """Numbers, scale and zero point of a body that is ``(number - zero) * scale``, in integers or floats."""
-    product = defining_op(terminator(op).operands[0])
+    product = defining_op(terminator_of(op).operands[0])
     if product is None or product.name != "arith.mulf":
         return None
     scales_ = [(i, p) for i in (1, 0) if (p := _parameter(op, product.operands[i], weights)) is not None]
@@ -134,7 +134,7 @@ def _read_floats(op: ir.Operation, weights: Set[ir.Value]) -> Floats | None:
     read = None if zero is None else splat_of(zero)
     if zero is not None and read is None and (read := _parameter(op, zero, weights)) is None:
         return None
-    numbers = _numbers(op, number)
+    numbers = _read_codes(op, number)
     if isinstance(read, Parameter) and str(builders.element_of(read.value)) not in ("i8", "i32", "f32"):
         return None
     return (numbers, scale, read) if numbers is not None else None
@@ -154,7 +154,7 @@ _WIDENS = {"arith.sitofp": True, "arith.uitofp": False, "arith.extsi": True, "ar
 _SHIFTS = {"arith.shrsi": True, "arith.shrui": False}
 
 
-def _widen(value: ir.Value) -> tuple[ir.Value, bool]:
+def _strip_widening(value: ir.Value) -> tuple[ir.Value, bool]:
     """The scalar from which a value is widened, and whether it is signed."""
     signed = True
     while (op := defining_op(value)) is not None and op.name in _WIDENS:
@@ -162,9 +162,9 @@ def _widen(value: ir.Value) -> tuple[ir.Value, bool]:
     return value, signed
 
 
-def _numbers(op: ir.Operation, value: ir.Value) -> Codes | None:
+def _read_codes(op: ir.Operation, value: ir.Value) -> Codes | None:
     """A scalar in a body as an integer that is stored, at the same place of a tensor of bytes."""
-    (value, signed), bits = _widen(value), 8
+    (value, signed), bits = _strip_widening(value), 8
     shift = defining_op(value)
     if shift is not None and shift.name in _SHIFTS:  # to the end of a byte and back
         before, amount = defining_op(shift.operands[0]), splat_of(shift.operands[1])
@@ -179,7 +179,11 @@ def _numbers(op: ir.Operation, value: ir.Value) -> Codes | None:
         masked = _mask_of(source)
         return Codes(source, bits, signed) if masked is None else Codes(source, masked, False)
     inner = defining_op(source)
-    return _numbers(inner, terminator(inner).operands[0]) if inner is not None and _is_elementwise(inner) else None
+    return (
+        _read_codes(inner, terminator_of(inner).operands[0])
+        if inner is not None and _is_ordered_elementwise(inner)
+        else None
+    )
 
 
 def _mask_of(source: ir.Value) -> int | None:
@@ -187,14 +191,14 @@ def _mask_of(source: ir.Value) -> int | None:
     op = defining_op(source)
     while op is not None and op.name in VIEWS:
         op = defining_op(op.operands[0])
-    end = defining_op(terminator(op).operands[0]) if op is not None and op.name == "linalg.generic" else None
+    end = defining_op(terminator_of(op).operands[0]) if op is not None and op.name == "linalg.generic" else None
     mask = splat_of(end.operands[1]) if end is not None and end.name == "arith.andi" else None
     return mask.bit_length() if isinstance(mask, int) and mask > 0 and mask & (mask + 1) == 0 else None
 
 
 def _parameter(op: ir.Operation, value: ir.Value, weights: Set[ir.Value]) -> Parameter | None:
     """A scalar in a body that is read, and perhaps widened, from a weight."""
-    value, signed = _widen(value)
+    value, signed = _strip_widening(value)
     arguments = list(op.regions[0].blocks[0].arguments)
     if value not in arguments[: num_inputs(op)]:
         return None

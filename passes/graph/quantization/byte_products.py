@@ -12,15 +12,15 @@ from ....dialects import arith, builders, ir, scalars
 from ....dialects import math as math_ops
 from ...analysis.kinds import Contraction, Conv, DepthwiseConv
 from ...analysis.scales import Scale
+from ...ir.dynamic_sizes import note_sizes
 from ...ir.edit import splat_of
-from ...ir.open_sizes import note_sizes
 from ...ir.structure import dim_of, indexing_maps, iterator_types, loop_extents, shape_of
-from .quantized import SIGN, Quantized, above, flipped, moved, unsigned
+from .quantized import SIGN, Quantized, apply_steps, flip_signs, make_unsigned, subtract_zero_point
 from .row_sums import row_sums
 
 # A number for all channels, or a tensor of one for each.
-Numbers = np.float32 | np.int32 | ir.Value
-Body = Callable[..., ir.Value]
+NumberOrValue = np.float32 | np.int32 | ir.Value
+ValueBody = Callable[..., ir.Value]
 # A tensor, and the loops of a product that walk its dims.
 Spread = tuple[ir.Value, Sequence[int]]
 
@@ -29,7 +29,7 @@ _BIAS = 1 << 29
 
 
 @dataclass(frozen=True)
-class Product:
+class ByteProduct:
     """A contraction or convolution of quantised operands.
 
     in_fours: whether the weight stays bytes, four products with which are added up at a time; else it becomes what
@@ -58,13 +58,13 @@ class Product:
     def factor(self) -> Scale | None:
         """The weight's scale, over the op's loops."""
         scale = self.weight.scale
-        return scale.moved(lambda dim: self.walked[dim]) if scale is not None else None
+        return scale.remap(lambda dim: self.walked[dim]) if scale is not None else None
 
     @property
     def zero(self) -> int | ir.Value | Scale | None:
         """The weight's zero point; one that is a tensor is over the op's loops."""
         zero = self.weight.zero
-        return zero.moved(lambda dim: self.walked[dim]) if isinstance(zero, Scale) else zero
+        return zero.remap(lambda dim: self.walked[dim]) if isinstance(zero, Scale) else zero
 
 
 @dataclass
@@ -79,7 +79,7 @@ class Epilogue:
     done: list[tuple[ir.Operation, int]] = field(default_factory=list)
 
 
-def emit(product: Product, epilogue: Epilogue) -> ir.Value:
+def emit_product(product: ByteProduct, epilogue: Epilogue) -> ir.Value:
     """Emit the folded product with its bias, divided by its step, at the insertion point."""
     channels = _Channels(product)
     factor = channels.factor()
@@ -87,7 +87,7 @@ def emit(product: Product, epilogue: Epilogue) -> ir.Value:
     sums = _above_zeros(product, channels, whole)
     if factor is None:
         return sums
-    made = channels.finish(_scale, sums, channels.over(factor, epilogue.step), elem=_f32())
+    made = channels.finish(_scale_total, sums, channels.over(factor, epilogue.step), elem=_f32())
     return made if rest is None else channels.finish(scalars.add, made, rest)
 
 
@@ -99,18 +99,18 @@ def _f32() -> ir.Type:
     return ir.F32Type.get()
 
 
-def _above_zeros(product: Product, channels: _Channels, bias: ir.Value | None) -> ir.Value:
+def _above_zeros(product: ByteProduct, channels: _Channels, bias: ir.Value | None) -> ir.Value:
     """The sums of a product of what lies above the zero points, and a bias in whole products.
 
     The data are multiplied as unsigned bytes: LLVM multiplies numbers of 16 bits one of which is not negative by one
     instruction, too. What their zero point adds is one number for each channel; a zero point that is left in the
     weight adds to each row the sum of its data.
     """
-    data = unsigned(product.data)
+    data = make_unsigned(product.data)
     assert not isinstance(data.zero, Scale)  # what makes it a product
     known = data.zero if isinstance(data.zero, int) else 0
-    image = moved(data.steps, data.source, data.zero)
-    weights, left = _weights(product)
+    image = apply_steps(data.steps, data.source, data.zero)
+    weights, left = _prepare_weight(product)
     sums = _sums(product, image, weights)
     if left != 0:
         rows = row_sums(product.op, product.kind, 1 - product.kind.weight, image)
@@ -124,16 +124,16 @@ def _above_zeros(product: Product, channels: _Channels, bias: ir.Value | None) -
     return sums if bias is None else channels.finish(scalars.add, sums, bias)
 
 
-def _weights(product: Product) -> tuple[ir.Value, np.int32 | Scale]:
+def _prepare_weight(product: ByteProduct) -> tuple[ir.Value, np.int32 | Scale]:
     """A weight as it is multiplied, in signed numbers, and the zero point that is left in it."""
     weight = product.weight
     if not product.in_fours:
-        return above(weight), np.int32(0)
-    source = weight.source if weight.signed else flipped(weight.source)
-    return moved(weight.steps, source, 0), _zero_left(product)
+        return subtract_zero_point(weight), np.int32(0)
+    source = weight.source if weight.signed else flip_signs(weight.source)
+    return apply_steps(weight.steps, source, 0), _zero_left(product)
 
 
-def _zero_left(product: Product) -> np.int32 | Scale:
+def _zero_left(product: ByteProduct) -> np.int32 | Scale:
     """The zero point of a weight's signed bytes, over the product's loops: that of unsigned ones is less by 128."""
     zero, less = product.zero, 0 if product.weight.signed else SIGN
     if isinstance(zero, int):
@@ -141,11 +141,13 @@ def _zero_left(product: Product) -> np.int32 | Scale:
     assert zero is not None  # what makes it a product in fours
     zero = zero if isinstance(zero, Scale) else Scale(zero, (), ())
     wide = _i32()
-    made = builders.elementwise(lambda z: scalars.sub(_wide(z), scalars.const(less, wide)), zero.factor, elem=wide)
+    made = builders.elementwise(
+        lambda z: scalars.sub(_extend_to_int32(z), scalars.const(less, wide)), zero.factor, elem=wide
+    )
     return replace(zero, factor=made)
 
 
-def _sums(product: Product, data: ir.Value, weight: ir.Value) -> ir.Value:
+def _sums(product: ByteProduct, data: ir.Value, weight: ir.Value) -> ir.Value:
     """The contraction in 32 bits of unsigned bytes with signed numbers."""
     op, number = product.op, product.kind.weight
 
@@ -162,12 +164,12 @@ def _sums(product: Product, data: ir.Value, weight: ir.Value) -> ir.Value:
 class _Channels:
     """Numbers for each channel of a product, one for each place of the loops that walk its weight and its result."""
 
-    def __init__(self, product: Product) -> None:
+    def __init__(self, product: ByteProduct) -> None:
         self.product, self.loops = product, product.channels
         walked = dict(zip(product.walked, note_sizes(product.op.operands[product.kind.weight]), strict=True))
         self.shape = [walked[d] for d in self.loops]
 
-    def each(self, body: Body, *operands: Numbers | Scale, elem: ir.Type) -> ir.Value:
+    def each(self, body: ValueBody, *operands: NumberOrValue | Scale, elem: ir.Type) -> ir.Value:
         """``body`` of each channel's numbers."""
         tensors, maps = [], []
         for operand in operands:
@@ -182,10 +184,12 @@ class _Channels:
         filled = _with_numbers(body, numbers)
         return builders.generic(tensors, [out], [*maps, range(len(self.loops))], "p" * len(self.loops), filled)[0]
 
-    def finish(self, body: Body, sums: ir.Value, *operands: Numbers | Spread, elem: ir.Type | None = None) -> ir.Value:
+    def finish(
+        self, body: ValueBody, sums: ir.Value, *operands: NumberOrValue | Spread, elem: ir.Type | None = None
+    ) -> ir.Value:
         """``body`` of each sum and its channel's numbers, or others; a tensor without dims has one for all."""
         walked = [dim_of(e) for e in indexing_maps(self.product.op)[-1].results]
-        spread = [_spread(operand, self.loops) for operand in operands if not isinstance(operand, np.generic)]
+        spread = [_to_spread(operand, self.loops) for operand in operands if not isinstance(operand, np.generic)]
         tensors = [tensor for tensor, _ in spread]
         maps = [[walked.index(loop) for loop in loops] for _, loops in spread]
         numbers = [None, *(operand if isinstance(operand, np.generic) else None for operand in operands)]
@@ -194,16 +198,16 @@ class _Channels:
         kinds = "p" * len(walked)
         return builders.generic([sums, *tensors], [out], [every, *maps, every], kinds, _with_numbers(body, numbers))[0]
 
-    def factor(self) -> Numbers | None:
+    def factor(self) -> NumberOrValue | None:
         """The factor of a sum, the data's scale times the weight's; None if it stays an integer."""
         weight, data = self.product.factor, self.product.data.scale
         if weight is None or data is None:
             return None
-        one, other = (_number(scale) for scale in (data, weight))
+        one, other = (_read_number(scale) for scale in (data, weight))
         assert one is not None  # what makes it a product
         return one * other if other is not None else self.each(scalars.mul, one, weight, elem=_f32())
 
-    def over(self, factor: Numbers, step: np.float32) -> Numbers:
+    def over(self, factor: NumberOrValue, step: np.float32) -> NumberOrValue:
         """A factor divided by a quantisation's step."""
         if step == 1:
             return factor
@@ -225,41 +229,41 @@ class _Channels:
             lambda t, z: scalars.sub(t, scalars.mul(z, scalars.like(z, count))), total[0], zero, elem=_i32()
         )
 
-    def as_numbers(self, numbers: np.int32 | Scale) -> Numbers:
+    def as_numbers(self, numbers: np.int32 | Scale) -> NumberOrValue:
         """One number for all channels, or a tensor of each channel's."""
         return self.each(lambda n: n, numbers, elem=_i32()) if isinstance(numbers, Scale) else numbers
 
-    def bias(self, epilogue: Epilogue, factor: Numbers) -> tuple[ir.Value, ir.Value]:
+    def bias(self, epilogue: Epilogue, factor: NumberOrValue) -> tuple[ir.Value, ir.Value]:
         """The bias in whole products, which is exact for one that is quantised as they are, and what is left of it."""
         assert epilogue.bias is not None
-        number = _number(epilogue.bias)
+        number = _read_number(epilogue.bias)
         bias = epilogue.bias if number is None else number
-        whole = self.each(_whole, bias, factor, elem=_i32())
+        whole = self.each(_round_quotient, bias, factor, elem=_i32())
         rest = self.each(lambda b, f, n: scalars.sub(b, scalars.mul(_float(n), f)), bias, factor, whole, elem=_f32())
         return whole, rest if epilogue.step == 1 else self.each(scalars.div, rest, epilogue.step, elem=_f32())
 
 
-def _with_numbers(body: Body, numbers: Sequence[np.floating | None]) -> Body:
+def _with_numbers(body: ValueBody, numbers: Sequence[np.floating | None]) -> ValueBody:
     """``body`` of scalars, with constants where there are numbers, and without the initial value."""
 
     def filled(*arguments: ir.Value) -> ir.Value:
         rest = iter(arguments)
-        return body(*(next(rest) if n is None else _constant(n) for n in numbers))
+        return body(*(next(rest) if n is None else _emit_constant(n) for n in numbers))
 
     return filled
 
 
-def _constant(number: np.generic) -> ir.Value:
+def _emit_constant(number: np.generic) -> ir.Value:
     return scalars.const(number.item(), _f32() if isinstance(number, np.floating) else _i32())
 
 
-def _spread(operand: ir.Value | Spread, channels: Sequence[int]) -> Spread:
+def _to_spread(operand: ir.Value | Spread, channels: Sequence[int]) -> Spread:
     if isinstance(operand, tuple):
         return operand
     return operand, channels if shape_of(operand) else []
 
 
-def _number(scale: Scale) -> np.float32 | None:
+def _read_number(scale: Scale) -> np.float32 | None:
     number = splat_of(scale.factor)
     return None if number is None else np.float32(number)
 
@@ -268,15 +272,15 @@ def _float(value: ir.Value) -> ir.Value:
     return arith.sitofp(_f32(), value)
 
 
-def _scale(total: ir.Value, factor: ir.Value) -> ir.Value:
+def _scale_total(total: ir.Value, factor: ir.Value) -> ir.Value:
     return scalars.mul(_float(total), factor)
 
 
 def _correct(total: ir.Value, others: ir.Value, zero: ir.Value) -> ir.Value:
-    return scalars.sub(total, scalars.mul(_wide(zero), others))
+    return scalars.sub(total, scalars.mul(_extend_to_int32(zero), others))
 
 
-def _wide(number: ir.Value) -> ir.Value:
+def _extend_to_int32(number: ir.Value) -> ir.Value:
     return number if number.type == _i32() else arith.extsi(_i32(), number)
 
 
@@ -286,7 +290,7 @@ def _less(weights: ir.Value, zero: int, bias: Sequence[ir.Value]) -> ir.Value:
     return scalars.add(bias[0], correction) if bias else correction
 
 
-def _whole(bias: ir.Value, factor: ir.Value) -> ir.Value:
+def _round_quotient(bias: ir.Value, factor: ir.Value) -> ir.Value:
     """The whole number nearest to a quotient; one of 0 where it is no number or too large."""
     quotient = math_ops.roundeven(scalars.div(bias, factor))
     fits = scalars.compare("lt", math_ops.absf(quotient), scalars.like(quotient, _BIAS))

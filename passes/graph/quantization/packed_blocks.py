@@ -8,10 +8,10 @@ from ....dialects import arith, builders, ir, scalars
 from ...analysis.scales import Scale
 from ...ir.edit import splat_of
 from .block_quantized import Blocked, Parameter
-from .quantized import moved, read
+from .quantized import apply_steps, read_quantized
 
 
-def codes(weight: Blocked) -> ir.Value:
+def unpack_codes(weight: Blocked) -> ir.Value:
     """The numbers as (block, byte of the block, column), signed; byte i has number i of each part of the block.
 
     The parts are as many as a byte has numbers, the first one's in the lowest bits.
@@ -60,10 +60,10 @@ def scale(weight: Blocked, factor: float) -> ir.Value:
     def body(number: ir.Value) -> ir.Value:
         return number if factor == 1 else scalars.mul(number, scalars.like(number, factor))
 
-    return _spread(weight, weight.scale, body, ir.F32Type.get())
+    return _spread_blocks(weight, weight.scale, body, ir.F32Type.get())
 
 
-def zero(weight: Blocked) -> ir.Value | float | None:
+def emit_zero_points(weight: Blocked) -> ir.Value | float | None:
     """The zero points of the numbers of `codes`: one for all, or (block, column) as bytes or floats; None for 0."""
     if not isinstance(weight.zero, Parameter):
         return (weight.zero or 0) - weight.middle or None
@@ -74,10 +74,12 @@ def zero(weight: Blocked) -> ir.Value | float | None:
             number = arith.trunci(byte, number)
         return scalars.sub(number, scalars.like(number, weight.middle)) if weight.middle else number
 
-    return _spread(weight, weight.zero, body, byte if isinstance(kind, ir.IntegerType) else kind)
+    return _spread_blocks(weight, weight.zero, body, byte if isinstance(kind, ir.IntegerType) else kind)
 
 
-def _spread(weight: Blocked, parameter: Parameter, body: Callable[[ir.Value], ir.Value], elem: ir.Type) -> ir.Value:
+def _spread_blocks(
+    weight: Blocked, parameter: Parameter, body: Callable[[ir.Value], ir.Value], elem: ir.Type
+) -> ir.Value:
     """A parameter's numbers, or what becomes of them, as (block, column)."""
     loops = {weight.block: 0, weight.column: 1}
     places = [None if loop is None else loops[loop] for loop in parameter.loops]
@@ -95,7 +97,7 @@ def whole_numbers(value: ir.Value, weights: Set[ir.Value]) -> tuple[ir.Value, fl
 
     Sums of products of whole numbers below 2^24 are exact in floats.
     """
-    data = read(value, weights)
+    data = read_quantized(value, weights)
     factor = splat_of(data.scale.factor) if data is not None and data.scale is not None else None
     if data is None or factor is None or isinstance(data.zero, Scale):
         return value, 1.0
@@ -104,12 +106,12 @@ def whole_numbers(value: ir.Value, weights: Set[ir.Value]) -> tuple[ir.Value, fl
 
     def body(byte: ir.Value, *zero: ir.Value) -> ir.Value:
         number = (arith.extsi if data.signed else arith.extui)(wide, byte)
-        less = scalars.like(number, point) if isinstance(point, int) else _widen(zero[0], wide)
+        less = scalars.like(number, point) if isinstance(point, int) else _extend_integer(zero[0], wide)
         return as_float(scalars.sub(number, less))
 
     numbers = builders.elementwise(body, *inputs, shape=builders.shape_of(data.source), elem=ir.F32Type.get())
-    return moved(data.steps, numbers, 0), factor
+    return apply_steps(data.steps, numbers, 0), factor
 
 
-def _widen(number: ir.Value, wide: ir.Type) -> ir.Value:
+def _extend_integer(number: ir.Value, wide: ir.Type) -> ir.Value:
     return number if number.type == wide else arith.extsi(wide, number)

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from ....dialects import arith, builders, ir, scalars
 from ....dialects.walk import defining_op
 from ...analysis.scales import Scale, Search, is_map, through_view
+from ...ir.dynamic_sizes import note_sizes
 from ...ir.edit import clone, splat_of
 from ...ir.maps import permutation_of
-from ...ir.open_sizes import note_sizes
 from ...ir.routine_ops import VIEWS
-from ...ir.structure import dim_of, indexing_maps, is_static, num_inputs, shape_of, terminator
+from ...ir.structure import dim_of, indexing_maps, is_static, num_inputs, shape_of, terminator_of
 
 # What an unsigned byte is more than the signed one that differs from it in the sign's bit.
 SIGN = 128
@@ -36,7 +36,7 @@ class Quantized:
     steps: tuple[ir.Operation, ...] = ()
 
 
-def read(value: ir.Value, weights: Set[ir.Value]) -> Quantized | None:
+def read_quantized(value: ir.Value, weights: Set[ir.Value]) -> Quantized | None:
     """Read a tensor whose elements are bytes minus a zero point, scaled or not; None for all others."""
     steps: list[ir.Operation] = []
     found = _Arithmetic(weights)
@@ -57,11 +57,11 @@ def read(value: ir.Value, weights: Set[ir.Value]) -> Quantized | None:
     return None
 
 
-def moved(steps: Sequence[ir.Operation], source: ir.Value, zero: int | ir.Value) -> ir.Value:
+def apply_steps(steps: Sequence[ir.Operation], source: ir.Value, zero: int | ir.Value) -> ir.Value:
     """``source`` as views, transposes and paddings (the last one first) move it; paddings hold ``zero``."""
     for step in reversed(steps):
         if is_padding(step):
-            source = _pad(step, source, zero)
+            source = _pad_source(step, source, zero)
         elif step.name in VIEWS:
             copy = clone(step, {step.operands[0]: source})
             copy.results[0].set_type(builders.ranked_type(shape_of(step.results[0]), builders.element_of(source)))
@@ -78,7 +78,7 @@ def is_padding(step: ir.Operation) -> bool:
     return step.name in ("tensor.pad", "tensor.insert_slice")
 
 
-def _pad(step: ir.Operation, source: ir.Value, number: int | ir.Value) -> ir.Value:
+def _pad_source(step: ir.Operation, source: ir.Value, number: int | ir.Value) -> ir.Value:
     """A source padded as a step pads, with another number, or the element of a tensor."""
     element = builders.element_of(source)
     if isinstance(number, int):
@@ -93,7 +93,7 @@ def _pad(step: ir.Operation, source: ir.Value, number: int | ir.Value) -> ir.Val
     return copy.results[0]
 
 
-def unsigned(data: Quantized) -> Quantized:
+def make_unsigned(data: Quantized) -> Quantized:
     """The same with unsigned bytes, which are made where the signed ones are; what else reads those reads them too."""
     if not data.signed:
         return data
@@ -101,7 +101,7 @@ def unsigned(data: Quantized) -> Quantized:
     op, readers = defining_op(source), [(use.owner.operation, use.operand_number) for use in source.uses]
     at = ir.InsertionPoint.after(op) if op is not None else ir.InsertionPoint.at_block_begin(source.owner)
     with at, op.location if op is not None else ir.Location.unknown():
-        made = flipped(source)
+        made = flip_signs(source)
     for reader, number in readers:
         if reader.name == "linalg.generic" and is_map(reader) and number < num_inputs(reader):
             _read_flipped(reader, number, made)
@@ -114,13 +114,13 @@ def unsigned(data: Quantized) -> Quantized:
     return replace(data, source=made, signed=False, zero=zero)
 
 
-def above(data: Quantized) -> ir.Value:
+def subtract_zero_point(data: Quantized) -> ir.Value:
     """``integer - zero`` of each byte, moved as the bytes are: the bytes themselves, or 16 bits wide."""
     if data.signed and data.zero == 0:
-        return moved(data.steps, data.source, 0)
+        return apply_steps(data.steps, data.source, 0)
     if not isinstance(data.zero, Scale):
-        return moved(data.steps, _less(data.source, data), 0)
-    return _less(moved(data.steps, data.source, 0), data)  # a weight, which nothing pads
+        return apply_steps(data.steps, _less(data.source, data), 0)
+    return _less(apply_steps(data.steps, data.source, 0), data)  # a weight, which nothing pads
 
 
 def _less(source: ir.Value, data: Quantized) -> ir.Value:
@@ -149,7 +149,7 @@ def _resize(number: ir.Value, wide: ir.IntegerType) -> ir.Value:
     return (arith.trunci if width > wide.width else arith.extsi)(wide, number)
 
 
-def flipped(source: ir.Value) -> ir.Value:
+def flip_signs(source: ir.Value) -> ir.Value:
     """Bytes with their sign's bit flipped: those of signed numbers become those of numbers greater by 128."""
     return builders.elementwise(_flip, source, elem=builders.element_of(source))
 
@@ -179,7 +179,7 @@ class _Arithmetic:
 
     def read(self, op: ir.Operation, steps: Sequence[ir.Operation]) -> int | None:
         """Take in the body of an elementwise op; returns the operand that it is about, None for any other op."""
-        arguments, value = list(op.regions[0].blocks[0].arguments), terminator(op).operands[0]
+        arguments, value = list(op.regions[0].blocks[0].arguments), terminator_of(op).operands[0]
         while value not in arguments:
             inner = defining_op(value)
             index = self._take(op, inner, steps) if inner is not None and inner.block == arguments[0].owner else None
@@ -193,9 +193,11 @@ class _Arithmetic:
     def _take(self, op: ir.Operation, inner: ir.Operation, steps: Sequence[ir.Operation]) -> int | None:
         """Take in one op of a body; returns the operand that goes on towards the bytes."""
         if inner.name == "arith.mulf" and self.scale is None:
-            known = next(((i, f) for i in (1, 0) if (f := self.search.known(op, inner.operands[i])) is not None), None)
+            known = next(
+                ((i, f) for i in (1, 0) if (f := self.search.read_factor(op, inner.operands[i])) is not None), None
+            )
             factor = known[1] if known is not None else None
-            at_value = _move(Scale(factor, (), ()) if isinstance(factor, ir.Value) else factor, op, steps)
+            at_value = _move_scale(Scale(factor, (), ()) if isinstance(factor, ir.Value) else factor, op, steps)
             if known is None or at_value is None:
                 return None
             self.scale = at_value
@@ -218,14 +220,14 @@ class _Arithmetic:
 
     def _numbers(self, op: ir.Operation, value: ir.Value, steps: Sequence[ir.Operation]) -> Scale | None:
         """A scalar in a body that is one of a weight's, as one over the dims of the value that is read."""
-        known = self.search.known(op, value)
-        return _move(known, op, steps) if isinstance(known, Scale) else None
+        known = self.search.read_factor(op, value)
+        return _move_scale(known, op, steps) if isinstance(known, Scale) else None
 
 
-def _move(scale: Scale | None, op: ir.Operation, steps: Sequence[ir.Operation]) -> Scale | None:
+def _move_scale(scale: Scale | None, op: ir.Operation, steps: Sequence[ir.Operation]) -> Scale | None:
     """A scale over the loops of an op as one over the dims of what steps (the last one first) make of its result."""
     out = [dim_of(e) for e in indexing_maps(op)[-1].results]
-    scale = scale.moved(lambda loop: out.index(loop) if loop in out else None) if scale is not None else None
+    scale = scale.remap(lambda loop: out.index(loop) if loop in out else None) if scale is not None else None
     for step in reversed(steps):
         if scale is None:
             return None
@@ -255,4 +257,4 @@ def _pads_zero(op: ir.Operation) -> bool:
         return splat_of(op.operands[1]) == 0 and len(shape_of(op.operands[0])) == len(shape_of(op.results[0]))
     if op.name != "tensor.pad" or len(op.operands) != 1:
         return False
-    return splat_of(terminator(op).operands[0]) == 0
+    return splat_of(terminator_of(op).operands[0]) == 0

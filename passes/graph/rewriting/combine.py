@@ -13,11 +13,11 @@ from functools import cmp_to_key
 from ....core.target import Target
 from ....dialects import builders, func, ir
 from ....dialects.types import element_bits
-from ...analysis.classify import classify
-from ...analysis.groups import Facts, is_map
+from ...analysis.classify import classify_op
+from ...analysis.groups import OpFacts, is_map
 from ...analysis.kinds import OpClass
 from ...analysis.scales import alone_in
-from ...ir.edit import erase_dead, fused_location, hoist, param_values, programs, splat_of
+from ...ir.edit import erase_dead, fused_location, hoist, list_programs, param_values, splat_of
 from ...ir.maps import permutation_of, reassociation_of
 from ...ir.routine_ops import VIEWS
 from ...ir.structure import (
@@ -25,18 +25,18 @@ from ...ir.structure import (
     dim_of,
     indexing_maps,
     is_static,
+    list_ops,
     loop_extents,
     num_inputs,
-    operations,
     same_form,
     shape_of,
 )
-from ...ir.uses import users
+from ...ir.uses import users_of
 from ...schedule.families.packing import contraction_packing
 
 
 @dataclass(frozen=True)
-class Product:
+class WeightProduct:
     """A sum of products of data and a weight; ``loop`` is the one that only the weight and the result have."""
 
     op: ir.Operation
@@ -62,7 +62,7 @@ class Level:
     along: dict[int, int]
 
 
-ProductOf = Callable[[ir.Operation, OpClass], Product | None]
+ProductOf = Callable[[ir.Operation, OpClass], WeightProduct | None]
 
 
 def combine(module: ir.Module, product_of: ProductOf, target: Target | None) -> None:
@@ -70,7 +70,7 @@ def combine(module: ir.Module, product_of: ProductOf, target: Target | None) -> 
 
     Without a target all are combined that can be.
     """
-    for function in programs(module):
+    for function in list_programs(module):
         weights = param_values(function)
         for products in _parallel(function, product_of, weights):
             for together in _together(products, weights):
@@ -79,7 +79,7 @@ def combine(module: ir.Module, product_of: ProductOf, target: Target | None) -> 
         erase_dead(function)
 
 
-def _fills_blocks(products: Sequence[Product], target: Target) -> bool:
+def _fills_blocks(products: Sequence[WeightProduct], target: Target) -> bool:
     """Return whether the combined weight is padded to fewer columns than the weights by themselves."""
 
     def padded(columns: int) -> int:
@@ -91,9 +91,9 @@ def _fills_blocks(products: Sequence[Product], target: Target) -> bool:
     return padded(sum(columns)) < sum(map(padded, columns))
 
 
-def _together(products: Sequence[Product], weights: Set[ir.Value]) -> list[list[Product]]:
+def _together(products: Sequence[WeightProduct], weights: Set[ir.Value]) -> list[list[WeightProduct]]:
     """Sets of two or more products that go on alike."""
-    sets: list[list[Product]] = []
+    sets: list[list[WeightProduct]] = []
     for product in products:
         fits = (known for known in sets if _Levels([*known, product], weights).can_be_slices())
         known = next(fits, None)
@@ -101,22 +101,22 @@ def _together(products: Sequence[Product], weights: Set[ir.Value]) -> list[list[
     return [known for known in sets if len(known) > 1]
 
 
-def _parallel(function: func.FuncOp, product_of: ProductOf, weights: Set[ir.Value]) -> list[list[Product]]:
+def _parallel(function: func.FuncOp, product_of: ProductOf, weights: Set[ir.Value]) -> list[list[WeightProduct]]:
     """Products of the same data that differ in their weights alone, two or more, each list in program order."""
-    found: list[list[Product]] = []
-    for op in operations(function):
+    found: list[list[WeightProduct]] = []
+    for op in list_ops(function):
         if op.name != "linalg.generic" or len(op.operands) != 3 or not is_static(op.results[0]):
             continue
-        product = product_of(op, classify(op))
+        product = product_of(op, classify_op(op))
         if product is None or op.operands[1 - product.data] not in weights or op.operands[product.data] in weights:
             continue
         if splat_of(op.operands[2]) == 0:
-            known = next((products for products in found if _alike(products[0], product)), None)
+            known = next((products for products in found if _can_combine(products[0], product)), None)
             found.append([product]) if known is None else known.append(product)
     return [products for products in found if len(products) > 1]
 
 
-def _alike(a: Product, b: Product) -> bool:
+def _can_combine(a: WeightProduct, b: WeightProduct) -> bool:
     """Return whether two products are of the same data and differ in the extent of their own loop at most."""
     if a.op.operands[a.data] != b.op.operands[b.data] or a.data != b.data or a.loop != b.loop:
         return False
@@ -130,10 +130,10 @@ def _alike(a: Product, b: Product) -> bool:
 class _Levels:
     """Several products, and what follows all of them alike."""
 
-    def __init__(self, products: Sequence[Product], weights: Set[ir.Value]) -> None:
+    def __init__(self, products: Sequence[WeightProduct], weights: Set[ir.Value]) -> None:
         first, self.weights = products[0], weights
         maps = indexing_maps(first.op)
-        joined, along = (_place(m, first.loop) for m in (maps[-1], maps[1 - first.data]))
+        joined, along = (_find_result(m, first.loop) for m in (maps[-1], maps[1 - first.data]))
         assert joined is not None and along is not None
         self.levels = [Level(tuple(p.op for p in products), joined, {}, {1 - first.data: along})]
         self.place: dict[ir.Value, tuple[int, int]] = {}  # the level and the number of the part that a value is
@@ -191,19 +191,19 @@ class _Levels:
     def _map(self, ops: tuple[ir.Operation, ...], parts: dict[int, int]) -> Level | None:
         """Elementwise ops whose other operands are weights, joined where the parts are, or the same for all."""
         first, maps = ops[0], indexing_maps(ops[0])
-        if not all(is_map(op, Facts({})) and same_form(first, op) for op in ops) or max(parts) >= num_inputs(first):
+        if not all(is_map(op, OpFacts({})) and same_form(first, op) for op in ops) or max(parts) >= num_inputs(first):
             return None
         initial = list(first.regions[0].blocks[0].arguments)[-1]
         if any(True for _ in initial.uses) or any(o.name == "linalg.index" for o in body_ops(first)):
             return None
         loops = {dim_of(maps[i].results[self.levels[level].joined]) for i, level in parts.items()}
         loop = loops.pop()
-        joined = None if loops or loop is None else _place(maps[-1], loop)
+        joined = None if loops or loop is None else _find_result(maps[-1], loop)
         if loop is None or joined is None:
             return None
         along: dict[int, int] = {}
         for i in set(range(num_inputs(first))) - set(parts):
-            values, place = [op.operands[i] for op in ops], _place(maps[i], loop)
+            values, place = [op.operands[i] for op in ops], _find_result(maps[i], loop)
             if any(v not in self.weights for v in values) or (place is None and len(set(values)) > 1):
                 return None
             if place is not None:
@@ -213,10 +213,10 @@ class _Levels:
 
 def _readers(op: ir.Operation) -> list[ir.Operation]:
     """The readers of an op's result in program order."""
-    return sorted(users(op), key=cmp_to_key(lambda a, b: -1 if a.is_before_in_block(b) else 1))
+    return sorted(users_of(op), key=cmp_to_key(lambda a, b: -1 if a.is_before_in_block(b) else 1))
 
 
-def _place(m: ir.AffineMap, loop: int) -> int | None:
+def _find_result(m: ir.AffineMap, loop: int) -> int | None:
     """The result of a map that is a loop."""
     return next((i for i, e in enumerate(m.results) if dim_of(e) == loop), None)
 
@@ -236,14 +236,14 @@ def _can_read_slices(op: ir.Operation, inside: Set[ir.Value]) -> bool:
     A result of the program must be stored by itself, and so must what is padded. An elementwise op at the same places
     costs a kernel of its own after a slice, and nothing after a product.
     """
-    for reader in users(op):
+    for reader in users_of(op):
         if len(reader.results) and reader.results[0] in inside:
             continue
         if reader.name in ("func.return", "tensor.pad"):
             return False
         if reader.name in VIEWS and not _can_read_slices(reader, inside):
             return False
-        if reader.name == "linalg.generic" and permutation_of(reader) is None and is_map(reader, Facts({})):
+        if reader.name == "linalg.generic" and permutation_of(reader) is None and is_map(reader, OpFacts({})):
             return False
     return True
 
@@ -255,10 +255,10 @@ def _build(levels: Sequence[Level]) -> None:
     wide: list[ir.Value] = []
     for level in levels:
         with ir.InsertionPoint(first), fused_location(level.ops):
-            wide.append(_join(level, wide, sum(extents), first))
+            wide.append(_join_level(level, wide, sum(extents), first))
     for level, value in zip(levels, wide, strict=True):
         for i, op in enumerate(level.ops):
-            if any(not (len(u.results) and u.results[0] in inside) for u in users(op)):
+            if any(not (len(u.results) and u.results[0] in inside) for u in users_of(op)):
                 shape = shape_of(op.results[0])
                 starts = [sum(extents[:i]) if d == level.joined else 0 for d in range(len(shape))]
                 with ir.InsertionPoint(first), op.location:
@@ -268,7 +268,7 @@ def _build(levels: Sequence[Level]) -> None:
             op.erase()
 
 
-def _join(level: Level, wide: Sequence[ir.Value], extent: int, at: ir.Operation) -> ir.Value:
+def _join_level(level: Level, wide: Sequence[ir.Value], extent: int, at: ir.Operation) -> ir.Value:
     """The op of a level on all parts at once."""
     op = level.ops[0]
     shape = [extent if d == level.joined else n for d, n in enumerate(shape_of(op.results[0]))]

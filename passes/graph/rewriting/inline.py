@@ -23,12 +23,12 @@ from ...ir.structure import (
     num_inputs,
     shape_of,
 )
-from ...ir.uses import captures, users
+from ...ir.uses import find_captures, users_of
 
 
 def can_inline(source: ir.Operation, reader: ir.Operation) -> bool:
     """Return whether ``inline`` applies: ``reader`` alone reads ``source``, elementwise, by one map."""
-    if source.name != "linalg.generic" or reader.name != "linalg.generic" or users(source) != [reader]:
+    if source.name != "linalg.generic" or reader.name != "linalg.generic" or users_of(source) != [reader]:
         return False
     if len(source.results) != 1 or set(iterator_types(source)) - {"parallel"}:
         return False
@@ -39,13 +39,13 @@ def can_inline(source: ir.Operation, reader: ir.Operation) -> bool:
     if sorted(d for d in out if d is not None) != list(range(len(iterator_types(source)))):
         return False
     value, inputs = source.results[0], num_inputs(reader)
-    if value in list(reader.operands)[inputs:] or value in captures(reader):
+    if value in list(reader.operands)[inputs:] or value in find_captures(reader):
         return False
     reads = {str(m) for v, m in zip(reader.operands, indexing_maps(reader), strict=True) if v == value}
     if len(reads) != 1:
         return False
     place = _loops_of(source, reader)
-    if any(op.name == "linalg.index" for op in body_ops(source)) and not all(map(_is_plain, place.results)):
+    if any(op.name == "linalg.index" for op in body_ops(source)) and not all(map(_is_dim_or_zero, place.results)):
         return False
     kept = [m for v, m in zip(reader.operands, indexing_maps(reader), strict=True) if v != value]
     return covers_loops([*kept, *(compose(m, place) for m in indexing_maps(source)[:-1])])
@@ -100,7 +100,7 @@ def fold_scalars(op: ir.Operation) -> ir.Operation:
     if not scalars or not covers_loops([maps[i] for i in kept] + maps[count:]):
         return op
     with ir.InsertionPoint(op), op.location:
-        constants = {i: s if isinstance(s, ir.Value) else _constant(s) for i, s in scalars.items()}
+        constants = {i: s if isinstance(s, ir.Value) else _constant_of(s) for i, s in scalars.items()}
         outs = list(op.operands)[count:]
         new, block = _generic(
             [op.operands[i] for i in kept], outs, [maps[i] for i in kept] + maps[count:], iterator_types(op)
@@ -203,7 +203,7 @@ def _loops_of(source: ir.Operation, reader: ir.Operation) -> ir.AffineMap:
     return ir.AffineMap.get(read.n_dims, 0, [read.results[order.index(d)] for d in range(written.n_dims)])
 
 
-def _is_plain(expr: ir.AffineExpr) -> bool:
+def _is_dim_or_zero(expr: ir.AffineExpr) -> bool:
     return dim_of(expr) is not None or is_zero(expr)
 
 
@@ -262,5 +262,5 @@ def _scalar_source(value: ir.Value) -> ir.Value | ir.Attribute | None:
     return None
 
 
-def _constant(scalar: ir.Attribute) -> ir.Value:
+def _constant_of(scalar: ir.Attribute) -> ir.Value:
     return arith.ConstantOp(scalar.type, scalar).result  # type: ignore[arg-type]  # an attribute is taken as it is

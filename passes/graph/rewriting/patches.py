@@ -9,8 +9,8 @@ from ....dialects import builders, ir
 from ....dialects.walk import defining_op
 from ...analysis.groups import is_pointwise
 from ...ir.edit import body_of, replace
-from ...ir.structure import dim_of, indexing_maps, is_zero, num_inputs, terminator
-from ...schedule.tiling.open_border import can_border_open
+from ...ir.structure import dim_of, indexing_maps, is_zero, num_inputs, terminator_of
+from ...schedule.tiling.dynamic_border import is_dynamic_insertion
 
 
 @dataclass
@@ -34,7 +34,7 @@ class WholePatches:
     def follow(self, op: ir.Operation) -> None:
         """Let an op compute whole patches if it is elementwise on slices from one root and on what is one for all."""
         parts = [value for value in op.operands if value in self.whole]
-        if not parts or len({self.roots[value] for value in parts}) > 1 or not _is_elementwise(op):
+        if not parts or len({self.roots[value] for value in parts}) > 1 or not _is_float_elementwise(op):
             return
         sizes, extents = builders.shape_of(parts[0]), builders.shape_of(self.whole[parts[0]])
         cut = {axis for axis, (a, b) in enumerate(zip(sizes, extents, strict=True)) if a != b}
@@ -50,7 +50,7 @@ class WholePatches:
             replace(op, [self.slice(made, sizes, self.roots[parts[0]])])
 
 
-def _is_elementwise(op: ir.Operation) -> bool:
+def _is_float_elementwise(op: ir.Operation) -> bool:
     """Return whether an op is elementwise on floats: values beyond the slice then do no harm."""
     if not is_pointwise(op) or any(dim_of(e) is None and not is_zero(e) for m in indexing_maps(op) for e in m.results):
         return False
@@ -66,9 +66,9 @@ def zeros_around(value: ir.Value) -> tuple[ir.Value, list[int]] | None:
     if op is None:
         return None
     if op.name == "tensor.pad" and len(op.operands) == 1:
-        zeros = is_zero_number(terminator(op).operands[0])
+        zeros = is_zero_number(terminator_of(op).operands[0])
         return (op.operands[0], list(ir.DenseI64ArrayAttr(op.attributes["static_low"]))) if zeros else None
-    fill = defining_op(op.operands[1]) if can_border_open(op) else None
+    fill = defining_op(op.operands[1]) if is_dynamic_insertion(op) else None
     if fill is None or fill.name != "linalg.fill" or not is_zero_number(fill.operands[0]):
         return None
     return op.operands[0], list(ir.DenseI64ArrayAttr(op.attributes["static_offsets"]))

@@ -27,7 +27,7 @@ def i32(value: int) -> Value:
     return arith.ConstantOp(ir.IntegerType.get_signless(32), value).result
 
 
-def constant(value: Value) -> float | None:
+def constant_of(value: Value) -> float | None:
     """The number of an ``arith.constant``, else None."""
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.name != "arith.constant":
@@ -45,7 +45,7 @@ def narrow(x: Value) -> Value:
     return arith.truncf(ir.F32Type.get(), x)
 
 
-def as_float(x: Value) -> Value:
+def to_f32(x: Value) -> Value:
     """An integer's value."""
     return arith.sitofp(ir.F32Type.get(), x)
 
@@ -60,7 +60,7 @@ def from_bits(x: Value) -> Value:
     return arith.bitcast(ir.F32Type.get(), x)
 
 
-def fused(a: Value, b: Value, c: Value) -> Value:
+def exact_fma(a: Value, b: Value, c: Value) -> Value:
     """a b + c, rounded once on every CPU: for sums that cancel. Any other ``math.fma`` may be a product and a sum."""
     result = math.fma(a, b, c)
     result.owner.attributes[_FUSED] = ir.UnitAttr.get()
@@ -68,7 +68,7 @@ def fused(a: Value, b: Value, c: Value) -> Value:
 
 
 def without_instruction(module: ir.Module) -> None:
-    """Replace what ``fused`` made, for CPUs that have no fused multiply-add."""
+    """Replace what ``exact_fma`` made, for CPUs that have no fused multiply-add."""
 
     def in_parts(op: ir.Operation) -> Value:
         return (_fused_wide if isinstance(op.results[0].type, ir.F32Type) else _fused_double)(*op.operands)
@@ -131,7 +131,7 @@ def clamp(x: Value, low: float, high: float) -> Value:
     return at_least(at_most(x, f32(high)), f32(low))
 
 
-def rounded(x: Value, factor: float | Value, bias: int) -> tuple[Value, Value]:
+def round_scaled(x: Value, factor: float | Value, bias: int) -> tuple[Value, Value]:
     """n = round(x * factor), and a word whose low 9 bits are n + bias; |n| < 2^21."""
     factor = factor if isinstance(factor, Value) else f32(factor)
     word = math.fma(x, factor, f32(_ROUNDER + bias))
@@ -139,11 +139,11 @@ def rounded(x: Value, factor: float | Value, bias: int) -> tuple[Value, Value]:
 
 
 def power_of_two(word: Value) -> Value:
-    """2^n of a word from ``rounded`` with bias 127; -126 <= n <= 127."""
+    """2^n of a word from ``round_scaled`` with bias 127; -126 <= n <= 127."""
     return from_bits(arith.shli(word, i32(23)))
 
 
 def two_powers(word: Value) -> tuple[Value, Value]:
-    """Two factors of 2^n, as it may be denormal or overflow, of a word from ``rounded`` with bias 254; |n| <= 254."""
+    """Two factors of 2^n, which may be denormal or overflow: of a word of ``round_scaled``, bias 254; |n| <= 254."""
     half = arith.shrui(word, i32(1))
     return power_of_two(half), power_of_two(arith.subi(word, half))

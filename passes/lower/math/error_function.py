@@ -7,7 +7,7 @@ fits, each coefficient rounded to float32 before the rest is fitted.
 from __future__ import annotations
 
 from ....dialects import arith, math
-from .emit import Value, at_least, at_most, clamp, f32, fused, horner, rounded, two_powers
+from .emit import Value, at_least, at_most, clamp, exact_fma, f32, horner, round_scaled, two_powers
 from .exponential import exp2_fraction, one_plus_power
 
 _ERF = (
@@ -35,7 +35,7 @@ def erf(x: Value) -> Value:
 def _square(x: Value) -> tuple[Value, Value]:
     """x^2 rounded, and what the rounding left."""
     square = arith.mulf(x, x)
-    return square, fused(x, x, arith.negf(square))
+    return square, exact_fma(x, x, arith.negf(square))
 
 
 def gelu(x: Value) -> Value:
@@ -45,8 +45,8 @@ def gelu(x: Value) -> Value:
     """
     a = at_most(math.absf(x), f32(18.77))  # from 14.5 on t is 0, and here its factors are
     square, rest = _square(a)
-    n, word = rounded(square, -_HALF_HIGH, 254)
-    fraction = fused(square, f32(-_HALF_HIGH), arith.negf(n))
+    n, word = round_scaled(square, -_HALF_HIGH, 254)
+    fraction = exact_fma(square, f32(-_HALF_HIGH), arith.negf(n))
     fraction = math.fma(rest, f32(-_HALF_HIGH), math.fma(square, f32(-_HALF_LOW), fraction))
     low, high = two_powers(word)
     v = arith.divf(a, arith.addf(a, f32(2.5)))
@@ -61,10 +61,10 @@ def gelu_tanh(x: Value) -> Value:
     bounded = at_most(x, f32(12.96))
     square, rest = _square(bounded)
     slope = math.fma(square, f32(_CUBE_HIGH), f32(_LINE_HIGH))
-    more = fused(square, f32(_CUBE_HIGH), arith.subf(f32(_LINE_HIGH), slope))
+    more = exact_fma(square, f32(_CUBE_HIGH), arith.subf(f32(_LINE_HIGH), slope))
     more = math.fma(rest, f32(_CUBE_HIGH), math.fma(square, f32(_CUBE_LOW), arith.addf(more, f32(_LINE_LOW))))
     minus = arith.negf(bounded)
-    n, word = rounded(minus, slope, 254)
-    fraction = math.fma(minus, more, fused(minus, slope, arith.negf(n)))
+    n, word = round_scaled(minus, slope, 254)
+    fraction = math.fma(minus, more, exact_fma(minus, slope, arith.negf(n)))
     scale, below = one_plus_power(exp2_fraction(fraction), word)
     return arith.mulf(arith.divf(x, below), scale)

@@ -10,7 +10,7 @@ the rest is fitted.
 from __future__ import annotations
 
 from ....dialects import arith, math
-from .emit import Value, at_least, at_most, clamp, f32, horner, i32, less, power_of_two, rounded, two_powers
+from .emit import Value, at_least, at_most, clamp, f32, horner, i32, less, power_of_two, round_scaled, two_powers
 
 LOG2E = 1.44269504088896341
 _LN2_HIGH, _LN2_LOW = 0.693359375, -2.12194440e-4
@@ -34,7 +34,7 @@ def _remainder(x: Value, n: Value) -> Value:
 def exp(x: Value) -> Value:
     """exp(x); two powers of two reach the denormals and infinity."""
     x = clamp(x, -176.0, 89.0)
-    n, word = rounded(x, LOG2E, 254)
+    n, word = round_scaled(x, LOG2E, 254)
     low, high = two_powers(word)
     return arith.mulf(arith.mulf(horner(_remainder(x, n), *_EXP), low), high)
 
@@ -42,14 +42,14 @@ def exp(x: Value) -> Value:
 def exp_at_most_one(x: Value) -> Value:
     """exp(x) for x <= 0, zero where it were a denormal: the bits of 2^-127, of which that are multiples, are zero's."""
     x = at_least(x, f32(-88.0))
-    n, word = rounded(x, LOG2E, 127)
+    n, word = round_scaled(x, LOG2E, 127)
     return arith.mulf(horner(_remainder(x, n), *_EXP_SHORT), power_of_two(word))
 
 
 def exp2(x: Value) -> Value:
     """2^x"""
     x = clamp(x, -254.0, 129.0)
-    n, word = rounded(x, 1.0, 254)
+    n, word = round_scaled(x, 1.0, 254)
     low, high = two_powers(word)
     return arith.mulf(arith.mulf(exp2_fraction(arith.subf(x, n)), low), high)
 
@@ -57,13 +57,13 @@ def exp2(x: Value) -> Value:
 def quarter_exp(x: Value) -> Value:
     """exp(x) / 4 for 0 <= x; of more than 89.5 it is that of 89.5."""
     x = at_most(x, f32(89.5))
-    n, word = rounded(x, LOG2E, 125)
+    n, word = round_scaled(x, LOG2E, 125)
     return arith.mulf(horner(_remainder(x, n), *_EXP), power_of_two(word))
 
 
 def scaled_expm1(x: Value, scale: float, bias: int) -> Value:
     """``scale`` (exp(x) - 1) = 2^k expm1(r) + (2^k - scale), exact for small x; scale is 2^(bias - 127), -18 <= x."""
-    n, word = rounded(x, LOG2E, bias)
+    n, word = round_scaled(x, LOG2E, bias)
     r = _remainder(x, n)
     small = math.fma(arith.mulf(r, r), horner(r, *_EXPM1), r)
     power = power_of_two(word)
@@ -91,6 +91,6 @@ def one_plus_power(power: Value, word: Value) -> tuple[Value, Value]:
 def sigmoid(x: Value) -> Value:
     """1 / (1 + exp(-x)); denormal below -87."""
     x = clamp(x, -176.0, 89.0)
-    n, word = rounded(x, -LOG2E, 254)
+    n, word = round_scaled(x, -LOG2E, 254)
     minus_r = math.fma(n, f32(_LN2_LOW), math.fma(n, f32(_LN2_HIGH), x))
     return arith.divf(*one_plus_power(horner(minus_r, *_EXP_MINUS), word))

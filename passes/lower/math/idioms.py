@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from ....dialects import ir
 from ....dialects.walk import collect
 from . import error_function, exponential
-from .emit import Value, constant
+from .emit import Value, constant_of
 
 Match = Callable[[ir.Operation], Value | None]
 
@@ -39,7 +39,7 @@ def _operands(value: Value, name: str) -> tuple[Value, ...]:
 
 def _factors(value: Value) -> tuple[float, list[Value]]:
     """The value as a number times others, through products, cubes, changes of sign and quotients by a constant."""
-    if (known := constant(value)) is not None:
+    if (known := constant_of(value)) is not None:
         return known, []
     if product := _operands(value, "arith.mulf"):
         (a, left), (b, right) = map(_factors, product)
@@ -47,12 +47,12 @@ def _factors(value: Value) -> tuple[float, list[Value]]:
     if negated := _operands(value, "arith.negf"):
         scale, rest = _factors(negated[0])
         return -scale, rest
-    if (quotient := _operands(value, "arith.divf")) and (divisor := constant(quotient[1])):
+    if (quotient := _operands(value, "arith.divf")) and (divisor := constant_of(quotient[1])):
         scale, rest = _factors(quotient[0])
         return scale / divisor, rest
-    if (power := _operands(value, "math.powf")) and constant(power[1]) in (2.0, 3.0):
+    if (power := _operands(value, "math.powf")) and constant_of(power[1]) in (2.0, 3.0):
         scale, rest = _factors(power[0])
-        exponent = int(constant(power[1]) or 0)
+        exponent = int(constant_of(power[1]) or 0)
         return scale**exponent, rest * exponent
     return 1.0, [value]
 
@@ -73,14 +73,14 @@ def _terms(value: Value) -> Iterator[tuple[Value, Value]]:
 def _one_plus(value: Value, name: str) -> Value | None:
     """z of 1 + f(z)"""
     for one, other in _terms(value):
-        if constant(one) == 1.0 and (operands := _operands(other, name)):
+        if constant_of(one) == 1.0 and (operands := _operands(other, name)):
             return operands[0]
     return None
 
 
 def _sigmoid(op: ir.Operation) -> Value | None:
     """x of 1 / (1 + exp(-x))"""
-    if op.name != "arith.divf" or constant(op.operands[0]) != 1.0:
+    if op.name != "arith.divf" or constant_of(op.operands[0]) != 1.0:
         return None
     power = _one_plus(op.operands[1], "math.exp")
     if power is None:
@@ -101,7 +101,7 @@ def _halve(op: ir.Operation, name: str, is_argument: Callable[[Value, Value], bo
     return None
 
 
-def _gelu(op: ir.Operation) -> Value | None:
+def _match_gelu(op: ir.Operation) -> Value | None:
     """x of x (1 + erf(x / sqrt(2))) / 2"""
     return _halve(op, "math.erf", lambda z, x: _is(z, number.sqrt(0.5), x))
 
@@ -116,12 +116,12 @@ def _is_gelu_cubic(z: Value, x: Value) -> bool:
     if not number.isclose(scale, number.sqrt(2 / number.pi), rel_tol=1e-6):
         return False
     if rest[:-1] == [x]:  # x (1 + 0.044715 x^2)
-        return any(constant(one) == 1.0 and _is(cube, 0.044715, x, x) for one, cube in _terms(rest[-1]))
+        return any(constant_of(one) == 1.0 and _is(cube, 0.044715, x, x) for one, cube in _terms(rest[-1]))
     return len(rest) == 1 and any(line == x and _is(cube, 0.044715, x, x, x) for line, cube in _terms(rest[0]))
 
 
 _IDIOMS: tuple[tuple[Match, Callable[[Value], Value]], ...] = (
     (_sigmoid, exponential.sigmoid),
-    (_gelu, error_function.gelu),
+    (_match_gelu, error_function.gelu),
     (_gelu_tanh, error_function.gelu_tanh),
 )

@@ -10,7 +10,7 @@ from .emit import (
     NAN,
     Value,
     bits,
-    constant,
+    constant_of,
     equal,
     extend,
     f32,
@@ -20,11 +20,11 @@ from .emit import (
     i32,
     less,
     narrow,
-    rounded,
+    round_scaled,
     two_powers,
 )
 from .exponential import exp2_fraction
-from .logarithm import reduce
+from .logarithm import reduce_argument
 
 # log2(1 + r) / r for 2/3 <= 1 + r < 4/3, in double precision to 2^-35: what y multiplies may be 150.
 _LOG2 = (
@@ -68,13 +68,13 @@ _CONSTANT: dict[float, Callable[[Value], Value]] = {
 
 def powf(x: Value, y: Value) -> Value:
     """x^y as C defines it: NaN of a negative x unless y is an integer, 1 of x = 1 or y = 0 whatever the other is."""
-    exponent = constant(y)
-    return _CONSTANT[exponent](x) if exponent in _CONSTANT else _signed(x, y, _magnitude(math.absf(x), y))
+    exponent = constant_of(y)
+    return _CONSTANT[exponent](x) if exponent in _CONSTANT else _restore_sign(x, y, _magnitude(math.absf(x), y))
 
 
 def _magnitude(size: Value, y: Value) -> Value:
     """2^(y log2(size)) for size >= 0 or NaN."""
-    e, r = reduce(size)
+    e, r = reduce_argument(size)
     e = arith.select(less(size, f32(INF)), e, size)  # log2 of inf is inf, of NaN NaN
     e = arith.select(equal(size, f32(0.0)), f32(-INF), e)
     wide = extend(r)
@@ -82,7 +82,7 @@ def _magnitude(size: Value, y: Value) -> Value:
     w = arith.mulf(extend(y), log2)
     w = arith.select(arith.cmpf(arith.CmpFPredicate.OLT, f64(160.0), w), f64(160.0), w)
     w = arith.select(arith.cmpf(arith.CmpFPredicate.OGT, f64(-160.0), w), f64(-160.0), w)
-    n, word = rounded(narrow(w), 1.0, 254)
+    n, word = round_scaled(narrow(w), 1.0, 254)
     low, high = two_powers(word)
     fraction = narrow(arith.subf(w, extend(n)))
     value = arith.mulf(arith.mulf(exp2_fraction(fraction), low), high)
@@ -90,7 +90,7 @@ def _magnitude(size: Value, y: Value) -> Value:
     return arith.select(one, f32(1.0), value)
 
 
-def _signed(x: Value, y: Value, value: Value) -> Value:
+def _restore_sign(x: Value, y: Value, value: Value) -> Value:
     """The power of a negative base: the sign of an odd integer's power, NaN if y is no integer; and 1^NaN."""
     half = arith.mulf(y, f32(0.5))
     integer = equal(math.floor(y), y)

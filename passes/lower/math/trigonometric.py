@@ -11,7 +11,7 @@ from __future__ import annotations
 import math as number
 
 from ....dialects import arith, ir, math
-from .emit import Value, equal, extend, f32, f64, fused, horner, i32, less, narrow
+from .emit import Value, equal, exact_fma, extend, f32, f64, horner, i32, less, narrow
 
 _ROUNDER = 1.5 * 2**52  # as in `emit`, of double precision
 # From |x| on: 2/pi modulo 4, 4 / 2^27, 4 / 2^54, 4 / 2^79, in two parts.
@@ -39,7 +39,7 @@ def _quadrant(x: Value) -> tuple[Value, Value]:
         beyond = less(f32(start), size)
         high, low = (arith.select(beyond, f64(a), b) for a, b in zip(turn, (high, low), strict=True))
     product = arith.mulf(wide, high)
-    rest = fused(wide, high, arith.negf(product))
+    rest = exact_fma(wide, high, arith.negf(product))
     word = arith.addf(product, f64(_ROUNDER))
     fraction = arith.addf(arith.subf(product, arith.subf(word, f64(_ROUNDER))), rest)
     integer = arith.bitcast(ir.IntegerType.get_signless(64), word)

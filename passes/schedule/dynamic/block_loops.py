@@ -18,13 +18,13 @@ from ....dialects.walk import defining_op
 from ...ir.structure import dim_of, indexing_maps
 from ..tiles.buffers import tensor_of, view_of, write
 from ..tiles.regions import Interval, Linear, NotSchedulable, Region, full_region
-from ..tiles.structured import outside
+from ..tiles.structured import capture_scalar
 from ..tiling.border import copy_box, fill_box
+from ..tiling.dynamic_border import DynamicBorder
 from ..tiling.nest import build_nest
-from ..tiling.open_border import OpenBorder
 from .block_operands import Held, given_to
 from .block_parts import parts_of
-from .blocks import STEPS, Block, Blocks, Version
+from .blocks import STEPS, BlockKernel, Blocks, Version
 
 # Shares of the work that threads take, at least, where the blocks are as many.
 _SHARES = 16
@@ -49,7 +49,7 @@ def build_blocks(
         dot: the target's instruction for sums of products of bytes.
         kind: what computes the blocks of a version; ``Part`` if not given.
     """
-    border = OpenBorder.of(function)
+    border = DynamicBorder.of(function)
     inner = border.view(buffer, arguments)
     border.fill(buffer, inner, lo, arguments)
     extents = {axis: memref.DimOp(inner, index_constant(axis)).result for axis in blocks.cuts}
@@ -175,7 +175,7 @@ class Part:
             block = self.version.blocks[0]
             self.compute_block(block, region, {}, place, None if panel is None else self._steps_of(block, panel))
 
-    def _steps_of(self, block: Block, panel: ir.Value) -> tuple[ir.Value, ir.Value]:
+    def _steps_of(self, block: BlockKernel, panel: ir.Value) -> tuple[ir.Value, ir.Value]:
         """The steps [first, end) of a block that make a panel."""
         steps = index_constant(block.schedule.extent // self.plan.panels)
         first = arith.muli(panel, steps)
@@ -193,7 +193,7 @@ class Part:
 
     def sum_up(self, region: Region, place: ir.Value) -> None:
         """A block of sums over open axes: chunk by chunk into a buffer of this thread, and from there to its place."""
-        last = defining_op(OpenBorder.of(self.source).inner)
+        last = defining_op(DynamicBorder.of(self.source).inner)
         assert last is not None  # what sums up
         fill = defining_op(last.operands[len(last.operands) - 1])
         if fill is None or fill.name != "linalg.fill":
@@ -201,7 +201,7 @@ class Part:
         kind = ir.MemRefType(place.type)
         total = memref.alloc(ir.MemRefType.get(kind.shape, kind.element_type), [], [])
         whole = full_region(kind.shape)
-        write(fill_box(outside(fill.operands[0]), tensor_of(total, writable=True), whole), total)
+        write(fill_box(capture_scalar(fill.operands[0]), tensor_of(total, writable=True), whole), total)
         self._chunks(last, self.plan.sums, region, {}, total)
         write(copy_box(tensor_of(total), tensor_of(place, writable=True), whole), place)
 
@@ -216,7 +216,7 @@ class Part:
             left = arith.subi(extent, start)
             end = arith.addi(start, arith.muli(arith.divui(left, index_constant(size)), index_constant(size)))
 
-            def body(number: ir.Value, block: Block = block, size: int = size) -> None:
+            def body(number: ir.Value, block: BlockKernel = block, size: int = size) -> None:
                 part = {**chosen, loop: Interval(Linear(0, ((number, 1),)), size)}
                 if inner:
                     self._chunks(op, inner, region, part, total)
@@ -243,7 +243,7 @@ class Part:
 
     def compute_block(
         self,
-        block: Block,
+        block: BlockKernel,
         region: Region,
         sums: Mapping[int, Interval],
         place: ir.Value,
@@ -257,7 +257,7 @@ class Part:
         given = given_to(block.function, self.source, parts, self.arguments, [tensor_of(place)] if sums else [])
         first, end = steps or (index_constant(0), index_constant(block.schedule.extent))
         target = tensor_of(place, writable=True)
-        result = OpenBorder.of(block.function).inner
+        result = DynamicBorder.of(block.function).inner
         write(build_nest(block.schedule, result, target, first, end, given, self.dot), place)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ....dialects import builders, func, ir
 from ....dialects.walk import defining_op
 from ...ir.structure import shape_of
-from ..tiles.regions import Region, is_whole, relative
+from ..tiles.regions import Region, is_whole, relative_to
 from ..tiles.structured import extract
 from .block_parts import Parts
 
@@ -23,7 +23,7 @@ class Held:
 
     def within(self, part: Region) -> Region:
         """A part of the value as one of the tensor."""
-        inner = relative(part, self.region)
+        inner = relative_to(part, self.region)
         return tuple(inner[d] for d in self.dims)
 
 

@@ -11,11 +11,11 @@ from ....dialects.walk import defining_op
 from ...analysis.size_classes import SizeClasses
 from ...ir.edit import clone
 from ...ir.kernel import module_beside
-from ...ir.structure import body_ops, dim_of, index_dim, indexing_maps, operations, shape_of
-from ...ir.uses import captures, nested_ops
+from ...ir.structure import body_ops, dim_of, index_dim, indexing_maps, list_ops, shape_of
+from ...ir.uses import find_captures, nested_ops
 from ..tiles.regions import Interval, Linear, NotSchedulable, Region, cover, full_region
-from ..tiles.structured import empty
-from ..tiling.open_border import OpenBorder
+from ..tiles.structured import make_empty
+from ..tiling.dynamic_border import DynamicBorder
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def block_module(function: func.FuncOp, sizes: Sequence[int], sums: Mapping[int,
     by loops of the last op, what the chunk is added to; with ``rows``, whose length stays open, that length; the sizes
     that bodies compute with; the places in the whole where loops begin. Raises NotSchedulable as ``parts_of`` does.
     """
-    result = OpenBorder.of(function).inner
+    result = DynamicBorder.of(function).inner
     whole = tuple(Interval(Linear(), n) for n in sizes)
     parts = parts_of(function, whole, {loop: Interval(Linear(), n) for loop, n in sums.items()}, rows)
     inputs, made = parts.inputs(function), _part_type(result, parts.regions[result])
@@ -99,7 +99,7 @@ def _clone_part(
         return
     [value] = op.results
     if op.name == "tensor.empty":
-        mapping[value] = empty([interval.size for interval in parts[value]], element_of(value), length)
+        mapping[value] = make_empty([interval.size for interval in parts[value]], element_of(value), length)
     elif op.name in ("tensor.cast", "tensor.extract_slice"):  # a part of one is a part of what it is of
         mapping[value] = mapping[op.operands[0]]
     else:
@@ -130,10 +130,10 @@ def parts_of(function: func.FuncOp, region: Region, sums: Mapping[int, Interval]
 
     Raises NotSchedulable where readers need different parts of one, or an op tells none.
     """
-    result, known = OpenBorder.of(function).inner, SizeClasses(function)
+    result, known = DynamicBorder.of(function).inner, SizeClasses(function)
     parts = Parts()
     parts.need(result, region)
-    for op in reversed(operations(function)):
+    for op in reversed(list_ops(function)):
         if not any(value in parts.regions for value in op.results):
             continue
         if len(op.results) != 1:
@@ -144,9 +144,9 @@ def parts_of(function: func.FuncOp, region: Region, sums: Mapping[int, Interval]
         elif op.name in ("linalg.fill", "tensor.cast"):
             parts.need(op.operands[len(op.operands) - 1], part)
         elif op.name == "tensor.extract_slice" and defining_op(op.operands[0]) is None:
-            parts.sources[op.results[0]] = op.operands[0], _slice(op, part, rows, known)
+            parts.sources[op.results[0]] = op.operands[0], _slice_part(op, part, rows, known)
         elif op.name == "tensor.extract_slice":
-            parts.need(op.operands[0], _slice(op, part, rows, known))
+            parts.need(op.operands[0], _slice_part(op, part, rows, known))
         elif op.name == "linalg.unpack" and part == full_region(known.of(op.results[0])):
             for operand in op.operands:
                 parts.need(operand, full_region(known.of(operand)))
@@ -160,7 +160,7 @@ def parts_of(function: func.FuncOp, region: Region, sums: Mapping[int, Interval]
     return parts
 
 
-def _slice(op: ir.Operation, part: Region, rows: bool, known: SizeClasses) -> Region:
+def _slice_part(op: ir.Operation, part: Region, rows: bool, known: SizeClasses) -> Region:
     """The part of what a slice is of that a part of the slice is."""
     offsets, steps = (list(ir.DenseI64ArrayAttr(op.attributes[f"static_{name}"])) for name in ("offsets", "strides"))
     if len(offsets) != len(part) or min(offsets) < 0 or set(steps) != {1}:
@@ -216,7 +216,7 @@ def _is_part(value: ir.Value) -> bool:
 
 def _need_captures(op: ir.Operation, parts: Parts, rows: bool, known: SizeClasses) -> None:
     """Add what a body captures: tensors that it reads at computed places, sizes, constants."""
-    for value in captures(op):
+    for value in find_captures(op):
         source = defining_op(value)
         if isinstance(value.type, ir.RankedTensorType):
             if rows and min(shape_of(value), default=1) < 0:

@@ -17,15 +17,15 @@ from dataclasses import dataclass, field
 
 from ....dialects import func, ir
 from ....dialects.walk import defining_op
-from ...analysis.classify import classify
-from ...analysis.kinds import Contraction, Conv, DepthwiseConv, OpClass, Pool, Transform
-from ...ir.kernel import functions
-from ...ir.structure import dim_of, indexing_maps, iterator_types, loop_extents, operations, shape_of
+from ...analysis.classify import classify_op
+from ...analysis.kinds import Contraction, Conv, DepthwiseConv, OpClass, Pooling, Transform
+from ...ir.kernel import list_functions
+from ...ir.structure import dim_of, indexing_maps, iterator_types, list_ops, loop_extents, shape_of
 from ..families.block_sums import block_sum
 from ..language.schedule import Schedule
 from ..tiles.axes import result_axis
 from ..tiles.regions import NotSchedulable
-from ..tiling.open_border import OpenBorder, own_inner
+from ..tiling.dynamic_border import DynamicBorder, own_inner
 from .block_parts import block_module
 
 # Steps of the parallel axis that callers see; each stands for a share of the blocks, whose number the sizes tell.
@@ -61,7 +61,7 @@ _PRODUCTS = _Family((64, 16, 4, 1), (32, 8, 2, 1), None)  # rows go over a block
 
 
 @dataclass(frozen=True)
-class Block:
+class BlockKernel:
     """A module with the one function that computes a block, and its schedule. ``sums``: sizes of chunks by loops."""
 
     module: ir.Module
@@ -71,7 +71,7 @@ class Block:
     @property
     def function(self) -> func.FuncOp:
         """The function, which lives as long as the module."""
-        return functions(self.module)[0]
+        return list_functions(self.module)[0]
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Version:
     """``sizes`` of the result's blocks, and one of them for each size of the chunks that are summed up."""
 
     sizes: Sizes
-    blocks: tuple[Block, ...]
+    blocks: tuple[BlockKernel, ...]
 
 
 @dataclass(frozen=True)
@@ -130,8 +130,8 @@ def choose_blocks(function: func.FuncOp, choose: Chooser) -> Blocks:
     Raises NotSchedulable where an op cannot be cut into blocks, or no family takes a block.
     """
     own_inner(function)
-    result = OpenBorder.of(function).inner
-    cuts, sums = _cuts(function, result), open_sums(result)
+    result = DynamicBorder.of(function).inner
+    cuts, sums = _cuts(function, result), find_dynamic_sums(result)
     versions = []
     for chosen in itertools.product(*cuts.values()):
         sizes = list(shape_of(result))
@@ -166,19 +166,19 @@ def _panels(versions: Sequence[Version], shared: bool) -> int:
 
 
 def _kinds(function: func.FuncOp) -> list[OpClass]:
-    return [classify(op) for op in operations(function)]
+    return [classify_op(op) for op in list_ops(function)]
 
 
-def make_block(function: func.FuncOp, sizes: Sizes, chunk: Mapping[int, int], choose: Chooser) -> Block:
+def make_block(function: func.FuncOp, sizes: Sizes, chunk: Mapping[int, int], choose: Chooser) -> BlockKernel:
     """A block of a kernel's result. Raises NotSchedulable where no family takes it."""
     module = block_module(function, sizes, chunk)
-    schedule = choose(functions(module)[0])
+    schedule = choose(list_functions(module)[0])
     if schedule is None:
         raise NotSchedulable("no family takes a block")
-    return Block(module, schedule, chunk)
+    return BlockKernel(module, schedule, chunk)
 
 
-def open_sums(result: ir.Value) -> tuple[int, ...]:
+def find_dynamic_sums(result: ir.Value) -> tuple[int, ...]:
     """The loops of the last op that sum over open axes."""
     op = defining_op(result)
     if op is None or op.name != "linalg.generic":
@@ -190,10 +190,10 @@ def open_sums(result: ir.Value) -> tuple[int, ...]:
 def _sums_rows(result: ir.Value) -> bool:
     """Return whether the last op reduces along several axes, one of them its operand's innermost one, a dynamic one.
 
-    A reduction along that axis only is a kernel of rows (``open_rows.py``).
+    A reduction along that axis only is a kernel of rows (``dynamic_rows.py``).
     """
-    op, sums = defining_op(result), open_sums(result)
-    if op is None or not sums or isinstance(classify(op), Contraction):
+    op, sums = defining_op(result), find_dynamic_sums(result)
+    if op is None or not sums or isinstance(classify_op(op), Contraction):
         return False
     walked = zip(shape_of(op.operands[0]), indexing_maps(op)[0].results, strict=True)
     along = [dim_of(expression) for extent, expression in walked if extent != 1]
@@ -229,7 +229,7 @@ def _cuts(function: func.FuncOp, result: ir.Value) -> dict[int, Sizes]:
 def _patches(function: func.FuncOp, result: ir.Value) -> dict[int, int]:
     """The extents of patches along the axes that are made of them: open ones are made of whole patches."""
     found: dict[int, int] = {}
-    for op in operations(function):
+    for op in list_ops(function):
         maps = indexing_maps(op) if op.name == "linalg.generic" else []
         for quotient in [e for m in maps for e in m.results if isinstance(e, ir.AffineFloorDivExpr)]:
             axis = result_axis(op, ir.AffineDimExpr(quotient.lhs).position, result)
@@ -240,8 +240,8 @@ def _patches(function: func.FuncOp, result: ir.Value) -> dict[int, int]:
 
 def _batch_axes(function: func.FuncOp, result: ir.Value) -> set[int]:
     """The axes of the result that products of their own are along."""
-    ops = operations(function)
-    products = [(op, kind) for op in ops if isinstance(kind := classify(op), Contraction)]
+    ops = list_ops(function)
+    products = [(op, kind) for op in ops if isinstance(kind := classify_op(op), Contraction)]
     own = ((op, kind) for op, kind in products if block_sum(op) is None)  # whose scales are of columns of one product
     axes = (result_axis(op, loop, result) for op, kind in own for loop in kind.batch)
     return {axis for axis in axes if axis is not None}
@@ -250,6 +250,6 @@ def _batch_axes(function: func.FuncOp, result: ir.Value) -> set[int]:
 def _family(function: func.FuncOp) -> _Family:
     """The sizes that fit the heaviest op of a kernel."""
     kinds = _kinds(function)
-    if any(isinstance(kind, Conv | DepthwiseConv | Pool | Transform) for kind in kinds):
+    if any(isinstance(kind, Conv | DepthwiseConv | Pooling | Transform) for kind in kinds):
         return _WINDOWS
     return _PRODUCTS if any(isinstance(kind, Contraction) for kind in kinds) else _LIGHT

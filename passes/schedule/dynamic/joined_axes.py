@@ -25,7 +25,7 @@ from ....dialects.builders import element_of, index_constant
 from ....dialects.structured import iterators_attr
 from ....dialects.walk import defining_op
 from ...ir.edit import clone
-from ...ir.kernel import functions, module_beside
+from ...ir.kernel import list_functions, module_beside
 from ...ir.structure import (
     body_ops,
     dim_of,
@@ -33,15 +33,15 @@ from ...ir.structure import (
     indexing_maps,
     is_tensor,
     iterator_types,
+    list_ops,
     loop_extents,
-    operations,
     shape_of,
-    terminator,
+    terminator_of,
 )
-from ...ir.uses import captures
+from ...ir.uses import find_captures
 from ..tiles.buffers import tensor_of
 from ..tiles.regions import DYNAMIC, NotSchedulable
-from ..tiling.destination_passing import shaped
+from ..tiling.destination_passing import reshape_buffer
 from .block_loops import build_blocks
 from .blocks import Blocks, Chooser, choose_blocks
 
@@ -63,7 +63,7 @@ class JoinedAxes(Blocks):
     @property
     def function(self) -> func.FuncOp:
         """The function, which lives as long as the module; its arguments are those of the kernel."""
-        return functions(self.module)[0]
+        return list_functions(self.module)[0]
 
 
 def choose_joined(function: func.FuncOp, choose: Chooser) -> JoinedAxes:
@@ -71,14 +71,14 @@ def choose_joined(function: func.FuncOp, choose: Chooser) -> JoinedAxes:
 
     Raises NotSchedulable where none can be, or no family takes a block.
     """
-    returned = list(terminator(function).operands)
+    returned = list(terminator_of(function).operands)
     if len(returned) != 1:
         raise NotSchedulable("more than one result")
     for first, count in _runs(shape_of(returned[0])):
         places = _places(function, returned[0], first, count)
         if places is not None:
-            module = _joined(function, places, count)
-            inner = choose_blocks(functions(module)[0], choose)
+            module = _build_joined(function, places, count)
+            inner = choose_blocks(list_functions(module)[0], choose)
             sizes = inner.versions, inner.cuts, inner.sums, inner.panels, inner.held
             return JoinedAxes(*sizes, module, places, count, split=inner.split)
     raise NotSchedulable("no axes that all ops walk together")
@@ -95,11 +95,11 @@ def _runs(shape: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 def _places(function: func.FuncOp, result: ir.Value, first: int, count: int) -> Places | None:
     """Where the axes begin in each value that has them; None where an op walks them in another way than together."""
-    at, ops = {result: first}, list(reversed(operations(function)))
+    at, ops = {result: first}, list(reversed(list_ops(function)))
     for op in ops:
         if not any(value in at for value in op.results):
             continue
-        reads = _reads(op, at[op.results[0]], count) if len(op.results) == 1 else None
+        reads = _find_reads(op, at[op.results[0]], count) if len(op.results) == 1 else None
         if reads is None or any(at.setdefault(value, place) != place for value, place in reads.items()):
             return None
     return at if all(_agrees(op, at, count) for op in ops) else None
@@ -109,11 +109,11 @@ def _agrees(op: ir.Operation, at: Places, count: int) -> bool:
     """Return whether an op reads whole the axes of all values that have them."""
     if op.name in ("func.return", "tensor.empty", "linalg.fill"):
         return True
-    reads = _reads(op, at[op.results[0]], count) if len(op.results) and op.results[0] in at else {}
+    reads = _find_reads(op, at[op.results[0]], count) if len(op.results) and op.results[0] in at else {}
     return reads is not None and {value for value in (*op.operands, *_tensors_inside(op)) if value in at} == set(reads)
 
 
-def _reads(op: ir.Operation, first: int, count: int) -> dict[ir.Value, int] | None:
+def _find_reads(op: ir.Operation, first: int, count: int) -> dict[ir.Value, int] | None:
     """The operands read along the result's ``count`` axes from ``first`` on, with the first of these axes in each."""
     if op.name in ("tensor.empty", "linalg.fill"):
         return {op.operands[1]: first} if op.name == "linalg.fill" else {}
@@ -149,13 +149,13 @@ def _single(expression: ir.AffineExpr, gone: set[int]) -> int | None:
 
 
 def _tensors_inside(op: ir.Operation) -> list[ir.Value]:
-    return [value for value in captures(op) if is_tensor(value)]
+    return [value for value in find_captures(op) if is_tensor(value)]
 
 
-def _joined(function: func.FuncOp, places: Places, count: int) -> ir.Module:
+def _build_joined(function: func.FuncOp, places: Places, count: int) -> ir.Module:
     """A module with the kernel's function on tensors whose axes are joined."""
     kinds = [_kind(value, places, count) for value in function.arguments]
-    [result] = terminator(function).operands
+    [result] = terminator_of(function).operands
     module, entry = module_beside(function, kinds, [_kind(result, places, count)])
     mapping: dict[ir.Value, ir.Value] = dict(zip(function.arguments, entry.arguments, strict=True))
     with ir.InsertionPoint(entry):
@@ -163,7 +163,7 @@ def _joined(function: func.FuncOp, places: Places, count: int) -> ir.Module:
             if not len(op.results) or op.results[0] not in places:
                 clone(op, mapping)
             elif op.name == "tensor.empty":
-                mapping[op.results[0]] = _empty(op, places[op.results[0]], count, mapping)
+                mapping[op.results[0]] = _join_empty(op, places[op.results[0]], count, mapping)
             else:
                 copy = clone(op, mapping)
                 copy.results[0].set_type(_kind(op.results[0], places, count))
@@ -177,15 +177,15 @@ def _kind(value: ir.Value, places: Places, count: int) -> ir.Type:
     """The type of a value with its axes joined."""
     if value not in places:
         return value.type
-    return ir.RankedTensorType.get(_join(shape_of(value), places[value], count), element_of(value))
+    return ir.RankedTensorType.get(_join_extents(shape_of(value), places[value], count), element_of(value))
 
 
-def _join(shape: Sequence[int], first: int, count: int) -> list[int]:
+def _join_extents(shape: Sequence[int], first: int, count: int) -> list[int]:
     run = shape[first : first + count]
     return [*shape[:first], DYNAMIC if min(run) < 0 else math.prod(run), *shape[first + count :]]
 
 
-def _empty(op: ir.Operation, first: int, count: int, mapping: Mapping[ir.Value, ir.Value]) -> ir.Value:
+def _join_empty(op: ir.Operation, first: int, count: int, mapping: Mapping[ir.Value, ir.Value]) -> ir.Value:
     """An empty tensor of the sizes of another one."""
     given = iter(op.operands)
     sizes = [mapping[next(given)] if extent < 0 else extent for extent in shape_of(op.results[0])]
@@ -229,14 +229,14 @@ def build_joined(
         if value in blocks.places:
             source = defining_op(held)
             assert source is not None  # which makes a tensor of a buffer
-            held = tensor_of(_collapse(source.operands[0], blocks.places[value], blocks.count))
+            held = tensor_of(_collapse_buffer(source.operands[0], blocks.places[value], blocks.count))
         given[own] = held
-    [result] = terminator(function).operands
-    place = _collapse(buffer, blocks.places[result], blocks.count)
+    [result] = terminator_of(function).operands
+    place = _collapse_buffer(buffer, blocks.places[result], blocks.count)
     build_blocks(blocks, blocks.function, place, lo, hi, given, target.dot_product)
 
 
-def _collapse(buffer: ir.Value, first: int, count: int) -> ir.Value:
+def _collapse_buffer(buffer: ir.Value, first: int, count: int) -> ir.Value:
     """A buffer, whose elements lie one after another, with axes joined.
 
     As upstream's ``memref.collapse_shape`` each access would divide its index into those of the axes.
@@ -245,6 +245,6 @@ def _collapse(buffer: ir.Value, first: int, count: int) -> ir.Value:
     extents = [memref.DimOp(buffer, index_constant(axis)).result for axis in index]
     product = functools.reduce(arith.muli, extents[first : first + count])
     kept = [*extents[:first], product, *extents[first + count :]]
-    joined = _join(shape, first, count)
+    joined = _join_extents(shape, first, count)
     kind = ir.RankedTensorType.get(joined, element_of(buffer))
-    return shaped(kind, buffer, (n for n, extent in zip(kept, joined, strict=True) if extent < 0))
+    return reshape_buffer(kind, buffer, (n for n, extent in zip(kept, joined, strict=True) if extent < 0))

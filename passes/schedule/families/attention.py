@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....core.sizes import static
+from ....core.sizes import require_static
 from ....core.target import Target
 from ....dialects import ir
 from ....dialects.walk import defining_op
-from ...analysis.classify import classify
+from ...analysis.classify import classify_op
 from ...analysis.kinds import Contraction, Reduction
 from ...ir.structure import dim_of, indexing_maps, loop_extents, loops_along, shape_of
 from ..language.cuts import by_name, carve, join, unroll_sum
@@ -47,10 +47,10 @@ def attention(
 ) -> Schedule | None:
     """Blocks of rows: their scores, the softmax of these, and the product of that, each in a buffer of the block."""
     first, *reductions, last = anchors
-    scores, product = classify(first), classify(last)
+    scores, product = classify_op(first), classify_op(last)
     if not isinstance(scores, Contraction) or not isinstance(product, Contraction):
         return None
-    if not all(isinstance(classify(op), Reduction) for op in reductions):
+    if not all(isinstance(classify_op(op), Reduction) for op in reductions):
         return None
     if not can_attend(first, scores, reductions, last, product):
         return None
@@ -108,7 +108,7 @@ def copy_rows(
     schedule = schedule.cache_read(name, _around(schedule, depth))
     value = schedule.nest(name).value
     row, last = loops_along(op, number).index(long_loops(op, rows)[0]), len(value.axes) - 1
-    chunk, length = ROW_VECTORS * lanes, static(value.axes[last].extent)
+    chunk, length = ROW_VECTORS * lanes, require_static(value.axes[last].extent)
     cuts = [(row, 1), *([(last, chunk)] if length > chunk else [])]
     whole = [] if length > chunk else [value.axes[last].name]
     return carve(schedule, by_name(value, cuts), value.name, whole)
@@ -132,7 +132,7 @@ def long_loops(op: ir.Operation, loops: Sequence[int]) -> list[int]:
 
 def _reduces_columns(op: ir.Operation) -> bool:
     """Return whether an op reduces along the contiguous dim of what it reads and no other, as no block has all rows."""
-    kind = classify(op)
+    kind = classify_op(op)
     return isinstance(kind, Reduction) and long_loops(op, kind.reduction) == [loop_along(op, 0)]
 
 

@@ -21,7 +21,7 @@ from ..tiling.values import value_name
 # Vectors across a block: what is read of a row before the next is then long enough to be fetched ahead.
 _BLOCK_VECTORS = 8
 # Steps of the parallel axis for which a block is made narrower.
-_STEPS = 16
+_MANY_STEPS = 16
 # Ops of a body that is not computed again for each reader.
 _DEAR = 4
 
@@ -44,7 +44,7 @@ def columns(
     outer = [(axis, 1) for axis, n in enumerate(shape) if n > 1 and axis not in (vector, *reduced)]
     around = math.prod(shape[axis] for axis, _ in outer)
     tile, width = (min(n * lanes, power_floor(shape[vector])) for n in (ROW_VECTORS, _BLOCK_VECTORS))
-    if around * (shape[vector] // width) < _STEPS:
+    if around * (shape[vector] // width) < _MANY_STEPS:
         width = tile
     inner = [*((axis, 1) for axis in reduced), *([(vector, tile)] if tile < width else [])]
     made = carve(plain, by_name(plain.result.value, [*outer, (vector, width), *inner]))
@@ -52,7 +52,7 @@ def columns(
     made = share(made, most=len(outer) + 1)
     at = next(loop.name for loop in made.result.outer if block in (part.name for part in loop.parts))
     for value in staged:
-        name, along = value_name(value), _along(value, result, reduced)
+        name, along = value_name(value), _find_reduced_axes(value, result, reduced)
         made = made.cache_write(name, at)
         extents = shape_of(value)
         last = vector_axis(extents)
@@ -65,7 +65,7 @@ def _parallel(op: ir.Operation) -> list[int]:
     return [d for d, kind in enumerate(iterator_types(op)) if kind == "parallel"]
 
 
-def _along(value: ir.Value, result: ir.Value, reduced: Sequence[int]) -> list[int]:
+def _find_reduced_axes(value: ir.Value, result: ir.Value, reduced: Sequence[int]) -> list[int]:
     """The axes of a value that walk what is reduced."""
     op = defining_op(value)
     assert op is not None  # it is staged

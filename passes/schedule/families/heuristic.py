@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ....core.sizes import static
+from ....core.sizes import require_static
 from ....core.target import Target
 from ....dialects import func, ir
 from ....dialects.builders import element_of
 from ....dialects.types import element_bits, nbytes
-from ...analysis.classify import classify
+from ...analysis.classify import classify_op
 from ...analysis.kinds import (
     Broadcast,
     Contraction,
@@ -20,11 +20,11 @@ from ...analysis.kinds import (
     Fill,
     Injective,
     OpClass,
-    Pool,
+    Pooling,
     Reduction,
     Transform,
 )
-from ...ir.structure import loop_extents, operations, shape_of, terminator
+from ...ir.structure import list_ops, loop_extents, shape_of, terminator_of
 from ..language.cuts import along, by_name, carve, overlap, share
 from ..language.schedule import Schedule
 from ..tiles.axes import ROW_VECTORS, power_floor
@@ -36,7 +36,7 @@ from .attention import attention
 from .block_sums import block_sum, block_sums
 from .columns import columns
 from .contraction import contraction
-from .transposing import crossing_axis, transposing
+from .transposing import crossing_axis, tile_transpose
 from .window import window
 from .winograd import transform, winograd
 
@@ -52,9 +52,9 @@ def choose(function: func.FuncOp, target: Target) -> Schedule | Moves | None:
         return moves
     if not has_nests(function):
         return None
-    ops = operations(function)
+    ops = list_ops(function)
     result = Border.of(ops[-1].operands[0])
-    classes = [(op, classify(op)) for op in ops[:-1] if op.name.startswith("linalg.")]
+    classes = [(op, classify_op(op)) for op in ops[:-1] if op.name.startswith("linalg.")]
     anchors = [
         (op, kind)
         for op, kind in classes
@@ -67,7 +67,7 @@ def choose(function: func.FuncOp, target: Target) -> Schedule | Moves | None:
     if not anchors:
         return _light(plain, classes, result.inner, lanes)
     if all(isinstance(kind, Reduction) or is_dot(op, kind) for op, kind in anchors):
-        return _rows(plain, [op for op, _ in anchors], ops, result.inner, lanes)
+        return _schedule_rows(plain, [op for op, _ in anchors], ops, result.inner, lanes)
     if [type(kind) for _, kind in anchors[-2:]] == [Contraction, Transform]:
         return winograd(plain, [op for op, _ in anchors], result.inner, lanes, target)
     if len(anchors) > 2 and all(isinstance(anchors[i][1], Contraction) for i in (0, -1)):
@@ -79,7 +79,7 @@ def choose(function: func.FuncOp, target: Target) -> Schedule | Moves | None:
         return contraction(plain, op, kind, result.inner, lanes, target)
     if isinstance(kind, Transform):
         return transform(plain, op, kind, result.inner, lanes)
-    if isinstance(kind, DepthwiseConv | Pool):
+    if isinstance(kind, DepthwiseConv | Pooling):
         return window(plain, op, kind, result.inner, lanes, target)
     return None
 
@@ -88,21 +88,25 @@ def has_nests(function: func.FuncOp) -> bool:
     """Return whether a kernel has one result of static shape, with at most a border that a nest can fill around it."""
     if not _makes_one_tensor(function):
         return False
-    border = Border.of(terminator(function).operands[0])
+    border = Border.of(terminator_of(function).operands[0])
     return border.op is None or can_border(border.op)
 
 
 def _makes_one_tensor(function: func.FuncOp) -> bool:
     """Return whether a kernel has one result with elements, and all shapes in it are known."""
-    ops = operations(function)
+    ops = list_ops(function)
     returned = list(ops[-1].operands)
-    return len(returned) == 1 and all(_static(v) for op in ops for v in op.results) and 0 not in shape_of(returned[0])
+    return (
+        len(returned) == 1
+        and all(_has_static_shape(v) for op in ops for v in op.results)
+        and 0 not in shape_of(returned[0])
+    )
 
 
 def work(function: func.FuncOp) -> int:
     """Scalar operations of a kernel, or bytes that it moves if they are more, to weigh against the cost of a fork."""
     total = 0
-    for op in operations(function):
+    for op in list_ops(function):
         if op.name in MOVED:
             total += nbytes(op.results[0].type)
         if not op.name.startswith("linalg.") or not op.regions:
@@ -110,11 +114,11 @@ def work(function: func.FuncOp) -> int:
         extents = loop_extents(op)
         body = op.regions[0].blocks
         count = math.prod(e for e in extents if e > 0) * (len(list(body[0].operations)) if len(body) else 1)
-        total += max(count, *(nbytes(value.type) for value in op.results if _static(value)), 0)
+        total += max(count, *(nbytes(value.type) for value in op.results if _has_static_shape(value)), 0)
     return total
 
 
-def _static(value: ir.Value) -> bool:
+def _has_static_shape(value: ir.Value) -> bool:
     return not isinstance(value.type, ir.RankedTensorType) or ir.RankedTensorType(value.type).has_static_shape
 
 
@@ -124,7 +128,7 @@ def _light(
     """Elementwise ops and ops that move data: vectors, or square tiles where an operand lies along another axis."""
     shape = shape_of(result)
     axis = crossing_axis(classes, result, vector_axis(shape)) if shape else None
-    turned = transposing(shape, axis, vector_axis(shape), lanes) if axis is not None else []
+    turned = tile_transpose(shape, axis, vector_axis(shape), lanes) if axis is not None else []
     if turned:
         return overlap(share(carve(plain, by_name(plain.result.value, turned))))
     # Vectors of elements that lie apart are put together one by one: several of them are as many instructions.
@@ -133,14 +137,14 @@ def _light(
 
 def _elementwise(plain: Schedule, lanes: int, vectors: int = ROW_VECTORS) -> Schedule:
     """Vectors along the innermost axis, everything else a loop."""
-    shape = [static(axis.extent) for axis in plain.result.value.axes]
+    shape = [require_static(axis.extent) for axis in plain.result.value.axes]
     if not shape:
         return plain
     vector = vector_axis(shape)
     return along(plain, vector, {vector: min(vectors * lanes, power_floor(shape[vector]))})
 
 
-def _rows(
+def _schedule_rows(
     plain: Schedule, anchors: Sequence[ir.Operation], ops: Sequence[ir.Operation], result: ir.Value, lanes: int
 ) -> Schedule | None:
     """Reductions along the contiguous dim: a row at a time, in chunks of a few vectors.

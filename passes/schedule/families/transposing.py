@@ -33,7 +33,7 @@ def crossing_axis(classes: Sequence[tuple[ir.Operation, OpClass]], result: ir.Va
     return None
 
 
-def transposing(shape: Sequence[int], axis: int, vector: int, lanes: int) -> list[tuple[int, int]]:
+def tile_transpose(shape: Sequence[int], axis: int, vector: int, lanes: int) -> list[tuple[int, int]]:
     """Cuts of axes into square tiles over both, or a few short rows of the result; none where the operand's are short.
 
     Lines that tiles share are written together: several tiles beside each other along rows of the result, where these

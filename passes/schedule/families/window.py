@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ....core.sizes import static
+from ....core.sizes import require_static
 from ....core.target import Target
 from ....dialects import ir
-from ...analysis.kinds import DepthwiseConv, Pool
+from ...analysis.kinds import DepthwiseConv, Pooling
 from ...ir.structure import dim_of, indexing_maps, loop_extents, shape_of
 from ..language.cuts import along
 from ..language.schedule import Schedule
@@ -17,7 +17,7 @@ _ROWS, _BALANCE = 7, 1.2
 
 
 def window(
-    plain: Schedule, op: ir.Operation, kind: DepthwiseConv | Pool, result: ir.Value, lanes: int, target: Target
+    plain: Schedule, op: ir.Operation, kind: DepthwiseConv | Pooling, result: ir.Value, lanes: int, target: Target
 ) -> Schedule | None:
     """Depthwise convolution and pooling in channels last: vectors along channels, a few columns at a time.
 
@@ -37,7 +37,7 @@ def window(
             tiles |= {vector: min(lanes, tiles[vector]), rows: 2}
     made = along(plain, vector, tiles)
     sums = made.result.value.sums
-    count = static(sums[-1].extent) if sums else 1  # a window of one element has no loops
+    count = require_static(sums[-1].extent) if sums else 1  # a window of one element has no loops
     return made.unroll(sums[-1].name, count) if 1 < count <= _ROWS else made
 
 

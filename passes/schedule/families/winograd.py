@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ....core.sizes import static
+from ....core.sizes import require_static
 from ....core.target import Target
 from ....dialects import ir
-from ...analysis.classify import classify
+from ...analysis.classify import classify_op
 from ...analysis.kinds import Contraction, Transform
 from ...ir.structure import dim_of, indexing_maps, shape_of
 from ..language.cuts import by_name, carve, overlap, share, unroll_sum
@@ -38,7 +38,7 @@ class Patches:
     @staticmethod
     def of(products: ir.Operation, outputs: ir.Value) -> Patches | None:
         """Those that products are made of; None where the products are not those of an image by packed filters."""
-        kind = classify(products)
+        kind = classify_op(products)
         columns = block_of(products, kind) if isinstance(kind, Contraction) else 0
         if not isinstance(kind, Contraction) or not columns or len(shape_of(outputs)) != 4:
             return None
@@ -60,7 +60,7 @@ def transforms_apart(products: ir.Operation, outputs: ir.Value, target: Target) 
     patches = Patches.of(products, outputs)
     if patches is None or target.cores == 1 or min(shape_of(outputs)) < 0:
         return False
-    return 4 * patches.values > _budget(target) and staging(patches, _budget(target))[0] == patches.rows
+    return 4 * patches.values > _budget(target) and choose_staged_block(patches, _budget(target))[0] == patches.rows
 
 
 def transform(plain: Schedule, op: ir.Operation, kind: Transform, result: ir.Value, lanes: int) -> Schedule:
@@ -89,7 +89,7 @@ def winograd(
     The patches of a block of rows are made once, before the blocks of channels, unless another kernel makes them.
     """
     *forth, products, outputs = anchors
-    kind, back, patches = classify(products), classify(outputs), Patches.of(products, result)
+    kind, back, patches = classify_op(products), classify_op(outputs), Patches.of(products, result)
     assert isinstance(kind, Contraction) and isinstance(back, Transform)
     data, shape = products.operands[kind.lhs], shape_of(result)
     if (
@@ -100,10 +100,10 @@ def winograd(
         return None
     step = shape_of(outputs.operands[back.matrices[0]])[0]
     if forth:
-        block, channels = staging(patches, _budget(target))
+        block, channels = choose_staged_block(patches, _budget(target))
     else:
         even = [n for n in range(1, patches.rows) if shape[1] % (n * step) == 0]
-        block, channels = sharing(patches, even, _budget(target), target.cores)
+        block, channels = choose_shared_block(patches, even, _budget(target), target.cores)
     of_rows, of_channels = [(1, block * step)] if block < patches.rows else [], [(3, channels)]
     outer = [(0, 1), *of_rows, *(() if forth else of_channels)]
     over = [*(of_channels if forth else ()), (1, min(step, shape[1])), (2, min(step, shape[2]))]
@@ -130,7 +130,7 @@ def _patches_in_buffer(made: Schedule, name: str, at: str, lanes: int) -> Schedu
     """Make the patches that the rest needs inside of a loop, each with a vector of channels at once."""
     made = made.cache_write(name, at)
     value = made.nest(name).value
-    cuts = by_name(value, [(3, 1), (4, 1), (5, min(lanes, power_floor(static(value.axes[5].extent))))])
+    cuts = by_name(value, [(3, 1), (4, 1), (5, min(lanes, power_floor(require_static(value.axes[5].extent))))])
     return carve(made, cuts, name, whole=[axis.name for axis in value.axes[:2]])
 
 
@@ -138,7 +138,7 @@ def _budget(target: Target) -> int:
     return int(_STAGED * target.l2_bytes)
 
 
-def staging(patches: Patches, budget: int) -> tuple[int, int]:
+def choose_staged_block(patches: Patches, budget: int) -> tuple[int, int]:
     """(rows of patches, output channels) of one block: those that move the fewest bytes beyond ``budget`` of cache.
 
     Blocks of rows read all filters again each; what does not stay in the cache is written, and read for each block of
@@ -160,7 +160,7 @@ def staging(patches: Patches, budget: int) -> tuple[int, int]:
     return min(choices, key=lambda choice: (traffic(*choice), choice))
 
 
-def sharing(patches: Patches, even: Sequence[int], budget: int, cores: int) -> tuple[int, int]:
+def choose_shared_block(patches: Patches, even: Sequence[int], budget: int, cores: int) -> tuple[int, int]:
     """(rows of patches, output channels) of one block where patches lie in memory: as many blocks as cores, or more.
 
     Of these that move the fewest bytes. ``even`` are the numbers of rows that give blocks of one size: loops of such

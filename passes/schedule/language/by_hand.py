@@ -13,7 +13,7 @@ from .schedule import Schedule
 _SHOWN = 4
 
 
-def given(config: Mapping[str, Any], kernel: str) -> Schedule | None:
+def find_schedule(config: Mapping[str, Any], kernel: str) -> Schedule | None:
     """The schedule that a context's config has for a kernel, as it is or as JSON; None for none."""
     schedules = config.get(SCHEDULES, {})
     if not isinstance(schedules, Mapping):
@@ -34,7 +34,7 @@ def given(config: Mapping[str, Any], kernel: str) -> Schedule | None:
 def key_text(config: Mapping[str, Any], kernels: Iterable[str] | None = None) -> str:
     """The schedules' part of the cache key: those of the kernels, or all; "" for none."""
     names = config.get(SCHEDULES, {}) if kernels is None else kernels
-    found = {name: given(config, name) for name in sorted(names)}
+    found = {name: find_schedule(config, name) for name in sorted(names)}
     return (
         json.dumps({name: schedule.to_json() for name, schedule in found.items() if schedule})
         if any(found.values())
@@ -46,7 +46,7 @@ def check_names(config: Mapping[str, Any], kernels: Iterable[str]) -> None:
     """Raise ScheduleError for a schedule of a kernel that the model does not have."""
     there = sorted(kernels)
     for name in config.get(SCHEDULES, {}):
-        given(config, name)
+        find_schedule(config, name)
         if name not in there:
             more = f" and {len(there) - _SHOWN} more" if len(there) > _SHOWN else ""
             raise ScheduleError(

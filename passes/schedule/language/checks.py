@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from ....core.errors import ScheduleError
-from .loopnest import RESULT, Loop, Nest, Value
-from .notation import listed
+from .loopnest import RESULT, KernelValue, Loop, Nest
+from .notation import join_names
 
 # The most steps of a sum at once: longer code no longer pays.
 MAX_STEPS = 16
@@ -29,7 +29,9 @@ def whole(nest: Nest, loop: Loop, verb: str) -> None:
     """Refuse to put into a tile what is no loop over single elements."""
     if not loop.whole:
         inside = [other.name for other in nest.loops if other.axis == loop.axis and other.whole]
-        refuse(f"cannot {verb} '{loop.name}': it goes in steps, and a tile has single elements; see {listed(inside)}")
+        refuse(
+            f"cannot {verb} '{loop.name}': it goes in steps, and a tile has single elements; see {join_names(inside)}"
+        )
 
 
 def at_once(nest: Nest, loop: Loop, factor: int) -> None:
@@ -47,7 +49,7 @@ def joinable(nest: Nest, loops: Sequence[Loop]) -> None:
     names, parts = [loop.name for loop in nest.loops], [part for loop in loops for part in loop.parts]
     for before, after in itertools.pairwise(loop.name for loop in loops):
         if after not in names[names.index(before) + 1 :][:1]:
-            refuse(f"cannot fuse '{before}' and '{after}': they are not neighbours; the order is {listed(names)}")
+            refuse(f"cannot fuse '{before}' and '{after}': they are not neighbours; the order is {join_names(names)}")
     for i, part in enumerate(parts):
         if nest.value.is_sum(part.axis) or part.axis == nest.value.row:
             refuse(f"cannot fuse '{part.name}': only loops around tiles can be joined")
@@ -80,11 +82,11 @@ def order(nest: Nest, loops: Sequence[Loop]) -> None:
             refuse(f"cannot reorder: '{loop.name}' is vectorized and must stay innermost")
 
 
-def stageable(values: Sequence[Value], name: str, read: bool) -> Value:
+def stageable(values: Sequence[KernelValue], name: str, read: bool) -> KernelValue:
     """The value to be copied (``read``) or computed ahead; refuse what is not there, or is the other."""
     found = [value for value in values if value.name == name != RESULT]
     if not found:
-        refuse(f"cannot stage '{name}'; there are {listed(value.name for value in values if value.name != RESULT)}")
+        refuse(f"cannot stage '{name}'; there are {join_names(value.name for value in values if value.name != RESULT)}")
     if found[0].read != read:
         what, verb = ("computed", "cache_write") if read else ("read from memory", "cache_read")
         refuse(f"'{name}' is {what}: {verb}('{name}', ...) stages it")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from .loopnest import RESULT, Value
+from .loopnest import RESULT, KernelValue
 from .schedule import Schedule
 
 # An axis and how many of its elements one step of the loop takes.
@@ -18,7 +18,7 @@ _AT_ONCE, _LONG_SUM = 4, 512
 _STREAMS = 8
 
 
-def by_name(value: Value, cuts: Iterable[tuple[int, int]]) -> list[Cut]:
+def by_name(value: KernelValue, cuts: Iterable[tuple[int, int]]) -> list[Cut]:
     """Cuts of a value's axes by number as cuts by name; those of single elements, which have no loop, are left out."""
     return [(value.axes[axis].name, step) for axis, step in cuts if value.axes[axis].extent != 1]
 
@@ -54,10 +54,10 @@ def carve(
         schedule, rows = schedule.split(value.row, row_chunk), [f"{value.row}.0", f"{value.row}.1"]
     if order := [*loops, *around, *sums, *rows[:-1], *tile, *rows[-1:]]:
         schedule = schedule.reorder(*order)
-    return _fill(schedule, of, [*tile, *rows[-1:]])
+    return _fill_tile(schedule, of, [*tile, *rows[-1:]])
 
 
-def _fill(schedule: Schedule, of: str, tile: Sequence[str]) -> Schedule:
+def _fill_tile(schedule: Schedule, of: str, tile: Sequence[str]) -> Schedule:
     """Put loops into the tile, and say what its op becomes."""
     value = schedule.nest(of).value
     for name in tile:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ....core.errors import ScheduleError
-from ....core.sizes import Extent, static
+from ....core.sizes import Extent, require_static
 
 RESULT, ARGUMENT = "result", "%arg"
 # The largest register tile has some 450 elements; a vector of tens of thousands takes LLVM minutes.
@@ -25,7 +25,7 @@ INTRINSICS = {
     "dot_product": "a sum of products of bytes: four steps at once, with the instruction that adds up such products",
 }
 
-Kind = Literal["for", "parallel", "vectorize", "unroll"]
+LoopKind = Literal["for", "parallel", "vectorize", "unroll"]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Value:
+class KernelValue:
     """A value of a kernel as schedules see it: what a nest of loops computes or copies.
 
     name: "result", "%5" for what op 5 of the kernel's function makes, "%arg1" for its argument 1.
@@ -93,7 +93,7 @@ class Part:
     @property
     def size(self) -> int:
         """The elements as a number; CompileError for a symbol."""
-        return static(self.extent, f"axis '{self.axis}'")
+        return require_static(self.extent, f"axis '{self.axis}'")
 
     @property
     def steps(self) -> int:
@@ -121,7 +121,7 @@ class Loop:
     """
 
     parts: tuple[Part, ...]
-    kind: Kind = "for"
+    kind: LoopKind = "for"
     factor: int = 1
     overlap: bool = False
     apart: bool = False
@@ -154,14 +154,14 @@ class Nest:
     packs: the layouts that it relies on.
     """
 
-    value: Value
+    value: KernelValue
     loops: tuple[Loop, ...]
     at: str = ""
     intrinsic: str = ""
     packs: tuple[Block, ...] = ()
 
     @staticmethod
-    def start(value: Value, at: str = "") -> Nest:
+    def start(value: KernelValue, at: str = "") -> Nest:
         """A loop for each axis with more than one element, each over single elements."""
         axes = [a for a in (*value.axes, *value.sums) if a.extent != 1 or a.name == value.row]
         return Nest(value, tuple(Loop((Part(a.name, a.name, a.extent),)) for a in axes), at)
@@ -208,10 +208,10 @@ class Nest:
 
     def check(self) -> None:
         """Raise ScheduleError, naming the loop, unless this nest can be built as it is written."""
-        for problem in (*self._misplaced(), *self._incomplete()):
+        for problem in (*self._find_misplaced(), *self._incomplete()):
             raise ScheduleError(problem)
 
-    def _misplaced(self) -> Iterator[str]:
+    def _find_misplaced(self) -> Iterator[str]:
         for outer, loop in zip(self.loops, self.loops[1:], strict=False):
             if self._rank(outer) <= self._rank(loop):
                 continue

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from ....core.errors import ScheduleError
 from ....core.sizes import Extent, Sym
-from .loopnest import RESULT, Axis, Block, Loop, Nest, Value
+from .loopnest import RESULT, Axis, Block, KernelValue, Loop, Nest
 
 Made = TypeVar("Made")
 
@@ -17,19 +17,19 @@ Made = TypeVar("Made")
 Step = tuple[Any, ...]
 
 
-def listed(names: Iterable[str]) -> str:
+def join_names(names: Iterable[str]) -> str:
     """Names for a message: "m, n, k", or "none"."""
     return ", ".join(names) or "none"
 
 
-def value_text(value: Value | None) -> str:
+def value_text(value: KernelValue | None) -> str:
     """A value for a message: "result of m 128, n 768, sum over k 768"."""
     if value is None:
         return "no more values"
     axes, sums = ([f"{axis.name} {axis.extent}" for axis in axes] for axes in (value.axes, value.sums))
     words = [
-        f"{value.name} of {listed(axes)}",
-        *([f"sum over {listed(sums)}"] if sums else []),
+        f"{value.name} of {join_names(axes)}",
+        *([f"sum over {join_names(sums)}"] if sums else []),
         *map(str, value.packed),
         *(["over an argument"] if value.once else []),
     ]
@@ -73,7 +73,7 @@ def _loop_line(loop: Loop, word: str) -> str:
     return f"{kind} {loop.name} {word} {steps}{at_once}{', overlapping' if loop.overlap else ''}:"
 
 
-def values_to_json(values: Sequence[Value]) -> dict[str, Any]:
+def values_to_json(values: Sequence[KernelValue]) -> dict[str, Any]:
     """Values by name, each with its axes and extents (a symbol is its name); what is empty is left out."""
     made: dict[str, Any] = {}
     for value in values:
@@ -90,11 +90,11 @@ def values_to_json(values: Sequence[Value]) -> dict[str, Any]:
     return made
 
 
-def values_from_json(data: Mapping[str, Any]) -> tuple[Value, ...]:
+def values_from_json(data: Mapping[str, Any]) -> tuple[KernelValue, ...]:
     """The inverse of ``values_to_json``. Raises ScheduleError for any other data."""
     try:
         return tuple(
-            Value(
+            KernelValue(
                 name,
                 tuple(Axis(str(axis), _extent_of(extent)) for axis, extent in record["axes"]),
                 tuple(Axis(str(axis), _extent_of(extent)) for axis, extent in record.get("sums", ())),
@@ -113,9 +113,9 @@ def values_from_json(data: Mapping[str, Any]) -> tuple[Value, ...]:
         ) from error
 
 
-def read(
+def read_schedule(
     data: Mapping[str, Any] | str,
-    start: Callable[[tuple[Value, ...]], Made],
+    start: Callable[[tuple[KernelValue, ...]], Made],
     primitives: Mapping[str, Callable[..., Made]],
 ) -> Made:
     """Apply the steps of a schedule's JSON to the plain loops that ``start`` makes of its values."""
@@ -129,11 +129,11 @@ def read(
     made = start(values_from_json({RESULT: values[RESULT], **values}))
     for name, arguments in steps:
         if name not in primitives:
-            raise ScheduleError(f"there is no primitive {name!r}; there are {listed(primitives)}")
+            raise ScheduleError(f"there is no primitive {name!r}; there are {join_names(primitives)}")
         try:
             inspect.signature(primitives[name]).bind(made, *arguments)
         except TypeError as error:
-            raise ScheduleError(f"{name} does not take {listed(map(repr, arguments))}: {error}") from error
+            raise ScheduleError(f"{name} does not take {join_names(map(repr, arguments))}: {error}") from error
         made = primitives[name](made, *arguments)
     return made
 

@@ -15,8 +15,8 @@ from typing import Any, Concatenate, ParamSpec
 
 from . import checks
 from .checks import refuse
-from .loopnest import ARGUMENT, INTRINSICS, MAX_TILE, Block, Loop, Nest, Part, Value
-from .notation import Step, listed, loop_text, read, values_to_json
+from .loopnest import ARGUMENT, INTRINSICS, MAX_TILE, Block, KernelValue, Loop, Nest, Part
+from .notation import Step, join_names, loop_text, read_schedule, values_to_json
 
 P = ParamSpec("P")
 Primitive = Callable[Concatenate["Schedule", P], "Schedule"]
@@ -48,13 +48,13 @@ class Schedule:
     steps: the primitives that made it from ``start``.
     """
 
-    values: tuple[Value, ...]
+    values: tuple[KernelValue, ...]
     result: Nest
     stages: tuple[Nest, ...] = ()
     steps: tuple[Step, ...] = field(default=(), compare=False)
 
     @staticmethod
-    def start(values: Iterable[Value]) -> Schedule:
+    def start(values: Iterable[KernelValue]) -> Schedule:
         """Plain loops over single elements of the first of the values, the kernel's result."""
         known = tuple(values)
         return Schedule(known, Nest.start(known[0]))
@@ -83,7 +83,7 @@ class Schedule:
     @staticmethod
     def from_json(data: Mapping[str, Any] | str) -> Schedule:
         """Apply the steps of ``to_json``, or of its text. Raises ScheduleError for what is none of that."""
-        return read(data, Schedule.start, PRIMITIVES)
+        return read_schedule(data, Schedule.start, PRIMITIVES)
 
     # ---- loops
 
@@ -125,7 +125,7 @@ class Schedule:
             refuse("cannot reorder nothing: name the loops in their new order")
         nest = found[0][0]
         if any(other is not nest for other, _ in found):
-            refuse(f"cannot reorder {listed(loops)}: they are loops of different values")
+            refuse(f"cannot reorder {join_names(loops)}: they are loops of different values")
         order = iter(loop for _, loop in found)
         made = tuple(next(order) if loop.name in loops else loop for loop in nest.loops)
         checks.order(nest, made)
@@ -139,7 +139,7 @@ class Schedule:
             refuse("cannot fuse one loop: name two or more neighbours, outermost first")
         nest, joined = found[0][0], [loop for _, loop in found]
         if nest is not self.result:
-            refuse(f"cannot fuse {listed(loops)}: how far '{nest.value.name}' is computed depends on its place")
+            refuse(f"cannot fuse {join_names(loops)}: how far '{nest.value.name}' is computed depends on its place")
         checks.joinable(nest, joined)
         for loop in joined:
             self._without_stage(loop.name, "fuse")
@@ -159,7 +159,7 @@ class Schedule:
         if nest.loops[0] is not found:
             first = nest.loops[0].name
             refuse(f"cannot parallelize '{loop}': '{first}' is outside of it; reorder('{loop}', '{first}') before")
-        return self._marked(nest, found, replace(found, kind="parallel"))
+        return self._mark_loop(nest, found, replace(found, kind="parallel"))
 
     @primitive
     def vectorize(self, loop: str) -> Schedule:
@@ -172,7 +172,7 @@ class Schedule:
         if nest.loops[-1] is not found:
             last = nest.loops[-1].name
             refuse(f"cannot vectorize '{loop}': '{last}' is inside of it; reorder('{last}', '{loop}') before")
-        return self._marked(nest, found, replace(found, kind="vectorize"))
+        return self._mark_loop(nest, found, replace(found, kind="vectorize"))
 
     @primitive
     def unroll(self, loop: str, factor: int = 0, apart: bool = False) -> Schedule:
@@ -187,7 +187,7 @@ class Schedule:
             checks.at_once(nest, found, factor)
             if apart and found.axis == nest.value.row:
                 refuse(f"cannot unroll '{loop}' apart: rows are read in order")
-            return self._marked(nest, found, replace(found, factor=factor, kind="unroll", apart=apart))
+            return self._mark_loop(nest, found, replace(found, factor=factor, kind="unroll", apart=apart))
         if apart:
             refuse(f"cannot unroll '{loop}' apart: only steps of a sum can be")
         if factor:
@@ -198,7 +198,7 @@ class Schedule:
         summed = [each.name for each in nest.loops[nest.loops.index(found) :] if nest.value.is_sum(each.axis)]
         if summed:
             refuse(f"cannot unroll '{loop}': the sum over '{summed[-1]}' is inside of it; reorder it outside before")
-        return self._marked(nest, found, replace(found, kind="unroll"))
+        return self._mark_loop(nest, found, replace(found, kind="unroll"))
 
     @primitive
     def overlap(self, loop: str) -> Schedule:
@@ -212,19 +212,19 @@ class Schedule:
     @primitive
     def cache_read(self, value: str, at: str = "") -> Schedule:
         """``for m.0: ...`` -> ``stage %arg0: for %arg0.d0 ...; for m.0: ...``: an argument, or a slice, is copied."""
-        return self._staged(value, at, read=True)
+        return self._stage_value(value, at, read=True)
 
     @primitive
     def cache_write(self, value: str, at: str = "") -> Schedule:
         """``for m.0: ...`` -> ``for m.0: stage %5: for %5.m ...; ...``: what op 5 computes goes into a buffer there."""
-        return self._staged(value, at, read=False)
+        return self._stage_value(value, at, read=False)
 
     @primitive
     def compute_at(self, value: str, at: str = "") -> Schedule:
         """``stage %5: ...; for m.0`` -> ``for m.0: stage %5: ...``: a stage moves into a loop, "" out of all."""
         staged = [nest for nest in self.stages if nest.value.name == value]
         if not staged:
-            names = listed(nest.value.name for nest in self.stages)
+            names = join_names(nest.value.name for nest in self.stages)
             refuse(f"there is no stage '{value}' to be computed elsewhere; stages: {names}")
         self._place(at)
         stages = tuple(replace(n, at=at) if n is staged[0] else n for n in self.stages)
@@ -236,8 +236,8 @@ class Schedule:
         wanted = Block(argument, axis, block)
         for nest in (self.result, *self.stages):
             if wanted in nest.value.packed:
-                return self._exchanged(nest, replace(nest, packs=(*nest.packs, wanted)))
-        there = listed(str(packed) for nest in (self.result, *self.stages) for packed in nest.value.packed)
+                return self._exchange_nest(nest, replace(nest, packs=(*nest.packs, wanted)))
+        there = join_names(str(packed) for nest in (self.result, *self.stages) for packed in nest.value.packed)
         refuse(f"cannot pack {ARGUMENT}{argument} in blocks of {block} along '{axis}'; packed are: {there}")
 
     @primitive
@@ -245,16 +245,16 @@ class Schedule:
         """``tile m.1 x n.1`` -> ``tile m.1 x n.1: tensorize outer_product``: what the op becomes, from ``loop`` in."""
         nest, found = self._find(loop)
         if intrinsic not in tuple(INTRINSICS):
-            refuse(f"cannot tensorize '{loop}' with '{intrinsic}'; there are {listed(INTRINSICS)}")
+            refuse(f"cannot tensorize '{loop}' with '{intrinsic}'; there are {join_names(INTRINSICS)}")
         if intrinsic != nest.value.intrinsic:
             what = nest.value.intrinsic or "nothing as a whole"
             refuse(f"cannot tensorize '{loop}' with '{intrinsic}': {nest.value.name} can become {what}")
         if nest.tile[:1] != (found,) or (intrinsic == "outer_product" and len(nest.tile) < 2):
             refuse(
                 f"cannot tensorize '{loop}': name the first loop of a tile of rows and columns; the tile is"
-                f" {listed(each.name for each in nest.tile)}"
+                f" {join_names(each.name for each in nest.tile)}"
             )
-        return self._exchanged(nest, replace(nest, intrinsic=intrinsic))
+        return self._exchange_nest(nest, replace(nest, intrinsic=intrinsic))
 
     # ---- how they find and change loops
 
@@ -264,7 +264,7 @@ class Schedule:
                 if loop.name == name:
                     return nest, loop
         names = [loop.name for nest in (self.result, *self.stages) for loop in nest.loops]
-        refuse(f"there is no loop '{name}'; there are {listed(names)}")
+        refuse(f"there is no loop '{name}'; there are {join_names(names)}")
 
     def _plain(self, name: str, verb: str) -> tuple[Nest, Loop]:
         nest, loop = self._find(name)
@@ -273,16 +273,16 @@ class Schedule:
         return nest, loop
 
     def _with(self, nest: Nest, loops: tuple[Loop, ...]) -> Schedule:
-        return self._exchanged(nest, replace(nest, loops=loops))
+        return self._exchange_nest(nest, replace(nest, loops=loops))
 
-    def _marked(self, nest: Nest, loop: Loop, made: Loop) -> Schedule:
+    def _mark_loop(self, nest: Nest, loop: Loop, made: Loop) -> Schedule:
         changed = self._with(nest, nest.exchange((loop,), (made,)))
         tile = changed._find(loop.name)[0].tile
         if math.prod(each.steps for each in tile) > MAX_TILE:
             refuse(f"cannot {made.kind} '{loop.name}': the tile would have more than {MAX_TILE} elements; split it")
         return changed
 
-    def _exchanged(self, nest: Nest, made: Nest) -> Schedule:
+    def _exchange_nest(self, nest: Nest, made: Nest) -> Schedule:
         if nest is self.result:
             return replace(self, result=made)
         return replace(self, stages=tuple(made if other is nest else other for other in self.stages))
@@ -295,9 +295,9 @@ class Schedule:
     def _place(self, at: str) -> None:
         names = [loop.name for loop in self.result.outer]
         if at not in ("", *names):
-            refuse(f"cannot compute at '{at}': the loops around tiles are {listed(names)}")
+            refuse(f"cannot compute at '{at}': the loops around tiles are {join_names(names)}")
 
-    def _staged(self, name: str, at: str, read: bool) -> Schedule:
+    def _stage_value(self, name: str, at: str, read: bool) -> Schedule:
         if any(nest.value.name == name for nest in self.stages):
             refuse(f"'{name}' is staged already; compute_at('{name}', ...) moves it")
         value = checks.stageable(self.values, name, read)

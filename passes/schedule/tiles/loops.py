@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 
 from ....dialects import arith, ir, scf, tw
 from ....dialects.builders import index_constant
-from ...ir.kernel import integer
+from ...ir.kernel import integer_attr
 from .regions import Linear
 
 Values = Sequence[ir.Value]
 RowStep = Callable[[Linear, int, "int | ir.Value", Values], Values]
 
 
-def chunked(
+def for_each_chunk(
     extent: int, tile: int, init: ir.Value, step: Callable[[Linear, int, ir.Value], ir.Value], at_once: int = 1
 ) -> ir.Value:
     """Run ``step(offset, size, carried)`` over ``extent`` elements: whole tiles in a loop, then the rest.
@@ -21,21 +21,23 @@ def chunked(
     The rest goes in powers of two: LLVM takes vectors of other lengths apart into scalars. ``unroll-sums`` makes one
     step of ``at_once``.
     """
-    together = chunked_together(extent, tile, [init], lambda at, size, carried: [step(at, size, *carried)], at_once)
+    together = for_each_chunk_together(
+        extent, tile, [init], lambda at, size, carried: [step(at, size, *carried)], at_once
+    )
     return together[0]
 
 
-def chunked_together(
+def for_each_chunk_together(
     extent: int, tile: int, init: Values, step: Callable[[Linear, int, Values], Values], at_once: int = 1
 ) -> Values:
-    """``chunked`` with any number of values that are carried from step to step."""
+    """``for_each_chunk`` with any number of values that are carried from step to step."""
     whole, values = extent // tile, init
     if whole == 1:
         values = step(Linear(), tile, values)
     elif whole > 1:
         loop = scf.ForOp(index_constant(0), index_constant(whole), index_constant(1), list(values))
         if at_once > 1:
-            loop.attributes[tw.UNROLL] = integer(at_once)
+            loop.attributes[tw.UNROLL] = integer_attr(at_once)
         with ir.InsertionPoint(loop.body):
             offset = Linear(0, ((loop.induction_variable, tile),))
             scf.YieldOp(list(step(offset, tile, list(loop.inner_iter_args))))
@@ -61,7 +63,9 @@ def along_row(
     ``vector`` of 0 nothing is: the rest goes in powers of two.
     """
     start = extent - extent % tile
-    values = chunked_together(start, tile, init, lambda offset, size, carried: step(offset, size, 0, carried), at_once)
+    values = for_each_chunk_together(
+        start, tile, init, lambda offset, size, carried: step(offset, size, 0, carried), at_once
+    )
     for size in powers_of_two(extent - start):
         if size < vector <= extent:
             return step(Linear(extent - vector), vector, vector - (extent - start), values)
@@ -70,7 +74,7 @@ def along_row(
     return values
 
 
-def along_open_row(length: ir.Value, tile: int, vector: int, init: Values, step: RowStep) -> Values:
+def along_dynamic_row(length: ir.Value, tile: int, vector: int, init: Values, step: RowStep) -> Values:
     """``along_row`` for a row whose length only the run knows; its rest goes one by one where no last vector fits."""
 
     def steps(start: ir.Value, end: ir.Value, size: int, carried: Values) -> Values:

@@ -89,7 +89,7 @@ def is_whole(region: Region, shape: Sequence[int]) -> bool:
     return all((p.size < 0 and n < 0) or (p.offset, p.size, p.stride) == (Linear(), n, 1) for p, n in pairs)
 
 
-def relative(region: Region, whole: Region) -> Region:
+def relative_to(region: Region, whole: Region) -> Region:
     """A region counted from the beginning of one that contains it."""
     return tuple(
         Interval(inner.offset + outer.offset * -1, inner.size, inner.stride)
@@ -129,7 +129,7 @@ def operand_region(indexing_map: ir.AffineMap, loops: Sequence[Interval]) -> tup
     region, walkers = [], []
     for expression in indexing_map.results:
         if isinstance(expression, ir.AffineFloorDivExpr | ir.AffineModExpr):
-            interval, walker = _quotient(expression, loops)
+            interval, walker = _find_quotient_places(expression, loops)
             region.append(interval)
             walkers.append(walker)
             continue
@@ -172,7 +172,7 @@ def cover(expression: ir.AffineExpr, loops: Sequence[Interval]) -> Interval:
     return Interval(first, length)
 
 
-def _quotient(
+def _find_quotient_places(
     expression: ir.AffineFloorDivExpr | ir.AffineModExpr, loops: Sequence[Interval]
 ) -> tuple[Interval, int | None]:
     """The places that ``d floordiv n`` or ``d mod n`` takes while ``d`` walks a tile that begins at a multiple of n."""

@@ -61,7 +61,7 @@ def insert(tile: ir.Value, dest: ir.Value, region: Region) -> ir.Value:
     return op.result
 
 
-def copied(tile: Tile, dest: ir.Value) -> ir.Value:
+def copy_tile(tile: Tile, dest: ir.Value) -> ir.Value:
     """``dest`` with a tile's elements, as a vector: a structured copy would fold, and slices are copied one by one."""
     return write_vector(read_vector(tile.value), dest)
 
@@ -95,7 +95,7 @@ def store(tile: ir.Value, dest: ir.Value, region: Region) -> ir.Value:
     return insert(tile, dest, region)
 
 
-def empty(shape: Sequence[int], element: ir.Type, length: ir.Value | None = None) -> ir.Value:
+def make_empty(shape: Sequence[int], element: ir.Type, length: ir.Value | None = None) -> ir.Value:
     """``tensor.empty``; extents that only the run knows are ``length``."""
     sizes = [length if extent < 0 else extent for extent in shape]
     if any(size is None for size in sizes):
@@ -113,7 +113,7 @@ def clone_body(
 ) -> None:
     """Copy a linalg body into ``block`` with other scalars; indices count from the tile's offset.
 
-    ``kept`` are the loops that the tile's op still has, in its loop order; ``given`` is what ``outside`` is given.
+    ``kept`` are the loops that the tile's op still has, in its loop order; ``given`` is handed to ``capture_scalar``.
     """
     mapping: dict[ir.Value, ir.Value] = dict(zip(source.regions[0].blocks[0].arguments, scalars, strict=True))
     with ir.InsertionPoint(block):
@@ -127,7 +127,7 @@ def clone_body(
                 mapping[op.results[0]] = index
                 continue
             operands = [
-                mapping[v] if v in mapping else outside(v, given) for v in op.operands
+                mapping[v] if v in mapping else capture_scalar(v, given) for v in op.operands
             ]  # before a yield of them
             copy = op.clone()
             for i, operand in enumerate(operands):
@@ -135,7 +135,7 @@ def clone_body(
             mapping.update(zip(op.results, copy.results, strict=True))
 
 
-def outside(value: ir.Value, given: Mapping[ir.Value, ir.Value] | None = None) -> ir.Value:
+def capture_scalar(value: ir.Value, given: Mapping[ir.Value, ir.Value] | None = None) -> ir.Value:
     """A scalar that a body captures: one of those ``given``, or a constant, which is copied to where it is used."""
     if given and value in given and not isinstance(value.type, ir.RankedTensorType):
         return given[value]
@@ -145,7 +145,7 @@ def outside(value: ir.Value, given: Mapping[ir.Value, ir.Value] | None = None) -
     return op.clone().results[0]
 
 
-def generic(
+def make_generic(
     inputs: Sequence[ir.Value], outs: Sequence[ir.Value], maps: Sequence[ir.AffineMap], iterators: Sequence[str]
 ) -> tuple[ir.Operation, ir.Block]:
     """An empty ``linalg.generic`` and its block, to be filled by ``clone_body``."""

@@ -15,12 +15,12 @@ from functools import partial
 from ....dialects import arith, ir, linalg, memref, scf
 from ....dialects.builders import index_constant
 from ....dialects.walk import defining_op
-from ...ir.structure import shape_of, terminator
+from ...ir.structure import shape_of, terminator_of
 from ..tiles.axes import power_floor
-from ..tiles.loops import chunked
-from ..tiles.regions import Interval, Linear, Region, relative, without_unit_dims
-from ..tiles.structured import copied, extract, insert, outside, vector_axis
-from .open_border import can_border_open
+from ..tiles.loops import for_each_chunk
+from ..tiles.regions import Interval, Linear, Region, relative_to, without_unit_dims
+from ..tiles.structured import capture_scalar, copy_tile, extract, insert, vector_axis
+from .dynamic_border import is_dynamic_insertion
 
 # What a kernel's result may end in, and the attribute that says where what it computes lies in it.
 BORDERS = {"tensor.pad": "static_low", "tensor.insert_slice": "static_offsets"}
@@ -56,10 +56,10 @@ class Border:
             return dest
         wanted = arith.cmpi(arith.CmpIPredicate.eq, lo, index_constant(0))
         if self.op.name == "tensor.pad":
-            box = partial(_fill, self._value())
+            box = partial(_fill_box, self._value())
         elif (around := arguments.get(self.op.operands[1])) is not None:
-            wanted = arith.andi(wanted, _apart(around, dest))
-            box = partial(_copy, around)
+            wanted = arith.andi(wanted, _emit_is_apart(around, dest))
+            box = partial(_copy_box, around)
         else:
             return dest
         branch = scf.IfOp(wanted, [dest.type], has_else=True)
@@ -75,15 +75,15 @@ class Border:
 
     def _slabs(self) -> list[Region]:
         """The border in boxes that do not overlap."""
-        boxes = slabs(shape_of(self.result), self.low, shape_of(self.inner))
+        boxes = cut_slabs(shape_of(self.result), self.low, shape_of(self.inner))
         return [tuple(map(Interval, map(Linear, start), sizes)) for start, sizes in boxes]
 
     def _value(self) -> ir.Value:
         assert self.op is not None
-        return terminator(self.op).operands[0]
+        return terminator_of(self.op).operands[0]
 
 
-def slabs(
+def cut_slabs(
     shape: Sequence[int], low: Sequence[int], inner: Sequence[int]
 ) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     """(start, sizes) of boxes that do not overlap: all of a tensor but the box of ``inner`` elements at ``low``."""
@@ -106,10 +106,10 @@ def can_border(op: ir.Operation) -> bool:
     if op.name not in BORDERS:
         return False
     if not ir.RankedTensorType(op.results[0].type).has_static_shape:
-        return can_border_open(op)
+        return is_dynamic_insertion(op)
     if op.name == "tensor.insert_slice":
         return _inserts_at_known_place(op)
-    value = defining_op(terminator(op).operands[0])
+    value = defining_op(terminator_of(op).operands[0])
     inner, outer = shape_of(op.operands[0]), shape_of(op.results[0])
     axis = vector_axis(outer)
     return len(op.operands) == 1 and value is not None and value.name == "arith.constant" and inner[axis] == outer[axis]
@@ -127,30 +127,30 @@ def _inserts_at_known_place(op: ir.Operation) -> bool:
     return into is None or into.name in ("tensor.empty", "tensor.insert_slice")
 
 
-def _apart(source: ir.Value, dest: ir.Value) -> ir.Value:
+def _emit_is_apart(source: ir.Value, dest: ir.Value) -> ir.Value:
     """Return whether two tensors, each all of a buffer, lie in different places."""
     places = (memref.extract_aligned_pointer_as_index(tensor.owner.operands[0]) for tensor in (source, dest))
     return arith.cmpi(arith.CmpIPredicate.ne, *places)
 
 
-def _fill(value: ir.Value, dest: ir.Value, box: Region) -> ir.Value:
-    return insert(linalg.fill(outside(value), outs=[extract(dest, box).value]), dest, box)
+def _fill_box(value: ir.Value, dest: ir.Value, box: Region) -> ir.Value:
+    return insert(linalg.fill(capture_scalar(value), outs=[extract(dest, box).value]), dest, box)
 
 
-def _copy(source: ir.Value, dest: ir.Value, box: Region) -> ir.Value:
-    return insert(copied(extract(source, box), extract(dest, box).value), dest, box)
+def _copy_box(source: ir.Value, dest: ir.Value, box: Region) -> ir.Value:
+    return insert(copy_tile(extract(source, box), extract(dest, box).value), dest, box)
 
 
 def fill_box(value: ir.Value, dest: ir.Value, box: Region) -> ir.Value:
     """``dest`` with a scalar constant all over a box, a vector at a time."""
-    return _boxes(partial(_fill, value), dest, box)
+    return _boxes(partial(_fill_box, value), dest, box)
 
 
 def copy_box(source: ir.Value, dest: ir.Value, box: Region) -> ir.Value:
     """``dest`` with ``source``, of the box's sizes, in a box, a vector at a time."""
 
     def write(target: ir.Value, part: Region) -> ir.Value:
-        return insert(copied(extract(source, relative(part, box)), extract(target, part).value), target, part)
+        return insert(copy_tile(extract(source, relative_to(part, box)), extract(target, part).value), target, part)
 
     return _boxes(write, dest, box)
 
@@ -166,6 +166,6 @@ def _boxes(write: Callable[[ir.Value, Region], ir.Value], dest: ir.Value, region
         def step(offset: Linear, size: int, carried: ir.Value) -> ir.Value:
             return loops(axis + 1, (*box, Interval(region[axis].offset + offset, size)), carried)
 
-        return chunked(region[axis].size, tile, target, step)
+        return for_each_chunk(region[axis].size, tile, target, step)
 
     return loops(0, (), dest)

@@ -39,8 +39,8 @@ def terms_of(groups: ir.Value, dot: DotProduct, signed: bool) -> list[ir.Value]:
     number = ir.IntegerType.get_signless(8 * parts)
     words = vector.bitcast(ir.VectorType.get([dot.lanes * dot.terms], number), groups)
     shift = arith.shrsi if signed else arith.shrui
-    down = _splat(words, 8 * parts - 8)
-    shifted = [arith.shli(words, _splat(words, up)) for up in range(8 * parts - 8, 0, -8)]
+    down = _splat_like(words, 8 * parts - 8)
+    shifted = [arith.shli(words, _splat_like(words, up)) for up in range(8 * parts - 8, 0, -8)]
     return [shift(word, down) for word in (*shifted, words)]
 
 
@@ -56,21 +56,21 @@ def _add(dot: DotProduct, acc: ir.Value, data: ir.Value, weight: ir.Value) -> ir
         return arith.addi(acc, arith.muli(data, weight))
     intrinsic = _INTRINSICS[dot.instruction, dot.lanes]
     if dot.instruction == "pmaddwd":
-        return arith.addi(acc, _call(intrinsic, acc.type, [data, weight]))
+        return arith.addi(acc, _call_intrinsic(intrinsic, acc.type, [data, weight]))
     if dot.instruction == "sdot":  # data * weight = (data - 128) * weight + 2 * (64 * weight)
-        zero = _splat(acc, 0)
-        half = _call(intrinsic, acc.type, [zero, _splat(data, 64), weight])
-        acc, data = arith.addi(acc, arith.addi(half, half)), arith.xori(data, _splat(data, -128))
-    return _call(intrinsic, acc.type, [acc, data, weight])
+        zero = _splat_like(acc, 0)
+        half = _call_intrinsic(intrinsic, acc.type, [zero, _splat_like(data, 64), weight])
+        acc, data = arith.addi(acc, arith.addi(half, half)), arith.xori(data, _splat_like(data, -128))
+    return _call_intrinsic(intrinsic, acc.type, [acc, data, weight])
 
 
-def _splat(like: ir.Value, number: int) -> ir.Value:
+def _splat_like(like: ir.Value, number: int) -> ir.Value:
     """A vector of a value's type whose lanes are all one number."""
     kind = ir.VectorType(like.type)
     return vector.broadcast(kind, arith.ConstantOp(kind.element_type, number).result)
 
 
-def _call(intrinsic: str, result: ir.Type, operands: Sequence[ir.Value]) -> ir.Value:
+def _call_intrinsic(intrinsic: str, result: ir.Type, operands: Sequence[ir.Value]) -> ir.Value:
     attributes = {
         "intrin": ir.StringAttr.get(intrinsic),
         "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(operands), 0]),

@@ -16,10 +16,10 @@ from ....core.target import Target
 from ....dialects import arith, ir, tensor, vector
 from ....dialects.builders import element_of, index_constant
 from ....dialects.walk import defining_op
-from ...analysis.classify import classify
+from ...analysis.classify import classify_op
 from ...analysis.kinds import Contraction, Conv, OpClass
 from ...ir.structure import body_ops, dim_of, indexing_maps, iterator_types, loop_extents, shape_of
-from ..tiles.loops import chunked
+from ..tiles.loops import for_each_chunk
 from ..tiles.regions import Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
 from ..tiles.structured import Tile, loop_along, read_vector, write_vector
 from .dot_instructions import GROUP, add_products, registers_beside, terms_of
@@ -73,7 +73,7 @@ def most_rows(width: int, target: Target) -> int:
 
 def dot_products(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
     """A tile of an op's sums, which lies in whole blocks of its packed weight: four steps of the rows at a time."""
-    kind, loops = classify(op), loop_intervals(op, region)
+    kind, loops = classify_op(op), loop_intervals(op, region)
     grouped = grouped_loop(op, kind)
     assert grouped is not None and isinstance(kind, Contraction | Conv)  # what the schedule relies on
     extents = [interval.size for interval in loops]
@@ -83,7 +83,7 @@ def dot_products(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value 
     def accumulate(remaining: Sequence[int], acc: ir.Value) -> ir.Value:
         if not remaining:
             whole = extents[grouped] // GROUP * GROUP
-            acc = chunked(whole, GROUP, acc, step)
+            acc = for_each_chunk(whole, GROUP, acc, step)
             return step(Linear(whole), extents[grouped] - whole, acc) if whole < extents[grouped] else acc
         loop, deeper = remaining[0], remaining[1:]
 
@@ -91,7 +91,7 @@ def dot_products(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value 
             loops[loop] = Interval(offset, size)
             return accumulate(deeper, value)
 
-        return chunked(extents[loop], 1, acc, walk)
+        return for_each_chunk(extents[loop], 1, acc, walk)
 
     def step(offset: Linear, size: int, value: ir.Value) -> ir.Value:
         loops[grouped] = Interval(offset, size)
@@ -116,18 +116,20 @@ def _dot_tile(tiler: Tiler, op: ir.Operation, kind: Contraction | Conv, loops: l
         raise NotSchedulable(f"sums of products of bytes in vectors of {dot.lanes} lanes")
     walkers = [dim_of(e) for e in indexing_maps(op)[-1].results]
     row_loops = [walkers[d] for d in acc.dims[:-1]]
-    whole = [*loops[:grouped], _whole(loops[grouped]), *loops[grouped + 1 :]]
-    parts = [terms_of(part, dot, signed=True) for part in _weight(tiler, op, kind.weight, whole, dot.lanes)]
+    whole = [*loops[:grouped], _widen_to_group(loops[grouped]), *loops[grouped + 1 :]]
+    parts = [terms_of(part, dot, signed=True) for part in _load_weight(tiler, op, kind.weight, whole, dot.lanes)]
     sums = read_vector(acc.value)
     for place in itertools.product(*map(range, rows)):
         word = terms_of(words.at(dict(zip(row_loops, place, strict=True)), dot.lanes), dot, signed=False)
         row = vector.extract(sums, [], list(place)) if place else sums
-        row = _join([add_products(dot, _part(row, i, dot.lanes), word, part) for i, part in enumerate(parts)], row)
+        row = _concat_parts(
+            [add_products(dot, _extract_lanes(row, i, dot.lanes), word, part) for i, part in enumerate(parts)], row
+        )
         sums = vector.insert(row, sums, [], list(place)) if place else row
     return Tile(write_vector(sums, acc.value), acc.dims)
 
 
-def _whole(interval: Interval) -> Interval:
+def _widen_to_group(interval: Interval) -> Interval:
     """All four steps: a packed weight has zeros past its end."""
     return Interval(interval.offset, GROUP)
 
@@ -145,7 +147,7 @@ class _Words:
         """The word at a place of the loops over rows, in all lanes; bytes past the end of a row are zero."""
         byte, word = element_of(self.tile.value), ir.IntegerType.get_signless(32)
         indices = [index_constant(0 if loop == self.grouped else place[loop]) for loop in self.loops]
-        read = _read(self.tile.value, indices, self.count)
+        read = _read_neighbours(self.tile.value, indices, self.count)
         if self.count < GROUP:
             none = vector.broadcast(ir.VectorType.get([GROUP], byte), arith.ConstantOp(byte, 0).result)
             read = vector.insert_strided_slice(read, none, [0], [1])
@@ -154,7 +156,7 @@ class _Words:
         return vector.bitcast(ir.VectorType.get([lanes * GROUP], byte), every)
 
 
-def _read(tile: ir.Value, indices: Sequence[ir.Value], count: int) -> ir.Value:
+def _read_neighbours(tile: ir.Value, indices: Sequence[ir.Value], count: int) -> ir.Value:
     """``count`` neighbours along a tile's last dim; a single one may lie in a tile that has lost that dim."""
     element, rank = element_of(tile), len(indices)
     last = [ir.AffineExpr.get_dim(rank - 1) if count > 1 else ir.AffineExpr.get_constant(0)]
@@ -163,7 +165,7 @@ def _read(tile: ir.Value, indices: Sequence[ir.Value], count: int) -> ir.Value:
     return vector.transfer_read(kind, tile, indices, ir.AffineMap.get(rank, 0, last), zero, [True])
 
 
-def _weight(tiler: Tiler, op: ir.Operation, number: int, loops: Sequence[Interval], lanes: int) -> list[ir.Value]:
+def _load_weight(tiler: Tiler, op: ir.Operation, number: int, loops: Sequence[Interval], lanes: int) -> list[ir.Value]:
     """A packed weight's bytes for a block of channels, as vectors of ``lanes`` groups."""
     part, _ = operand_region(indexing_maps(op)[number], loops)
     unpack = defining_op(op.operands[number])
@@ -172,8 +174,8 @@ def _weight(tiler: Tiler, op: ir.Operation, number: int, loops: Sequence[Interva
         raise NotSchedulable("a weight whose blocks have one channel")
     flat = _flat_row(tiler, unpack, part)
     count = shape_of(flat)[0]
-    row = _read(flat, [index_constant(0)], count)
-    return [_part(row, i, lanes * GROUP) for i in range(count // (lanes * GROUP))]
+    row = _read_neighbours(flat, [index_constant(0)], count)
+    return [_extract_lanes(row, i, lanes * GROUP) for i in range(count // (lanes * GROUP))]
 
 
 def _flat_row(tiler: Tiler, unpack: ir.Operation, region: Region) -> ir.Value:
@@ -204,7 +206,7 @@ def _joined_last(value: ir.Value) -> ir.Value:
     return tensor.CollapseShapeOp(kind, value, groups).result
 
 
-def _part(row: ir.Value, number: int, lanes: int) -> ir.Value:
+def _extract_lanes(row: ir.Value, number: int, lanes: int) -> ir.Value:
     kind = ir.VectorType(row.type)
     if kind.shape == [lanes]:
         return row
@@ -213,7 +215,7 @@ def _part(row: ir.Value, number: int, lanes: int) -> ir.Value:
     )
 
 
-def _join(parts: Sequence[ir.Value], row: ir.Value) -> ir.Value:
+def _concat_parts(parts: Sequence[ir.Value], row: ir.Value) -> ir.Value:
     if len(parts) == 1:
         return parts[0]
     for i, part in enumerate(parts):

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 from ....dialects import arith, ir, linalg, tensor
 from ....dialects.walk import defining_op
-from ...ir.structure import body_ops, index_dim, indexing_maps, shape_of, terminator
+from ...ir.structure import body_ops, index_dim, indexing_maps, shape_of, terminator_of
 from ..language.loopnest import MAX_TILE
 from ..tiles.regions import Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
-from ..tiles.structured import Tile, generic, outside
-from .tiler import Tiler, fresh, loop_intervals, tile_map
+from ..tiles.structured import Tile, capture_scalar, make_generic
+from .tiler import Tiler, loop_intervals, make_empty_tile, tile_map
 
 
 def reads_at_indices(op: ir.Operation) -> bool:
@@ -44,7 +44,7 @@ def gather_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value |
     kept = [i for i, interval in enumerate(loops) if interval.size > 1]
     if len(kept) > 1 or math.prod(loops[i].size for i in kept) > MAX_TILE:
         raise NotSchedulable("a gather of more than a row at a time")
-    target = dest if dest is not None else fresh(op.results[0], region)
+    target = dest if dest is not None else make_empty_tile(op.results[0], region)
     body = _Body(tiler, loops, kept)
     maps = indexing_maps(op)
     arguments = list(op.regions[0].blocks[0].arguments)
@@ -56,9 +56,9 @@ def gather_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value |
     _, walkers = operand_region(maps[-1], loops)
     dims = kept_dims(region)
     output = tile_map(kept, [walkers[d] for d in dims])
-    made, block = generic(body.inputs, [target], [*body.maps, output], ["parallel"] * len(kept))
+    made, block = make_generic(body.inputs, [target], [*body.maps, output], ["parallel"] * len(kept))
     with ir.InsertionPoint(block):
-        linalg.YieldOp([body.inside(block, terminator(op).operands[0])])
+        linalg.YieldOp([body.inside(block, terminator_of(op).operands[0])])
     return Tile(made.results[0], dims)
 
 
@@ -89,7 +89,7 @@ class _Body:
         """Compute the op before the row if it is the same in all of it, read a slice, or leave it in the body."""
         if op.name == "linalg.index":
             self._index(op)
-        elif op.name == "arith.addi" and (lane := self._shifted(op)) is not None:
+        elif op.name == "arith.addi" and (lane := self._match_shifted(op)) is not None:
             self.lanes[op.results[0]] = lane
         elif op.name == "tensor.extract" and (region := self._slice(op)) is not None:
             walkers = [self.kept[0] if interval.size > 1 else None for interval in region]
@@ -106,7 +106,7 @@ class _Body:
         else:
             self.uniform[op.results[0]] = self.loops[loop].offset.as_value()
 
-    def _shifted(self, op: ir.Operation) -> Interval | None:
+    def _match_shifted(self, op: ir.Operation) -> Interval | None:
         """The interval of a sum of an index along the row and a value that is the same in the whole row; else None."""
         for lane, shift in (list(op.operands), list(op.operands)[::-1]):
             if lane in self.lanes and self._is_uniform(shift):
@@ -119,7 +119,7 @@ class _Body:
         return value in self.uniform or _is_constant(value) or (value in self.tiler.arguments and not tensor_type)
 
     def _scalar(self, value: ir.Value) -> ir.Value:
-        return self.uniform[value] if value in self.uniform else outside(value, self.tiler.arguments)
+        return self.uniform[value] if value in self.uniform else capture_scalar(value, self.tiler.arguments)
 
     def _slice(self, op: ir.Operation) -> Region | None:
         """The part of its tensor that an extract reads along the row, if it lies in a row of that."""
@@ -140,7 +140,7 @@ class _Body:
         return self.tiler.compute(source, region)
 
     def _clone(self, op: ir.Operation, known: dict[ir.Value, ir.Value]) -> ir.Operation:
-        operands = [known[v] if v in known else outside(v, self.tiler.arguments) for v in op.operands]
+        operands = [known[v] if v in known else capture_scalar(v, self.tiler.arguments) for v in op.operands]
         copy = op.clone()
         for i, operand in enumerate(operands):
             copy.operands[i] = operand
@@ -157,14 +157,14 @@ class _Body:
                 known[op.results[0]] = self._gather(op, known)
             else:
                 known.update(zip(op.results, self._clone(op, known).results, strict=True))
-        return known[result] if result in known else outside(result, self.tiler.arguments)
+        return known[result] if result in known else capture_scalar(result, self.tiler.arguments)
 
     def _gather(self, op: ir.Operation, known: dict[ir.Value, ir.Value]) -> ir.Value:
         """An extract at indices that differ along the row, from an argument without its unit dims."""
         source, *indices = op.operands
         if source not in self.tiler.arguments:
             raise NotSchedulable("a gather from a value computed in the kernel")
-        places = [known[i] if i in known else outside(i, self.tiler.arguments) for i in indices]
+        places = [known[i] if i in known else capture_scalar(i, self.tiler.arguments) for i in indices]
         kept = [place for place, extent in zip(places, shape_of(source), strict=True) if extent != 1]
         return tensor.extract(self.tiler.arguments[source], kept or [places[0]])
 

@@ -14,7 +14,7 @@ from ...analysis.kinds import Transform
 from ...ir.structure import dim_of, indexing_maps, shape_of
 from ..tiles.regions import NotSchedulable, Region, kept_dims, operand_region
 from ..tiles.structured import Tile, read_vector, write_vector
-from .tiler import Tiler, fresh, loop_intervals
+from .tiler import Tiler, loop_intervals, make_empty_tile
 
 Grid = dict[tuple[int, ...], ir.Value]
 
@@ -39,16 +39,16 @@ def transform_tile(tiler: Tiler, op: ir.Operation, kind: Transform, region: Regi
         raise NotSchedulable("a transform of something else than rows of vectors")
     if not _starts_from_zero(op):
         raise NotSchedulable("a transform that is added to something")
-    grid = _rows(data.value)
+    grid = _read_rows(data.value)
     dims: list[int] = []
     for axis, number in enumerate(kind.matrices):
         matrix = _matrix(op.operands[number])
         (rows, _), _ = operand_region(maps[number], loops)
         if rows.offset.terms or rows.stride != 1:
             raise NotSchedulable("a transform whose rows are known only at run time")
-        grid = _along(grid, axis, matrix[rows.offset.const : rows.offset.const + rows.size])
+        grid = _multiply_along(grid, axis, matrix[rows.offset.const : rows.offset.const + rows.size])
         dims.append(row_loop(maps[number].results[0]))
-    return _store(grid, op, region, dest, maps[-1], dims)
+    return _write_grid(grid, op, region, dest, maps[-1], dims)
 
 
 def row_loop(expression: ir.AffineExpr) -> int:
@@ -72,38 +72,38 @@ def _matrix(value: ir.Value) -> np.ndarray:
     return np.array([float(x) for x in dense], np.float64).reshape(shape_of(value))
 
 
-def _rows(tile: ir.Value) -> Grid:
+def _read_rows(tile: ir.Value) -> Grid:
     """The rows of a tile, each a vector along its last dim."""
     whole, outer = read_vector(tile), shape_of(tile)[:-1]
     places = itertools.product(*map(range, outer))
     return {place: vector.extract(whole, [], list(place)) for place in places}
 
 
-def _along(grid: Grid, axis: int, matrix: np.ndarray) -> Grid:
+def _multiply_along(grid: Grid, axis: int, matrix: np.ndarray) -> Grid:
     """Multiply with the matrix along one axis of the grid."""
     made: Grid = {}
     others = dict.fromkeys((place[:axis], place[axis + 1 :]) for place in grid)
     for before, after in others:
         column = [grid[(*before, i, *after)] for i in range(matrix.shape[1])]
-        for row, value in enumerate(multiply(matrix, column)):
+        for row, value in enumerate(multiply_matrix(matrix, column)):
             made[(*before, row, *after)] = value
     return made
 
 
-def multiply(matrix: np.ndarray, values: Sequence[ir.Value]) -> list[ir.Value]:
+def multiply_matrix(matrix: np.ndarray, values: Sequence[ir.Value]) -> list[ir.Value]:
     """``matrix @ values`` in few operations: what rows or columns have in common up to signs is computed once."""
     matrix, values = _join_columns(matrix, list(values))
     results: list[ir.Value | None] = [None] * len(matrix)
     for a, b in itertools.combinations(range(len(matrix)), 2):
-        if results[a] is not None or results[b] is not None or not _mirrored(matrix[a], matrix[b]):
+        if results[a] is not None or results[b] is not None or not _is_mirrored(matrix[a], matrix[b]):
             continue
         same = np.where(matrix[a] == matrix[b], matrix[a], 0)
-        common, other = _combine(same, values), _combine(matrix[a] - same, values)
+        common, other = _combine_terms(same, values), _combine_terms(matrix[a] - same, values)
         results[a], results[b] = arith.addf(common, other), arith.subf(common, other)
-    return [_combine(row, values) if made is None else made for row, made in zip(matrix, results, strict=True)]
+    return [_combine_terms(row, values) if made is None else made for row, made in zip(matrix, results, strict=True)]
 
 
-def _mirrored(a: np.ndarray, b: np.ndarray) -> bool:
+def _is_mirrored(a: np.ndarray, b: np.ndarray) -> bool:
     """Return whether two rows have two or more equal entries, two or more opposite ones, and no others."""
     equal, opposite = (a == b) & (a != 0), (a == -b) & (a != 0)
     return bool(np.all((a == b) | (a == -b)) and equal.sum() >= 1 and opposite.sum() >= 1 and (a != 0).sum() > 2)
@@ -112,7 +112,7 @@ def _mirrored(a: np.ndarray, b: np.ndarray) -> bool:
 def _join_columns(matrix: np.ndarray, values: list[ir.Value]) -> tuple[np.ndarray, list[ir.Value]]:
     """Sums and differences of two values whose columns are equal up to signs take their place."""
     for a, b in itertools.combinations(range(matrix.shape[1]), 2):
-        if _mirrored(matrix[:, a], matrix[:, b]):
+        if _is_mirrored(matrix[:, a], matrix[:, b]):
             total, difference = arith.addf(values[a], values[b]), arith.subf(values[a], values[b])
             values[a], values[b] = total, difference
             same = np.where(matrix[:, a] == matrix[:, b], matrix[:, a], 0)
@@ -121,37 +121,37 @@ def _join_columns(matrix: np.ndarray, values: list[ir.Value]) -> tuple[np.ndarra
     return matrix, values
 
 
-def _combine(row: np.ndarray, values: Sequence[ir.Value]) -> ir.Value:
+def _combine_terms(row: np.ndarray, values: Sequence[ir.Value]) -> ir.Value:
     """``sum(row * values)``, from a term whose factor is 1 where there is one."""
     terms = sorted(((c, v) for c, v in zip(row, values, strict=True) if c), key=lambda term: term[0] != 1)
     if not terms:
-        return _splat(0.0, values[0].type)
+        return _splat_vector(0.0, values[0].type)
     (factor, value), *rest = terms
-    total = value if factor == 1 else arith.mulf(value, _splat(factor, value.type))
+    total = value if factor == 1 else arith.mulf(value, _splat_vector(factor, value.type))
     for factor, value in rest:
         if abs(factor) == 1:
             total = arith.addf(total, value) if factor == 1 else arith.subf(total, value)
         else:
-            total = vector.fma(value, _splat(factor, value.type), total)
+            total = vector.fma(value, _splat_vector(factor, value.type), total)
     return total
 
 
-def _splat(number: float, kind: ir.Type) -> ir.Value:
+def _splat_vector(number: float, kind: ir.Type) -> ir.Value:
     element = ir.FloatAttr.get(ir.VectorType(kind).element_type, float(number))
     return arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, element))
 
 
-def _store(
+def _write_grid(
     grid: Grid, op: ir.Operation, region: Region, dest: ir.Value | None, output: ir.AffineMap, dims: Sequence[int]
 ) -> Tile:
     """Write the grid as one vector into the tile of the result."""
-    target = dest if dest is not None else fresh(op.results[0], region)
+    target = dest if dest is not None else make_empty_tile(op.results[0], region)
     kept = kept_dims(region)
     loops = [dim_of(output.results[d]) for d in kept]
     order = [dims.index(loop) for loop in loops[:-1] if loop in dims]
     if len(order) != len(loops) - 1:
         raise NotSchedulable("a transform whose tile is wider than its matrices")
-    whole = _splat(0.0, ir.VectorType.get(shape_of(target), element_of(target)))
+    whole = _splat_vector(0.0, ir.VectorType.get(shape_of(target), element_of(target)))
     for place, value in grid.items():
         whole = vector.insert(value, whole, [], [place[axis] for axis in order])
     return Tile(write_vector(whole, target), kept)

@@ -29,10 +29,10 @@ def build_moves(
     """
     block = function.regions[0].blocks[0]
 
-    def body(move: Move) -> Body:
+    def body(move: Move) -> MoveBody:
         if move.source >= 0:
-            return _copy(move, arguments[block.arguments[move.source]])
-        return _fill(move, list(block.operations)[~move.source].operation)
+            return _make_copy_body(move, arguments[block.arguments[move.source]])
+        return _make_fill_body(move, list(block.operations)[~move.source].operation)
 
     for _, group in itertools.groupby(moves.moves, lambda move: move.rows):
         parts = [(move, body(move)) for move in group]
@@ -40,7 +40,7 @@ def build_moves(
     return dest
 
 
-Body = Callable[[Sequence[Linear], int, ir.Value], ir.Value]
+MoveBody = Callable[[Sequence[Linear], int, ir.Value], ir.Value]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,9 @@ class _Loops:
     lo: ir.Value
     hi: ir.Value
 
-    def over(self, dim: int, at: tuple[Linear, ...], target: ir.Value, parts: Sequence[tuple[Move, Body]]) -> ir.Value:
+    def over(
+        self, dim: int, at: tuple[Linear, ...], target: ir.Value, parts: Sequence[tuple[Move, MoveBody]]
+    ) -> ir.Value:
         """The loops from ``dim`` on, around boxes with the same rows; ``at`` is the place along the dims before it."""
         if dim == len(self.move.sizes) - 1:
             for move, body in parts:
@@ -64,7 +66,7 @@ class _Loops:
 
         return self._loop(dim, target, step)
 
-    def row(self, at: tuple[Linear, ...], target: ir.Value, body: Body) -> ir.Value:
+    def row(self, at: tuple[Linear, ...], target: ir.Value, body: MoveBody) -> ir.Value:
         """One row, in tiles."""
         size, tile = self.move.sizes[-1], self.move.tile
 
@@ -108,7 +110,7 @@ class _Loops:
         return branch.results[0]
 
 
-def _copy(move: Move, source: ir.Value) -> Body:
+def _make_copy_body(move: Move, source: ir.Value) -> MoveBody:
     def body(at: Sequence[Linear], tile: int, target: ir.Value) -> ir.Value:
         read = [Linear(b) + a * s for b, a, s in zip(move.begin, at, move.steps, strict=True)]
         write = [Linear(s) + a for s, a in zip(move.start, at, strict=True)]
@@ -118,13 +120,13 @@ def _copy(move: Move, source: ir.Value) -> Body:
         element = element_of(source)
         padding = arith.ConstantOp(element, 0.0 if isinstance(element, ir.FloatType) else 0).result
         kind = ir.VectorType.get([tile], element)
-        made = vector.transfer_read(kind, source, [i.as_value() for i in read], _row(read), padding, [True])
-        return _write(made, write, target)
+        made = vector.transfer_read(kind, source, [i.as_value() for i in read], _make_row_map(read), padding, [True])
+        return _write_row(made, write, target)
 
     return body
 
 
-def _fill(move: Move, constant: ir.Operation) -> Body:
+def _make_fill_body(move: Move, constant: ir.Operation) -> MoveBody:
     value = constant.attributes["value"]
     number = value.get_splat_value() if isinstance(value, ir.DenseElementsAttr) else value
 
@@ -133,15 +135,15 @@ def _fill(move: Move, constant: ir.Operation) -> Body:
         write = [Linear(s) + a for s, a in zip(move.start, at, strict=True)]
         if tile == 1:
             return tensor.insert(scalar, target, [i.as_value() for i in write])
-        return _write(vector.broadcast(ir.VectorType.get([tile], element_of(target)), scalar), write, target)
+        return _write_row(vector.broadcast(ir.VectorType.get([tile], element_of(target)), scalar), write, target)
 
     return body
 
 
-def _write(made: ir.Value, at: Sequence[Linear], target: ir.Value) -> ir.Value:
-    return vector.transfer_write(target.type, made, target, [i.as_value() for i in at], _row(at), [True])
+def _write_row(made: ir.Value, at: Sequence[Linear], target: ir.Value) -> ir.Value:
+    return vector.transfer_write(target.type, made, target, [i.as_value() for i in at], _make_row_map(at), [True])
 
 
-def _row(at: Sequence[Linear]) -> ir.AffineMap:
+def _make_row_map(at: Sequence[Linear]) -> ir.AffineMap:
     """A vector along the last dim."""
     return ir.AffineMap.get_minor_identity(len(at), 1)

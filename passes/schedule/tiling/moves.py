@@ -17,9 +17,9 @@ from ....dialects import func, ir
 from ....dialects.builders import element_of
 from ....dialects.types import element_bits
 from ....dialects.walk import defining_op
-from ...ir.structure import shape_of, terminator
+from ...ir.structure import shape_of, terminator_of
 from ..tiles.axes import ROW_VECTORS, power_floor
-from .border import slabs
+from .border import cut_slabs
 
 # Shares of a box that threads may take: more of them than cores, so that they end together.
 _SHARES = 64
@@ -53,7 +53,7 @@ class Move:
         return self.start[:-1], self.sizes[:-1], (self.shared,)
 
     def __str__(self) -> str:
-        what = f"copy %arg{self.source}{_strided(self.begin, self.steps)}" if self.source >= 0 else "fill"
+        what = f"copy %arg{self.source}{_show_strides(self.begin, self.steps)}" if self.source >= 0 else "fill"
         size = " x ".join(map(str, self.sizes))
         return f"{what} at {list(self.start)}: {size} in steps of {self.tile}, shared along d{self.shared}"
 
@@ -78,7 +78,7 @@ class Moves:
     def view(self, tensor: ir.Type) -> ir.RankedTensorType:
         """The type of a tensor of the function with each group as one dim."""
         ranked = ir.RankedTensorType(tensor)
-        return ir.RankedTensorType.get(_join(self.groups, list(ranked.shape)), ranked.element_type)
+        return ir.RankedTensorType.get(_collapse_extents(self.groups, list(ranked.shape)), ranked.element_type)
 
     def __str__(self) -> str:
         return "\n".join([f"parallel in {self.shares} shares:", *(f"  {move}" for move in self.moves)])
@@ -86,7 +86,7 @@ class Moves:
 
 def choose_moves(function: func.FuncOp, target: Target) -> Moves | None:
     """How a kernel that ends in a concat, padding or insertion of arguments is moved; None for any other kernel."""
-    returned = list(terminator(function).operands)
+    returned = list(terminator_of(function).operands)
     root = defining_op(returned[0]) if len(returned) == 1 else None
     pieces = _pieces(root, _Numbers(function)) if root is not None and root.name in MOVED else None
     if not pieces:
@@ -96,9 +96,9 @@ def choose_moves(function: func.FuncOp, target: Target) -> Moves | None:
     if any(len(s) != len(shape) for s in sources) or 0 in shape:
         return None
     pieces = [piece for piece in pieces if 0 not in piece.sizes]
-    groups = _groups(pieces, shape, sources)
+    groups = _find_runs(pieces, shape, sources)
     lanes = target.lanes * 32 // element_bits(element_of(returned[0]))
-    moves = tuple(_tile(_collapse(piece, groups, shape, sources), ROW_VECTORS * lanes) for piece in pieces)
+    moves = tuple(_tile(_collapse_piece(piece, groups, shape, sources), ROW_VECTORS * lanes) for piece in pieces)
     return Moves(groups, moves, min(_SHARES, max(move.counts[move.shared] for move in moves)))
 
 
@@ -148,7 +148,7 @@ def _pieces(root: ir.Operation, numbers: _Numbers) -> list[Move] | None:
     return found if len(found) == len(moves) else None
 
 
-def _concat(op: ir.Operation, numbers: _Numbers) -> list[Move | None]:
+def _read_concat(op: ir.Operation, numbers: _Numbers) -> list[Move | None]:
     axis = ir.IntegerAttr(op.attributes["dim"]).value
     shapes = [shape_of(v) for v in op.operands]
     ends = itertools.accumulate(shape[axis] for shape in shapes)
@@ -159,17 +159,17 @@ def _concat(op: ir.Operation, numbers: _Numbers) -> list[Move | None]:
     return [numbers.source(value, start) for value, start in zip(op.operands, starts, strict=True)]
 
 
-def _pad(op: ir.Operation, numbers: _Numbers) -> list[Move | None]:
+def _read_pad(op: ir.Operation, numbers: _Numbers) -> list[Move | None]:
     if len(op.operands) != 1:
         return [None]
-    number = numbers.constant(terminator(op).operands[0])
+    number = numbers.constant(terminator_of(op).operands[0])
     low, inner = list(ir.DenseI64ArrayAttr(op.attributes["static_low"])), shape_of(op.operands[0])
-    around = slabs(shape_of(op.results[0]), low, inner)
+    around = cut_slabs(shape_of(op.results[0]), low, inner)
     fills = [None if number is None else Move(number, *slab) for slab in around]
     return [numbers.source(op.operands[0], low), *fills]
 
 
-def _insert(op: ir.Operation, numbers: _Numbers) -> list[Move | None]:
+def _read_insert(op: ir.Operation, numbers: _Numbers) -> list[Move | None]:
     into = op.operands[1]
     offsets, sizes, steps = (
         list(ir.DenseI64ArrayAttr(op.attributes[f"static_{n}"])) for n in ("offsets", "sizes", "strides")
@@ -184,7 +184,7 @@ def _insert(op: ir.Operation, numbers: _Numbers) -> list[Move | None]:
     empty = defining_op(into)
     if empty is not None and empty.name == "tensor.empty":  # nobody reads what is around
         return [numbers.source(op.operands[0], offsets)]
-    for start, size in slabs(shape_of(into), offsets, sizes):
+    for start, size in cut_slabs(shape_of(into), offsets, sizes):
         whole = numbers.source(into, start)
         if whole is not None and whole.source >= 0:
             begin = tuple(b + s * step for b, s, step in zip(whole.begin, start, whole.steps, strict=True))
@@ -193,10 +193,10 @@ def _insert(op: ir.Operation, numbers: _Numbers) -> list[Move | None]:
     return [numbers.source(op.operands[0], offsets), *kept]
 
 
-MOVED = {"tensor.concat": _concat, "tensor.pad": _pad, "tensor.insert_slice": _insert}
+MOVED = {"tensor.concat": _read_concat, "tensor.pad": _read_pad, "tensor.insert_slice": _read_insert}
 
 
-def _groups(
+def _find_runs(
     pieces: Sequence[Move], shape: Sequence[int], sources: Sequence[Sequence[int]]
 ) -> tuple[tuple[int, ...], ...]:
     """Dims in runs that every box takes as one: all but the first of a run are whole in it."""
@@ -218,15 +218,15 @@ def _groups(
     return tuple(groups)
 
 
-def _join(groups: Sequence[Sequence[int]], extents: Sequence[int]) -> list[int]:
+def _collapse_extents(groups: Sequence[Sequence[int]], extents: Sequence[int]) -> list[int]:
     return [math.prod(extents[d] for d in group) for group in groups] or [1]
 
 
-def _collapse(
+def _collapse_piece(
     piece: Move, groups: Sequence[Sequence[int]], shape: Sequence[int], sources: Sequence[Sequence[int]]
 ) -> Move:
     """The box in dims that are groups."""
-    sizes, start = _join(groups, piece.sizes), _places(groups, piece.start, shape)
+    sizes, start = _collapse_extents(groups, piece.sizes), _places(groups, piece.start, shape)
     made = replace(piece, start=start, sizes=tuple(sizes))
     if piece.source < 0:
         return made
@@ -244,6 +244,6 @@ def _tile(move: Move, widest: int) -> Move:
     return replace(made, shared=max(range(len(made.sizes)), key=lambda d: made.counts[d]))
 
 
-def _strided(begin: Sequence[int], steps: Sequence[int]) -> str:
+def _show_strides(begin: Sequence[int], steps: Sequence[int]) -> str:
     """``[2:, ::3]``: where a box begins in its source, and its steps."""
     return f"[{', '.join(f'{b}:' + (f':{s}' if s != 1 else '') for b, s in zip(begin, steps, strict=True))}]"

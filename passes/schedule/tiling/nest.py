@@ -28,14 +28,14 @@ from ....core.target import DotProduct
 from ....dialects import arith, ir, scf
 from ....dialects.builders import index_constant
 from ....dialects.walk import defining_op, integer_of
-from ...analysis.classify import classify
+from ...analysis.classify import classify_op
 from ...analysis.kinds import Transform
 from ...ir.structure import iterator_types, shape_of
 from ..language.loopnest import Loop, Nest, Part
 from ..language.schedule import Schedule
-from ..tiles.loops import chunked, powers_of_two
-from ..tiles.regions import Interval, Linear, NotSchedulable, Region, full_region, kept_dims, relative
-from ..tiles.structured import Tile, copied, extract, insert, store, vector_axis
+from ..tiles.loops import for_each_chunk, powers_of_two
+from ..tiles.regions import Interval, Linear, NotSchedulable, Region, full_region, kept_dims, relative_to
+from ..tiles.structured import Tile, copy_tile, extract, insert, store, vector_axis
 from .border import Border
 from .gather import gather_tile, reads_at_indices
 from .linear_transform import transform_tile
@@ -47,8 +47,8 @@ from .tiler import (
     constant_tile,
     empty_tile,
     fill_tile,
-    fresh,
     loop_intervals,
+    make_empty_tile,
     needed_region,
     slice_tile,
     tile_op,
@@ -79,7 +79,7 @@ def build_nest(
     owner = defining_op(result)
     assert owner is not None  # a kernel computes its result
     staged = [(stage, value_called(stage.value.name, owner.block)) for stage in schedule.stages]
-    tiler = Tiler(arguments, HANDLERS, _form(schedule.result, border.inner, dot))
+    tiler = Tiler(arguments, HANDLERS, _make_form(schedule.result, border.inner, dot))
     loops = _Loops(schedule.result, border.inner, staged)
 
     def tile(scope: Tiler, region: Region, target: ir.Value) -> ir.Value:
@@ -93,10 +93,10 @@ def build_nest(
     parallel = schedule.result.parallel
     filled = border.fill(dest, lo, arguments)
     depth = 1 if parallel else 0
-    return loops.joined(parallel, (lo, hi), filled, lambda target: loops.inner(depth, tiler, target, tile))
+    return loops.loop_over_joined(parallel, (lo, hi), filled, lambda target: loops.inner(depth, tiler, target, tile))
 
 
-def _form(nest: Nest, value: ir.Value, dot: DotProduct | None = None) -> Form:
+def _make_form(nest: Nest, value: ir.Value, dot: DotProduct | None = None) -> Form:
     """How what is inside of the tile of a nest over ``value`` is computed."""
     named = name_value(value, nest.value.name)
     at_once = nest.inner[-1].factor if nest.inner else 1
@@ -113,7 +113,7 @@ def _form(nest: Nest, value: ir.Value, dot: DotProduct | None = None) -> Form:
     )
 
 
-Body = Callable[[Tiler, Region, ir.Value], ir.Value]
+TileBody = Callable[[Tiler, Region, ir.Value], ir.Value]
 Range = tuple[ir.Value, ir.Value]
 
 
@@ -131,7 +131,7 @@ class _Loops:
         # result may where the schedule says so: it may lie over an operand, read as its tile is written (may_repeat).
         self.overlap = False
 
-    def inner(self, depth: int, tiler: Tiler, target: ir.Value, body: Body) -> ir.Value:
+    def inner(self, depth: int, tiler: Tiler, target: ir.Value, body: TileBody) -> ir.Value:
         """The loops from ``depth`` on, around ``body``."""
         scope = tiler.scope()
         if depth:
@@ -142,7 +142,7 @@ class _Loops:
         part, *more = loop.parts
         if more:
             whole = (index_constant(0), index_constant(loop.steps))
-            return self.joined(loop, whole, target, lambda value: self.inner(depth + 1, scope, value, body))
+            return self.loop_over_joined(loop, whole, target, lambda value: self.inner(depth + 1, scope, value, body))
         axis = self.axes[part.axis]
 
         def step(offset: Linear, size: int, value: ir.Value) -> ir.Value:
@@ -155,14 +155,14 @@ class _Loops:
         rest = around.size % part.step
         overlap = loop.overlap or (self.overlap and axis == self.vector)
         if overlap and rest and around.size > part.step:
-            whole = chunked(around.size - rest, part.step, target, step)
+            whole = for_each_chunk(around.size - rest, part.step, target, step)
             return step(Linear(around.size - part.step), part.step, whole)
         if axis == self.vector:
-            return chunked(around.size, part.step, target, step)
-        whole = chunked(around.size - rest, part.step, target, step)
+            return for_each_chunk(around.size, part.step, target, step)
+        whole = for_each_chunk(around.size - rest, part.step, target, step)
         return step(Linear(around.size - rest), rest, whole) if rest else whole
 
-    def joined(
+    def loop_over_joined(
         self, joined: Loop | None, steps: Range, dest: ir.Value, body: Callable[[ir.Value], ir.Value]
     ) -> ir.Value:
         """One loop over a range of the steps of several parts. Only a single one may have a smaller last step.
@@ -171,7 +171,7 @@ class _Loops:
         """
         before, parts = list(self.region), list(joined.parts) if joined else []
         if joined and len(parts) > 1 and tuple(map(integer_of, steps)) == (0, joined.steps):
-            return self._nested(parts, dest, body)
+            return self._loop_over_parts(parts, dest, body)
         rest, whole = (parts[0].rest, parts[0].size // parts[0].step) if len(parts) == 1 else (0, 0)
         lo, hi = steps
         end = arith.minui(hi, index_constant(whole)) if rest else hi
@@ -201,7 +201,7 @@ class _Loops:
         self.region[:] = before
         return branch.results[0]
 
-    def _nested(self, parts: Sequence[Part], dest: ir.Value, body: Callable[[ir.Value], ir.Value]) -> ir.Value:
+    def _loop_over_parts(self, parts: Sequence[Part], dest: ir.Value, body: Callable[[ir.Value], ir.Value]) -> ir.Value:
         """Loops over all steps of the parts, the first outermost."""
         if not parts:
             return body(dest)
@@ -211,11 +211,11 @@ class _Loops:
 
         def step(offset: Linear, size: int, value: ir.Value) -> ir.Value:
             self.region[axis] = Interval(around.offset + offset, size)
-            made = self._nested(inner, value, body)
+            made = self._loop_over_parts(inner, value, body)
             self.region[axis] = around
             return made
 
-        return chunked(part.size, part.step, dest, step)
+        return for_each_chunk(part.size, part.step, dest, step)
 
     def _choose(self, part: Part, start: Linear, size: int) -> None:
         axis = self.axes[part.axis]
@@ -236,15 +236,15 @@ def _compute(nest: Nest, value: ir.Value, part: Region, tiler: Tiler) -> ir.Valu
 
     def tile(scope: Tiler, region: Region, target: ir.Value) -> ir.Value:
         for piece in _vector_pieces(region, loops.vector, scope.form.row_chunk):
-            place = tuple(relative(piece, part)[d] for d in kept_dims(part))
+            place = tuple(relative_to(piece, part)[d] for d in kept_dims(part))
             into = extract(target, place).value
             made = scope.compute(value, piece, into)
-            target = insert(copied(made, into) if nest.value.read else made.value, target, place)
+            target = insert(copy_tile(made, into) if nest.value.read else made.value, target, place)
         return target
 
     scope = tiler.scope()
-    scope.form = _form(nest, value)
-    return loops.inner(0, scope, fresh(value, part), tile)
+    scope.form = _make_form(nest, value)
+    return loops.inner(0, scope, make_empty_tile(value, part), tile)
 
 
 def _reads_blocks(value: ir.Value) -> bool:
@@ -278,7 +278,7 @@ def _generic(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | No
     if len(op.results) != 1:
         raise NotSchedulable("an op with more than one result")
     if "reduction" in iterator_types(op):
-        if isinstance(kind := classify(op), Transform):
+        if isinstance(kind := classify_op(op), Transform):
             return transform_tile(tiler, op, kind, region, dest)
         return compute_reduction(tiler, op, region, dest)
     if reads_at_indices(op):

@@ -11,7 +11,7 @@ from ....dialects import builders, func, ir, linalg, tensor, tw
 from ....dialects.builders import index_constant
 from ....dialects.loops import Draft
 from ....dialects.walk import collect, defining_op
-from ...analysis.classify import classify
+from ...analysis.classify import classify_op
 from ...analysis.kinds import Fill
 from ...ir.edit import clone, replace
 from ...ir.structure import (
@@ -22,9 +22,9 @@ from ...ir.structure import (
     loop_extents,
     num_inputs,
     shape_of,
-    terminator,
+    terminator_of,
 )
-from ...ir.uses import captures
+from ...ir.uses import find_captures
 from ..language.schedule import Schedule
 from ..tiles.regions import NotSchedulable
 from ..tiles.structured import squeezed_type
@@ -63,13 +63,13 @@ def _is_candidate(op: ir.Operation) -> bool:
     if (
         op.name != "linalg.generic"
         or not all(map(is_static, op.results))
-        or not all(map(_is_scalar_constant, captures(op)))
+        or not all(map(_is_scalar_constant, find_captures(op)))
     ):
         return False
     inputs = list(op.operands)[: num_inputs(op)]
     if not all(map(is_static, inputs)) or any(0 in shape_of(result) for result in op.results):
         return False
-    return math.prod(loop_extents(op)) >= _LEAST_STEPS and not isinstance(classify(op), Fill)
+    return math.prod(loop_extents(op)) >= _LEAST_STEPS and not isinstance(classify_op(op), Fill)
 
 
 def _is_scalar_constant(value: ir.Value) -> bool:
@@ -82,7 +82,7 @@ def _build_nests(op: ir.Operation, choose: Choose, target: Target) -> list[Sched
     schedules = []
     draft = Draft([])
     try:
-        with op.location, draft.filling():
+        with op.location, draft.insertion_point():
             for number in range(len(op.results)):
                 part = _ResultPart.of(op, number)
                 schedule = choose(part.function) if part is not None else None
@@ -134,7 +134,7 @@ class _ResultPart:
             function = func.FuncOp("part", ([v.type for v in inputs], [op.results[number].type]))
             with ir.InsertionPoint(function.add_entry_block()):
                 mapping = {}
-                for value in captures(op):
+                for value in find_captures(op):
                     clone(value.owner.operation, mapping)
                 into = tensor.EmptyOp(list(kind.shape), kind.element_type).result
                 if scalar is not None:
@@ -149,7 +149,7 @@ class _ResultPart:
                     inner[block.arguments[count + number]] = scalars[-1]
                     for computed in body_ops(op):
                         clone(computed, inner)
-                    yielded = terminator(op).operands[number]
+                    yielded = terminator_of(op).operands[number]
                     return inner.get(yielded, yielded)
 
                 made = builders.generic(
@@ -160,7 +160,7 @@ class _ResultPart:
 
     def build(self, schedule: Schedule, target: Target) -> ir.Value:
         """Emit the nest at the insertion point; returns the result."""
-        result = terminator(self.function).operands[0]
+        result = terminator_of(self.function).operands[0]
         kind = squeezed_type(result.type)
         made = build_nest(
             schedule,
@@ -181,11 +181,11 @@ def _squeeze(value: ir.Value) -> ir.Value:
 def _filled_with(value: ir.Value) -> ir.Operation | None:
     """The constant that a tensor is filled with."""
     op = defining_op(value)
-    if op is None or op.name not in ("linalg.fill", "linalg.generic") or not isinstance(classify(op), Fill):
+    if op is None or op.name not in ("linalg.fill", "linalg.generic") or not isinstance(classify_op(op), Fill):
         return None
     scalar = op.operands[0]
     if op.name == "linalg.generic":
         block = op.regions[0].blocks[0]
-        yielded = terminator(op).operands[0]
+        yielded = terminator_of(op).operands[0]
         scalar = op.operands[0] if yielded == block.arguments[0] and num_inputs(op) == 1 else yielded
     return defining_op(scalar) if _is_scalar_constant(scalar) else None

@@ -6,10 +6,10 @@ from ....core.target import Target
 from ....dialects import bufferization, func, ir, tensor, transform, tw
 from ....dialects.builders import index_constant
 from ....dialects.walk import defining_op
+from ...ir.dynamic_sizes import find_destination
 from ...ir.edit import clone
-from ...ir.kernel import functions, in_place, run_upstream
-from ...ir.open_sizes import destination
-from ...ir.structure import body_ops, is_static, operations, terminator
+from ...ir.kernel import in_place, list_functions, run_upstream
+from ...ir.structure import body_ops, is_static, list_ops, terminator_of
 from .destination_passing import destination_passing
 from .part_nests import Choose, build_part_nests
 
@@ -27,14 +27,14 @@ def as_plain_loops(function: func.FuncOp, choose: Choose | None, target: Target)
     What the result may be written over is copied first, unless one op does all the work: bufferization may put what
     others make into the result's memory before the last one reads it.
     """
-    work = [op for op in operations(function) if op.name not in _NO_WORK]
+    work = [op for op in list_ops(function) if op.name not in _NO_WORK]
     kept = [function.arguments[i] for i in in_place(function)] if len(work) > 1 else []
 
     def body(arguments: dict[ir.Value, ir.Value], dests: list[ir.Value], lo: ir.Value, hi: ir.Value) -> list[ir.Value]:
-        mapping = arguments | {value: _copy(arguments[value]) for value in kept}
+        mapping = arguments | {value: _copy_buffer(arguments[value]) for value in kept}
         for op in body_ops(function):
             clone(op, mapping)
-        results = [mapping.get(v, v) for v in terminator(function).operands]
+        results = [mapping.get(v, v) for v in terminator_of(function).operands]
         for result, dest in zip(results, dests, strict=True):
             _write_into(result, dest)
         return results
@@ -46,7 +46,7 @@ def as_plain_loops(function: func.FuncOp, choose: Choose | None, target: Target)
     transform.apply(script, made)
     run_upstream(made, _TENSORS)
     if choose is not None:
-        for rebuilt in functions(made):
+        for rebuilt in list_functions(made):
             if nests := build_part_nests(rebuilt, choose, target):
                 rebuilt.attributes[tw.PARTS] = ir.StringAttr.get("\n".join(["loops around nests:", *map(str, nests)]))
         run_upstream(made, ("canonicalize", "cse"))
@@ -59,7 +59,7 @@ def _write_into(result: ir.Value, dest: ir.Value) -> None:
     What they write over, unless it is nothing, is copied there first.
     """
     value, reader = result, None
-    while (before := destination(value)) is not None:
+    while (before := find_destination(value)) is not None:
         value, reader = before, defining_op(value)
     source = defining_op(value)
     if reader is None or is_static(value):
@@ -73,10 +73,10 @@ def _write_into(result: ir.Value, dest: ir.Value) -> None:
             # Upstream would fold a copy, and then make a buffer of its own.
             into = tensor.InsertSliceOp(value, into, [], dims, [], [0] * rank, marks, [1] * rank).result
     for i, operand in enumerate(reader.operands):
-        if operand == value and destination(reader.results[0]) == value:
+        if operand == value and find_destination(reader.results[0]) == value:
             reader.operands[i] = into
 
 
-def _copy(value: ir.Value) -> ir.Value:
+def _copy_buffer(value: ir.Value) -> ir.Value:
     """A tensor in a buffer of its own."""
     return bufferization.AllocTensorOp(value.type, [], copy=value).result

@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from ....dialects import arith, ir, linalg, tw
 from ....dialects.builders import element_of, index_constant
 from ....dialects.walk import defining_op
-from ...analysis.classify import classify
+from ...analysis.classify import classify_op
 from ...analysis.kinds import Contraction, Conv
-from ...ir.structure import dim_of, indexing_maps, iterator_types, shape_of, terminator
+from ...ir.structure import dim_of, indexing_maps, iterator_types, shape_of, terminator_of
 from ..tiles.axes import power_floor
-from ..tiles.loops import Values, chunked
+from ..tiles.loops import Values, for_each_chunk
 from ..tiles.regions import Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
-from ..tiles.structured import Tile, clone_body, empty, extract, generic, insert, loop_along, outside
+from ..tiles.structured import Tile, capture_scalar, clone_body, extract, insert, loop_along, make_empty, make_generic
 from .dot_product import dot_products
 from .gather import reads_at_indices
 from .rows import compute_row_along, in_chunks, materialize_shared, row_vector, walk_row
-from .tiler import Form, Tiler, fresh, loop_intervals, packed_dims, part_of, tile_map, tile_op, within
+from .tiler import Form, Tiler, locate_within, loop_intervals, make_empty_tile, packed_dims, part_of, tile_map, tile_op
 
 # A mark on the matmuls that a nest leaves, "contract2x4": the number of their parallel loops, and the steps of k that
 # are taken at once. `vectorize` steps through their k.
@@ -37,7 +37,7 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
     """Accumulate over the reduction loops: all of them step by step but the one that a vector or a matmul walks."""
     wide = _whole_blocks(op, region)
     if wide != region:
-        part = within(region, wide, shape_of(op.results[0]))
+        part = locate_within(region, wide, shape_of(op.results[0]))
         if part is None:
             raise NotSchedulable("a tile that lies in two blocks of a packed weight")
         if _leaves(wide, op.results[0]) and not _is_filled(op.operands[len(op.operands) - 1]):
@@ -81,12 +81,14 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
 
         def chain(start: Linear, length: int, total: ir.Value) -> ir.Value:
             zero = arith.ConstantOp(element_of(total), 0.0).result
-            none = linalg.fill(zero, outs=[fresh(op.results[0], region)])
-            return _add(chunked(length, 1, none, lambda o, size, value: steps(start + o, size, value), at_once), total)
+            none = linalg.fill(zero, outs=[make_empty_tile(op.results[0], region)])
+            return _add(
+                for_each_chunk(length, 1, none, lambda o, size, value: steps(start + o, size, value), at_once), total
+            )
 
         if in_parts and extents[loop] > _CHAIN:
-            return chunked(extent, _CHAIN // parts, acc, chain)
-        return chunked(extent, 1, acc, steps, at_once)
+            return for_each_chunk(extent, _CHAIN // parts, acc, chain)
+        return for_each_chunk(extent, 1, acc, steps, at_once)
 
     extents = {loop: loops[loop].size for loop in serial}
     return Tile(accumulate(serial, init.value), init.dims)
@@ -96,7 +98,7 @@ def _combiner(op: ir.Operation) -> ir.Operation | None:
     """The op at the end of a reduction's body that alone takes the accumulator; None where there is no such op."""
     arguments = op.regions[0].blocks[0].arguments
     users = [use.owner.operation for use in arguments[len(arguments) - 1].uses]
-    last = defining_op(terminator(op).operands[0])
+    last = defining_op(terminator_of(op).operands[0])
     return last if last is not None and users == [last] else None
 
 
@@ -104,7 +106,7 @@ def _add(part: ir.Value, total: ir.Value) -> ir.Value:
     """The sum of two tiles, in the second's place."""
     rank = len(shape_of(total))
     identity = ir.AffineMap.get_identity(rank)
-    made, block = generic([part], [total], [identity, identity], ["parallel"] * rank)
+    made, block = make_generic([part], [total], [identity, identity], ["parallel"] * rank)
     with ir.InsertionPoint(block):
         linalg.YieldOp([arith.addf(block.arguments[1], block.arguments[0])])
     return made.results[0]
@@ -140,7 +142,7 @@ def _is_filled(value: ir.Value) -> bool:
 
 
 def _is_contraction(op: ir.Operation) -> bool:
-    return isinstance(classify(op), Contraction | Conv)
+    return isinstance(classify_op(op), Contraction | Conv)
 
 
 def _divide_reductions(op: ir.Operation, loops: list[Interval], form: Form) -> tuple[list[int], int | None, bool]:
@@ -180,7 +182,7 @@ def _row_reduction(
     chunk = tiler.form.row_chunk or 64
     chunk = chunk if size < 0 else min(chunk, power_floor(size))
     element = element_of(op.results[0])
-    partial = linalg.fill(_neutral(op), outs=[empty([chunk], element)])
+    partial = linalg.fill(_neutral(op), outs=[make_empty([chunk], element)])
     sizes = {loop: loops[loop].size for loop in serial}
 
     def step(tiler: Tiler, offset: Linear, length: int, again: int | ir.Value, carried: Values) -> Values:
@@ -188,7 +190,7 @@ def _row_reduction(
         loops[inside] = Interval(offset, length)
         where, whole = (Interval(Linear(), length),), length == chunk > 1  # one element has no dim
         target = value if whole else extract(value, where).value
-        combined = _combine(tiler, op, loops, inside, target, again)
+        combined = _combine_chunk(tiler, op, loops, inside, target, again)
         return [combined if whole else insert(combined, value, where)]
 
     def accumulate(remaining: Sequence[int], acc: ir.Value) -> ir.Value:
@@ -199,7 +201,7 @@ def _row_reduction(
                 loops[loop] = Interval(offset, length)
                 return accumulate(deeper, value)
 
-            return chunked(sizes[loop], 1, acc, walk)
+            return for_each_chunk(sizes[loop], 1, acc, walk)
         vector = row_vector(tiler, size)
         [acc] = walk_row(tiler, size, chunk, vector, [acc], lambda *part: step(tiler.scope(), *part))
         return acc
@@ -231,7 +233,7 @@ def _row_made_here(tiler: Tiler, op: ir.Operation, loops: list[Interval]) -> tup
     return None if made or not in_chunks(tiler, row) else (producer, row)
 
 
-def _combine(
+def _combine_chunk(
     tiler: Tiler, op: ir.Operation, loops: list[Interval], inside: int, acc: ir.Value, again: int | ir.Value
 ) -> ir.Value:
     """acc[i] = body(x[i], acc[i]) for one chunk: the reduction as an elementwise op on partial results.
@@ -246,10 +248,10 @@ def _combine(
         inputs.append(tile.value)
         input_maps.append(tile_map(kept, [walkers[d] for d in tile.dims]))
     identity = ir.AffineMap.get_identity(len(kept))
-    made, block = generic(inputs, [acc], [*input_maps, identity], ["parallel"] * len(kept))
+    made, block = make_generic(inputs, [acc], [*input_maps, identity], ["parallel"] * len(kept))
     clone_body(op, block, list(block.arguments), loops, kept, tiler.arguments)
     if again != 0:
-        end = terminator(made)
+        end = terminator_of(made)
         with ir.InsertionPoint(end):
             first = index_constant(again) if isinstance(again, int) else again
             is_new = arith.cmpi(arith.CmpIPredicate.uge, linalg.IndexOp(0).result, first)
@@ -262,7 +264,7 @@ def _neutral(op: ir.Operation) -> ir.Value:
     initial = op.operands[len(op.operands) - 1]
     fill, combiner = defining_op(initial), _combiner(op)
     if fill is not None and fill.name == "linalg.fill":
-        return outside(fill.operands[0])
+        return capture_scalar(fill.operands[0])
     if combiner is None or combiner.name not in _NEUTRAL:
         raise NotSchedulable("a row reduction whose initial value is not filled")
     element = element_of(initial)
@@ -278,7 +280,7 @@ def _reduce_partial(op: ir.Operation, partial: ir.Value, init: ir.Value) -> ir.V
     if combiner is None:
         raise NotSchedulable("a reduction whose body is more than a combiner at its end")
     identity, scalar = ir.AffineMap.get_identity(1), ir.AffineMap.get(1, 0, [])
-    made, block = generic([partial], [init], [identity, scalar], ["reduction"])
+    made, block = make_generic([partial], [init], [identity, scalar], ["reduction"])
     with ir.InsertionPoint(block):
         combine = combiner.clone()
         for i, operand in enumerate(combiner.operands):

@@ -8,10 +8,10 @@ from ....dialects import ir
 from ....dialects.walk import defining_op
 from ...ir.structure import indexing_maps, iterator_types
 from ..tiles.axes import ROW_VECTORS, power_floor
-from ..tiles.loops import RowStep, Values, along_open_row, along_row
+from ..tiles.loops import RowStep, Values, along_dynamic_row, along_row
 from ..tiles.regions import Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
 from ..tiles.structured import Tile, extract, insert
-from .tiler import Tiler, fresh, loop_intervals, may_repeat, tile_op
+from .tiler import Tiler, loop_intervals, make_empty_tile, may_repeat, tile_op
 
 # Elements of the narrowest vectors.
 _LEAST = 4
@@ -42,7 +42,7 @@ def compute_row_along(
     """``compute_row``, and what ``use(tiler, offset, size, again, carried)`` makes of each chunk as it is made."""
     axis = kept_dims(region)[0]
     materialize_shared(tiler, op, loop_intervals(op, region))
-    target = dest if dest is not None else fresh(op.results[0], region, tiler.form.length)
+    target = dest if dest is not None else make_empty_tile(op.results[0], region, tiler.form.length)
     base, size = region[axis].offset, region[axis].size
     vector = row_vector(tiler, size) if dest is None or may_repeat(op.results[0]) else 0
 
@@ -65,7 +65,7 @@ def walk_row(tiler: Tiler, size: int, chunk: int, vector: int, init: Values, ste
         return along_row(size, chunk, vector, init, step, tiler.form.rows_at_once)
     if tiler.form.length is None:
         raise NotSchedulable("a row of open length in a kernel of none")
-    return along_open_row(tiler.form.length, chunk, vector, init, step)
+    return along_dynamic_row(tiler.form.length, chunk, vector, init, step)
 
 
 def row_vector(tiler: Tiler, size: int) -> int:

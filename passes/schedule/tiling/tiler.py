@@ -22,10 +22,10 @@ from ..tiles.regions import (
     in_row,
     kept_dims,
     operand_region,
-    relative,
+    relative_to,
     without_unit_dims,
 )
-from ..tiles.structured import Tile, clone_body, empty, extract, generic, outside, squeezed_type
+from ..tiles.structured import Tile, capture_scalar, clone_body, extract, make_empty, make_generic, squeezed_type
 
 Handler = Callable[["Tiler", ir.Operation, Region, "ir.Value | None"], Tile]
 
@@ -83,13 +83,13 @@ class Tiler:
         """The tile of ``value`` at ``region``; written into ``dest`` (of the tile's type) where one is given."""
         if value in self.shared:
             whole, buffer = self.shared[value]
-            return part_of(buffer, relative(region, whole))
+            return part_of(buffer, relative_to(region, whole))
         if value in self.arguments:
             return read_region(self.arguments[value], shape_of(value), region)
         if (value, region) in self.known:
             return self.known[value, region]
         for (other, whole), tile in self.known.items():
-            if other == value and (part := within(region, whole, in_row(shape_of(value)))):
+            if other == value and (part := locate_within(region, whole, in_row(shape_of(value)))):
                 return part_of(tile, part)
         op = defining_op(value)
         if any(interval.stride != 1 for interval in region) and (op is None or op.name != "tensor.extract_slice"):
@@ -133,7 +133,7 @@ def needed_region(result: ir.Value, region: Region, value: ir.Value) -> Region:
     return parts[value]
 
 
-def within(region: Region, whole: Region, shape: Sequence[int]) -> Region | None:
+def locate_within(region: Region, whole: Region, shape: Sequence[int]) -> Region | None:
     """``region`` relative to ``whole``, of a value of ``shape``, where it lies in it by construction, else None.
 
     Where a loop moves the one and not the other, only the whole extent surely contains it.
@@ -170,16 +170,16 @@ def constant_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value
 
 def fill_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
     value = op.results[0]
-    target = dest if dest is not None else fresh(value, region)
-    return Tile(linalg.fill(outside(op.operands[0], tiler.arguments), outs=[target]), kept_dims(region))
+    target = dest if dest is not None else make_empty_tile(value, region)
+    return Tile(linalg.fill(capture_scalar(op.operands[0], tiler.arguments), outs=[target]), kept_dims(region))
 
 
 def empty_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
-    return Tile(dest if dest is not None else fresh(op.results[0], region), kept_dims(region))
+    return Tile(dest if dest is not None else make_empty_tile(op.results[0], region), kept_dims(region))
 
 
-def fresh(value: ir.Value, region: Region, length: ir.Value | None = None) -> ir.Value:
-    return empty([region[d].size for d in kept_dims(region)], element_of(value), length)
+def make_empty_tile(value: ir.Value, region: Region, length: ir.Value | None = None) -> ir.Value:
+    return make_empty([region[d].size for d in kept_dims(region)], element_of(value), length)
 
 
 def slice_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
@@ -262,7 +262,7 @@ def tile_op(
         input_maps.append(tile_map(kept, [walkers[d] for d in tile.dims]))
     _, walkers = operand_region(maps[-1], loops)
     if init is None:
-        target = dest if dest is not None else fresh(op.results[0], region)
+        target = dest if dest is not None else make_empty_tile(op.results[0], region)
         if _reads_init(op):
             target = tiler.compute(op.operands[count], region).value
         dims = kept_dims(region)
@@ -270,7 +270,7 @@ def tile_op(
         target, dims = init.value, init.dims
     output_map = tile_map(kept, [walkers[d] for d in dims])
     iterators = [iterator_types(op)[i] for i in kept]
-    made, block = generic(inputs, [target], [*input_maps, output_map], iterators)
+    made, block = make_generic(inputs, [target], [*input_maps, output_map], iterators)
     clone_body(op, block, list(block.arguments), loops, kept, tiler.arguments)
     return Tile(made.results[0], dims)
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 from ....dialects import func, ir
 from ....dialects.walk import defining_op
-from ...analysis.classify import classify
+from ...analysis.classify import classify_op
 from ...analysis.kinds import (
     Broadcast,
     Contraction,
@@ -29,12 +29,12 @@ from ...analysis.kinds import (
     Fill,
     Injective,
     OpClass,
-    Pool,
+    Pooling,
     Reduction,
     Transform,
 )
 from ...ir.structure import dim_of, indexing_maps, is_structured, iterator_types, loop_extents, shape_of
-from ..language.loopnest import ARGUMENT, RESULT, Axis, Block, Value
+from ..language.loopnest import ARGUMENT, RESULT, Axis, Block, KernelValue
 from ..tiles.axes import result_axis
 from ..tiles.structured import loop_along, vector_axis
 from .border import Border
@@ -42,19 +42,19 @@ from .dot_product import grouped_loop
 from .tiler import can_slice, may_repeat, packed_dims
 
 _LIGHT = (Elementwise, Broadcast, Injective, Fill)
-_VIEWS = ("tensor.extract_slice", "tensor.pad")
+_SLICES_AND_PADS = ("tensor.extract_slice", "tensor.pad")
 
 
 @dataclass(frozen=True)
 class Named:
     """A value with names. ``sums`` are the loops of its anchor that the axes it sums up are; there may be no anchor."""
 
-    value: Value
+    value: KernelValue
     anchor: ir.Operation | None
     sums: Mapping[str, int]
 
 
-def values_of(function: func.FuncOp) -> tuple[Value, ...]:
+def values_of(function: func.FuncOp) -> tuple[KernelValue, ...]:
     """The values of a kernel's function that a nest can compute or copy, the result first.
 
     The function returns one tensor; what has no dims cannot be staged.
@@ -100,8 +100,8 @@ def name_value(value: ir.Value, name: str) -> Named:
     prefix = "" if name == RESULT else f"{name}."
     names = [f"{prefix}d{i}" for i in range(len(shape))]
     if anchor is None:
-        return Named(Value(name, _axes(names, shape), read=is_read(value)), None, {})
-    kind, extents = classify(anchor), loop_extents(anchor)
+        return Named(KernelValue(name, _name_axes(names, shape), read=is_read(value)), None, {})
+    kind, extents = classify_op(anchor), loop_extents(anchor)
     words, sums = _loop_names(anchor, kind)
     for loop, word in words.items():
         axis = result_axis(anchor, loop, value) if word not in sums else None
@@ -113,9 +113,11 @@ def name_value(value: ir.Value, name: str) -> Named:
         shape[vector_axis(shape)] = max(shape[vector_axis(shape)], extents[sums["row"]])
     numbers = {prefix + word: loop for word, loop in sums.items()}
     summed = {word: extents[loop] for word, loop in numbers.items() if word not in names}
-    stepped = _stepped(anchor, kind, list(sums.values())) is not None and not row
-    made = Value(name, _axes(names, shape), _axes(summed, summed.values()), row, _intrinsic(anchor, kind, stepped))
-    return Named(replace(made, packed=_pack(anchor, kind, value, names)), anchor, numbers)
+    stepped = _find_stepped_loop(anchor, kind, list(sums.values())) is not None and not row
+    made = KernelValue(
+        name, _name_axes(names, shape), _name_axes(summed, summed.values()), row, _intrinsic(anchor, kind, stepped)
+    )
+    return Named(replace(made, packed=_find_packed(anchor, kind, value, names)), anchor, numbers)
 
 
 def _intrinsic(anchor: ir.Operation, kind: OpClass, stepped: bool) -> str:
@@ -127,7 +129,7 @@ def _intrinsic(anchor: ir.Operation, kind: OpClass, stepped: bool) -> str:
     return "outer_product" if stepped else ""
 
 
-def _axes(names: Iterable[str], extents: Iterable[int]) -> tuple[Axis, ...]:
+def _name_axes(names: Iterable[str], extents: Iterable[int]) -> tuple[Axis, ...]:
     return tuple(Axis(name, extent) for name, extent in zip(names, extents, strict=True))
 
 
@@ -140,10 +142,10 @@ def anchor_of(value: ir.Value) -> ir.Operation | None:
         if op is None or op in seen:
             continue
         seen.add(op)
-        if op.name in _VIEWS:
+        if op.name in _SLICES_AND_PADS:
             pending.append(op.operands[0])
         elif is_structured(op) and len(op.results) == 1:
-            if isinstance(classify(op), _LIGHT):
+            if isinstance(classify_op(op), _LIGHT):
                 pending += list(op.operands)
             else:
                 found.add(op)
@@ -187,7 +189,7 @@ def _loop_names(op: ir.Operation, kind: OpClass) -> tuple[dict[int, str], dict[s
     if row is not None:
         roles, last = {"k": [i for i in reductions if i != row], "row": [row]}, row
     else:
-        roles, last = _roles(kind, reductions), _stepped(op, kind, reductions)
+        roles, last = _roles(kind, reductions), _find_stepped_loop(op, kind, reductions)
     names: dict[int, str] = {}
     for role, loops in roles.items():
         long = [loop for loop in loops if extents[loop] != 1 or loop == row]
@@ -204,19 +206,19 @@ def _roles(kind: OpClass, reductions: Sequence[int]) -> dict[str, Sequence[int]]
         return {"n": kind.n, "g": kind.g, "f": kind.f, "c": kind.c, **_windows(kind)}
     if isinstance(kind, DepthwiseConv):
         return {"n": kind.n, "c": kind.c, **_windows(kind)}
-    if isinstance(kind, Pool) and len(kind.parallel) == 2:
+    if isinstance(kind, Pooling) and len(kind.parallel) == 2:
         return {"n": kind.parallel[:1], "c": kind.parallel[1:], **_windows(kind)}
     return {"k": reductions}
 
 
-def _windows(kind: Conv | DepthwiseConv | Pool) -> dict[str, Sequence[int]]:
+def _windows(kind: Conv | DepthwiseConv | Pooling) -> dict[str, Sequence[int]]:
     """The loops over outputs and windows of each spatial dim, the last one ``w``."""
     letters = ("d", "h", "w")[-len(kind.o) :] if len(kind.o) <= 3 else tuple(map(str, range(len(kind.o))))
     pairs = zip(letters, kind.o, kind.k, strict=True)
     return {name: (loop,) for letter, o, k in pairs for name, loop in ((f"o{letter}", o), (f"k{letter}", k))}
 
 
-def _stepped(op: ir.Operation, kind: OpClass, reductions: Sequence[int]) -> int | None:
+def _find_stepped_loop(op: ir.Operation, kind: OpClass, reductions: Sequence[int]) -> int | None:
     """The reduction loop that tiles of a sum of products step along: the last one that walks a dim of both operands."""
     if not isinstance(kind, Contraction | Conv) or (isinstance(kind, Contraction) and not kind.n):
         return None  # without columns of its own there is no outer product
@@ -227,7 +229,7 @@ def _stepped(op: ir.Operation, kind: OpClass, reductions: Sequence[int]) -> int 
     return both[-1] if both else None
 
 
-def _pack(op: ir.Operation, kind: OpClass, value: ir.Value, axes: Sequence[str]) -> tuple[Block, ...]:
+def _find_packed(op: ir.Operation, kind: OpClass, value: ir.Value, axes: Sequence[str]) -> tuple[Block, ...]:
     """The packed weight of an anchor, along the axis that its blocks are of."""
     if not isinstance(kind, Contraction | Conv) or not block_of(op, kind):
         return ()

@@ -21,7 +21,7 @@ from fuzz.sizes.shrink import shrunk
 from parallel import call_all
 
 from tilewright.tools.debugging.isolation import Child, Lost
-from tilewright.tools.debugging.reducer import Case
+from tilewright.tools.debugging.reducer import ModelCase
 from tilewright.tools.reduce import write
 
 
@@ -63,7 +63,7 @@ def save(number: Number, outcome: Outcome, folder: Path, seconds: float, shrink:
         model, runs, outcome = shrunk(model, runs, outcome, seconds)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"sizes-{number[0]}-{number[1]}.onnx"
-    write(Case(model, runs[outcome.run if len(runs) > 1 else 0][1]), path)
+    write(ModelCase(model, runs[outcome.run if len(runs) > 1 else 0][1]), path)
     line = f"python -m fuzz.sizes --seed {number[0]} --first {number[1]} --count 1"
     left = ", ".join(node.op_type for node in model.graph.node)
     return f"{line}; {path}: {left}: {outcome.kind}: {outcome.reason}"

@@ -13,9 +13,9 @@ from fuzz.sizes.generator import Run, generate
 from open_case import guarded
 
 import tilewright as tw
-from tilewright.tools._common import wide
-from tilewright.tools.debugging.oracle import ORDER, NoOracle, Oracle, first_line, session
-from tilewright.tools.debugging.oracle_difference import difference, is_float
+from tilewright.tools._common import widen_array
+from tilewright.tools.debugging.oracle import ORDER, NoOracle, Oracle, make_session, summarize_error
+from tilewright.tools.debugging.oracle_difference import find_difference, has_float_elements
 
 Number = tuple[int, int]  # seed, index
 TOLERANCE = 2e-3  # of the largest element: sums of a thousand products, and exponentials of them
@@ -53,9 +53,9 @@ def judge(model: onnx.ModelProto, runs: Sequence[Run]) -> Outcome:
         with guarded():
             module = tw.compile(model.SerializeToString(), workers=0, num_threads=1, cache=False)
     except REFUSALS as error:
-        return Outcome("refused", first_line(error), runs=Counter(refused=len(runs)))
+        return Outcome("refused", summarize_error(error), runs=Counter(refused=len(runs)))
     except Exception as error:
-        return Outcome("error", f"{type(error).__name__}: {first_line(error)}")
+        return Outcome("error", f"{type(error).__name__}: {summarize_error(error)}")
     counts: Counter[str] = Counter()
     worst = Outcome("agree", runs=counts)
     for number, ((binding, arrays), want) in enumerate(zip(runs, wants, strict=True)):
@@ -72,15 +72,15 @@ def judge(model: onnx.ModelProto, runs: Sequence[Run]) -> Outcome:
 def _wants(model: onnx.ModelProto, runs: Sequence[Run]) -> list[list[np.ndarray] | str]:
     """onnxruntime's results of each run, or why it has none."""
     try:
-        oracle = session(model)
+        oracle = make_session(model)
     except Exception as error:
-        return [first_line(error)] * len(runs)
+        return [summarize_error(error)] * len(runs)
     found: list[list[np.ndarray] | str] = []
     for _, arrays in runs:
         try:
             found.append([np.asarray(a) for a in oracle.run(None, arrays)])
         except Exception as error:
-            found.append(first_line(error))
+            found.append(summarize_error(error))
     return found
 
 
@@ -97,9 +97,9 @@ def _judged(
     except tw.GuardError as error:
         return "guard", str(error)
     except tw.InputError as error:
-        return ("refused" if isinstance(want, list) else "skipped"), first_line(error)
+        return ("refused" if isinstance(want, list) else "skipped"), summarize_error(error)
     except Exception as error:
-        return "error", f"{type(error).__name__}: {first_line(error)}"
+        return "error", f"{type(error).__name__}: {summarize_error(error)}"
     if isinstance(want, str):
         return "skipped", want
     reasons = differences(got, want)
@@ -121,9 +121,13 @@ def differences(got: Sequence[Any], want: Sequence[Any]) -> dict[int, str]:
     found = {}
     for number, array in enumerate(got):
         expected = np.asarray(want[number]) if number < len(want) else np.empty(0, np.void)
-        finite = np.abs(wide(expected)[np.isfinite(wide(expected))]) if is_float(expected) else np.zeros(0)
+        finite = (
+            np.abs(widen_array(expected)[np.isfinite(widen_array(expected))])
+            if has_float_elements(expected)
+            else np.zeros(0)
+        )
         absolute = TOLERANCE * max(1.0, float(finite.max(initial=0.0)))
-        if reason := difference(np.asarray(array), expected, (), (TOLERANCE, absolute)):
+        if reason := find_difference(np.asarray(array), expected, (), (TOLERANCE, absolute)):
             found[number] = f"output {number} {reason}"
     return found
 

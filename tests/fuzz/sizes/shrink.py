@@ -11,7 +11,7 @@ from fuzz.sizes.judge import Outcome, judge
 from onnx import helper
 
 from tilewright.tools.debugging.isolation import Child, Lost
-from tilewright.tools.debugging.oracle import needed, session
+from tilewright.tools.debugging.oracle import find_reads, make_session
 
 Case = tuple[onnx.ModelProto, list[Run]]
 
@@ -56,7 +56,7 @@ def _of(case: Case, outputs: list[str]) -> Case:
     for node in reversed(model.graph.node):
         if wanted.intersection(node.output):
             kept.insert(0, node)
-            wanted.update(needed(node))
+            wanted.update(find_reads(node))
     made = onnx.ModelProto()
     made.CopyFrom(model)
     graph = made.graph
@@ -82,7 +82,7 @@ def _without(case: Case, node: onnx.NodeProto) -> Case | None:
         exposed = onnx.ModelProto()
         exposed.CopyFrom(model)
         exposed.graph.output.extend(helper.make_empty_tensor_value_info(name) for name in names)
-        oracle = session(exposed)
+        oracle = make_session(exposed)
         values = [dict(zip(names, oracle.run(names, arrays), strict=True)) for _, arrays in runs]
     except Exception:
         return None

@@ -203,4 +203,4 @@ def test_what_is_checked_is_what_was_opened(tmp_path, monkeypatch):
 )
 def test_what_is_refused(mode, owner, why):
     found = os.stat_result((mode, 0, 0, 1, os.geteuid() + owner, 0, 0, 0, 0, 0))
-    assert own_files.refusal(found) == why
+    assert own_files.explain_refusal(found) == why

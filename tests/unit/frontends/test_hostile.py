@@ -29,7 +29,7 @@ def cpu_seconds() -> float:
 @pytest.fixture(scope="module", autouse=True)
 def worker():
     """The start of the process that compiles: it takes longer than most cases."""
-    workers.pool(1).run([workers.Job("the start", os.getpid)])
+    workers.get_pool(1).run([workers.Job("the start", os.getpid)])
 
 
 @pytest.mark.parametrize("name", CASES)

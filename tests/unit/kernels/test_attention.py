@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from kernel_runner import TARGET, CompiledPlan
 
 from tilewright.core.model import Model
-from tilewright.core.sizes import static
-from tilewright.core.target import host
+from tilewright.core.sizes import require_static
+from tilewright.core.target import detect_host
 from tilewright.dialects import arith, builders, ir, math, scalars
 from tilewright.dialects.context import make_context
 from tilewright.passes import pipeline
@@ -65,8 +65,10 @@ def reference(inputs: dict[str, np.ndarray], masked: bool, scale: float) -> np.n
 def check(rows: int, columns: int, heads: int, depth: int, width: int, masked: bool, scale: float, chunks: int) -> None:
     with make_context(), ir.Location.unknown():
         model = attention(rows, columns, heads, depth, width, masked, scale)
-        made = CompiledPlan(pipeline.plan(model, TARGET.get(host()), PassContext()))
-        inputs = {i.name: RNG.standard_normal([static(n) for n in i.shape], dtype=np.float32) for i in model.inputs}
+        made = CompiledPlan(pipeline.plan(model, TARGET.get(detect_host()), PassContext()))
+        inputs = {
+            i.name: RNG.standard_normal([require_static(n) for n in i.shape], dtype=np.float32) for i in model.inputs
+        }
         if masked:
             inputs["mask"][..., columns // 2 :] = -1e30
         texts = [made.kernels[call.kernel].kernel.schedule for call in made.plan.main.calls]
@@ -109,7 +111,7 @@ def test_rows_that_are_slices_of_one_projection_are_copied() -> None:
 
     with make_context(), ir.Location.unknown():
         model = networks.build(body, {"x": (1, rows, 3 * heads, depth)}, {})
-        made = CompiledPlan(pipeline.plan(model, TARGET.get(host()), PassContext()))
+        made = CompiledPlan(pipeline.plan(model, TARGET.get(detect_host()), PassContext()))
         x = RNG.standard_normal((1, rows, 3 * heads, depth), dtype=np.float32) / 4
         [got] = made({"x": x}, {}, 1)
     [kernel] = [made.kernels[c.kernel].kernel for c in made.plan.main.calls if "exp" in c.kernel]

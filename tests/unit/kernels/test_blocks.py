@@ -13,7 +13,7 @@ from kernel_runner import TARGET
 
 import tilewright as tw
 from tilewright.core.program import Kernel
-from tilewright.core.target import host
+from tilewright.core.target import detect_host
 from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
 from tilewright.frontends import import_model
@@ -231,7 +231,7 @@ def test_kernels_of_open_sizes_are_right(kind: str):
 
 def kernels(kind: str) -> list[Kernel]:
     """What callers know of the program's kernels."""
-    target = TARGET.get(host())
+    target = TARGET.get(detect_host())
     with make_context(), ir.Location.unknown():
         planned = pipeline.plan(import_model(model(kind)), target, PassContext())
         names = {call.kernel for call in planned.main.calls}

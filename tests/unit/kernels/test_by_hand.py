@@ -13,10 +13,10 @@ from kernel_runner import TARGET, CompiledKernel, before_schedule, schedule_of
 from kernel_texts import close, conv, einsum, generic, matmul, pack, random, softmax, tensor
 
 from tilewright.core.errors import ScheduleError
-from tilewright.core.target import Target, host
+from tilewright.core.target import Target, detect_host
 from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
-from tilewright.passes.ir.kernel import functions
+from tilewright.passes.ir.kernel import list_functions
 from tilewright.passes.schedule.apply_schedule import ApplySchedule
 from tilewright.passes.schedule.language.schedule import Schedule
 from tilewright.passes.schedule.tiling.values import values_of
@@ -29,8 +29,8 @@ MATMUL = einsum("bmk,bkn->bmn", {"b": 2, "m": M, "n": N, "k": K})
 @pytest.fixture(autouse=True, scope="module")
 def target() -> Iterator[Target]:
     """One target is enough: what changes here are the loops."""
-    token = TARGET.set(host())
-    yield host()
+    token = TARGET.set(detect_host())
+    yield detect_host()
     TARGET.reset(token)
 
 
@@ -38,7 +38,7 @@ def plain(text: str) -> Schedule:
     """The kernel's loops before any primitive."""
     with make_context(), ir.Location.unknown():
         module = before_schedule(text)
-        return Schedule.start(values_of(functions(module)[0]))
+        return Schedule.start(values_of(list_functions(module)[0]))
 
 
 def nest(text: str, schedule: Schedule) -> str:

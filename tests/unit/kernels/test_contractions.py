@@ -9,7 +9,7 @@ import pytest
 from kernel_runner import TARGET, CompiledKernel, block_of, schedule_of, schedule_text
 from kernel_texts import close, einsum, matmul, pack
 
-from tilewright.core.target import host
+from tilewright.core.target import detect_host
 
 RNG = np.random.default_rng(0)
 
@@ -59,7 +59,7 @@ def test_a_packed_block_is_not_padded_by_the_tensor_that_a_sum_begins_with() -> 
 @pytest.mark.parametrize("k, parts", [(1000, 8), (1004, 4), (999, 1), (8, 8), (2, 1), (1, 1)])
 def test_a_weight_that_is_read_once_comes_in_several_streams(k: int, parts: int) -> None:
     """Eight parts of 125, four of 251, whose chains of sums have rests; 999 has neither, and a sum of 1 no loop."""
-    token = TARGET.set(replace(TARGET.get(host()), l2_bytes=64))
+    token = TARGET.set(replace(TARGET.get(detect_host()), l2_bytes=64))
     try:
         block = block_of(40)
         text = matmul(1, 40, k, block)
@@ -75,7 +75,7 @@ def test_a_weight_that_is_read_once_comes_in_several_streams(k: int, parts: int)
 def test_rows_go_in_blocks_where_they_would_be_read_again_for_each_block_of_the_weight() -> None:
     """The last block of rows, its last tile and the last block of the weight are smaller than the others."""
     m, n, k = 331, 70 * 16 + 5, 61
-    token = TARGET.set(replace(TARGET.get(host()), cores=1, l2_bytes=48 << 10))
+    token = TARGET.set(replace(TARGET.get(detect_host()), cores=1, l2_bytes=48 << 10))
     try:
         block = block_of(n)
         text = matmul(m, n, k, block)

@@ -17,10 +17,10 @@ from tilewright.core.target import Target
 from tilewright.dialects import codegen, ir
 from tilewright.dialects.context import make_context
 from tilewright.passes.infra.context import PassContext
-from tilewright.passes.ir.kernel import functions
+from tilewright.passes.ir.kernel import list_functions
 from tilewright.passes.pipeline import lower_kernel
 from tilewright.passes.schedule.families.packing import contraction_packing
-from tilewright.passes.schedule.language.loopnest import Value
+from tilewright.passes.schedule.language.loopnest import KernelValue
 from tilewright.passes.schedule.language.schedule import Schedule
 from tilewright.passes.schedule.tiling.values import values_of
 
@@ -167,7 +167,7 @@ def test_products_are_added_up_by_one_instruction(cpu, instruction, register):
     with make_context(), ir.Location.unknown():
         text = matmul(48, 64, 64, 2 * target.dot_product.lanes)
         module, described = lower_kernel(bytecode(text), target, PassContext())
-        code = codegen.emit(module, target, "asm").decode()
+        code = codegen.emit_code(module, target, "asm").decode()
     assert "dot_product" in described.schedule
     products = [line for line in code.splitlines() if f"\t{instruction}\t" in line]
     assert products and all(f"%{register}" in line for line in products)
@@ -184,7 +184,7 @@ def test_a_schedule_without_the_instruction_is_refused():
         CompiledKernel(text, schedule=plain)
 
 
-def _values(text: str) -> tuple[Value, ...]:
+def _values(text: str) -> tuple[KernelValue, ...]:
     with make_context(), ir.Location.unknown():
         module = before_schedule(text)
-        return values_of(functions(module)[0])
+        return values_of(list_functions(module)[0])

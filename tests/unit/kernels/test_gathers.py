@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kernel_runner import TARGET, CompiledPlan
 from onnx_case import node_model
 
-from tilewright.core.target import host
+from tilewright.core.target import detect_host
 from tilewright.dialects.context import make_context
 from tilewright.frontends import import_model
 from tilewright.passes import pipeline
@@ -35,7 +35,7 @@ def check(op: str, *arrays: np.ndarray | None, known: tuple[int, ...] = (), atol
     (want,) = onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, inputs)
     imported = import_model(model)
     with make_context():
-        plan = pipeline.plan(imported, TARGET.get(host()), PassContext())
+        plan = pipeline.plan(imported, TARGET.get(detect_host()), PassContext())
     compiled = CompiledPlan(plan)
     assert all(kernel.kernel.schedule for kernel in compiled.kernels.values())
     params = {name: param.array() for name, param in imported.params.items()}
@@ -89,6 +89,6 @@ def test_indices_outside_are_moved_to_the_nearest() -> None:
     x = random((4, 33))
     model, inputs = node_model("Gather", [x, np.array([7, -9, 2])])
     with make_context():
-        compiled = CompiledPlan(pipeline.plan(import_model(model), TARGET.get(host()), PassContext()))
+        compiled = CompiledPlan(pipeline.plan(import_model(model), TARGET.get(detect_host()), PassContext()))
     (got,) = compiled(inputs, {}, 2)
     np.testing.assert_array_equal(got, x[[3, 0, 2]])

@@ -12,8 +12,8 @@ from kernel_runner import TARGET, CompiledKernel, CompiledPlan, aligned, schedul
 
 from tilewright.core.model import Model
 from tilewright.core.program import Call, Plan
-from tilewright.core.sizes import static
-from tilewright.core.target import host
+from tilewright.core.sizes import require_static
+from tilewright.core.target import detect_host
 from tilewright.dialects import builders, ir, scalars
 from tilewright.dialects import math as math_ops
 from tilewright.dialects.context import make_context
@@ -21,7 +21,7 @@ from tilewright.driver import api
 from tilewright.passes import pipeline
 from tilewright.passes.graph.winograd import Winograd
 from tilewright.passes.infra.context import PassContext
-from tilewright.passes.ir.kernel import functions, in_place
+from tilewright.passes.ir.kernel import in_place, list_functions
 from tilewright.passes.schedule.language.schedule import Schedule
 
 RNG = np.random.default_rng(0)
@@ -129,7 +129,7 @@ def planned(name: str) -> Plan:
     """The model's plan; the convolutions of some are transformed whether it pays or not."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pipeline, "Winograd", partial(Winograd, "Winograd" in name))
-        return pipeline.plan(MODELS[name](), TARGET.get(host()), PassContext())
+        return pipeline.plan(MODELS[name](), TARGET.get(detect_host()), PassContext())
 
 
 def calls_in_place(plan: Plan) -> list[Call]:
@@ -155,7 +155,7 @@ def test_a_result_over_an_operand_is_the_one_elsewhere(name: str) -> None:
         plan = planned(name)
         [kernel] = dict.fromkeys(call.kernel for call in calls_in_place(plan))
         module = ir.Module.parse(plan.kernels[kernel])
-        [function] = functions(module)
+        [function] = list_functions(module)
         shapes = [ir.RankedTensorType(t).shape for t in (*function.type.inputs, *function.type.results)]
         over = in_place(function)
         made = CompiledKernel(plan.kernels[kernel], kernel)
@@ -172,14 +172,14 @@ def test_a_schedule_by_hand_copies_the_operand_before_it_is_written_over(at: str
         plan = planned("dense, rests")
         [name] = dict.fromkeys(call.kernel for call in calls_in_place(plan))
         module = ir.Module.parse(plan.kernels[name])
-        [over] = in_place(functions(module)[0])
+        [over] = in_place(list_functions(module)[0])
         text = CompiledKernel(plan.kernels[name], name).kernel.schedule_json
         made = Schedule.start(Schedule.from_json(text).values)
         [block] = made.result.value.packed
         made = made.split("m", 4).split("n", block.size).reorder("m.0", "n.0", "m.1", "k", "n.1").vectorize("n.1")
         made = made.pack(block.argument, block.axis, block.size).parallel("m.0").cache_read(f"%arg{over}", at)
         kernel = CompiledKernel(plan.kernels[name], name, made)
-        types = (*functions(module)[0].type.inputs, *functions(module)[0].type.results)
+        types = (*list_functions(module)[0].type.inputs, *list_functions(module)[0].type.results)
         *shapes, result = (ir.RankedTensorType(kind).shape for kind in types)
     check(kernel, shapes, result, [over])
 
@@ -188,11 +188,13 @@ def test_a_schedule_by_hand_copies_the_operand_before_it_is_written_over(at: str
 def test_a_plan_in_place_computes_what_one_without_does(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with make_context(), ir.Location.unknown():
         model, plan = MODELS[name](), planned(name)
-        monkeypatch.setattr("tilewright.passes.graph.plan_memory.overwritable", lambda kernel: ())
+        monkeypatch.setattr("tilewright.passes.graph.plan_memory.find_overwritable", lambda kernel: ())
         apart = planned(name)
         assert calls_in_place(plan) and not calls_in_place(apart)
         assert plan.main.arena_bytes <= apart.main.arena_bytes
-        inputs = {i.name: RNG.standard_normal([static(n) for n in i.shape], dtype=np.float32) for i in model.inputs}
+        inputs = {
+            i.name: RNG.standard_normal([require_static(n) for n in i.shape], dtype=np.float32) for i in model.inputs
+        }
         weights = {param: model.params[param].array() for param in model.params}
         [got], [want] = (CompiledPlan(made)(inputs, weights, chunks) for made, chunks in ((plan, 3), (apart, 1)))
         np.testing.assert_array_equal(got, want)
@@ -220,8 +222,10 @@ def test_ops_that_stand_whole_copy_the_operand_first() -> None:
 def test_threads_share_a_kernel_in_place() -> None:
     with make_context(), ir.Location.unknown():
         model = dense(256, 384, 256)
-        assert calls_in_place(pipeline.plan(model, TARGET.get(host()), PassContext()))
-        alone, shared = (api.build(model, TARGET.get(host()), num_threads=n, workers=0, cache=False) for n in (1, 4))
+        assert calls_in_place(pipeline.plan(model, TARGET.get(detect_host()), PassContext()))
+        alone, shared = (
+            api.build(model, TARGET.get(detect_host()), num_threads=n, workers=0, cache=False) for n in (1, 4)
+        )
     x = RNG.standard_normal((256, 8), dtype=np.float32)
     [want] = alone.run({"x": x})
     for _ in range(20):

@@ -171,14 +171,14 @@ def test_what_no_family_takes_runs_as_plain_loops() -> None:
 
 
 def test_a_kernel_module_without_a_function_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tilewright.core.target import host
+    from tilewright.core.target import detect_host
     from tilewright.passes.infra.context import PassContext
     from tilewright.passes.pipeline import compile_kernel
 
     for verified, said in (("1", "must have one kernel"), ("0", "has one function")):
         monkeypatch.setenv("TILEWRIGHT_VERIFY", verified)
         with pytest.raises(CompileError, match=said):
-            compile_kernel(bytecode("module {}"), host(), PassContext())
+            compile_kernel(bytecode("module {}"), detect_host(), PassContext())
 
 
 def test_unit_dims_behind_the_vectors_are_no_transposes() -> None:

@@ -14,7 +14,7 @@ from cpu_targets import FOR_THIS_MACHINE
 from kernel_runner import TARGET
 
 import tilewright as tw
-from tilewright.core.target import host
+from tilewright.core.target import detect_host
 from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
 from tilewright.frontends import import_model
@@ -109,7 +109,7 @@ def check(module: tw.Module, session: onnxruntime.InferenceSession, inputs: dict
 
 def schedules(made: onnx.ModelProto) -> list[str]:
     """The schedules of the program's kernels, "" where one runs as plain loops."""
-    target = TARGET.get(host())
+    target = TARGET.get(detect_host())
     with make_context(), ir.Location.unknown():
         planned = pipeline.plan(import_model(made), target, PassContext())
         names = {call.kernel for call in planned.main.calls}

@@ -9,7 +9,7 @@ from tilewright.core.target import Target
 from tilewright.dialects import codegen, ir
 from tilewright.dialects.context import make_context
 from tilewright.passes.infra.context import PassContext
-from tilewright.passes.ir.kernel import functions
+from tilewright.passes.ir.kernel import list_functions
 from tilewright.passes.pipeline import lower_kernel
 from tilewright.passes.schedule.families import heuristic
 from tilewright.passes.schedule.language.schedule import Schedule
@@ -46,9 +46,9 @@ def test_matmul_keeps_its_accumulators_in_registers(text: str) -> None:
     with make_context(), ir.Location.unknown():
         source = MATMUL.replace("M", "140").replace("N", str(2 * target.lanes)).replace("K", "64")
         whole = ir.Module.parse(source)
-        schedule = heuristic.choose(functions(whole)[0], target)
+        schedule = heuristic.choose(list_functions(whole)[0], target)
         module, _ = lower_kernel(bytecode(source), target, PassContext())
-        text = codegen.emit(module, target, "asm").decode()
+        text = codegen.emit_code(module, target, "asm").decode()
     assert isinstance(schedule, Schedule)
     rows = schedule.result.tile[0].steps
     product = "vfma" if target.has_fma else "mulps"

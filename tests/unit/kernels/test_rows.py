@@ -15,14 +15,14 @@ from kernel_runner import TARGET, CompiledKernel, CompiledPlan, aligned
 from onnx import helper
 from onnx_case import model_of, node_model
 
-from tilewright.core.target import host
+from tilewright.core.target import detect_host
 from tilewright.dialects import ir, tw
 from tilewright.dialects.context import make_context
 from tilewright.frontends import import_model
 from tilewright.passes import pipeline
-from tilewright.passes.analysis.in_place import overwritable
+from tilewright.passes.analysis.in_place import find_overwritable
 from tilewright.passes.infra.context import PassContext
-from tilewright.passes.ir.kernel import functions
+from tilewright.passes.ir.kernel import list_functions
 
 RNG = np.random.default_rng(0)
 EXTENTS = st.sampled_from([1, 2, 3, 7, 16, 33, 70])
@@ -41,7 +41,7 @@ def run(
     """
     imported = import_model(model)
     with make_context():
-        compiled = CompiledPlan(pipeline.plan(imported, TARGET.get(host()), PassContext()))
+        compiled = CompiledPlan(pipeline.plan(imported, TARGET.get(detect_host()), PassContext()))
     schedules = [kernel.kernel.schedule for kernel in compiled.kernels.values()]
     assert all(schedules)
     assert not kernels or len(compiled.plan.main.calls) == kernels
@@ -55,7 +55,7 @@ def run(
 
 def lowered(model: onnx.ModelProto) -> str:
     """The one kernel of a model, in vectors."""
-    target = TARGET.get(host())
+    target = TARGET.get(detect_host())
     with make_context(), ir.Location.unknown():
         [code] = pipeline.plan(import_model(model), target, PassContext()).kernels.values()
         module = ir.Module.parse(code)
@@ -140,11 +140,11 @@ def test_a_result_that_lies_over_an_operand(shape: tuple[int, ...]) -> None:
     ]
     want = softmax(inputs["x"], 1) + inputs["residual"]
     with make_context(), ir.Location.unknown():
-        plan = pipeline.plan(import_model(model_of(made, inputs, ["y"])), TARGET.get(host()), PassContext())
+        plan = pipeline.plan(import_model(model_of(made, inputs, ["y"])), TARGET.get(detect_host()), PassContext())
         [(name, code)], [call] = plan.kernels.items(), plan.main.calls
         module, code = ir.Module.parse(code), io.BytesIO()
-        [over] = overwritable(functions(module)[0])
-        functions(module)[0].attributes[tw.IN_PLACE] = ir.DenseI64ArrayAttr.get([over])
+        [over] = find_overwritable(list_functions(module)[0])
+        list_functions(module)[0].attributes[tw.IN_PLACE] = ir.DenseI64ArrayAttr.get([over])
         module.operation.write_bytecode(code)
     memory = [aligned(inputs[info.name]) for info in plan.main.inputs]
     residual = memory[call.args[over].index]

@@ -8,7 +8,7 @@ from cpu_targets import FOR_THIS_MACHINE
 from kernel_runner import CompiledKernel, aligned, assembly
 from onnx_case import node_model
 
-from tilewright.core.target import host
+from tilewright.core.target import detect_host
 from tilewright.frontends import import_model
 from tilewright.passes import pipeline
 from tilewright.passes.infra.context import PassContext
@@ -52,5 +52,5 @@ def test_softmax_is_written_past_the_caches() -> None:
     """Its rows are views of the result until late."""
     x = np.zeros((64, 256), np.float32)
     model, _ = node_model("Softmax", [x], axis=-1)
-    [code] = pipeline.plan(import_model(model), host(), PassContext()).kernels.values()
+    [code] = pipeline.plan(import_model(model), detect_host(), PassContext()).kernels.values()
     assert "movntps" in assembly(code, {"stream-stores.least": 1})

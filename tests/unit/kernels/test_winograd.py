@@ -15,12 +15,12 @@ from kernel_runner import TARGET, CompiledPlan
 
 from tilewright.core.model import Model
 from tilewright.core.program import Plan
-from tilewright.core.sizes import static
-from tilewright.core.target import Target, host
+from tilewright.core.sizes import require_static
+from tilewright.core.target import Target, detect_host
 from tilewright.dialects import builders, ir, scalars
 from tilewright.dialects.context import make_context
 from tilewright.passes import pipeline
-from tilewright.passes.graph.winograd import Winograd, points
+from tilewright.passes.graph.winograd import Winograd, count_points
 from tilewright.passes.infra.base import Pass
 from tilewright.passes.infra.context import PassContext
 from tilewright.passes.schedule.families import winograd
@@ -76,7 +76,7 @@ def plan(model: Model, everywhere: bool = True, outputs: int = 4) -> Plan:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pipeline, "graph_passes", passes)
-        return pipeline.plan(model, TARGET.get(host()), PassContext())
+        return pipeline.plan(model, TARGET.get(detect_host()), PassContext())
 
 
 def compiled(model: Model, convolutions: int = 1, outputs: int = 4, stages: int = 2) -> CompiledPlan:
@@ -89,7 +89,7 @@ def compiled(model: Model, convolutions: int = 1, outputs: int = 4, stages: int 
 
 
 def random(model: Model) -> dict[str, np.ndarray]:
-    return {i.name: RNG.standard_normal([static(n) for n in i.shape], dtype=np.float32) for i in model.inputs}
+    return {i.name: RNG.standard_normal([require_static(n) for n in i.shape], dtype=np.float32) for i in model.inputs}
 
 
 def check(model: Model, pads: Pads, epilogue: str, chunks: int, outputs: int = 4, stages: int = 2) -> None:
@@ -143,7 +143,7 @@ def test_blocks_of_patches_and_channels(rows: int, blocks: int, monkeypatch: pyt
     def staging(patches: winograd.Patches, _budget: int) -> tuple[int, int]:
         return min(rows, patches.rows), blocks * patches.columns
 
-    monkeypatch.setattr(winograd, "staging", staging)
+    monkeypatch.setattr(winograd, "choose_staged_block", staging)
     with make_context(), ir.Location.unknown():
         check(convolution(1, 16, 112, (21, 10), SAME, "brm"), SAME, "brm", 3)
 
@@ -162,7 +162,7 @@ def sizes_and_batches() -> list[Any]:
 def test_patches_of_a_kernel_of_their_own(n: int, outputs: int, cores: int, size: tuple[int, int]) -> None:
     """What does not stay in the cache is made by all threads together, and read by the kernel of the products."""
     with make_context(), ir.Location.unknown():
-        token = TARGET.set(replace(TARGET.get(host()), l2_bytes=1 << 10, cores=cores))
+        token = TARGET.set(replace(TARGET.get(detect_host()), l2_bytes=1 << 10, cores=cores))
         try:
             check(convolution(n, 19, 112, size, SAME, "brm"), SAME, "brm", 3, outputs, stages=1)
         finally:
@@ -196,7 +196,7 @@ def test_what_a_patch_holds_stays_in_its_outputs(outputs: int) -> None:
     calm = direct(inputs["x"], weights["weight"])
     row, column = 6, 9
     touched = np.zeros(calm.shape[2:], bool)
-    extent = points(outputs)
+    extent = count_points(outputs)
     first = range(0, 20 - extent + outputs, outputs)
     for top in (t for t in first if t <= row + 1 < t + extent):  # the padding is one wide
         for left in (t for t in first if t <= column + 1 < t + extent):

@@ -169,7 +169,7 @@ def test_refuses_a_folder_with_a_changed_or_missing_object(tmp_path):
 
 
 def test_reads_what_a_program_says_without_loading_it(exported):
-    _, manifest = on_disk.read(exported)
+    _, manifest = on_disk.read_program(exported)
     assert [info.name for info in manifest.inputs] == ["x"]
     assert manifest == tw.load_module(exported).manifest
     assert manifest.calls and {call.kernel for call in manifest.calls} == {kernel.name for kernel in manifest.kernels}

@@ -13,7 +13,7 @@ import pytest
 
 import tilewright as tw
 from tilewright.driver import api
-from tilewright.runtime.artifact.c_text import number
+from tilewright.runtime.artifact.c_text import format_number
 from tilewright.runtime.c.arithmetic import SCALARS as IN_C
 from tilewright.runtime.steps.arithmetic import SCALARS
 from tilewright.tools import header as header_tool
@@ -223,7 +223,7 @@ def test_arithmetic_is_that_of_python(tmp_path):
                 operands = (*operands, 5) if count == 3 else operands
                 want.append((op, predicate, operands, _wanted(op, facts, operands)))
     tables = "".join(
-        f"static const {kind} {name}[] = {{{', '.join(map(number, values))}}};\n"
+        f"static const {kind} {name}[] = {{{', '.join(map(format_number, values))}}};\n"
         for kind, name, values in (("int64_t", "numbers", NUMBERS), ("double", "reals", REALS))
     )
     head = '#include "tilewright.h"\n#include "tilewright_open.h"\n'

@@ -50,7 +50,7 @@ def crashes(tmp_path, monkeypatch) -> Path:
 def fail(pool: Pool, way: str, **limits: Any) -> str:
     """The error of a job that fails in a pass."""
     with pytest.raises(tw.InternalError) as error:
-        pool.limited(Limits(**limits)).run([Job(KERNEL, fail_in_a_pass, (way,))])
+        pool.with_limits(Limits(**limits)).run([Job(KERNEL, fail_in_a_pass, (way,))])
     assert "\n" not in str(error.value)
     return str(error.value)
 
@@ -116,7 +116,7 @@ def recorded(folder: Path, **facts: object) -> Path:
 
 def saved(folder: Path, **facts: object) -> str:
     """The path of a bundle that is made of it."""
-    note = crash_bundle.save(recorded(folder, **facts), 1, "it failed", "", Limits(), KERNEL)
+    note = crash_bundle.save_bundle(recorded(folder, **facts), 1, "it failed", "", Limits(), KERNEL)
     return note.removeprefix("; `tilewright opt --repro ").removesuffix("` runs it again")
 
 
@@ -153,7 +153,7 @@ def test_a_full_disk_leaves_no_half_of_a_bundle(crashes, tmp_path, monkeypatch):
         raise OSError(28, os.strerror(28))
 
     monkeypatch.setattr("shutil.copyfile", full)
-    note = crash_bundle.save(recorded(tmp_path / "steps"), 1, "it failed", "", Limits(), KERNEL)
+    note = crash_bundle.save_bundle(recorded(tmp_path / "steps"), 1, "it failed", "", Limits(), KERNEL)
     assert note == f"; no crash bundle: cannot write to {crashes}: No space left on device"
     assert list(crashes.iterdir()) == []
 

@@ -15,7 +15,7 @@ from onnx_case import model_of
 from small_network import W, X, network, node
 
 import tilewright as tw
-from tilewright.core.model import numpy_dtype, tensor_of
+from tilewright.core.model import numpy_dtype, parse_tensor_type
 from tilewright.runtime.graph.debug_executor import DebugModule
 from tilewright.tools.debugging.oracle import Oracle
 
@@ -228,4 +228,4 @@ def test_loads_what_was_saved_and_takes_the_program_for_the_sizes(tmp_path):
     "text, want", [("4x8xf32", ((4, 8), "float32")), ("bf16", ((), "bfloat16")), ("3xindex", ((3,), "int64"))]
 )
 def test_types_of_signatures(text: str, want: tuple[Sequence[int], str]):
-    assert tensor_of(text) == want
+    assert parse_tensor_type(text) == want

@@ -19,14 +19,14 @@ def data(tmp_path_factory) -> bytes:
 
 def test_a_section_is_found_by_its_name(data):
     assert elf.is_elf(data)
-    assert elf.section(data, ".own") == b"hello\0"
-    assert elf.section(data, ".none") is None
+    assert elf.read_section(data, ".own") == b"hello\0"
+    assert elf.read_section(data, ".none") is None
 
 
 @pytest.mark.parametrize("length", [0, 4, 63, 64, 200])
 def test_what_ends_early_is_refused(data, length):
     with pytest.raises(elf.ElfError):
-        elf.section(data[:length], ".own")
+        elf.read_section(data[:length], ".own")
 
 
 def test_headers_that_lie_are_refused(data):
@@ -34,12 +34,12 @@ def test_headers_that_lie_are_refused(data):
         bad = bytearray(data)
         struct.pack_into("<Q" if place == 0x28 else "<H", bad, place, value)
         with pytest.raises(elf.ElfError):
-            elf.section(bytes(bad), ".own")
+            elf.read_section(bytes(bad), ".own")
 
 
 def test_bytes_become_an_object_without_a_compiler(data, tmp_path):
     made = data_object(b"weights", ".own", "here", 64, like=data)
-    assert elf.section(made, ".own") == b"weights"
+    assert elf.read_section(made, ".own") == b"weights"
     (tmp_path / "b.o").write_bytes(made)
     source = "extern const char here[7]; int main(void) { return ((unsigned long)here & 63) | (here[6] != 's'); }"
     command = ["cc", "-Wl,--fatal-warnings", "-o", tmp_path / "a", tmp_path / "b.o", "-x", "c", "-"]

@@ -21,7 +21,7 @@ from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
 from tilewright.driver import blame
 from tilewright.passes import prefix
-from tilewright.passes.ir.kernel import symbol
+from tilewright.passes.ir.kernel import symbol_of
 from tilewright.tools import compile as compile_tool
 from tilewright.tools import opt
 from tilewright.workers import crash_bundle
@@ -202,7 +202,7 @@ def test_a_module_is_cut_behind_an_op(count, callee, main):
 
 def function_called(module: ir.Module, name: str) -> Any:
     """The one function of that name."""
-    [found] = (op for op in module.body.operations if symbol(op) == name)
+    [found] = (op for op in module.body.operations if symbol_of(op) == name)
     return found
 
 

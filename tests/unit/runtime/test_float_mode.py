@@ -35,7 +35,7 @@ FLAGS = 0x3F  # what has happened so far, which is no mode
 
 @pytest.fixture(scope="module")
 def modes():
-    return link([entry._emit(SET_MODE)])
+    return link([entry._emit_object(SET_MODE)])
 
 
 @pytest.fixture(scope="module", params=[1, 2])

@@ -22,7 +22,7 @@ from tilewright.runtime.artifact import on_disk
 from tilewright.runtime.artifact.manifest import RoutineRecord
 from tilewright.runtime.executors.guarded import GuardedRoutine
 from tilewright.runtime.executors.guarded_calls import GuardedCalls
-from tilewright.runtime.executors.guards import Guards, fill, unwritten
+from tilewright.runtime.executors.guards import Guards, fill, find_unwritten
 
 COUNT = 5
 X = np.arange(1, COUNT + 1)
@@ -147,17 +147,17 @@ def test_a_pattern_is_told_from_another_and_from_numbers(dtype):
     array, kind = np.empty((2, 3), dtype), np.dtype(dtype).kind
     for which in (0, 1):
         fill(array, which)
-        assert unwritten(array, which).all() and not unwritten(array, 1 - which).any()
+        assert find_unwritten(array, which).all() and not find_unwritten(array, 1 - which).any()
         assert kind not in "fc" or np.isnan(array).all()
     array[1, 1] = 3
-    assert unwritten(array, 1).tolist() == [True] * 4 + [False, True]
+    assert find_unwritten(array, 1).tolist() == [True] * 4 + [False, True]
 
 
 def test_what_arithmetic_makes_of_the_pattern_is_known():
     array = np.empty(3, np.float32)
     fill(array, 0)
     with np.errstate(invalid="ignore"):
-        assert unwritten(array + np.float32(1), 0).all()
+        assert find_unwritten(array + np.float32(1), 0).all()
 
 
 def test_zones_are_longer_than_a_row():
@@ -201,7 +201,7 @@ def test_a_compiled_kernel_with_a_result_that_is_too_small_is_found(monkeypatch)
         short(np.ones((4, 3), np.float32))
 
 
-def _shortened(program: on_disk.Program) -> on_disk.Program:
+def _shortened(program: on_disk.LoadedProgram) -> on_disk.LoadedProgram:
     """The program whose call gets memory for two rows of its result, however many the kernel makes."""
     routine = program.manifest.routine
     assert routine is not None

@@ -281,17 +281,17 @@ def test_names_are_ones_of_c(text, name):
 @pytest.mark.parametrize("names", [["a b", "a.b", "A_B"], ["", "é"], ["x" * 5000]])
 def test_names_of_tensors_differ(names: Sequence[str]):
     infos = [tw.TensorInfo(name, (1,), "float32") for name in names]
-    made = [tensor.argument.upper() for tensor in tensor.named("in", infos)]
+    made = [tensor.argument.upper() for tensor in tensor.name_tensors("in", infos)]
     assert len(set(made)) == len(names) and all(name.isascii() for name in made)
 
 
 def test_texts_of_a_model_stay_texts_in_c():
-    assert c_text.string('a"\\?*/é') == '"a\\042\\134\\077*/\\303\\251"'
-    assert c_text.string("a\n\x1b[2J") == '"a\\134n\\134x1b[2J"'  # what the C program prints of it
-    assert c_text.comment("a*/b\nc/*") == "/* a* /b c/ * */"
-    assert c_text.comment("\x1b[2J\u202e") == "/* \\x1b[2J\\u202e */"
-    assert len(c_text.comment("n " * 10**6)) < 4100 and len(c_text.string("n" * 10**6)) < 300
-    assert len(c_text.identifier("n" * 10**6)) < 130
+    assert c_text.format_string('a"\\?*/é') == '"a\\042\\134\\077*/\\303\\251"'
+    assert c_text.format_string("a\n\x1b[2J") == '"a\\134n\\134x1b[2J"'  # what the C program prints of it
+    assert c_text.format_comment("a*/b\nc/*") == "/* a* /b c/ * */"
+    assert c_text.format_comment("\x1b[2J\u202e") == "/* \\x1b[2J\\u202e */"
+    assert len(c_text.format_comment("n " * 10**6)) < 4100 and len(c_text.format_string("n" * 10**6)) < 300
+    assert len(c_text.make_identifier("n" * 10**6)) < 130
 
 
 def test_sizes_are_no_formats_of_c():

@@ -84,7 +84,7 @@ def test_a_forked_child_does_not_wait_for_threads_that_it_lacks():
     limit, entered, leave = Limit(1), threading.Event(), threading.Event()
 
     def stay() -> None:
-        with limit.entered():
+        with limit.holding_place():
             entered.set()
             leave.wait()
 
@@ -93,7 +93,7 @@ def test_a_forked_child_does_not_wait_for_threads_that_it_lacks():
     entered.wait()
     child = os.fork()
     if child == 0:
-        with limit.entered(Deadline(300)):
+        with limit.holding_place(Deadline(300)):
             os._exit(0)
     status = os.waitpid(child, 0)[1]
     leave.set()

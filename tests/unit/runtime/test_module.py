@@ -147,7 +147,7 @@ def test_prepared_weights_are_those_of_the_program(module):
 
 
 def test_kernel_addresses_are_checked():
-    compilation = Compilation(affine_plan(), api.make_options(), workers.pool(0))
+    compilation = Compilation(affine_plan(), api.make_options(), workers.get_pool(0))
     compiled = compile_kernels(compilation, affine_plan().plan)
     assert [*compiled.prepare] == ["transpose"]
     executor = assembly._executor(compilation, compiled.prepare)

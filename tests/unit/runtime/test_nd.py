@@ -9,7 +9,7 @@ import tvm_ffi
 from handmade import SHAPE, affine, affine_module, copy_module
 
 import tilewright as tw
-from tilewright.core.dlpack import CPU, DTYPES
+from tilewright.core.dlpack import CPU, DLPACK_DTYPES
 from tilewright.core.model import numpy_dtype
 
 
@@ -43,12 +43,12 @@ def test_shares_memory_with_torch():
     assert made.numpy()[0] == 7 and torch.from_dlpack(made)[0] == 7
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", DLPACK_DTYPES)
 def test_every_dtype_comes_back(dtype):
     made = tw.nd.array(np.arange(4).astype(numpy_dtype(dtype)))
     again = tw.nd.array(tvm_ffi.from_dlpack(made))
     assert again.numpy().tobytes() == made.numpy().tobytes()
-    assert DTYPES[again.dtype] == DTYPES[dtype]
+    assert DLPACK_DTYPES[again.dtype] == DLPACK_DTYPES[dtype]
     assert np.shares_memory(again.numpy(), made.numpy())
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilewright as tw
-from tilewright.runtime.tensors.pool import Pool
+from tilewright.runtime.tensors.pool import MemoryPool
 from tilewright.runtime.tensors.tensor import as_tensor
 
 F32 = np.dtype(np.float32)
@@ -22,7 +22,7 @@ def address(array: np.ndarray) -> int:
 
 
 def test_memory_is_lent_again_once_it_is_free():
-    pool = Pool()
+    pool = MemoryPool()
     first = pool.array((3, 100), F32)
     place = address(first)
     assert place % 64 == 0 and first.shape == (3, 100) and first.flags.writeable
@@ -43,7 +43,7 @@ def test_memory_is_lent_again_once_it_is_free():
     ],
 )
 def test_what_is_held_in_part_is_not_lent_again(hold):
-    pool = Pool()
+    pool = MemoryPool()
     array = pool.array((5, 7), F32)
     place, held = address(array), hold(array)
     del array
@@ -56,7 +56,7 @@ def test_what_is_held_in_part_is_not_lent_again(hold):
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3000), st.integers(0, 4)), max_size=60))
 def test_arrays_do_not_overlap_and_idle_memory_is_bounded(requests):
-    pool, held, most = Pool(), [], 0
+    pool, held, most = MemoryPool(), [], 0
     for number, (elements, kept) in enumerate(requests):
         array = pool.array((elements,), F32)
         array[:] = number
@@ -68,7 +68,7 @@ def test_arrays_do_not_overlap_and_idle_memory_is_bounded(requests):
 
 
 def test_threads_are_lent_memory_of_their_own():
-    pool, wrong = Pool(), []
+    pool, wrong = MemoryPool(), []
 
     def work(number: int) -> None:
         for i in range(300):

@@ -42,7 +42,7 @@ def test_rates_of_a_row():
     assert row.flops_per_second == pytest.approx(8000 / 2500e-9)
     assert row.bytes_per_second == pytest.approx(64 / 2500e-9)
     assert report().peak_share(row) == pytest.approx(8000 / 8e9 / 2500e-9)
-    assert (report().bound(row), report().bound(ROWS[1])) == ("compute", "memory")
+    assert (report().bound_of(row), report().bound_of(ROWS[1])) == ("compute", "memory")
 
 
 @pytest.mark.parametrize("rates", [None, RATES])
@@ -87,17 +87,17 @@ def test_csv_has_a_line_for_each_row():
     [("time", 4000), ("mean", 4000), ("min", 2500), ("max", 4000), ("bytes", 1000), ("order", 4000), ("name", 500)],
 )
 def test_sorted_by(key, first):
-    assert report().sorted(key)[0].total == first
+    assert report().sort_rows(key)[0].total == first
 
 
 def test_every_key_sorts_and_another_is_refused():
-    assert all(len(report().sorted(key)) == len(ROWS) for key in KEYS)
+    assert all(len(report().sort_rows(key)) == len(ROWS) for key in KEYS)
     with pytest.raises(tw.InputError, match="not sorted by 'speed': choose from time, mean"):
         report().sorted("speed")  # type: ignore
 
 
 def test_rows_of_a_kernel_together():
-    first, *_ = made = report().by_kernel().sorted()
+    first, *_ = made = report().by_kernel().sort_rows()
     assert [row.name for row in made] == ["conv_add_0123abcd", "pad_89abcdef", "Unique", "conv_add_76543210"]
     assert (first.count, first.total, first.least, first.most) == (8, 6500, 500, 2000)
     assert (first.flops, first.bytes) == (16000, 64)

@@ -39,7 +39,7 @@ def exported(tmp_path: Path) -> Path:
 def saying(path: Path, **changes: Any) -> Path:
     """A library whose manifest says something else, which must not be longer; sealed as the compiler would."""
     data = path.read_bytes()
-    text = elf.section(data, METADATA_SECTION)
+    text = elf.read_section(data, METADATA_SECTION)
     assert text is not None
     said = json.dumps(json.loads(text) | changes, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
     assert len(said) <= len(text)

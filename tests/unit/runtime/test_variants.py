@@ -82,7 +82,7 @@ def test_a_cpu_that_fits_none_is_told_what_each_needs(path: Path, monkeypatch: p
 
 
 def test_what_is_equal_is_there_once(module: tw.Module, path: Path) -> None:
-    _, whole = on_disk.read(path)
+    _, whole = on_disk.read_program(path)
     assert module.report.variants == [each.target for each in whole.by_target] == [f"x86 -mcpu={cpu}" for cpu in CPUS]
     assert module.report.specializations == ["x:4,32"]
     names = [kernel.name for each in whole.by_target for program in each.programs for kernel in program.kernels]

@@ -12,8 +12,8 @@ from safetensors import safe_open
 
 import tilewright as tw
 from tilewright.core.model import FileSlice, Param, TensorInfo, numpy_dtype
-from tilewright.core.sizes import static
-from tilewright.runtime.artifact.weights import Weights, WeightsWriter, layout
+from tilewright.core.sizes import require_static
+from tilewright.runtime.artifact.weights import Weights, WeightsWriter, lay_out_file
 
 INFOS = [
     TensorInfo("bytes", (3,), "int8"),
@@ -30,11 +30,13 @@ INFOS = [
 
 def values() -> dict[str, np.ndarray]:
     random = np.random.default_rng(0)
-    return {i.name: random.integers(0, 100, tuple(map(static, i.shape))).astype(numpy_dtype(i.dtype)) for i in INFOS}
+    return {
+        i.name: random.integers(0, 100, tuple(map(require_static, i.shape))).astype(numpy_dtype(i.dtype)) for i in INFOS
+    }
 
 
 def test_tensors_are_aligned_and_leave_no_holes():
-    header, places = layout(INFOS, "abc")
+    header, places = lay_out_file(INFOS, "abc")
     assert len(header) % 64 == 0
     end = len(header)
     for begin, behind in sorted(places.values()):
@@ -196,7 +198,7 @@ def test_data_at_any_byte_is_in_memory_once(tmp_path, offset):
     (tmp_path / "x").write_bytes(bytes(offset) + data.tobytes())
     param = Param(TensorInfo("w", (3, 2 << 20), "float32"), FileSlice(tmp_path / "x", offset, data.nbytes))
     before = resident("RssFile")
-    array = param.aligned()
+    array = param.read_aligned()
     assert array.ctypes.data % 4 == 0 and array.flags.c_contiguous
     np.testing.assert_array_equal(array, data.reshape(3, -1))
     assert resident("RssFile") - before < (0 if offset % 4 else array.nbytes) + (4 << 20), "the file's pages stay"
@@ -205,4 +207,4 @@ def test_data_at_any_byte_is_in_memory_once(tmp_path, offset):
 def test_an_array_is_its_own_data():
     info = TensorInfo("w", (2, 3), "float32")
     array = np.arange(6, dtype=np.float32)
-    assert np.shares_memory(Param(info, array).aligned(), array)
+    assert np.shares_memory(Param(info, array).read_aligned(), array)

@@ -37,7 +37,7 @@ def test_they_lie_in_the_code_where_kernels_want_them(module: tw.Module, tmp_pat
     weights = loaded._program.weights
     assert weights is not None and not weights.in_file
     assert weights.data.ctypes.data % 64 == 0 and not weights.data.flags.writeable
-    assert elf.section((tmp_path / "net.so").read_bytes(), WEIGHTS_SECTION) == weights.data.tobytes()
+    assert elf.read_section((tmp_path / "net.so").read_bytes(), WEIGHTS_SECTION) == weights.data.tobytes()
     with open("/proc/self/maps") as maps:
         [line] = [line for line in maps if _holds(line, weights.data.ctypes.data)]
     assert "net.so" in line and "w" not in line.split()[1]
@@ -60,9 +60,9 @@ def test_an_object_has_them_too(module: tw.Module, tmp_path: Path) -> None:
     code, weights = module._program.code, module._program.weights
     path = on_disk.save_object(tmp_path / "net.o", code, weights)
     assert [file.name for file in tmp_path.iterdir()] == ["net.o"]
-    _, manifest = on_disk.read(path, sealed=False)
-    assert elf.section(path.read_bytes(), WEIGHTS_SECTION) is not None
-    assert manifest.weights_inside == len(elf.section(path.read_bytes(), WEIGHTS_SECTION) or b"")
+    _, manifest = on_disk.read_program(path, sealed=False)
+    assert elf.read_section(path.read_bytes(), WEIGHTS_SECTION) is not None
+    assert manifest.weights_inside == len(elf.read_section(path.read_bytes(), WEIGHTS_SECTION) or b"")
 
 
 def test_all_programs_share_them(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_program_without_weights_has_no_section() -> None:
 
 def test_a_changed_section_is_damage(module: tw.Module, tmp_path: Path) -> None:
     folder = module.export_library(tmp_path / "net.tw")
-    [file] = [file for file in folder.glob("*.o") if elf.section(file.read_bytes(), WEIGHTS_SECTION)]
+    [file] = [file for file in folder.glob("*.o") if elf.read_section(file.read_bytes(), WEIGHTS_SECTION)]
     old = file.read_bytes()
     at = old.index(b"data_offsets")
     file.write_bytes(old[:at] + b"X" + old[at + 1 :])

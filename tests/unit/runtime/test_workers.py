@@ -38,7 +38,7 @@ OUT_OF_TIME = "the compilation took more than its timeout of"
 
 @pytest.fixture(scope="module")
 def pool() -> Pool:
-    return workers.pool(2)
+    return workers.get_pool(2)
 
 
 def test_results_come_in_the_order_of_the_jobs(pool):
@@ -60,13 +60,13 @@ def test_a_worker_gives_back_what_jobs_leave_behind():
 
 def test_jobs_run_elsewhere_unless_there_are_no_workers(pool):
     assert pool.run([Job("pid", os.getpid)]) != [os.getpid()]
-    assert workers.pool(0).run([Job("pid", os.getpid)]) == [os.getpid()]
+    assert workers.get_pool(0).run([Job("pid", os.getpid)]) == [os.getpid()]
 
 
 @pytest.mark.parametrize("count", [0, 2])
 def test_an_unexpected_exception_names_the_job(count):
     with pytest.raises(tw.CompileError, match="internal error in kernel 'k': ZeroDivisionError: ") as info:
-        workers.pool(count).run([Job("kernel 'k'", divmod, (1, 0)), Job("other", divmod, (1, 1))])
+        workers.get_pool(count).run([Job("kernel 'k'", divmod, (1, 0)), Job("other", divmod, (1, 1))])
     assert "\n" not in str(info.value)
 
 
@@ -113,23 +113,23 @@ def test_refuses_unknown_targets_and_sources():
 
 
 def test_a_job_without_an_end_is_ended_when_the_time_is_up_which_says_where_it_was(monkeypatch):
-    pool = workers.pool(1)
+    pool = workers.get_pool(1)
     [before] = pool.run([Job("pid", os.getpid)])
     leap_to_the_end(monkeypatch)
     with pytest.raises(tw.CompileTimeoutError) as error:
-        pool.limited(Limits(timeout=TIMEOUT)).run([Job("kernel 'k'", fail_in_a_pass, ("sleep",))])
+        pool.with_limits(Limits(timeout=TIMEOUT)).run([Job("kernel 'k'", fail_in_a_pass, ("sleep",))])
     assert str(error.value) == f"{OUT_OF_TIME} {TIMEOUT} s: it was at pass 'failing' of kernel 'k'"
     assert not alive(before)
     assert pool.run([Job("after", divmod, (7, 2))]) == [(3, 1)]
 
 
 def test_the_time_counts_between_jobs_and_in_this_process_too():
-    here = workers.pool(0).limited(Limits(timeout=0.01))
+    here = workers.get_pool(0).with_limits(Limits(timeout=0.01))
     time.sleep(0.02)
     with pytest.raises(tw.CompileTimeoutError) as error:
         here.run([Job("kernel 'k'", divmod, (7, 2))])
     assert str(error.value) == f"{OUT_OF_TIME} 0.01 s: it was at kernel 'k'"
-    soon = workers.pool(0).limited(Limits(timeout=0.3))
+    soon = workers.get_pool(0).with_limits(Limits(timeout=0.3))
     with pytest.raises(tw.CompileTimeoutError) as error:
         soon.run([Job("kernel 'k'", pass_after_pass, (0.05,))])
     assert str(error.value) == f"{OUT_OF_TIME} 0.3 s: it was at pass 'failing' of kernel 'k'"
@@ -137,7 +137,7 @@ def test_the_time_counts_between_jobs_and_in_this_process_too():
 
 def test_a_compilation_out_of_time_is_a_compile_error_and_pythons_timeout():
     with pytest.raises(TimeoutError) as error:
-        workers.pool(0).limited(Limits(timeout=1e-9)).run([Job("a", divmod, (7, 2))])
+        workers.get_pool(0).with_limits(Limits(timeout=1e-9)).run([Job("a", divmod, (7, 2))])
     kept = pickle.loads(pickle.dumps(error.value))
     for each in (error.value, kept):
         assert isinstance(each, tw.CompileTimeoutError) and isinstance(each, tw.TimeoutError)
@@ -160,7 +160,7 @@ def test_a_job_that_needs_more_memory_than_it_may_have_is_refused_it_and_its_wor
     alone = Pool(1)
     try:
         [before] = alone.run([Job("pid", os.getpid)])
-        little = alone.limited(Limits(memory=1 << 30, bundles=False))
+        little = alone.with_limits(Limits(memory=1 << 30, bundles=False))
         with pytest.raises(tw.CompileError, match="out of memory in kernel 'k'"):
             little.run([Job("kernel 'k'", eat_memory)])
         assert alone.run([Job("pid", os.getpid)]) == [before]
@@ -205,11 +205,11 @@ def test_a_crash_in_one_thread_is_none_of_another(pool):
 
 
 def test_a_process_that_forks_has_workers_of_its_own_after_it(pool):
-    [before] = workers.pool(1).run([Job("pid", os.getpid)])
+    [before] = workers.get_pool(1).run([Job("pid", os.getpid)])
     read, write = os.pipe()
     if not (child := os.fork()):
         try:
-            [own] = workers.pool(1).run([Job("pid", os.getpid)])
+            [own] = workers.get_pool(1).run([Job("pid", os.getpid)])
             workers.shutdown()
             os.write(write, str(own).encode())
         finally:
@@ -219,7 +219,7 @@ def test_a_process_that_forks_has_workers_of_its_own_after_it(pool):
     with open(read) as file:
         own = int(file.read())
     assert own != before and not alive(own)
-    assert workers.pool(1).run([Job("pid", os.getpid)]) == [before], "the child has ended its parent's worker"
+    assert workers.get_pool(1).run([Job("pid", os.getpid)]) == [before], "the child has ended its parent's worker"
 
 
 def test_a_worker_may_have_workers(pool):

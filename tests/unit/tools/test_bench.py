@@ -24,7 +24,7 @@ FEW = ("--rounds", "2")
 @pytest.fixture(autouse=True)
 def short_rounds(monkeypatch):
     monkeypatch.setattr(model_bench, "SLICE_SECONDS", 0.0)
-    monkeypatch.setattr(kernel_bench, "SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(kernel_bench, "KERNEL_SLICE_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ def test_files_of_one_name_are_told_apart(path, tmp_path, capsys):
     ],
 )
 def test_names_are_as_long_as_it_takes(models, labels):
-    assert table.labels(models) == labels
+    assert table.make_labels(models) == labels
 
 
 def spread(value: float) -> dict[str, float]:
@@ -189,7 +189,7 @@ def test_the_table_compares_with_the_faster_and_ends_with_the_mean(monkeypatch):
                "b.onnx": record("b", {"onnxruntime": 0.5, "openvino": 0.25})}  # fmt: skip
     monkeypatch.setattr(table, "run_module", lambda name, words: (records[words[0]], 0, 0.0))
     monkeypatch.setattr(markdown, "version", lambda package: "1.0")  # OpenVINO is no package of the tests
-    found, text = table.measure(bench._parser().parse_args(words))
+    found, text = table.measure_models(bench._parser().parse_args(words))
     assert found["geometric_means"] == {"1": pytest.approx(1.0), "2": pytest.approx(1.0)}
     lines = text.splitlines()
     one, two = lines.index("1 thread:"), lines.index("2 threads:")
@@ -207,7 +207,7 @@ def test_the_table_compares_with_the_faster_and_ends_with_the_mean(monkeypatch):
 def test_kernels_are_a_table(capsys, monkeypatch, tmp_path):
     small = {
         "conv": network_kernels._conv(8, 16, 16, 3),
-        "softmax": network_kernels._softmax(8, 64),
+        "softmax": network_kernels._softmax_of_rows(8, 64),
         "rows": network_kernels._gather(50, 8, 9),
     }
     monkeypatch.setattr(network_kernels, "KERNELS", small)
@@ -329,7 +329,7 @@ def test_a_program_without_its_model_has_no_rival(path, tmp_path, capsys):
 def test_a_rival_that_refuses_the_model_is_one_line(path):
     with (
         pytest.raises(tw.ModelError, match=r"^onnxruntime cannot run 'm': no such"),
-        rivals.refusals("onnxruntime", "m"),
+        rivals.translating_errors("onnxruntime", "m"),
     ):
         raise RuntimeError("no such\nthing")
 

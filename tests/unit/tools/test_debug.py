@@ -20,17 +20,17 @@ from tilewright.frontends.onnx import ops
 from tilewright.frontends.onnx.state import registry
 from tilewright.passes.graph.outline import Outline
 from tilewright.passes.graph.sink_views import SinkViews
-from tilewright.passes.ir.kernel import functions
+from tilewright.passes.ir.kernel import list_functions
 from tilewright.tools import debug as command
 from tilewright.tools.debugging import bisect_passes, isolation
 from tilewright.tools.debugging.bisect_passes import bisect
 from tilewright.tools.debugging.oracle import Oracle
 from tilewright.tools.debugging.search import Finding, Search
 from tilewright.tools.debugging.verdict import Verdict, answer, judge
-from tilewright.tools.debugging.walk import COPIES, OTHERS, Walk, called
+from tilewright.tools.debugging.walk import COPIES, OTHERS, Walk, describe_node
 from tilewright.tools.run import read_arrays
 
-ops.load()
+ops.load_converters()
 
 
 def network() -> onnx.ModelProto:
@@ -50,7 +50,7 @@ def found(model: onnx.ModelProto, bound: int = 1 << 20, **options) -> Finding:
 
 def spoil(module: ir.Module, wanted: Callable[[ir.Operation], bool] = lambda function: True) -> None:
     """Make powers of 2 of those of e, in the functions that are wanted."""
-    for function in filter(wanted, functions(module)):
+    for function in filter(wanted, list_functions(module)):
         for op in collect(function, lambda op: op.name == "math.exp"):
             with ir.InsertionPoint(op), op.location:
                 made = math.exp2(op.operands[0])
@@ -106,7 +106,7 @@ def test_a_fault_of_fusion_is_found_where_no_value_is_exposed(monkeypatch):
         names = {op.name for op in collect(function, lambda op: op.name.startswith("math."))}
         return {"math.exp", "math.tanh"} <= names
 
-    monkeypatch.setattr(bisect_passes, "candidates", lambda level: ["sink-views", "fuse-ops"])
+    monkeypatch.setattr(bisect_passes, "find_candidates", lambda level: ["sink-views", "fuse-ops"])
     spoil_after(monkeypatch, Outline, fused)
     result = found(network())
     assert result.node is None and result.case is not None
@@ -209,7 +209,7 @@ def test_a_bad_node_in_the_branch_of_an_if_is_named(wrong_converter, depth):
 
 
 def test_a_node_without_a_name_is_called_by_what_it_makes():
-    assert called(helper.make_node("Neg", ["x"], ["y"])) == "Neg (which makes 'y')"
+    assert describe_node(helper.make_node("Neg", ["x"], ["y"])) == "Neg (which makes 'y')"
 
 
 def test_either_reference_can_be_the_first():
@@ -287,10 +287,10 @@ def test_what_cannot_be_done_is_one_line_and_exit_code_2(arguments, message, cap
 
 @pytest.mark.parametrize("text, size", [("500m", 500_000_000), ("1.5GB", 1_500_000_000), ("64", 64)])
 def test_bytes_of_the_command_line(text, size):
-    assert command.nbytes(text) == size
+    assert command.parse_bytes(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "0", "g", "-1", "1t"])
 def test_what_is_no_number_of_bytes(text):
     with pytest.raises(command.argparse.ArgumentTypeError, match="is not a number of bytes"):
-        command.nbytes(text)
+        command.parse_bytes(text)

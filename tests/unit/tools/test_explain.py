@@ -9,14 +9,14 @@ import pytest
 from onnx import helper, numpy_helper
 
 from tilewright.core.program import Call, Kernel, Program, Signature
-from tilewright.core.target import host
+from tilewright.core.target import detect_host
 from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
 from tilewright.driver.assembly import Stepwise
-from tilewright.passes.analysis.signature import signature
-from tilewright.passes.ir.kernel import functions
+from tilewright.passes.analysis.signature import make_signature
+from tilewright.passes.ir.kernel import list_functions
 from tilewright.tools import _plot, explain
-from tilewright.tools.benchmarks.machine import Machine, copying
+from tilewright.tools.benchmarks.machine import Machine, make_copy_probe
 
 
 @pytest.fixture
@@ -89,8 +89,8 @@ def test_a_kernel_is_judged_by_what_bounds_it(flops, nbytes, bound, share):
 
 def test_plain_loops_and_many_calls_are_told():
     record = explain.explain("m", stepwise(Kernel("k", b"", 1, False), 5), [1.0] * 5, MACHINE)
-    assert explain._head(record)[-1] == "plain loops, without a schedule: 1 of the kernels, 100.0% of the time"
-    facts = list(explain._facts(record["kernels"][0]))
+    assert explain._head_lines(record)[-1] == "plain loops, without a schedule: 1 of the kernels, 100.0% of the time"
+    facts = list(explain._kernel_facts(record["kernels"][0]))
     assert facts[:4] == [("nodes", "n0"), ("", "n1"), ("", "n2"), ("", "and 2 more calls")]
     assert ("kernel", "k") in facts and facts[-1] == ("schedule", "plain loops, one thread")
 
@@ -160,11 +160,11 @@ def test_a_picture_may_be_a_png_and_have_kernels_without_arithmetic(tmp_path):
 
 
 def test_the_machine_is_measured():
-    machine = Machine(host())
+    machine = Machine(detect_host())
     machine.sample()
     rates = machine.rates()
     assert rates["flops"] > 1e8 and rates["bytes"] > 1e8
-    assert copying(64).rate(2) > 0
+    assert make_copy_probe(64).rate(2) > 0
 
 
 TRANSPOSED_CONV = """
@@ -199,6 +199,6 @@ func.func @k(%a: tensor<1x3x8x8xf32>, %w: tensor<4x3x3x3xf32>, %o: tensor<1x6x6x
 def test_the_layout_in_words(data, image, order):
     with make_context(), ir.Location.unknown():
         module = ir.Module.parse(TRANSPOSED_CONV.replace("DATA", data).replace("IMAGE", image))
-        found = signature(functions(module)[0])
+        found = make_signature(list_functions(module)[0])
     assert found.layout == f"dims permuted to 0, 2, 3, 1, {order}"
     assert found.inputs[:2] == ("1x3x8x8xf32", "4x3x3x3xf32") and found.results == ("1x6x6x4xf32",)

@@ -23,7 +23,7 @@ _SCREEN = 40
 
 
 def parser_of(name: str) -> argparse.ArgumentParser:
-    return importlib.import_module(f"tilewright.tools.{cli.home(name)}")._parser()
+    return importlib.import_module(f"tilewright.tools.{cli.find_module(name)}")._parser()
 
 
 @pytest.mark.parametrize("name", COMMANDS)

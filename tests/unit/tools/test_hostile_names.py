@@ -233,14 +233,14 @@ def test_tables_on_a_terminal(terminal):
 
 def test_progress_on_a_terminal(terminal):
     args = argparse.Namespace(quiet=False, json=False)
-    with contextlib.redirect_stderr(terminal), _common.progress(EVIL, args) as say:
+    with contextlib.redirect_stderr(terminal), _common.showing_progress(EVIL, args) as say:
         say(f"more {EVIL}")
     assert is_plain(terminal)
 
 
 def test_bars_on_a_terminal(terminal):
     args = argparse.Namespace(quiet=False, json=False, rounds=2)
-    with contextlib.redirect_stderr(terminal), model_bench.rounds(EVIL, args) as show:
+    with contextlib.redirect_stderr(terminal), model_bench.counting_rounds(EVIL, args) as show:
         show(1)
     assert is_plain(terminal)
 
@@ -255,7 +255,7 @@ def test_a_terminal_of_few_characters_is_no_error(monkeypatch):
 def test_tables_as_text():
     lines = text_table.align_columns([("a", "b"), (EVIL, "c")])
     assert len(lines) == 2 and all(map(str.isprintable, lines))
-    assert len(markdown.table([("a",), (EVIL,)]).split("\n")) == 3
+    assert len(markdown.format_table([("a",), (EVIL,)]).split("\n")) == 3
 
 
 @pytest.mark.parametrize("evil", [EVIL, LONG, WORDS, "\n" * 10**6, "\ud800", "\u200e\u2069\U000e0041"], ids=range(6))

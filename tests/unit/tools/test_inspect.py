@@ -117,7 +117,7 @@ def test_objects(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_other_versions_are_shown_as_far_as_possible(exported: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = exported.read_bytes()
-    text = elf.section(data, METADATA_SECTION)
+    text = elf.read_section(data, METADATA_SECTION)
     assert text is not None
     other = json.dumps({"format": 99, "abi": 3, "name": "net", "compiler": "9.9", "new": []}).encode()
     exported.write_bytes(data.replace(text, other.ljust(len(text)))[: -shared._SEAL_BYTES])
@@ -132,7 +132,7 @@ def test_what_is_no_program_is_refused_in_one_line(
     exported: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = exported.read_bytes()
-    text = elf.section(data, METADATA_SECTION)
+    text = elf.read_section(data, METADATA_SECTION)
     assert text is not None
     spoilt = data[: -shared._SEAL_BYTES].replace(text, b"[".ljust(len(text)))
     for name, content, message in (
@@ -150,6 +150,6 @@ def test_what_is_no_program_is_refused_in_one_line(
 
 
 def test_it_is_a_command(exported: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "inspect" in cli.usage()
+    assert "inspect" in cli.format_usage()
     assert cli.main(["inspect", str(exported)]) == 0
     assert capsys.readouterr().out.startswith(f"{exported}: shared library, ")

@@ -25,7 +25,7 @@ def test_a_call_that_does_not_end_is_lost_and_the_next_one_is_not():
 )
 def test_the_time_in_which_a_child_waits_for_a_processor_does_not_count(waited, answer, monkeypatch):
     seconds = waited()
-    monkeypatch.setattr(isolation, "_waited", lambda process: next(seconds))
+    monkeypatch.setattr(isolation, "_read_wait", lambda process: next(seconds))
     child = Child(time.sleep, 1)
     assert child.call(2.5) == answer
 
@@ -34,4 +34,4 @@ def test_how_long_a_process_waited_is_known():
     child = Child(time.sleep, 10)
     child.call(0)
     assert child._running is not None
-    assert 0 <= isolation._waited(child._running[0]) < 10
+    assert 0 <= isolation._read_wait(child._running[0]) < 10

@@ -10,8 +10,8 @@ import pytest
 from onnx import TensorProto, TypeProto, helper
 
 from tilewright.tools.debugging.oracle import NodeOracle, NoOracle
-from tilewright.tools.debugging.oracle_difference import difference
-from tilewright.tools.debugging.oracle_faults import fault
+from tilewright.tools.debugging.oracle_difference import find_difference
+from tilewright.tools.debugging.oracle_faults import find_fault
 from tilewright.tools.debugging.oracle_noise import Noise
 
 RNG = np.random.default_rng(0)
@@ -104,21 +104,21 @@ def test_a_fault_counts_in_nested_graphs():
         [helper.make_value_info(n, TypeProto()) for n in ("d", "s")],
     )
     loop = helper.make_node("Loop", ["n", "c"], ["s"], body=inner)
-    assert "without an axis" in fault("reference", loop, {})
+    assert "without an axis" in find_fault("reference", loop, {})
     branch = helper.make_graph([loop], "then", [], [helper.make_value_info("s", TypeProto())])
-    assert "without an axis" in fault("reference", helper.make_node("If", ["c"], ["y"], then_branch=branch), {})
+    assert "without an axis" in find_fault("reference", helper.make_node("If", ["c"], ["y"], then_branch=branch), {})
 
 
 @pytest.mark.parametrize(("first", "wrong"), [((0, 1), True), ((1, 0), False), ((1, 2), False)])
 def test_empty_parts_that_do_not_fit_are_not_asked_of_onnxruntime(first, wrong):
     node = helper.make_node("ConcatFromSequence", ["s"], ["y"], axis=-1)
-    assert bool(fault("onnxruntime", node, {"s": [np.zeros(first), np.zeros((1, 1))]})) == wrong
+    assert bool(find_fault("onnxruntime", node, {"s": [np.zeros(first), np.zeros((1, 1))]})) == wrong
 
 
 @pytest.mark.parametrize(("pads", "wrong"), [([0, 1], True), ([0, 0], False)])
 def test_the_padding_of_one_axis_is_not_asked_of_the_reference(pads, wrong):
     node = helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[4], pads=pads)
-    assert bool(fault("reference", node, {"x": np.zeros((1, 1, 5))})) == wrong
+    assert bool(find_fault("reference", node, {"x": np.zeros((1, 1, 5))})) == wrong
 
 
 @pytest.mark.parametrize(("count", "shape", "wrong"), [(0, None, True), (0, [3], False), (2, None, False)])
@@ -131,7 +131,7 @@ def test_what_no_iteration_stacks_has_a_shape_if_the_body_says_so(count, shape, 
     )
     loop = helper.make_node("Loop", ["n", "c"], ["y"], body=body)
     feeds = {"n": np.array(count), "c": np.array(True), "x": np.zeros(3, np.float32)}
-    assert bool(fault("onnxruntime", loop, feeds)) == wrong
+    assert bool(find_fault("onnxruntime", loop, feeds)) == wrong
 
 
 @pytest.mark.parametrize(("op", "wide"), [("RNN", True), ("Tanh", False)])
@@ -177,7 +177,7 @@ def test_a_probability_that_underflows_may_have_a_logarithm():
     exact, *shaken = (step(values, noise)["y"] for noise in (None, Noise(0), Noise(1)))
     with np.errstate(all="ignore"):
         want, *samples = map(np.log, (exact, *shaken))
-    assert want[1] == -np.inf and not difference(np.array([0.0, -200.0], np.float32), want, samples)
+    assert want[1] == -np.inf and not find_difference(np.array([0.0, -200.0], np.float32), want, samples)
 
 
 def test_what_is_no_more_than_an_error_may_have_either_sign():
@@ -238,25 +238,25 @@ def test_a_division_of_codes_is_of_the_scales_type():
     ],
 )
 def test_inputs_that_onnxruntime_is_wrong_about(node, value, wrong):
-    assert bool(fault("onnxruntime", node, {"x": value})) == wrong
+    assert bool(find_fault("onnxruntime", node, {"x": value})) == wrong
 
 
 @pytest.mark.parametrize(("strides", "wrong"), [([3], True), ([1], False)])
 def test_windows_of_the_same_extent_are_not_asked_of_the_reference(strides, wrong):
     node = helper.make_node("MaxPool", ["x"], ["y"], auto_pad="SAME_LOWER", kernel_shape=[4], strides=strides)
-    assert bool(fault("reference", node, {"x": np.zeros((1, 1, 1))})) == wrong
+    assert bool(find_fault("reference", node, {"x": np.zeros((1, 1, 1))})) == wrong
 
 
 @pytest.mark.parametrize(("number", "dtype", "wrong"), [(1.5, "int16", True), (2, "int16", False), (1.5, "f4", False)])
 def test_a_fraction_where_there_are_no_integers_is_cut_off(number, dtype, wrong):
     node = helper.make_node("Resize", ["x", "", "s"], ["y"], extrapolation_value=float(number))
-    assert bool(fault("reference", node, {"x": np.zeros((1, 1), dtype)})) == wrong
+    assert bool(find_fault("reference", node, {"x": np.zeros((1, 1), dtype)})) == wrong
 
 
 @pytest.mark.parametrize(("extent", "right"), [(2, True), (3, True), (4, True), (5, False)])
 def test_noise_may_change_a_shape(extent, right):
-    assert (difference(np.arange(extent), np.arange(2), [np.arange(4)]) == "") == right
+    assert (find_difference(np.arange(extent), np.arange(2), [np.arange(4)]) == "") == right
 
 
 def test_a_list_is_no_tensor():
-    assert difference(np.zeros(1), [np.zeros(1)]) == "is ndarray instead of list"  # pyright: ignore[reportArgumentType]
+    assert find_difference(np.zeros(1), [np.zeros(1)]) == "is ndarray instead of list"  # pyright: ignore[reportArgumentType]

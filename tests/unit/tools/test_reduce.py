@@ -13,8 +13,8 @@ from small_network import W, X, network, node
 
 from tilewright.tools import reduce as command
 from tilewright.tools.debugging.oracle import Oracle
-from tilewright.tools.debugging.oracle_difference import difference
-from tilewright.tools.debugging.reducer import reduce
+from tilewright.tools.debugging.oracle_difference import find_difference
+from tilewright.tools.debugging.reducer import reduce_model
 from tilewright.tools.debugging.verdict import Raised, Verdict, answer, judge, run_oracle, run_ours
 
 
@@ -26,7 +26,7 @@ def record(model, inputs) -> Any:
 
 
 def reduced(fails, model=None):
-    return reduce(model or network(), {"x": X}, fails, record)
+    return reduce_model(model or network(), {"x": X}, fails, record)
 
 
 def ops(case):
@@ -80,7 +80,7 @@ def test_values_of_outer_graphs_become_inputs():
 
 
 def test_without_an_oracle_types_are_enough():
-    case = reduce(network(), {"x": X}, lambda case: "Softmax" in ops(case), lambda model, inputs: None)
+    case = reduce_model(network(), {"x": X}, lambda case: "Softmax" in ops(case), lambda model, inputs: None)
     assert ops(case) == ["Softmax"] and case.inputs["c"].shape == (4, 8)
 
 
@@ -92,21 +92,21 @@ def test_errors_are_alike_but_for_names_and_numbers():
 
 def test_a_difference_within_what_rounding_does_is_none():
     want, shaken = np.array([1.0, 2.0], np.float32), np.array([1.0, 2.1], np.float32)
-    assert difference(np.array([1.0, 2.5], np.float32), want, [shaken]) == ""
-    assert "at 1 of 2 elements, most at [1]: 3.0 instead of 2.0" in difference(
+    assert find_difference(np.array([1.0, 2.5], np.float32), want, [shaken]) == ""
+    assert "at 1 of 2 elements, most at [1]: 3.0 instead of 2.0" in find_difference(
         np.array([1.0, 3.0], np.float32), want, [shaken]
     )
-    assert "most at [0]" in difference(np.array([np.nan, 2], np.float32), want, [shaken])
-    assert difference(np.array([1, 2]), np.array([1, 3])) != ""
-    assert difference(np.array([1, 2]), np.array([1, 3]), [np.array([1, 4])]) == ""
-    assert "int64[1] instead of float32[2]" in difference(np.array([1]), want)
+    assert "most at [0]" in find_difference(np.array([np.nan, 2], np.float32), want, [shaken])
+    assert find_difference(np.array([1, 2]), np.array([1, 3])) != ""
+    assert find_difference(np.array([1, 2]), np.array([1, 3]), [np.array([1, 4])]) == ""
+    assert "int64[1] instead of float32[2]" in find_difference(np.array([1]), want)
 
 
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 def test_both_parts_of_complex_numbers_count(dtype):
     want = np.array([1 + 2j, complex(0, np.nan)], dtype)
-    assert difference(want * (1 + np.finfo(dtype).eps), want) == ""
-    assert "at 1 of 2 elements, most at [0]" in difference(want.conj(), want)
+    assert find_difference(want * (1 + np.finfo(dtype).eps), want) == ""
+    assert "at 1 of 2 elements, most at [0]" in find_difference(want.conj(), want)
 
 
 def test_what_a_call_raises_is_its_answer():
@@ -161,7 +161,7 @@ def test_without_onnxruntime_it_says_so(model, monkeypatch, capsys):
     def missing():
         raise ModuleNotFoundError
 
-    monkeypatch.setattr(command, "require", missing)
+    monkeypatch.setattr(command, "require_reference", missing)
     assert command.main([model]) == 2
     assert "onnxruntime: the package is not installed" in capsys.readouterr().err
 

@@ -118,7 +118,7 @@ SCHEDULE = """parallel d1.0 in 13 x 4 + 3:
 
 
 def test_what_explain_prints_fits_a_terminal(terminal: int, capsys: pytest.CaptureFixture[str]) -> None:
-    explain._print([kernel(1), kernel(2, calls=5)], full=False)
+    explain._print_kernels([kernel(1), kernel(2, calls=5)], full=False)
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= terminal
     head = lines[0].split()
@@ -126,13 +126,13 @@ def test_what_explain_prints_fits_a_terminal(terminal: int, capsys: pytest.Captu
 
 
 def test_a_schedule_in_few_lines_and_in_full() -> None:
-    few = [text for label, text in explain._facts(kernel(1)) if label in ("schedule", "")]
+    few = [text for label, text in explain._kernel_facts(kernel(1)) if label in ("schedule", "")]
     assert few[-3:] == [
         "31 steps: parallel d1.0 in 13 x 4 + 3",
         "%7 ahead: 2 loops around a tile of 6 x 6, tensorize linear_transform",
         "1 loop around a tile of 4 x 16",
     ]
-    full = [text for _, text in explain._facts(kernel(1), full=True)]
+    full = [text for _, text in explain._kernel_facts(kernel(1), full=True)]
     assert full[-7:] == [f"31 steps: {SCHEDULE.splitlines()[0]}", *SCHEDULE.splitlines()[1:]]
 
 
@@ -144,7 +144,7 @@ def test_a_long_schedule_says_how_much_is_left_out() -> None:
 
 
 def test_nodes_are_said_once_where_there_is_one_call() -> None:
-    labels = [label for label, _ in explain._facts(kernel(1) | {"nodes": [["conv"]]})]
+    labels = [label for label, _ in explain._kernel_facts(kernel(1) | {"nodes": [["conv"]]})]
     assert "nodes" not in labels and explain._title(kernel(1) | {"nodes": [["conv"]]}) == "conv"
     assert explain._title(kernel(1, calls=3)).endswith(" (and 2 more)")
 
@@ -158,7 +158,7 @@ def test_labels_of_the_plot_do_not_lie_on_each_other() -> None:
         kernel(i) | {"flops": 1000 + i, "bytes": 1000, "flops_per_second": 1e9 + i, "share": 0.1} for i in range(10)
     ]
     machine = {"flops": 1e11, "bytes": 1e10}
-    figure = _plot.picture({"model": "m.onnx", "seconds": 1.0, "machine": machine, "kernels": close})
+    figure = _plot.draw_picture({"model": "m.onnx", "seconds": 1.0, "machine": machine, "kernels": close})
     renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
     roof, bars = figure.axes
     numbers = [text for text in roof.texts if isinstance(text, Annotation)]
@@ -176,5 +176,5 @@ def test_the_tables_of_commands_name_columns_that_they_have() -> None:
 
     head = Report("m", "aot", {}, 1, (), rates={"flops": 1.0, "bytes": 1.0}).cells()[0]
     assert set(profile_model._SPARE) <= set(head) and {"nodes", "kernel"} <= set(head)
-    assert set(explain._SPARE) <= set(explain._HEAD)
-    assert len(cache._HEAD) == len(set(cache._HEAD))
+    assert set(explain._SPARE) <= set(explain._COLUMNS)
+    assert len(cache._COLUMNS) == len(set(cache._COLUMNS))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tilewright.core.sizes import Extent, Sym, floordiv, smallest
+from tilewright.core.sizes import Extent, Sym, floor_divide, min_of
 from tilewright.frontends.linalg.fitting import Fit, value_at
 
 B, H, W = Sym("b"), Sym("h"), Sym("w")
-HALF = floordiv(H + 1, 2)
+HALF = floor_divide(H + 1, 2)
 POINTS = ({"b": 56, "h": 113, "w": 117}, {"b": 4, "h": 97, "w": 129}, {"b": 57, "h": 72, "w": 88})
 KNOWN = (B, H, W, HALF)
 FOUND: dict[str, Extent] = {
@@ -36,4 +36,4 @@ def test_says_nothing_of_other_numbers():
 
 
 def test_values_of_functions_are_numbers():
-    assert value_at(smallest(H, W) * 2 + HALF, {"h": 9, "w": 4}) == 13
+    assert value_at(min_of(H, W) * 2 + HALF, {"h": 9, "w": 4}) == 13

@@ -90,8 +90,8 @@ def test_a_program_of_the_cache_is_not_exported_again(tmp_path, monkeypatch):
 
 
 def test_names_are_those_of_the_modules(monkeypatch):
-    made, wrapped = [], GraphSource.wrapped
-    monkeypatch.setattr(GraphSource, "wrapped", lambda self, module: made.append(module) or wrapped(self, module))
+    made, wrapped = [], GraphSource.wrap_module
+    monkeypatch.setattr(GraphSource, "wrap_module", lambda self, module: made.append(module) or wrapped(self, module))
     with torch.no_grad():
         compiled(nn.Sequential(Block(), Block()))(torch.randn(2, 3, 6, 6))
     nodes = {node for call in made[0].manifest.calls for node in call.nodes}
@@ -173,8 +173,8 @@ def test_sizes_go_from_graph_to_graph():
 
 def compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Grows with each graph that is compiled."""
-    made, wrapped = [], GraphSource.wrapped
-    monkeypatch.setattr(GraphSource, "wrapped", lambda self, module: made.append("") or wrapped(self, module))
+    made, wrapped = [], GraphSource.wrap_module
+    monkeypatch.setattr(GraphSource, "wrap_module", lambda self, module: made.append("") or wrapped(self, module))
     return made
 
 

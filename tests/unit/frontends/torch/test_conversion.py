@@ -54,7 +54,7 @@ def source_of(module: nn.Module, x: torch.Tensor = X) -> TorchSource:
 
 def test_weights_stay_in_torch_s_memory_and_out_of_the_text():
     module = Network().eval()
-    text = planning.convert_source(source_of(module), workers.pool(1))
+    text = planning.convert_source(source_of(module), workers.get_pool(1))
     held = dict(module.named_parameters())
     assert {"features.0.weight", "classes.weight"} <= text.params.keys()
     for name in text.params.keys() & held.keys():

@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch.nn import functional
 
-from tilewright.frontends.torch.decompositions import decompositions
+from tilewright.frontends.torch.decompositions import make_decompositions
 
 aten = torch.ops.aten
-TABLE: dict[Any, Callable[..., Any]] = decompositions()
+TABLE: dict[Any, Callable[..., Any]] = make_decompositions()
 
 
 def check(operator: Any, *arguments: Any, **options: Any) -> None:

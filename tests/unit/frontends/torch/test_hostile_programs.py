@@ -75,7 +75,7 @@ def test_commands_give_2(saved, tmp_path, capsys):
 def test_who_ends_the_worker_ends_no_caller(saved, monkeypatch, end):
     monkeypatch.setattr(archive, "read_file", end)
     with pytest.raises(tw.ModelError, match=r"plain\.pt2 cannot be read.*(crashed|SystemExit)") as caught:
-        archive.read(saved)
+        archive.read_archive(saved)
     assert str(caught.value).isprintable()
 
 
@@ -89,7 +89,7 @@ def test_reading_has_limits(saved, monkeypatch):
     monkeypatch.setattr(Pool, "run", run)
     for limits, memory in ((Limits(), archive.READ_BYTES), (Limits(memory=1 << 30), 1 << 30)):
         with pytest.raises(tw.ModelError, match="why"):
-            archive.read(saved, Pool(1, limits))
+            archive.read_archive(saved, Pool(1, limits))
         assert given[-1].memory == memory and given[-1].cpu_seconds == archive.READ_SECONDS
 
 
@@ -97,7 +97,7 @@ def test_what_is_no_regular_file_is_not_opened(tmp_path):
     os.mkfifo(tmp_path / "pipe.pt2")
     for path in (tmp_path / "pipe.pt2", tmp_path):
         with pytest.raises(tw.ModelError, match="not a regular file"):
-            archive.read(path)
+            archive.read_archive(path)
 
 
 def test_an_untrusted_text_is_bounded(saved, tmp_path):
@@ -172,14 +172,14 @@ def test_entries_that_overlap_or_come_twice(saved, tmp_path):
         with pytest.warns(UserWarning, match="Duplicate"):
             made.writestr(f"archive/{hostile.MODEL}", b"{}")
     with pytest.raises(tw.ModelError, match=r"models/model\.json' twice"):
-        archive.read(path)
+        archive.read_archive(path)
     with zipfile.ZipFile(path, "w") as made:
         for name, data in files.items():
             made.writestr(f"archive/{name}", data)
         weight = made.getinfo("archive/data/weights/weight_0")
         made.getinfo("archive/data/weights/weight_1").header_offset = weight.header_offset
     with pytest.raises(tw.ModelError, match="overlap"):
-        archive.read(path)
+        archive.read_archive(path)
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from torch import nn
 from torch.export import Dim, ExportedProgram
 from torch.nn import functional
 
-from tilewright.core.sizes import Sym, bounds, floordiv
+from tilewright.core.sizes import Sym, bounds_of, floor_divide
 from tilewright.frontends.linalg.fitting import value_at
-from tilewright.frontends.torch.sampling import NoSampleError, number_at, samples
+from tilewright.frontends.torch.sampling import NoSampleError, find_samples, number_at
 from tilewright.frontends.torch.symbols import Symbols
 
 BATCH, LENGTH = Dim("batch", min=1, max=40), Dim("length", min=4)
@@ -34,13 +34,13 @@ def test_symbols_bear_the_names_of_inputs(program: ExportedProgram):
     assert symbols.shape("x") == (Sym("x.0"), length)
     assert symbols.shape("y") == (2 * Sym("x.0"), 2)
     assert symbols.scalars() == {"n": Sym("n")}
-    assert symbols.results() == [(floordiv(length, 2),), 6 * Sym("x.0")]
-    assert floordiv(length, 2) in symbols.known()
-    assert [str(bounds(n)) for n in symbols.shape("x")] == ["1..40", "4.."]
+    assert symbols.results() == [(floor_divide(length, 2),), 6 * Sym("x.0")]
+    assert floor_divide(length, 2) in symbols.find_extents()
+    assert [str(bounds_of(n)) for n in symbols.shape("x")] == ["1..40", "4.."]
 
 
 def test_samples_differ_in_all_sizes(program: ExportedProgram):
-    made = samples(program, lambda sample: sample)
+    made = find_samples(program, lambda sample: sample)
     points = [point for point, _ in made]
     assert len(points) == 3
     assert all(len(set(point.values())) == 3 for point in points)
@@ -49,10 +49,10 @@ def test_samples_differ_in_all_sizes(program: ExportedProgram):
     symbols = Symbols(program)
     for point, sample in made:
         [x, y] = [n.meta["val"] for n in sample.graph.find_nodes(op="placeholder") if n.name != "n"]
-        batch, length = (value_at(n, symbols.renamed(point)) for n in symbols.shape("x"))
+        batch, length = (value_at(n, symbols.rename_point(point)) for n in symbols.shape("x"))
         assert (tuple(x.shape), tuple(y.shape)) == ((batch, length), (2 * batch, 2))
         assert 2 <= batch <= 40 and length >= 4
-    assert points == [point for point, _ in samples(program, lambda sample: sample)]
+    assert points == [point for point, _ in find_samples(program, lambda sample: sample)]
 
 
 def test_samples_are_sizes_that_the_program_takes(program: ExportedProgram):
@@ -65,10 +65,10 @@ def test_samples_are_sizes_that_the_program_takes(program: ExportedProgram):
 
         return decompose
 
-    lengths = [number_at(_size_of(program, 1), point) for point, _ in samples(program, only(6))]
+    lengths = [number_at(_size_of(program, 1), point) for point, _ in find_samples(program, only(6))]
     assert len(lengths) == 3 and all(n % 6 == 0 for n in lengths)
     with pytest.raises(NoSampleError, match="no multiple of 1009"):
-        samples(program, only(1009))
+        find_samples(program, only(1009))
 
 
 def test_samples_keep_to_what_torch_took_for_granted():
@@ -78,7 +78,7 @@ def test_samples_keep_to_what_torch_took_for_granted():
 
     program = torch.export.export(Taken(), (torch.randn(6, 3), 3), dynamic_shapes=({0: Dim.DYNAMIC}, Dim.DYNAMIC))
     [x, n] = (node.meta["val"] for node in program.graph.find_nodes(op="placeholder"))
-    points = [point for point, _ in samples(program, lambda sample: sample)]
+    points = [point for point, _ in find_samples(program, lambda sample: sample)]
     assert len(points) == 3 and all(number_at(n, point) <= number_at(x.shape[0], point) for point in points)
 
 
@@ -90,7 +90,7 @@ def test_samples_tell_sizes_apart():
     inputs = (torch.randn(6), torch.randn(5))
     program = torch.export.export(Least(), inputs, dynamic_shapes=({0: Dim.DYNAMIC}, {0: Dim.DYNAMIC}))
     sizes = [node.meta["val"].shape[0] for node in program.graph.find_nodes(op="placeholder")]
-    points = [point for point, _ in samples(program, lambda sample: sample)]
+    points = [point for point, _ in find_samples(program, lambda sample: sample)]
     assert {number_at(sizes[0], point) < number_at(sizes[1], point) for point in points} == {True, False}
 
 

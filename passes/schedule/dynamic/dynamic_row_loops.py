@@ -1,4 +1,4 @@
-"""Carry out kernels that hold rows of any length (``open_rows.py``)."""
+"""Carry out kernels that hold rows of any length (``dynamic_rows.py``)."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from dataclasses import replace
 from ....dialects import arith, func, ir, memref
 from ....dialects.builders import element_of, index_constant
 from ....dialects.walk import defining_op
-from ...ir.structure import dim_of, indexing_maps, iterator_types, loops_along, operations, shape_of
+from ...ir.structure import dim_of, indexing_maps, iterator_types, list_ops, loops_along, shape_of
 from ..tiles.buffers import tensor_of, view_of, write
 from ..tiles.regions import DYNAMIC, ROW, Interval, Linear, NotSchedulable, Region, full_region, in_row
 from ..tiles.structured import insert
+from ..tiling.dynamic_border import DynamicBorder
 from ..tiling.nest import HANDLERS
-from ..tiling.open_border import OpenBorder
 from ..tiling.tiler import Form, Tiler
 from .block_loops import Part, loop_over
 from .block_operands import Held, given_to
 from .block_parts import parts_of
-from .blocks import Block, Blocks
-from .open_rows import AttentionVersion, OpenAttention, OpenRows, Row, row_extent
+from .blocks import BlockKernel, Blocks
+from .dynamic_rows import AttentionVersion, DynamicAttention, DynamicRows, RowKernel, row_extent
 
 # Elements between rows of scores: rows a multiple of 4 kB apart share one set of the first cache.
 _GAP = 16
@@ -30,9 +30,9 @@ Arguments = Mapping[ir.Value, "ir.Value | Held"]
 
 def part_of_kind(blocks: Blocks) -> type[Part]:
     """The class that computes the blocks of a kernel."""
-    if isinstance(blocks, OpenRows):
+    if isinstance(blocks, DynamicRows):
         return RowPart
-    return AttentionPart if isinstance(blocks, OpenAttention) else Part
+    return AttentionPart if isinstance(blocks, DynamicAttention) else Part
 
 
 class RowPart(Part):
@@ -40,7 +40,7 @@ class RowPart(Part):
 
     def prepare(self) -> None:
         """The length of the rows."""
-        assert isinstance(self.plan, OpenRows)
+        assert isinstance(self.plan, DynamicRows)
         self.row, self.length = self.plan.row, _row_length(self)
 
     def compute(self, region: Region, place: ir.Value, panel: ir.Value | None) -> None:
@@ -53,9 +53,9 @@ class AttentionPart(Part):
 
     def prepare(self) -> None:
         """Buffers of the thread's own for a block's rows of scores and of weights."""
-        assert isinstance(self.version, AttentionVersion) and isinstance(self.plan, OpenAttention)
+        assert isinstance(self.version, AttentionVersion) and isinstance(self.plan, DynamicAttention)
         self.attention, self.scores_of = self.plan, self.version.scores
-        last = defining_op(OpenBorder.of(self.source).inner)
+        last = defining_op(DynamicBorder.of(self.source).inner)
         assert last is not None  # the product
         self.last, self.length = last, self.loop_extent(last, self.plan.keys)
         self.lhs = next(n for n, m in enumerate(indexing_maps(last)) if dim_of(m.results[-1]) == self.plan.keys)
@@ -70,11 +70,11 @@ class AttentionPart(Part):
         rows = tuple(Interval(Linear(), 1) if loop is None else made[loop] for loop in loops_along(self.last, self.lhs))
         self._scores(rows)
         self._weights(rows)
-        product, given = self.attention.product, self._given(self.attention.product, self.weights, rows)
+        product, given = self.attention.product, self._bind_arguments(self.attention.product, self.weights, rows)
         none = Blocks((), {}, self.plan.sums, 1, 1)
         Part(self.version, {}, none, product, given, self.buffer, self.dot).sum_up(region, place)
 
-    def _given(self, stage: func.FuncOp, held: ir.Value | None, rows: Region) -> Arguments:
+    def _bind_arguments(self, stage: func.FuncOp, held: ir.Value | None, rows: Region) -> Arguments:
         """The arguments of a stage; what the stage before has made is the last one."""
         own = [self.arguments[value] for value in self.source.arguments]
         if held is not None:
@@ -84,9 +84,9 @@ class AttentionPart(Part):
     def _scores(self, rows: Region) -> None:
         """Blocks along the keys; the last one of a size ends where the keys do, and begins in the one before."""
         stage, start = self.attention.scores, index_constant(0)
-        given, none = self._given(stage, None, rows), Blocks((), {}, (), 1, 1)
+        given, none = self._bind_arguments(stage, None, rows), Blocks((), {}, (), 1, 1)
         for number, block in enumerate(self.scores_of):
-            *_, size = shape_of(OpenBorder.of(block.function).inner)
+            *_, size = shape_of(DynamicBorder.of(block.function).inner)
             part = Part(self.version, {}, none, stage, given, self.scores, self.dot)
             count = arith.divui(self.length, index_constant(size))
             if number:
@@ -97,7 +97,7 @@ class AttentionPart(Part):
             loop_over(start, end, size, body)
             start = end
 
-    def _score_block(self, part: Part, block: Block, rows: Region, size: int, place: ir.Value) -> None:
+    def _score_block(self, part: Part, block: BlockKernel, rows: Region, size: int, place: ir.Value) -> None:
         """Scores of ``size`` keys from ``place`` on, or of the last ones."""
         last = arith.subi(self.length, index_constant(size))
         columns = Interval(Linear(0, ((arith.minui(place, last), 1),)), size)
@@ -107,7 +107,7 @@ class AttentionPart(Part):
     def _weights(self, rows: Region) -> None:
         """Row by row of the scores."""
         axis, row = self.attention.rows[1], self.attention.row
-        given = self._given(row.source, self.scores, rows)
+        given = self._bind_arguments(row.source, self.scores, rows)
 
         def body(number: ir.Value) -> None:
             one = Interval(Linear(0, ((number, 1),)), 1)
@@ -120,7 +120,7 @@ class AttentionPart(Part):
 
 def _row_length(part: RowPart) -> ir.Value:
     """The length of the rows that a kernel reduces."""
-    for op in operations(part.source):
+    for op in list_ops(part.source):
         if op.name == "linalg.generic" and "reduction" in iterator_types(op):
             last = dim_of(indexing_maps(op)[0].results[-1]) if len(indexing_maps(op)[0].results) else None
             if last is not None and shape_of(op.operands[0])[-1] < 0:
@@ -137,11 +137,11 @@ def _held_rows(rows: int, length: ir.Value, like: ir.Value) -> ir.Value:
     return memref.SubViewOp(seen, buffer, [], [length], [], [0, 0], [rows, DYNAMIC], [1, 1]).result
 
 
-def _compute_row(row: Row, region: Region, place: ir.Value, arguments: Arguments, length: ir.Value) -> None:
+def _compute_row(row: RowKernel, region: Region, place: ir.Value, arguments: Arguments, length: ir.Value) -> None:
     """A row of the result of ``row.source``, ``region``, into ``place``."""
     parts, function = parts_of(row.source, region, {}, rows=True), row.function
     given = given_to(function, row.source, parts, arguments, [length])
-    tiler, result = Tiler(given, HANDLERS, Form(row_chunk=row.chunk, length=length)), OpenBorder.of(function).inner
+    tiler, result = Tiler(given, HANDLERS, Form(row_chunk=row.chunk, length=length)), DynamicBorder.of(function).inner
     whole, target = full_region(in_row(shape_of(result))), tensor_of(place, writable=True)
     if min(shape_of(result), default=1) < 0:
         write(tiler.compute(result, whole, target).value, place)

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from ....dialects import arith, builders, func, ir, memref, scf, tensor
 from ....dialects.builders import element_of, index_constant
 from ....dialects.walk import defining_op
-from ...ir.structure import shape_of, terminator
+from ...ir.structure import shape_of, terminator_of
 from ..tiles.regions import NotSchedulable
-from ..tiles.structured import outside
+from ..tiles.structured import capture_scalar
 
-Place = list[ir.Value]
+PlaceValues = list[ir.Value]
 
 
-def can_border_open(op: ir.Operation) -> bool:
+def is_dynamic_insertion(op: ir.Operation) -> bool:
     """Return whether an insertion into a tensor of dynamic sizes is at a place known before, of as many dims.
 
     The tensor is filled or empty, or there already: an argument, or what another kernel has inserted into.
@@ -46,46 +46,46 @@ def _is_known(around: ir.Value) -> bool:
     return op is None or op.name in ("tensor.empty", "tensor.insert_slice")
 
 
-def insertions(op: ir.Operation) -> list[ir.Operation]:
+def find_insertions(op: ir.Operation) -> list[ir.Operation]:
     """Insertions at known places into a tensor that is empty before them, of which ``op`` is the last, in order.
 
     None where that is something else.
     """
-    if not can_border_open(op):
+    if not is_dynamic_insertion(op):
         return []
     around = defining_op(op.operands[1])
     if around is None or around.name != "tensor.insert_slice":
         return [op] if around is not None and around.name == "tensor.empty" else []
-    before = insertions(around)
+    before = find_insertions(around)
     return [*before, op] if before else []
 
 
 @dataclass(frozen=True)
-class OpenBorder:
+class DynamicBorder:
     """``inner`` is what the blocks are parts of; ``op`` puts it into the kernel's result, None where it is that."""
 
     inner: ir.Value
     op: ir.Operation | None
 
     @staticmethod
-    def of(function: func.FuncOp) -> OpenBorder:
+    def of(function: func.FuncOp) -> DynamicBorder:
         """The border of a kernel's one result. Raises NotSchedulable where there are several."""
-        returned = list(terminator(function).operands)
+        returned = list(terminator_of(function).operands)
         if len(returned) != 1:
             raise NotSchedulable("more than one result")
         op = defining_op(returned[0])
-        bordered = op is not None and can_border_open(op)
-        return OpenBorder(op.operands[0], op) if op is not None and bordered else OpenBorder(returned[0], None)
+        bordered = op is not None and is_dynamic_insertion(op)
+        return DynamicBorder(op.operands[0], op) if op is not None and bordered else DynamicBorder(returned[0], None)
 
     def view(self, buffer: ir.Value, arguments: Mapping[ir.Value, ir.Value]) -> ir.Value:
         """Where ``inner`` lies in the result's buffer."""
         if self.op is None:
             return buffer
-        kind, sizes = ir.MemRefType(buffer.type), _sizes(self.op)
+        kind, sizes = ir.MemRefType(buffer.type), _read_insertion_sizes(self.op)
         open_ = ir.ShapedType.get_dynamic_size()
         layout = ir.StridedLayoutAttr.get(open_, kind.get_strides_and_offset()[0])
         static = [n if isinstance(n, int) else open_ for n in sizes]
-        given = [_given(n, arguments) for n in sizes if isinstance(n, ir.Value)]
+        given = [_resolve_size(n, arguments) for n in sizes if isinstance(n, ir.Value)]
         low = [index_constant(n) for n in self._low()]
         made = ir.MemRefType.get(static, kind.element_type, layout)
         return memref.SubViewOp(made, buffer, low, given, [], [open_] * len(low), static, [1] * len(low)).result
@@ -101,12 +101,14 @@ class OpenBorder:
             apart = arith.cmpi(arith.CmpIPredicate.ne, *map(memref.extract_aligned_pointer_as_index, (source, buffer)))
             self._surround(buffer, inner, arith.andi(first, apart), lambda place: memref.LoadOp(source, place).result)
         elif around.name == "linalg.fill":  # else it lies in a gap that is never read
-            value = outside(around.operands[0])
+            value = capture_scalar(around.operands[0])
             self._surround(buffer, inner, first, lambda _: value)
         elif around.name == "tensor.insert_slice":
             raise NotSchedulable("other pieces around what is inserted")
 
-    def _surround(self, buffer: ir.Value, inner: ir.Value, when: ir.Value, value: Callable[[Place], ir.Value]) -> None:
+    def _surround(
+        self, buffer: ir.Value, inner: ir.Value, when: ir.Value, value: Callable[[PlaceValues], ir.Value]
+    ) -> None:
         """Store a value, by its place, everywhere around ``inner``."""
         low = [index_constant(n) for n in self._low()]
         axes = [index_constant(axis) for axis in range(len(low))]
@@ -128,30 +130,33 @@ class OpenBorder:
 
 def own_inner(function: func.FuncOp) -> None:
     """Let a kernel that only puts a border around an argument, or a slice, copy it: blocks are of what an op makes."""
-    border = OpenBorder.of(function)
+    border = DynamicBorder.of(function)
     source = defining_op(border.inner)
     if border.op is None or (source is not None and source.name != "tensor.extract_slice"):
         return
     with ir.InsertionPoint(border.op), border.op.location:
-        out = tensor.EmptyOp(_sizes(border.op), element_of(border.inner)).result
+        out = tensor.EmptyOp(_read_insertion_sizes(border.op), element_of(border.inner)).result
         rank = len(shape_of(border.inner))
         [copy] = builders.generic([border.inner], [out], [range(rank), range(rank)], "p" * rank, lambda a, _: a)
         border.op.operands[0] = copy
 
 
-def _sizes(op: ir.Operation) -> list[int | ir.Value]:
+def _read_insertion_sizes(op: ir.Operation) -> list[int | ir.Value]:
     """The sizes of an insertion, values where only the run knows them."""
     segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
     given = iter(list(op.operands)[sum(segments[:3]) :])
     return [next(given) if n < 0 else n for n in ir.DenseI64ArrayAttr(op.attributes["static_sizes"])]
 
 
-def _given(size: ir.Value, arguments: Mapping[ir.Value, ir.Value]) -> ir.Value:
-    return arguments[size] if size in arguments else outside(size)
+def _resolve_size(size: ir.Value, arguments: Mapping[ir.Value, ir.Value]) -> ir.Value:
+    return arguments[size] if size in arguments else capture_scalar(size)
 
 
 def _store_all(
-    value: Callable[[Place], ir.Value], buffer: ir.Value, ranges: Sequence[tuple[ir.Value, ir.Value]], place: Place
+    value: Callable[[PlaceValues], ir.Value],
+    buffer: ir.Value,
+    ranges: Sequence[tuple[ir.Value, ir.Value]],
+    place: PlaceValues,
 ) -> None:
     """Store a scalar at each place of a box."""
     if not ranges:

@@ -16,7 +16,7 @@ from .structure import num_inputs
 _DESTINATIONS = {"linalg.fill": 1, "tensor.insert_slice": 1, "tensor.insert": 1}
 
 
-def destination(value: ir.Value) -> ir.Value | None:
+def find_destination(value: ir.Value) -> ir.Value | None:
     """The tensor that an op writes a result over, which therefore has its shape; None for other values."""
     op = defining_op(value)
     if op is None:
@@ -29,15 +29,15 @@ def destination(value: ir.Value) -> ir.Value | None:
     return op.operands[3 + number] if op.name == "scf.for" and not is_control(op) else None
 
 
-def open_sizes(value: ir.Value) -> list[ir.Value]:
+def emit_dynamic_sizes(value: ir.Value) -> list[ir.Value]:
     """The open extents of a tensor in order, computed at the insertion point without the tensor where that can be."""
     shape = ir.RankedTensorType(value.type).shape
-    return [_size(value, axis) for axis, extent in enumerate(shape) if extent < 0]
+    return [_emit_size(value, axis) for axis, extent in enumerate(shape) if extent < 0]
 
 
 def note_sizes(value: ir.Value) -> tuple[Extent, ...]:
-    """The shape of a tensor, for builders to know it too: its open extents are computed as ``open_sizes`` does."""
-    open_ = iter(open_sizes(value))
+    """The shape of a tensor, for builders to know it too: its dynamic extents as ``emit_dynamic_sizes`` has them."""
+    open_ = iter(emit_dynamic_sizes(value))
     shape = [extents.fresh(next(open_), "size", 0) if n < 0 else n for n in ir.RankedTensorType(value.type).shape]
     extents.note(value, shape)
     return tuple(shape)
@@ -51,7 +51,7 @@ def slice_amounts(op: ir.Operation, which: str) -> list[ir.Value]:
     return [next(given) if number == open_ else index_constant(number) for number in static]
 
 
-def _size(value: ir.Value, axis: int) -> ir.Value:
+def _emit_size(value: ir.Value, axis: int) -> ir.Value:
     kind = ir.RankedTensorType(value.type)
     if kind.shape[axis] >= 0:
         return extents.index(kind.shape[axis])
@@ -61,15 +61,15 @@ def _size(value: ir.Value, axis: int) -> ir.Value:
     if op.name == "tensor.empty":
         return _operand_of(list(op.operands), kind, axis)
     if op.name == "tensor.cast":
-        return _size(op.operands[0], axis)
+        return _emit_size(op.operands[0], axis)
     if op.name == "tensor.extract_slice":
         return _operand_of(_segment(op, 2), kind, axis)
     if op.name == "tensor.expand_shape":
         return _operand_of(list(op.operands)[1:], kind, axis)
     if op.name == "tensor.collapse_shape":
-        return functools.reduce(arith.muli, [_size(op.operands[0], dim) for dim in reassociation_of(op)[axis]])
-    if (source := destination(value)) is not None:
-        return _size(source, axis)
+        return functools.reduce(arith.muli, [_emit_size(op.operands[0], dim) for dim in reassociation_of(op)[axis]])
+    if (source := find_destination(value)) is not None:
+        return _emit_size(source, axis)
     return _dim(value, axis)
 
 

@@ -17,28 +17,28 @@ from ....dialects import func, ir
 from ....dialects.builders import element_of
 from ....dialects.types import element_bits
 from ....dialects.walk import defining_op
-from ...analysis.classify import classify
+from ...analysis.classify import classify_op
 from ...analysis.kinds import Broadcast, Contraction, Elementwise, Fill, Injective, OpClass, Reduction
 from ...analysis.size_classes import SizeClasses
 from ...ir.edit import clone
-from ...ir.kernel import functions, module_beside
-from ...ir.structure import loops_along, operations, shape_of
-from ...ir.uses import uses
+from ...ir.kernel import list_functions, module_beside
+from ...ir.structure import list_ops, loops_along, shape_of
+from ...ir.uses import find_needed_values
 from ..families.attention import can_attend, long_loops
 from ..tiles.axes import ROW_VECTORS, result_axis
 from ..tiles.regions import NotSchedulable
-from ..tiling.open_border import OpenBorder
+from ..tiling.dynamic_border import DynamicBorder
 from ..tiling.values import reduces_last
 from .block_parts import block_module
-from .blocks import Block, Blocks, Chooser, Sizes, Version, chunk_sizes, make_block, open_sums
+from .blocks import BlockKernel, Blocks, Chooser, Sizes, Version, chunk_sizes, find_dynamic_sums, make_block
 
 # Sizes of blocks along the rows and along the keys.
-_ROWS = (16, 4, 1)
-_KEYS = (64, 16, 4, 1)
+_ROW_SIZES = (16, 4, 1)
+_KEY_SIZES = (64, 16, 4, 1)
 
 
 @dataclass(frozen=True)
-class Row:
+class RowKernel:
     """A module with the one function that computes a row of ``source``'s result; ``chunk``: elements of one step."""
 
     module: ir.Module
@@ -48,14 +48,14 @@ class Row:
     @property
     def function(self) -> func.FuncOp:
         """The function, which lives as long as the module."""
-        return functions(self.module)[0]
+        return list_functions(self.module)[0]
 
 
 @dataclass(frozen=True)
-class OpenRows(Blocks):
+class DynamicRows(Blocks):
     """Rows of a result, one at a time; what is made of a whole row may be one element."""
 
-    row: Row
+    row: RowKernel
 
     @property
     def measured(self) -> tuple[func.FuncOp, ...]:
@@ -75,11 +75,11 @@ class OpenRows(Blocks):
 class AttentionVersion(Version):
     """``scores``: blocks of these by the sizes of their last axis, the largest first."""
 
-    scores: tuple[Block, ...]
+    scores: tuple[BlockKernel, ...]
 
 
 @dataclass(frozen=True)
-class OpenAttention(Blocks):
+class DynamicAttention(Blocks):
     """Attention over any number of keys.
 
     scores, product: functions of the kernel's arguments; the last argument of ``product`` are the weights.
@@ -88,19 +88,19 @@ class OpenAttention(Blocks):
     """
 
     modules: tuple[ir.Module, ...]
-    row: Row
+    row: RowKernel
     keys: int
     rows: tuple[int, int]
 
     @property
     def scores(self) -> func.FuncOp:
         """The function that computes scores."""
-        return functions(self.modules[0])[0]
+        return list_functions(self.modules[0])[0]
 
     @property
     def product(self) -> func.FuncOp:
         """The function that computes the result of weights."""
-        return functions(self.modules[2])[0]
+        return list_functions(self.modules[2])[0]
 
     @property
     def measured(self) -> tuple[func.FuncOp, ...]:
@@ -119,12 +119,12 @@ class OpenAttention(Blocks):
         return "\n".join(shown)
 
 
-def choose_rows(function: func.FuncOp, target: Target) -> OpenRows:
+def choose_rows(function: func.FuncOp, target: Target) -> DynamicRows:
     """A kernel whose reductions all go along the contiguous axis of what they reduce, of open length.
 
     Raises NotSchedulable for all others.
     """
-    result = OpenBorder.of(function).inner
+    result = DynamicBorder.of(function).inner
     anchors = _anchors(function)
     rows = [op for op, kind in anchors if isinstance(kind, Reduction) and reduces_last(op)]
     if not rows or len(rows) < len(anchors):
@@ -139,16 +139,16 @@ def choose_rows(function: func.FuncOp, target: Target) -> OpenRows:
         raise NotSchedulable("a result whose rows are not as long as those that are reduced")
     sizes = (*[1] * (len(shape) - len(whole)), *whole)
     cuts: dict[int, Sizes] = {axis: (1,) for axis, size in enumerate(sizes) if size == 1 != shape[axis]}
-    row = _row(function, sizes, target)
-    return OpenRows((Version(sizes, ()),), cuts, (), 1, 1, row)
+    row = _make_row(function, sizes, target)
+    return DynamicRows((Version(sizes, ()),), cuts, (), 1, 1, row)
 
 
-def choose_attention(function: func.FuncOp, choose: Chooser, target: Target) -> OpenAttention:
+def choose_attention(function: func.FuncOp, choose: Chooser, target: Target) -> DynamicAttention:
     """A product, a softmax along its open columns, and the product of that, with schedules that ``choose`` gives.
 
     Raises NotSchedulable where a kernel is no such one, or no family takes a block.
     """
-    result = OpenBorder.of(function).inner
+    result = DynamicBorder.of(function).inner
     anchors = _anchors(function)
     if len(anchors) < 3 or not all(isinstance(kind, Reduction) for _, kind in anchors[1:-1]):
         raise NotSchedulable("no attention")
@@ -162,7 +162,7 @@ def choose_attention(function: func.FuncOp, choose: Chooser, target: Target) -> 
     loops = long_loops(last, product.m)[0], long_loops(last, product.n)[0]
     axes = [result_axis(last, loop, result) for loop in loops]
     known = SizeClasses(function)
-    if known.of(made) != known.of(weights) or defining_op(made) is None or open_sums(result) != (walked[-1],):
+    if known.of(made) != known.of(weights) or defining_op(made) is None or find_dynamic_sums(result) != (walked[-1],):
         raise NotSchedulable("attention whose keys are not open, or whose weights are other rows than its scores")
     [row_axis, column_axis], keys = axes, walked[-1]
     if row_axis is None or column_axis is None or keys is None or shape_of(result)[column_axis] < 0:
@@ -170,39 +170,39 @@ def choose_attention(function: func.FuncOp, choose: Chooser, target: Target) -> 
     stages = (_stage(function, made, []), _stage(function, weights, [made]), _stage(function, result, [weights]))
     row_of_scores = walked.index(loops[0])
     versions = []
-    for rows in _ROWS:
+    for rows in _ROW_SIZES:
         sizes = [n if axis == column_axis else 1 for axis, n in enumerate(shape_of(result))]
         sizes[row_axis] = rows
         held = [rows if axis == row_of_scores else 1 for axis in range(len(walked))]
-        blocks = [make_block(functions(stages[2])[0], tuple(sizes), n, choose) for n in chunk_sizes((keys,))]
-        made_of = [make_block(functions(stages[0])[0], (*held[:-1], n), {}, choose) for n in _KEYS]
+        blocks = [make_block(list_functions(stages[2])[0], tuple(sizes), n, choose) for n in chunk_sizes((keys,))]
+        made_of = [make_block(list_functions(stages[0])[0], (*held[:-1], n), {}, choose) for n in _KEY_SIZES]
         versions.append(AttentionVersion(tuple(sizes), tuple(blocks), tuple(made_of)))
     cuts: dict[int, Sizes] = {axis: (1,) for axis, n in enumerate(shape_of(result)) if axis != column_axis and n != 1}
-    weighed = functions(stages[1])[0]
-    row = _row(weighed, (*[1] * (len(walked) - 1), row_extent(weighed)), target)
+    weighed = list_functions(stages[1])[0]
+    row = _make_row(weighed, (*[1] * (len(walked) - 1), row_extent(weighed)), target)
     rows_at = row_axis, row_of_scores
-    return OpenAttention(tuple(versions), cuts | {row_axis: _ROWS}, (keys,), 1, 1, stages, row, keys, rows_at)
+    return DynamicAttention(tuple(versions), cuts | {row_axis: _ROW_SIZES}, (keys,), 1, 1, stages, row, keys, rows_at)
 
 
 def row_extent(function: func.FuncOp) -> int:
     """The length of the rows that a function's result has, as ``parts_of`` knows it."""
-    return SizeClasses(function).of(OpenBorder.of(function).inner)[-1]
+    return SizeClasses(function).of(DynamicBorder.of(function).inner)[-1]
 
 
 def _anchors(function: func.FuncOp) -> list[tuple[ir.Operation, OpClass]]:
     """The ops that are not elementwise and their kinds, in order."""
-    ops = [op for op in operations(function) if op.name.startswith("linalg.")]
-    kinds = [(op, classify(op)) for op in ops]
+    ops = [op for op in list_ops(function) if op.name.startswith("linalg.")]
+    kinds = [(op, classify_op(op)) for op in ops]
     return [(op, kind) for op, kind in kinds if not isinstance(kind, Elementwise | Broadcast | Injective | Fill)]
 
 
-def _row(function: func.FuncOp, sizes: Sizes, target: Target) -> Row:
+def _make_row(function: func.FuncOp, sizes: Sizes, target: Target) -> RowKernel:
     """One row of a function's result, of ``sizes`` that are 1 but for the row itself."""
     if any(not isinstance(kind, Reduction) for _, kind in _anchors(function)):
         raise NotSchedulable("rows that are made by more than reductions")
-    bits = element_bits(element_of(OpenBorder.of(function).inner))
+    bits = element_bits(element_of(DynamicBorder.of(function).inner))
     module = block_module(function, sizes, {}, rows=True)
-    return Row(module, function, ROW_VECTORS * target.lanes * 32 // max(bits, 32))
+    return RowKernel(module, function, ROW_VECTORS * target.lanes * 32 // max(bits, 32))
 
 
 def _stage(function: func.FuncOp, result: ir.Value, given: Sequence[ir.Value]) -> ir.Module:
@@ -216,9 +216,9 @@ def _stage(function: func.FuncOp, result: ir.Value, given: Sequence[ir.Value]) -
         op = defining_op(value)
         if op is not None and op not in needed and value not in given:
             needed.add(op)
-            pending += uses(op)
+            pending += find_needed_values(op)
     with ir.InsertionPoint(entry):
-        for op in operations(function):
+        for op in list_ops(function):
             if op in needed:
                 clone(op, mapping)
         func.ReturnOp([mapping[result]])

@@ -17,10 +17,10 @@ from ....dialects.builders import element_of, index_constant
 from ....dialects.types import element_bits
 from ....dialects.walk import defining_op
 from ...ir.edit import clone
-from ...ir.kernel import functions, module_beside
-from ...ir.structure import operations, terminator
+from ...ir.kernel import list_functions, module_beside
+from ...ir.structure import list_ops, terminator_of
 from ..tiles.regions import NotSchedulable
-from ..tiling.open_border import insertions
+from ..tiling.dynamic_border import find_insertions
 from .block_loops import build_blocks
 from .blocks import STEPS, Blocks, Chooser, choose_blocks
 
@@ -38,7 +38,7 @@ class Piece:
     @property
     def function(self) -> func.FuncOp:
         """The function, which lives as long as the module; its arguments are those of the kernel."""
-        return functions(self.module)[0]
+        return list_functions(self.module)[0]
 
 
 @dataclass(frozen=True)
@@ -66,13 +66,13 @@ def choose_pieces(function: func.FuncOp, choose: Chooser) -> Pieces:
 
     Raises NotSchedulable for all others, and where no family takes a block.
     """
-    returned = list(terminator(function).operands)
+    returned = list(terminator_of(function).operands)
     root = defining_op(returned[0]) if len(returned) == 1 else None
-    chain = insertions(root) if root is not None else []
+    chain = find_insertions(root) if root is not None else []
     if len(chain) < 2:
         raise NotSchedulable("no kernel of several pieces")
     modules = [_alone(function, op) for op in chain]
-    pieces = tuple(Piece(module, choose_blocks(functions(module)[0], choose)) for module in modules)
+    pieces = tuple(Piece(module, choose_blocks(list_functions(module)[0], choose)) for module in modules)
     return Pieces(pieces[0].blocks.versions, {}, (), 1, 1, pieces)
 
 
@@ -81,7 +81,7 @@ def _alone(function: func.FuncOp, insertion: ir.Operation) -> ir.Module:
     module, entry = module_beside(function, function.type.inputs, function.type.results)
     mapping: dict[ir.Value, ir.Value] = dict(zip(function.arguments, entry.arguments, strict=True))
     with ir.InsertionPoint(entry):
-        for op in operations(function):
+        for op in list_ops(function):
             if op.name == "tensor.insert_slice" and op != insertion:
                 mapping[op.results[0]] = mapping[op.operands[1]]
             elif op.name != "func.return":

@@ -7,20 +7,20 @@ from typing import Any
 
 from ...core.errors import UnsupportedError
 from ...core.model import TensorInfo
-from ...core.sizes import Extent, Sym, product
+from ...core.sizes import Extent, Sym, count_elements
 from ...dialects import arith, builders, extents, func, ir, tensor
 from ...dialects.scalars import const
 from ...dialects.walk import collect, defining_op
 from .bind_sizes import bind_sizes
 from .differences import Differences
 
-_OPEN = ir.ShapedType.get_dynamic_size()
+_DYNAMIC = ir.ShapedType.get_dynamic_size()
 _MISFIT = "the sizes do not fit"
 
 Amounts = Mapping[str, Sequence[Extent]]  # of an op's attributes, those whose numbers depend on the sizes
 
 
-def open_sizes(
+def make_sizes_dynamic(
     main: func.FuncOp, found: Differences, inputs: Sequence[TensorInfo], scalars: Mapping[str, Extent]
 ) -> None:
     """Rewrite a function that is written for one of the sizes; ``found`` says what depends on them.
@@ -46,10 +46,10 @@ def open_sizes(
     bind_sizes(block, inputs, scalars)
     for op, number, constant in found.constants:
         with ir.InsertionPoint(op), op.location:
-            op.operands[number] = _emit(op.operands[number], constant)
+            op.operands[number] = _emit_constant(op.operands[number], constant)
     for op in collect(main, lambda op: op.name in _REWRITES):
         amounts = found.amounts.get(op.results[0], {})
-        if amounts or any(map(_is_open, (*op.operands, *op.results))):
+        if amounts or any(map(_is_dynamic, (*op.operands, *op.results))):
             with ir.InsertionPoint(op), op.location:
                 _REWRITES[op.name](op, amounts)
     returned = block.operations[len(block.operations) - 1].operands
@@ -57,20 +57,20 @@ def open_sizes(
     main.attributes["function_type"] = ir.TypeAttr.get(kind)
 
 
-def _is_open(value: ir.Value) -> bool:
+def _is_dynamic(value: ir.Value) -> bool:
     return isinstance(value.type, ir.RankedTensorType) and not value.type.has_static_shape
 
 
-def _emit(constant: ir.Value, extent: Extent | tuple[Extent, ...]) -> ir.Value:
+def _emit_constant(constant: ir.Value, extent: Extent | tuple[Extent, ...]) -> ir.Value:
     """The replacement of a constant: an extent in its type, or a tensor of this shape that holds its number."""
     if not isinstance(extent, tuple):
         return const(extent, constant.type)  # type: ignore[arg-type]  # a number too
     op = defining_op(constant)
     assert op is not None
-    return builders.full(extent, _splat(ir.DenseElementsAttr(op.attributes["value"])))
+    return builders.full(extent, _emit_splat(ir.DenseElementsAttr(op.attributes["value"])))
 
 
-def _splat(dense: ir.DenseElementsAttr) -> ir.Value:
+def _emit_splat(dense: ir.DenseElementsAttr) -> ir.Value:
     attribute: Any = dense.get_splat_value()
     return arith.ConstantOp(attribute.type, attribute).result
 
@@ -85,20 +85,20 @@ def remember_extents(main: func.FuncOp) -> None:
     for op in collect(main, lambda op: op.name == "tensor.concat"):
         for number, value in enumerate(op.operands):
             made = defining_op(value)
-            if made is not None and made.name == "tensor.cast" and _is_open(value):
+            if made is not None and made.name == "tensor.cast" and _is_dynamic(value):
                 op.operands[number] = made.operands[0]
 
 
 def _known_shape(op: ir.Operation, value: ir.Value) -> tuple[Extent, ...]:
     """The shape of an op's tensor; UnsupportedError for one that neither the text nor the samples tell."""
     shape = builders.shape_of(value)
-    if _OPEN in (n for n in shape if not isinstance(n, Sym)):
+    if _DYNAMIC in (n for n in shape if not isinstance(n, Sym)):
         where = f"{op.location.name_str}: " if op.location.is_a_name() else ""
         raise UnsupportedError(f"{where}the sizes of what it computes are not known from the open ones: give numbers")
     return shape
 
 
-def _empty(op: ir.Operation, _: Amounts) -> None:
+def _rewrite_empty(op: ir.Operation, _: Amounts) -> None:
     result = op.results[0]
     _replace(op, builders.empty(_known_shape(op, result), builders.element_of(result)))
 
@@ -107,42 +107,42 @@ def _splat_tensor(op: ir.Operation, _: Amounts) -> None:
     _replace(op, builders.full(_known_shape(op, op.results[0]), op.operands[0]))
 
 
-def _collapse(op: ir.Operation, _: Amounts) -> None:
+def _rewrite_collapse(op: ir.Operation, _: Amounts) -> None:
     _demand_groups(op, op.operands[0], op.results[0])
 
 
-def _expand(op: ir.Operation, _: Amounts) -> None:
+def _rewrite_expand(op: ir.Operation, _: Amounts) -> None:
     source, result = op.operands[0], op.results[0]
     shape = _known_shape(op, result)
     _demand_groups(op, result, source)
-    values, known = extents.mixed(shape)
-    made = tensor.ExpandShapeOp(result.type, source, _groups(op), values, known).result
+    values, known = extents.split_mixed(shape)
+    made = tensor.ExpandShapeOp(result.type, source, _read_groups(op), values, known).result
     _replace(op, extents.note(made, shape))
 
 
 def _demand_groups(op: ir.Operation, wide: ir.Value, narrow: ir.Value) -> None:
     """Check that the products of a view's groups of extents are the extents on its other side."""
     extents_ = builders.shape_of(wide)
-    for group, extent in zip(_groups(op), builders.shape_of(narrow), strict=True):
-        extents.demand_equal(product([extents_[axis] for axis in group]), extent, _MISFIT)
+    for group, extent in zip(_read_groups(op), builders.shape_of(narrow), strict=True):
+        extents.demand_equal(count_elements([extents_[axis] for axis in group]), extent, _MISFIT)
 
 
-def _groups(op: ir.Operation) -> list[list[int]]:
+def _read_groups(op: ir.Operation) -> list[list[int]]:
     groups = ir.ArrayAttr(op.attributes["reassociation"])
     return [[ir.IntegerAttr(axis).value for axis in ir.ArrayAttr(group)] for group in groups]
 
 
-def _slice(op: ir.Operation, amounts: Amounts) -> None:
+def _rewrite_slice(op: ir.Operation, amounts: Amounts) -> None:
     """``tensor.extract_slice`` and ``tensor.insert_slice``: their last tensor operand is the one that is cut."""
     count = sum(isinstance(value.type, ir.RankedTensorType) for value in op.operands)
     *inserted, whole = list(op.operands)[:count]
     given, parts, numbers = iter(list(op.operands)[count:]), [], {}
     for name in ("offsets", "sizes", "strides"):
         numbers[name] = list(amounts.get(f"static_{name}", ir.DenseI64ArrayAttr(op.attributes[f"static_{name}"])))
-        values = [next(given) if n == _OPEN else extents.index(n) for n in numbers[name] if not _is_number(n)]
+        values = [next(given) if n == _DYNAMIC else extents.index(n) for n in numbers[name] if not _is_number(n)]
         parts.append((values, [extents.as_type_extent(n) for n in numbers[name]]))
     for place in zip(numbers["offsets"], numbers["sizes"], numbers["strides"], builders.shape_of(whole), strict=True):
-        if _OPEN not in place:
+        if _DYNAMIC not in place:
             _demand_inside(*place)
     dynamic, known = [values for values, _ in parts], [static for _, static in parts]
     shape = builders.shape_of(op.results[0])
@@ -154,7 +154,7 @@ def _slice(op: ir.Operation, amounts: Amounts) -> None:
 
 
 def _is_number(amount: Extent) -> bool:
-    return isinstance(amount, int) and amount != _OPEN
+    return isinstance(amount, int) and amount != _DYNAMIC
 
 
 def _demand_inside(offset: Extent, size: Extent, stride: Extent, extent: Extent) -> None:
@@ -164,7 +164,7 @@ def _demand_inside(offset: Extent, size: Extent, stride: Extent, extent: Extent)
     extents.demand_less(offset + (size - 1) * stride, extent, _MISFIT)
 
 
-def _pad(op: ir.Operation, amounts: Amounts) -> None:
+def _rewrite_pad(op: ir.Operation, amounts: Amounts) -> None:
     low, high = (
         amounts.get(name, list(ir.DenseI64ArrayAttr(op.attributes[name]))) for name in ("static_low", "static_high")
     )
@@ -190,7 +190,7 @@ def _padding(op: ir.Operation) -> ir.Value:
     return source.clone().results[0]
 
 
-def _concat(op: ir.Operation, _: Amounts) -> None:
+def _rewrite_concat(op: ir.Operation, _: Amounts) -> None:
     for value in op.operands:
         _known_shape(op, value)
     _replace(op, builders.concat(list(op.operands), ir.IntegerAttr(op.attributes["dim"]).value))
@@ -198,12 +198,12 @@ def _concat(op: ir.Operation, _: Amounts) -> None:
 
 # Ops that say in numbers how large their results are.
 _REWRITES: Mapping[str, Callable[[ir.Operation, Amounts], None]] = {
-    "tensor.empty": _empty,
+    "tensor.empty": _rewrite_empty,
     "tensor.splat": _splat_tensor,
-    "tensor.collapse_shape": _collapse,
-    "tensor.expand_shape": _expand,
-    "tensor.extract_slice": _slice,
-    "tensor.insert_slice": _slice,
-    "tensor.pad": _pad,
-    "tensor.concat": _concat,
+    "tensor.collapse_shape": _rewrite_collapse,
+    "tensor.expand_shape": _rewrite_expand,
+    "tensor.extract_slice": _rewrite_slice,
+    "tensor.insert_slice": _rewrite_slice,
+    "tensor.pad": _rewrite_pad,
+    "tensor.concat": _rewrite_concat,
 }
