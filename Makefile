@@ -6,7 +6,7 @@ STAMP := .venv/.installed
 BENCH_STAMP := .venv/.installed-bench
 NETWORKS := resnet18 resnet50 mobilenet_v2 squeezenet1_1 vgg16 bert_base gpt2 vit_b16
 
-.PHONY: setup demo test test-all lint unit lit conformance conformance-open torch-coverage fuzz fuzz-open stress bench bench-torch tour clean
+.PHONY: setup demo test test-all lint unit lit conformance conformance-open torch-coverage fuzz fuzz-open stress bench bench-ops bench-torch tour clean
 
 setup: $(STAMP)
 
@@ -85,6 +85,11 @@ bench: $(BENCH_STAMP) $(NETWORKS:%=build/bench/%.onnx)
 	$(BIN)/tilewright bench $(NETWORKS:%=build/bench/%.onnx) --compare onnxruntime --compare openvino \
 	  --threads 1 --threads 2 -o build/bench/networks.md
 	$(BIN)/tilewright bench --kernels -o build/bench/kernels.md
+
+# Operators at the sizes of real networks beside onnxruntime, the slowest first: build/bench/ops.md.
+bench-ops: $(STAMP)
+	mkdir -p build/bench
+	$(BIN)/tilewright bench --ops --threads 1 --threads 2 -o build/bench/ops.md
 
 # The table of networks from PyTorch, beside eager, inductor (which wants a C++ compiler) and the same ones from ONNX.
 bench-torch: $(BENCH_STAMP) $(patsubst %,build/bench/%.onnx,resnet18 mobilenet_v2 bert_base vit_b16)

@@ -311,7 +311,7 @@ def make_options(
     # Who entered a PassContext has imported the passes; nobody else should pay for that. And who did wants to see them
     # run, or changes what they do: then nothing comes from the cache, unless the cache tells that from all else.
     infra = sys.modules.get("tilewright.passes.infra.context")
-    context = infra.PassContext.entered() if infra else None
+    context = infra.PassContext.find_current() if infra else None
     level = context.opt_level if context else opt_level
     store = compile_cache.open_cache(cache if context is None or context.cacheable else False)
     accepted = limits_for(untrusted)

@@ -22,8 +22,8 @@ from .process import COMPILER, NOTE_BYTES, Note, WorkerKind, read_note
 # The first words of a worker: where to import from comes as arguments, before the folder it stands in could matter.
 _PROGRAM = """import sys
 sys.path[:] = sys.argv[6:]
-from tilewright.workers.process import Kind, serve
-serve(Kind(sys.argv[1], int(sys.argv[2])), *map(int, sys.argv[3:6]))"""
+from tilewright.workers.process import WorkerKind, serve
+serve(WorkerKind(sys.argv[1], int(sys.argv[2])), *map(int, sys.argv[3:6]))"""
 _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 _LAST_WORDS = re.compile(r"LLVM ERROR|Assertion|terminate called|\w*Error: ")
 _SAID_BYTES = 32 << 10

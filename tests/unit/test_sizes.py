@@ -179,9 +179,9 @@ def _power_value(levels: int, n: int, m: int) -> int:
 
 def test_the_order_of_terms_is_the_same_in_all_processes():
     code = (
-        "from tilewright.core.sizes import Sym, floordiv, largest, mod\n"
+        "from tilewright.core.sizes import Sym, floor_divide, floor_mod, max_of\n"
         "n, m, k = map(Sym, 'nmk')\n"
-        "print(n * 5 + largest(m, n) + mod(k, 7) + floordiv(n, 3) + floordiv(m, 3) + floordiv(k, 3) * mod(n, 5))"
+        "print(n * 5 + max_of(m, n) + floor_mod(k, 7) + floor_divide(n, 3) + floor_divide(m, 3) + floor_divide(k, 3) * floor_mod(n, 5))"
     )
     runs = [
         subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}, stdout=subprocess.PIPE)

@@ -26,7 +26,10 @@ class OperatorModel:
     outputs: int = 1
 
     def build(self, name: str) -> onnx.ModelProto:
-        """The model. Its weights are random, and the same at each call."""
+        """The model. Its weights are random, and the same at each call.
+
+        The types of its outputs are left out where onnx does not infer them.
+        """
         declared = [text.strip() for text in self.inputs.split(";")]
         weights = [text.removeprefix("weight ") for text in declared if text.startswith("weight ")]
         outputs = ", ".join(f"float[] {name}" for name in self.output_names)

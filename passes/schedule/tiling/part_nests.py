@@ -56,6 +56,10 @@ def build_part_nests(function: func.FuncOp, choose: Choose, target: Target) -> l
     done: list[Schedule] = []
     for op in collect(function, _is_candidate):
         done += _build_nests(op, choose, target)
+    # A tile that is all of a result is said to lie in it, which only a kernel's own result must: another op may have
+    # the same memory.
+    for op in collect(function, lambda op: op.name == "bufferization.materialize_in_destination" and bool(op.results)):
+        replace(op, [op.operands[0]])
     return done
 
 

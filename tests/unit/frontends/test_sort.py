@@ -27,6 +27,15 @@ def test_top_k_of_other_types_and_versions():
     check_node("TopK", RANDOM.integers(-9, 9, (2, 31)), np.array([30]), known=[1], outputs=2)
 
 
+@pytest.mark.parametrize(("rows", "extent", "k"), [(1, 1000, 5), (3, 257, 100), (2, 64, 32), (4, 40, 0), (1, 9, 4)])
+@pytest.mark.parametrize("largest", [0, 1])
+def test_few_of_many_are_chosen_by_a_heap(rows, extent, k, largest):
+    """Equal values keep their order, also where they are chosen, put back and chosen again."""
+    for x in (RANDOM.integers(0, 9, (rows, extent)), np.arange(rows * extent)[::-1].reshape(rows, extent) // 3):
+        check_node("TopK", x.astype(np.float32), np.array([k]), known=[1], outputs=2, largest=largest)
+        check_node("TopK", x.astype(np.uint8), np.array([k]), known=[1], outputs=2, largest=largest)
+
+
 def test_top_k_has_no_more_than_there_are():
     model, _ = node_model("TopK", [RANDOM.random((2, 5), np.float32), np.array([6])], [1], outputs=2)
     with pytest.raises(ModelError):

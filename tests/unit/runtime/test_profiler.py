@@ -93,7 +93,7 @@ def test_sorted_by(key, first):
 def test_every_key_sorts_and_another_is_refused():
     assert all(len(report().sort_rows(key)) == len(ROWS) for key in KEYS)
     with pytest.raises(tw.InputError, match="not sorted by 'speed': choose from time, mean"):
-        report().sorted("speed")  # type: ignore
+        report().sort_rows("speed")  # type: ignore
 
 
 def test_rows_of_a_kernel_together():

@@ -197,7 +197,7 @@ def test_threads_share_workers(pool):
 
 def test_a_crash_in_one_thread_is_none_of_another(pool):
     with ThreadPoolExecutor(2) as threads:
-        bad = threads.submit(pool.limited(Limits(bundles=False)).run, [Job("kernel 'bad'", os.abort)])
+        bad = threads.submit(pool.with_limits(Limits(bundles=False)).run, [Job("kernel 'bad'", os.abort)])
         good = [threads.submit(pool.run, [Job("good", divmod, (i, 2))]) for i in range(20)]
         assert [each.result() for each in good] == [[divmod(i, 2)] for i in range(20)]
         with pytest.raises(tw.CompileError, match=r"SIGABRT\) in kernel 'bad'"):
@@ -233,7 +233,7 @@ import os, signal, threading
 import worker_jobs
 from tilewright import workers
 from tilewright.workers import Job
-pool = workers.pool(1)
+pool = workers.get_pool(1)
 [pid] = pool.run([Job("pid", os.getpid)])
 worker_jobs.waiting.append(threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start)
 try:
@@ -254,7 +254,7 @@ import os
 import worker_jobs
 from tilewright import workers
 from tilewright.workers import Job
-pool = workers.pool(1)
+pool = workers.get_pool(1)
 [pid] = pool.run([Job("pid", os.getpid)])
 worker_jobs.waiting.append(lambda: print(pid, flush=True))
 pool.run([Job("endless", worker_jobs.spin)])

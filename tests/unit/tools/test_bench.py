@@ -12,9 +12,10 @@ from onnx import helper
 
 import tilewright as tw
 from tilewright.tools import bench
-from tilewright.tools.benchmarks import children, kernel_bench, markdown, model_bench, resident, rivals, table
+from tilewright.tools.benchmarks import children, kernel_bench, markdown, model_bench, op_bench, resident, rivals, table
 from tilewright.tools.benchmarks.measure import relative_error
 from tilewright.tools.networks import kernels as network_kernels
+from tilewright.tools.networks.operators import OPERATORS
 from tilewright.tools.run import fill, write_arrays
 
 SHAPE = ("--input-shape", "x:2,16")
@@ -219,6 +220,41 @@ def test_kernels_are_a_table(capsys, monkeypatch, tmp_path):
     assert bench.main(["--kernels", "softmax", "--rounds", "1", "-o", str(tmp_path / "k.md")]) == 0
     [head, _, row] = [line for line in (tmp_path / "k.md").read_text().splitlines() if line.startswith("|")]
     assert head.startswith("| kernel | ms |") and row.startswith("| softmax of 8 rows of 64 |")
+
+
+def test_operators_are_a_table_with_the_slowest_first(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(op_bench, "_OPERATOR_SECONDS", 0.0)
+    words = ["--ops", "Not", "FastGelu", "Range", "--rounds", "1"]
+    assert bench.main([*words, "--json"]) == 0
+    records = json.loads(capsys.readouterr().out)["operators"]
+    assert {record["name"].split()[0] for record in records} == {"Not", "FastGelu", "Range"}
+    ratios = [record["ratio"]["median"] for record in records]
+    assert ratios == sorted(ratios, reverse=True) and all(record["error"] < 1e-5 for record in records)
+    assert not any(record["plain_loops"] for record in records if record["name"].startswith(("Not", "FastGelu")))
+    assert bench.main([*words[:2], "--rounds", "1", "-o", str(tmp_path / "ops.md")]) == 0
+    rows = [line for line in (tmp_path / "ops.md").read_text().splitlines() if line.startswith("|")]
+    assert rows[0].startswith("| operator | threads |") and rows[2].startswith("| Not 12x512x512 | 1 |")
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["--ops", "Nought"], "there is no operator 'Nought'"),
+        (["--ops", "--kernels"], "give one of them"),
+        (["--ops", "--compare", "openvino"], "leave --compare and --input-shape out"),
+    ],
+)
+def test_operators_are_refused_in_one_line(words, message, capsys):
+    assert bench.main(words) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and message in err
+
+
+def test_the_operators_are_valid_models():
+    for name, operator in OPERATORS.items():
+        model = operator.build(name)
+        assert model.graph.output and operator.draw_inputs(model)
+        assert len(model.graph.output) == operator.outputs
 
 
 def test_a_kernel_is_held_against_what_bounds_it():

@@ -1,0 +1,72 @@
+"""Kernels of loops around ops that families schedule one by one: products, gates and sums inside of ``scf.for``."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from kernel_runner import CompiledKernel
+
+RNG = np.random.default_rng(0)
+
+# Of %x (steps, batch, inputs): h = tanh-like(x[t] + h @ w), and a running sum of h * h, whose last value is the result.
+TEXT = """
+#id = affine_map<(i, j) -> (i, j)>
+#lhs = affine_map<(i, j, k) -> (i, k)>
+#rhs = affine_map<(i, j, k) -> (k, j)>
+#out = affine_map<(i, j, k) -> (i, j)>
+func.func @k(%x: tensor<{steps}x{batch}x{hidden}xf32>, %w: tensor<{hidden}x{hidden}xf32>) -> tensor<{batch}x{hidden}xf32> {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %steps = arith.constant {steps} : index
+  %zero = arith.constant 0.0 : f32
+  %half = arith.constant 0.5 : f32
+  %e = tensor.empty() : tensor<{batch}x{hidden}xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<{batch}x{hidden}xf32>) -> tensor<{batch}x{hidden}xf32>
+  %r:2 = scf.for %t = %c0 to %steps step %c1 iter_args(%h = %f, %s = %f)
+      -> (tensor<{batch}x{hidden}xf32>, tensor<{batch}x{hidden}xf32>) {{
+    %row = tensor.extract_slice %x[%t, 0, 0] [1, {batch}, {hidden}] [1, 1, 1]
+      : tensor<{steps}x{batch}x{hidden}xf32> to tensor<{batch}x{hidden}xf32>
+    %p = linalg.generic {{indexing_maps = [#lhs, #rhs, #out], iterator_types = ["parallel", "parallel", "reduction"]}}
+      ins(%h, %w : tensor<{batch}x{hidden}xf32>, tensor<{hidden}x{hidden}xf32>) outs(%f : tensor<{batch}x{hidden}xf32>) {{
+    ^bb0(%a: f32, %b: f32, %o: f32):
+      %m = arith.mulf %a, %b fastmath<contract> : f32
+      %n = arith.addf %o, %m fastmath<contract> : f32
+      linalg.yield %n : f32
+    }} -> tensor<{batch}x{hidden}xf32>
+    %q:2 = linalg.generic {{indexing_maps = [#id, #id, #id, #id, #id], iterator_types = ["parallel", "parallel"]}}
+      ins(%p, %row, %s : tensor<{batch}x{hidden}xf32>, tensor<{batch}x{hidden}xf32>, tensor<{batch}x{hidden}xf32>)
+      outs(%h, %s : tensor<{batch}x{hidden}xf32>, tensor<{batch}x{hidden}xf32>) {{
+    ^bb0(%a: f32, %b: f32, %c: f32, %o: f32, %u: f32):
+      %sum = arith.addf %a, %b : f32
+      %new = arith.mulf %sum, %half : f32
+      %square = arith.mulf %new, %new : f32
+      %total = arith.addf %square, %c : f32
+      linalg.yield %new, %total : f32, f32
+    }} -> (tensor<{batch}x{hidden}xf32>, tensor<{batch}x{hidden}xf32>)
+    scf.yield %q#0, %q#1 : tensor<{batch}x{hidden}xf32>, tensor<{batch}x{hidden}xf32>
+  }}
+  return %r#1 : tensor<{batch}x{hidden}xf32>
+}}"""
+
+
+@pytest.mark.parametrize(("steps", "batch", "hidden"), [(5, 1, 64), (3, 1, 37), (4, 5, 48), (2, 16, 130), (1, 4, 16)])
+def test_a_recurrence(steps: int, batch: int, hidden: int) -> None:
+    """A product, and an op of two results that are written over what it reads."""
+    kernel = CompiledKernel(TEXT.format(steps=steps, batch=batch, hidden=hidden))
+    assert kernel.kernel.schedule.startswith("loops around nests:")
+    assert kernel.kernel.schedule.count("tile") >= 3  # the product, and one for each result
+    x = RNG.standard_normal((steps, batch, hidden), np.float32)
+    w = RNG.standard_normal((hidden, hidden), np.float32) / hidden**0.5
+    state, total = np.zeros((batch, hidden)), np.zeros((batch, hidden))
+    for row in x.astype(np.float64):
+        state = (state @ w + row) / 2
+        total += state**2
+    np.testing.assert_allclose(kernel([x, w], total.astype(np.float32)), total, rtol=1e-5, atol=1e-6)
+
+
+def test_ops_of_a_few_elements_stay_whole() -> None:
+    kernel = CompiledKernel(TEXT.format(steps=3, batch=1, hidden=3))
+    assert kernel.kernel.schedule == ""
+    x, w = RNG.standard_normal((3, 1, 3), np.float32), np.zeros((3, 3), np.float32)
+    want = (x.astype(np.float64) / 2) ** 2
+    np.testing.assert_allclose(kernel([x, w], np.empty((1, 3), np.float32)), want.sum(axis=0), rtol=1e-5)
