@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
-from tilewright.core.target import Target
+from tilewright.core.target import Target, detect_host
 
 # For tests of kernels that make code for one CPU whatever the module's target is: they run once.
 FOR_THIS_MACHINE = pytest.mark.parametrize("target", ["x86"], indirect=True)
@@ -20,6 +22,25 @@ def targets(*cpus: str) -> list[Any]:
 def slow_targets(*cpus: str) -> list[Any]:
     """The same, of CPUs that ``make test-all`` alone tests."""
     return [_parameter(f"x86 -mcpu={cpu}", pytest.mark.slow) for cpu in cpus]
+
+
+def other_targets(*cpus: str) -> list[Any]:
+    """The same beside this machine's own: a CPU with its vectors and registers is left to ``make test-all``, since
+    kernels for it have the same schedules.
+    """
+    own = _shape(detect_host())
+    alike = [_shape(Target.parse(f"x86 -mcpu={cpu}")) == own for cpu in cpus]
+    return [p for cpu, same in zip(cpus, alike, strict=True) for p in (slow_targets if same else targets)(cpu)]
+
+
+def some_of(values: Iterable[tuple[Any, ...]], every: int) -> list[Any]:
+    """Parameters, of which each ``every``-th is always tested; the others are left to ``make test-all``."""
+    marks = itertools.cycle([(), *[(pytest.mark.slow,)] * (every - 1)])
+    return [pytest.param(*value, marks=mark) for value, mark in zip(values, marks, strict=False)]
+
+
+def _shape(target: Target) -> tuple[Any, ...]:
+    return target.lanes, target.registers, target.dot_product
 
 
 def _parameter(text: str, *marks: pytest.MarkDecorator) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from cpu_targets import targets
+from cpu_targets import other_targets
 from exact_weights import LARGEST
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -147,7 +147,7 @@ WIDE = [
 
 
 # CPUs without an instruction for four products of bytes: of 16, 8 and 4 lanes.
-OTHERS = targets("skylake-avx512", "haswell", "x86-64-v2")
+OTHERS = other_targets("skylake-avx512", "haswell", "x86-64-v2")
 
 
 def compiled(proto: onnx.ModelProto, target: str = "x86", /, **inputs: np.ndarray) -> Any:
@@ -295,7 +295,7 @@ OPEN = [
 ]
 
 
-@pytest.mark.parametrize("target", ["x86", *targets("haswell")])
+@pytest.mark.parametrize("target", ["x86", *other_targets("haswell")])
 @pytest.mark.parametrize(("case", "axes"), OPEN, ids=str)
 def test_open_sizes(case: Case, axes: tuple[int, ...], target: str) -> None:
     arrays = case.arrays()

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from cpu_targets import targets
+from cpu_targets import other_targets
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
@@ -235,7 +235,7 @@ def in_doubles(model: onnx.ModelProto) -> onnx.ModelProto:
         ("transformer", QuantType.QUInt8, QuantType.QInt8),
     ],
 )
-@pytest.mark.parametrize("target", ["x86", *targets("haswell")])
+@pytest.mark.parametrize("target", ["x86", *other_targets("haswell")])
 def test_all_integers_are_those_of_the_definition(kind, data, weights, target, tmp_path):
     """Not one differs: a product is exact, and its float is not near the middle between two steps."""
     source, shape = saved(kind, tmp_path)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from cpu_targets import some_of
 from onnx_case import node_model
 from reference import run_model
 
@@ -17,6 +19,8 @@ from tilewright.frontends import import_model
 
 RNG = np.random.default_rng(0)
 IMAGES = [RNG.random((1, 2, *size), np.float32) for size in ((5, 7), (1, 4), (6, 6))]
+COORDINATES = ["half_pixel", "asymmetric", "half_pixel_symmetric"]
+ROUNDINGS = ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
 SCALES = [(2, 3), (0.7, 0.4), (1.7, 0.37)]
 
 
@@ -56,16 +60,16 @@ def test_open_extents(mode):
     check(model, *((x,) for x in (*IMAGES[::2], np.ones((1, 2, 4, 11), np.float32))))
 
 
-@pytest.mark.parametrize("rounding", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
-@pytest.mark.parametrize("coordinates", ["half_pixel", "asymmetric", "half_pixel_symmetric"])
+@pytest.mark.parametrize(("coordinates", "rounding"), some_of(itertools.product(COORDINATES, ROUNDINGS), 5))
 def test_nearest_by_scales(coordinates, rounding):
     attributes = {"coordinate_transformation_mode": coordinates, "nearest_mode": rounding}
     model = open_model([IMAGES[0], None, numbers(1, 1, 2, 3)], **attributes)
     check(model, *((x, numbers(1, 1, *s)) for x in IMAGES[::2] for s in SCALES), atol=0)
 
 
-@pytest.mark.parametrize("rounding", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
-@pytest.mark.parametrize("coordinates", ["half_pixel", "asymmetric", "half_pixel_symmetric", "align_corners"])
+@pytest.mark.parametrize(
+    ("coordinates", "rounding"), some_of(itertools.product([*COORDINATES, "align_corners"], ROUNDINGS), 5)
+)
 def test_nearest_by_whole_numbers(coordinates, rounding):
     attributes = {"coordinate_transformation_mode": coordinates, "nearest_mode": rounding}
     model = open_model([IMAGES[0], None, numbers(1, 1, 2, 3)], "..hw", (2,), **attributes)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from cpu_targets import slow_targets, targets
+from cpu_targets import other_targets, slow_targets
 from kernel_runner import kernels_for
 
 from tilewright.core.target import Target
 
-TARGETS = ("x86", *targets("haswell"), *slow_targets("x86-64-v2"))
+TARGETS = ("x86", *other_targets("haswell"), *slow_targets("x86-64-v2"))
 
 
 @pytest.fixture(autouse=True, scope="module", params=TARGETS)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from cpu_targets import FOR_THIS_MACHINE, targets
+from cpu_targets import FOR_THIS_MACHINE, other_targets
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_runner import TARGET, CompiledKernel, before_schedule, bytecode, kernels_for
@@ -28,7 +28,7 @@ RNG = np.random.default_rng(0)
 
 
 # Four products in an instruction where this CPU has one, and two in vectors of each width.
-@pytest.fixture(autouse=True, scope="module", params=["x86", *targets("x86-64-v4", "haswell", "x86-64")])
+@pytest.fixture(autouse=True, scope="module", params=["x86", *other_targets("x86-64-v4", "haswell", "x86-64")])
 def target(request: pytest.FixtureRequest) -> Iterator[Target]:
     """The target of the module's kernels."""
     with kernels_for(request.param) as chosen:
