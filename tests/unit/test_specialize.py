@@ -72,7 +72,7 @@ def test_inputs_of_just_these_sizes_run_it(module: tw.Module, ran: list[str]) ->
     for n in (1, 2, 3, 5):
         is_right(module, n)
         assert np.from_dlpack(module["main_alloc"](*inputs(n))).shape == (n, 8)
-    assert ran == ["Carried"] * 2 + ["Entry"] * 2 + ["Carried"] * 2 + ["Entry"] * 2
+    assert ran == ["Carried"] * 2 + ["EntryRunner"] * 2 + ["Carried"] * 2 + ["EntryRunner"] * 2
 
 
 def test_a_product_says_which_it_has(module: tw.Module) -> None:
@@ -108,7 +108,7 @@ def test_it_is_saved_and_loaded_with_them(module: tw.Module, name: str, ran: lis
         assert loaded.specializations == module.specializations
         for n in (2, 4, 5):
             is_right(loaded, n)
-    assert ran == ["Entry", "Carried", "Entry"] * 2
+    assert ran == ["EntryRunner", "Carried", "EntryRunner"] * 2
 
 
 def test_weights_are_there_once(module: tw.Module, tmp_path: Path) -> None:
@@ -356,7 +356,7 @@ def test_the_command_compiles_them(path: str, ran: list[str], capsys: pytest.Cap
     assert [line.split(":", 1)[0] for line in out[2:4]] == ["specialized for x", "specialized for x"]
     assert out[3].startswith("specialized for x:5,16 scale:5,1: 1 kernel, arena ")
     is_right(tw.load_module(path.replace(".onnx", ".so")), 5)
-    assert ran == ["Entry"]
+    assert ran == ["EntryRunner"]
 
 
 def test_check_says_what_each_costs(path: str, capsys: pytest.CaptureFixture[str]) -> None:
