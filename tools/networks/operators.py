@@ -203,7 +203,7 @@ OPERATORS: dict[str, OperatorModel] = {
        for a, b, code in (("float", "float16", 10), ("float16", "float", 1), ("float", "int64", 7), ("int64", "float", 1),
                           ("float", "uint8", 2), ("uint8", "float", 1), ("int64", "int32", 6), ("int32", "int64", 7),
                           ("bool", "float", 1), ("float", "bool", 9), ("float", "double", 11), ("double", "float", 1),
-                          ("float", "float8e4m3fn", 17))},
+                          ("float", "int8", 3))},
     # Reductions.
     **{k: v for op in ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2",
                        "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare") for k, v in _reduce_cases(op).items()},

@@ -1,8 +1,11 @@
 // RUN: %opt %s --passes=convert-tm-tensor | filecheck %s
 
-// A running sum: 1, 2 and 4 elements before are added.
+// A running sum in order, which the loop along the axis carries.
 // CHECK-LABEL: func.func @scan
-// CHECK-COUNT-3: tensor.pad
+// CHECK:       scf.for {{.*}} iter_args(%[[M:.*]] = %{{.*}}, %[[T:.*]] = %{{.*}}) -> (tensor<2x8x1xf32>, f32)
+// CHECK:         %[[X:.*]] = tensor.extract
+// CHECK:         %[[N:.*]] = arith.addf %[[T]], %[[X]]
+// CHECK:         tensor.insert %[[N]] into %[[M]]
 // CHECK-NOT:   tm_tensor
 // CHECK:       return
 func.func @scan(%x: tensor<2x8xf32>) -> tensor<2x8xf32> {
