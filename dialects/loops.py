@@ -145,9 +145,9 @@ class Draft:
         self.drop()
         return [given.get(value, value) for value in self.results]
 
-    def holds(self, wanted: Callable[[ir.Operation], bool]) -> bool:
-        """Return whether any op of the draft is one that ``wanted`` takes."""
-        return bool(collect(self._holder, wanted))
+    def find_ops(self, wanted: Callable[[ir.Operation], bool]) -> list[ir.Operation]:
+        """The ops of the draft, at any depth, that ``wanted`` takes."""
+        return collect(self._holder, wanted)
 
     def drop(self) -> None:
         """Erase what was not placed."""

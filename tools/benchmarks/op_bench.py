@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import math
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -71,7 +72,7 @@ def _measure_operator(name: str, operator: OperatorModel, threads: int, args: ar
     return {
         "ours": summarize_spread(ours),
         "onnxruntime": summarize_spread(theirs),
-        "ratio": _spread_record(compute_ratio(ours, theirs)),
+        "ratio": dataclasses.asdict(compute_ratio(ours, theirs)),
         "error": max((relative_error(a, b) for a, b in zip(got, want, strict=True)), default=0.0),
         "plain_loops": _find_plain_loops(model, args.target),
     }
@@ -94,10 +95,6 @@ def _find_plain_loops(model: onnx.ModelProto, target: str) -> list[str]:
     except TilewrightError:
         return []
     return sorted(name for name, kernel in made.kernels.items() if not kernel.schedule)
-
-
-def _spread_record(found: Any) -> dict[str, float]:
-    return {"median": found.median, "low": found.low, "high": found.high}
 
 
 def _operator_table(records: Sequence[Mapping[str, Any]], args: argparse.Namespace) -> str:

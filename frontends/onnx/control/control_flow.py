@@ -46,7 +46,7 @@ def filling_kernel(ctx: Context, draft: Draft) -> Iterator[None]:
     try:
         with draft.insertion_point():
             yield
-            if any(map(_is_dynamic_or_object, (*draft.arguments, *draft.results))) or draft.holds(_is_no_kernel):
+            if any(map(_is_dynamic_or_object, (*draft.arguments, *draft.results))) or draft.find_ops(_is_no_kernel):
                 ctx.unsupported(_BEYOND_KERNELS)
     finally:
         ctx.graph.in_kernel = around

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ....core.target import Target
-from ....dialects import builders, func, ir, linalg, tensor, tw
+from ....dialects import builders, func, ir, tensor, tw
 from ....dialects.builders import index_constant
 from ....dialects.loops import Draft
 from ....dialects.walk import collect, defining_op
@@ -96,23 +96,15 @@ def _build_nests(op: ir.Operation, choose: Choose, target: Target) -> list[Sched
                 draft.results = [*draft.results, part.build(schedule, target)]
     except NotSchedulable:
         return []
-    for inner in _find_structured(draft):
+    for inner in draft.find_ops(_is_tile):
         inner.attributes[tw.TILE] = ir.UnitAttr.get()
     with ir.InsertionPoint(op):
         replace(op, draft.place([]))
     return schedules
 
 
-def _find_structured(draft: Draft) -> Sequence[ir.Operation]:
-    found: list[ir.Operation] = []
-
-    def note(op: ir.Operation) -> bool:
-        if op.name.startswith("linalg.") and op.name != "linalg.yield":
-            found.append(op)
-        return False
-
-    draft.holds(note)
-    return found
+def _is_tile(op: ir.Operation) -> bool:
+    return op.name.startswith("linalg.") and op.name != "linalg.yield"
 
 
 @dataclass(frozen=True)
@@ -140,11 +132,10 @@ class _ResultPart:
                 mapping = {}
                 for value in find_captures(op):
                     clone(value.owner.operation, mapping)
-                into = tensor.EmptyOp(list(kind.shape), kind.element_type).result
                 if scalar is not None:
-                    fill = linalg.FillOp([kind], [clone(scalar, mapping).results[0]], [into])
-                    linalg.fill_builtin_region(fill.operation)  # type: ignore[attr-defined]  # left out of the stubs
-                    into = fill.results[0]
+                    into = builders.full(list(kind.shape), clone(scalar, mapping).results[0])
+                else:
+                    into = builders.empty(list(kind.shape), kind.element_type)
                 maps = indexing_maps(op)
                 kept = [tuple(m.results) for m in (*maps[:count], maps[count + number])]
 
