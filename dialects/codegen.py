@@ -46,9 +46,6 @@ _SIGNATURES = {
     "LLVMDisposeTargetData": (None, [c_void_p]),
     "LLVMCreatePassBuilderOptions": (c_void_p, []),
     "LLVMDisposePassBuilderOptions": (None, [c_void_p]),
-    "LLVMPassBuilderOptionsSetLoopVectorization": (None, [c_void_p, c_int]),
-    "LLVMPassBuilderOptionsSetSLPVectorization": (None, [c_void_p, c_int]),
-    "LLVMPassBuilderOptionsSetLoopUnrolling": (None, [c_void_p, c_int]),
     "LLVMRunPasses": (c_void_p, [c_void_p, c_char_p, c_void_p, c_void_p]),
     "LLVMGetErrorMessage": (c_void_p, [c_void_p]),
     "LLVMTargetMachineEmitToMemoryBuffer": (c_int, [c_void_p, c_void_p, c_int, POINTER(c_char_p), POINTER(c_void_p)]),
@@ -178,20 +175,25 @@ def _set_function_targets(llvm_module: int, attributes: Mapping[str, str]) -> No
         function = lib.LLVMGetNextFunction(function)
 
 
-# Without unrolling, LLVM's third level makes the same code of kernels as the second.
-_MAX_LLVM_LEVEL = 2
+_COMBINE = "instcombine<no-verify-fixpoint>"
+# What kernels gain by, of LLVM's second level: a third of its time for code that is as fast (docs/mlir.md). Loops that
+# gain by it are unrolled by schedules, and induction variables are as lowering made them.
+_SCALAR = (
+    f"early-cse<memssa>,simplifycfg,{_COMBINE},"
+    "loop-mssa(loop-rotate<header-duplication>,licm,simple-loop-unswitch),simplifycfg,loop(loop-idiom,loop-deletion),"
+    f"correlated-propagation,simplifycfg,gvn,{_COMBINE}"
+)
+_VECTORS = f"loop-vectorize,slp-vectorizer,{_COMBINE},loop-mssa(licm),simplifycfg"
+_INLINED = f"cgscc(inline,function-attrs,function({_SCALAR}))"
+_PIPELINES = ("default<O0>", f"{_INLINED},globaldce", f"{_INLINED},function({_VECTORS}),globaldce")
 
 
 def _optimise(llvm_module: int, machine: int, opt_level: int) -> None:
+    """Run LLVM's passes: few at level 1, and those that make vectors of plain loops from level 2."""
     lib = _library()
     options = lib.LLVMCreatePassBuilderOptions()
-    vectorize = int(opt_level >= 2)
-    lib.LLVMPassBuilderOptionsSetLoopVectorization(options, vectorize)
-    lib.LLVMPassBuilderOptionsSetSLPVectorization(options, vectorize)
-    # Loops that gain by it are unrolled by schedules. LLVM's own choice makes no network faster, costs a third of its
-    # time, and at the third level spills a row's vectors: layer normalization takes 1.4 times as long.
-    lib.LLVMPassBuilderOptionsSetLoopUnrolling(options, 0)
-    error = lib.LLVMRunPasses(llvm_module, f"default<O{min(opt_level, _MAX_LLVM_LEVEL)}>".encode(), machine, options)
+    pipeline = _PIPELINES[min(opt_level, len(_PIPELINES) - 1)]
+    error = lib.LLVMRunPasses(llvm_module, pipeline.encode(), machine, options)
     lib.LLVMDisposePassBuilderOptions(options)
     if error:
         raise InternalError(f"LLVM's optimiser failed: {_take_string(lib.LLVMGetErrorMessage(error))}")
