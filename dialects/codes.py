@@ -11,7 +11,7 @@ from typing import Any
 
 from ..core.model import NARROW
 from . import arith, ir, scalars
-from .types import element_type, is_float, is_signed
+from .types import element_type, f32_type, i32_type, is_float, is_signed
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ ROUND_MODES = {
 
 def compute_type(dtype: str) -> ir.Type:
     """The type in which bodies compute: f32 for narrower floats, the stored type for all others."""
-    return _f32() if dtype in NARROW and is_float(dtype) else scalars.compute_type(element_type(dtype))
+    return f32_type() if dtype in NARROW and is_float(dtype) else scalars.compute_type(element_type(dtype))
 
 
 def decode(value: ir.Value, dtype: str) -> ir.Value:
@@ -68,7 +68,7 @@ def decode(value: ir.Value, dtype: str) -> ir.Value:
     if not is_float(dtype):
         unused = scalars.like(value, 8 - NARROW[dtype])  # bits, which may have anything in them
         return (arith.shrsi if is_signed(dtype) else arith.shrui)(arith.shli(value, unused), unused)
-    code = arith.andi(arith.extui(_i32_type(), value), _int((1 << NARROW[dtype]) - 1))
+    code = arith.andi(arith.extui(i32_type(), value), _int((1 << NARROW[dtype]) - 1))
     return _decode_scale(code) if dtype == _SCALE else _decode_float(code, _FORMATS[dtype], _sign_bit(dtype))
 
 
@@ -83,7 +83,7 @@ def encode(value: ir.Value, dtype: str, saturate: bool = True, round_mode: str =
     if not scalars.is_float(value):
         return value if is_float(dtype) else arith.andi(_byte(value), scalars.const((1 << NARROW[dtype]) - 1, _i8()))
     single = scalars.to_odd(value) if scalars.width(value) > 32 else value
-    bits = arith.bitcast(_i32_type(), single)
+    bits = arith.bitcast(i32_type(), single)
     if dtype == _SCALE:
         code = _encode_scale(arith.andi(bits, _int(0x7FFFFFFF)), saturate, round_mode)
     else:
@@ -101,9 +101,9 @@ def _decode_float(code: ir.Value, form: Format, sign: int) -> ir.Value:
     exponents = _int((_F32_BIAS - form.bias) << _F32_MANTISSA)
     normal = arith.addi(arith.shli(magnitude, _int(_F32_MANTISSA - form.mantissa)), exponents)
     # Not by way of f32's denormals, which a kernel may take for zero.
-    subnormal = arith.mulf(arith.sitofp(_f32(), magnitude), _float(2.0 ** (1 - form.bias - form.mantissa)))
+    subnormal = arith.mulf(arith.sitofp(f32_type(), magnitude), _float(2.0 ** (1 - form.bias - form.mantissa)))
     is_normal = _is_above(magnitude, (1 << form.mantissa) - 1)
-    number = arith.select(is_normal, arith.bitcast(_f32(), normal), subnormal)
+    number = arith.select(is_normal, arith.bitcast(f32_type(), normal), subnormal)
     if form.infinity is not None:
         number = arith.select(_equal(magnitude, form.infinity), _float(float("inf")), number)
     number = arith.select(_is_above(code, sign - 1), arith.negf(number), number)
@@ -139,15 +139,15 @@ def _round_magnitude(magnitude: ir.Value, form: Format) -> ir.Value:
     normal = arith.subi(arith.shrui(rounded, _int(drop)), _int((_F32_BIAS - form.bias) << form.mantissa))
     # Adding a power of two whose last place is the format's smallest subnormal lets the hardware round.
     magic = _float(2.0 ** (1 - form.bias + drop))
-    sum_ = arith.addf(arith.bitcast(_f32(), magnitude), magic)
-    subnormal = arith.subi(arith.bitcast(_i32_type(), sum_), arith.bitcast(_i32_type(), magic))
+    sum_ = arith.addf(arith.bitcast(f32_type(), magnitude), magic)
+    subnormal = arith.subi(arith.bitcast(i32_type(), sum_), arith.bitcast(i32_type(), magic))
     smallest = _int((_F32_BIAS + 1 - form.bias) << _F32_MANTISSA)
     return arith.select(arith.cmpi(arith.CmpIPredicate.ult, magnitude, smallest), subnormal, normal)
 
 
 def _decode_scale(code: ir.Value) -> ir.Value:
     bits = arith.select(_equal(code, 0), _int(_F32_NORMAL >> 1), arith.shli(code, _int(_F32_MANTISSA)))
-    return arith.select(_equal(code, _SCALE_NAN), _float(float("nan")), arith.bitcast(_f32(), bits))
+    return arith.select(_equal(code, _SCALE_NAN), _float(float("nan")), arith.bitcast(f32_type(), bits))
 
 
 def _encode_scale(magnitude: ir.Value, saturate: bool, round_mode: str) -> ir.Value:
@@ -177,20 +177,12 @@ def _equal(value: ir.Value, number: int) -> ir.Value:
 
 
 def _int(number: int) -> ir.Value:
-    return arith.constant(_i32_type(), ir.IntegerAttr.get(_i32_type(), number))
+    return arith.constant(i32_type(), ir.IntegerAttr.get(i32_type(), number))
 
 
 def _float(number: float) -> ir.Value:
-    return arith.constant(_f32(), ir.FloatAttr.get(_f32(), number))
+    return arith.constant(f32_type(), ir.FloatAttr.get(f32_type(), number))
 
 
 def _i8() -> Any:
     return ir.IntegerType.get_signless(8)
-
-
-def _i32_type() -> Any:
-    return ir.IntegerType.get_signless(32)
-
-
-def _f32() -> Any:
-    return ir.F32Type.get()

@@ -47,6 +47,11 @@ def attribute(number: Number, type_: ir.Type) -> ir.Attribute:
     return ir.Attribute.parse(f"{value} : {type_}")  # the bindings' own integers have 64 bits
 
 
+def bool_constant(holds: bool) -> ir.Value:
+    """A condition that is known."""
+    return const(int(holds), ir.IntegerType.get_signless(1))
+
+
 def like(value: ir.Value, number: Number | Sym) -> ir.Value:
     """A constant of the type of ``value``."""
     return const(number, value.type)
@@ -62,6 +67,11 @@ def sub(a: ir.Value, b: ir.Value) -> ir.Value:
 
 def mul(a: ir.Value, b: ir.Value) -> ir.Value:
     return arith.mulf(a, b) if is_float(a) else arith.muli(a, b)
+
+
+def multiply_by(value: ir.Value, number: Number) -> ir.Value:
+    """The value times a constant of its type."""
+    return mul(value, like(value, number))
 
 
 def fma(a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:

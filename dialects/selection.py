@@ -53,7 +53,7 @@ class _Heap:
             last = self._key(scalars.to_index(self._load(states[0], top)))
 
             def replace(_: ir.Value, states: States) -> tuple[ir.Value, list[ir.Value]]:
-                return bool_constant(False), [self._sink(states[0], index(count), top, self._item(place))]
+                return scalars.bool_constant(False), [self._sink(states[0], index(count), top, self._item(place))]
 
             return while_loop(None, self._before(self._key(place), last), states, replace)
 
@@ -83,7 +83,7 @@ class _Heap:
             deeper = scalars.select(takes_right, right, left)
             return sinks, [made, scalars.select(sinks, deeper, place)]
 
-        return while_loop(None, bool_constant(True), [heap, root], step)[0]
+        return while_loop(None, scalars.bool_constant(True), [heap, root], step)[0]
 
     def _is_after(self, first: ir.Value, second: ir.Value) -> ir.Value:
         """Whether one item comes after another: its element does, or it is equal and stands behind it."""
@@ -103,8 +103,3 @@ class _Heap:
 
     def _store(self, heap: ir.Value, place: ir.Value, item: ir.Value) -> ir.Value:
         return tensor.InsertOp(item, heap, [self._row, place]).result
-
-
-def bool_constant(holds: bool) -> ir.Value:
-    """A condition that is known."""
-    return scalars.const(int(holds), ir.IntegerType.get_signless(1))

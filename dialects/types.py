@@ -45,6 +45,16 @@ def tensor_type(shape: tuple[int, ...], dtype: str) -> ir.RankedTensorType:
     return ir.RankedTensorType.get(list(shape), element_type(dtype), loc=ir.Location.unknown())
 
 
+def i32_type() -> ir.Type:
+    """Integers of 32 bits, in the current context."""
+    return ir.IntegerType.get_signless(32)
+
+
+def f32_type() -> ir.Type:
+    """Floats of 32 bits, in the current context."""
+    return ir.F32Type.get()
+
+
 def is_float(dtype: str) -> bool:
     """Return whether the dtype is a floating-point one."""
     return dtype.startswith(("float", "bfloat"))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -31,12 +29,6 @@ def other_targets(*cpus: str) -> list[Any]:
     own = _shape(detect_host())
     alike = [_shape(Target.parse(f"x86 -mcpu={cpu}")) == own for cpu in cpus]
     return [p for cpu, same in zip(cpus, alike, strict=True) for p in (slow_targets if same else targets)(cpu)]
-
-
-def some_of(values: Iterable[tuple[Any, ...]], every: int) -> list[Any]:
-    """Parameters, of which each ``every``-th is always tested; the others are left to ``make test-all``."""
-    marks = itertools.cycle([(), *[(pytest.mark.slow,)] * (every - 1)])
-    return [pytest.param(*value, marks=mark) for value, mark in zip(values, marks, strict=False)]
 
 
 def _shape(target: Target) -> tuple[Any, ...]:

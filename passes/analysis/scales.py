@@ -17,9 +17,9 @@ from ..ir.routine_ops import VIEWS
 from ..ir.structure import (
     dim_of,
     indexing_maps,
+    is_dim_or_zero,
     is_static,
     is_tensor,
-    is_zero,
     iterator_types,
     num_inputs,
     shape_of,
@@ -93,7 +93,7 @@ class Search:
         dims = [dim_of(e) for e in m.results]
         if self.is_weight(value):
             floats = isinstance(element_of(value), ir.FloatType)  # not bytes that the op makes numbers of
-            return [Edit(op, number, scale)] if floats and all(map(_is_dim_or_zero, m.results)) else None
+            return [Edit(op, number, scale)] if floats and all(map(is_dim_or_zero, m.results)) else None
         inner = scale.remap(lambda loop: dims.index(loop) if loop in dims else None)
         return self.value(value, inner) if inner else None
 
@@ -234,10 +234,6 @@ def through_view(view: ir.Operation, scale: Scale, to_result: bool) -> Scale | N
         places += parts
         shape += [extent] if place is None else [wide[d] for d in parts if d is not None]
     return replace(scale, places=tuple(places), shape=tuple(shape))
-
-
-def _is_dim_or_zero(expr: ir.AffineExpr) -> bool:
-    return dim_of(expr) is not None or is_zero(expr)
 
 
 def _is_consistent(place: int | None, extent: int) -> bool:

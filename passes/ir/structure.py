@@ -124,12 +124,17 @@ def dims_in(expr: ir.AffineExpr) -> set[int]:
 def is_projection(m: ir.AffineMap) -> bool:
     """Return whether each result is a loop of its own or the constant 0."""
     dims = [d for d in (dim_of(e) for e in m.results) if d is not None]
-    return len(set(dims)) == len(dims) and all(dim_of(e) is not None or is_zero(e) for e in m.results)
+    return len(set(dims)) == len(dims) and all(map(is_dim_or_zero, m.results))
 
 
 def is_zero(expr: ir.AffineExpr) -> bool:
     """Return whether a map result is the constant 0."""
     return isinstance(expr, ir.AffineConstantExpr) and expr.value == 0
+
+
+def is_dim_or_zero(expr: ir.AffineExpr) -> bool:
+    """Return whether a map result is one loop alone or the constant 0."""
+    return dim_of(expr) is not None or is_zero(expr)
 
 
 def same_form(a: AnyOp, b: AnyOp) -> bool:

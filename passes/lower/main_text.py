@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from ...core.arena import ALIGNMENT
 from ...core.program import Call, Kernel, Program, Slot
 from ...dialects import packed
 from .timed_calls import timed_calls
 
-_ALIGNMENT = 64
 # A program asks whether it is interrupted behind calls of so much work (operations and bytes: a millisecond of plain
 # loops, a hundredth of that of others), of which each call counts for some.
 _CHECKED_WORK, _WORK_OF_A_CALL = 1 << 20, 1 << 14
@@ -117,7 +117,7 @@ def _address(value: str, slot: Slot, inputs: int) -> Iterator[str]:
 
 
 def _align_up(nbytes: int) -> int:
-    return -(-nbytes // _ALIGNMENT) * _ALIGNMENT
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT
 
 
 _MAIN_HEAD = """  %zero = llvm.mlir.constant(0 : i64) : i64

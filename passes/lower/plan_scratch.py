@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ...core.arena import ALIGNMENT
 from ...core.errors import CompileError
 from ...dialects import arith, func, ir, memref, scf, tw
 from ...dialects.builders import index_constant
@@ -13,8 +14,6 @@ from ...dialects.types import element_bits, nbytes
 from ...dialects.walk import collect, defining_op
 from ..infra.base import ModuleForm, Pass
 from ..ir.kernel import integer_attr, list_functions
-
-_ALIGNMENT = 64
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ def _place_buffers(function: func.FuncOp) -> int:
     open_ = [op for op in allocs if op.operands]
     for op in (op for op in allocs if op not in open_):
         placed.append((op, offset))
-        offset += -(-nbytes(op.results[0].type) // _ALIGNMENT) * _ALIGNMENT
+        offset += -(-nbytes(op.results[0].type) // ALIGNMENT) * ALIGNMENT
     size = max(offset, 1)
     byte_type = ir.MemRefType.get([size], ir.IntegerType.get_signless(8))
     scratch = _insert_argument(function, entry, byte_type)
@@ -100,7 +99,7 @@ def _place_dynamic(function: func.FuncOp, allocs: list[ir.Operation], scratch: i
             size = index_constant(-(-element_bits(kind.element_type) // 8))
             for extent in kind.shape:
                 size = arith.muli(size, next(sizes) if extent < 0 else index_constant(extent))
-            aligned = arith.muli(arith.ceildivsi(size, index_constant(_ALIGNMENT)), index_constant(_ALIGNMENT))
+            aligned = arith.muli(arith.ceildivsi(size, index_constant(ALIGNMENT)), index_constant(ALIGNMENT))
             total = arith.addi(total, aligned)
             op.results[0].replace_all_uses_with(view)
             op.erase()

@@ -24,7 +24,6 @@ from .counters import Uncounted
 from .guards import Guarded, Guards, copied_weights, describe_call, find_unwritten, refuse_unwritten
 from .runner import ExecutorName, as_output
 
-_BYTES = np.dtype(np.uint8)
 _SCRATCH = "its scratch memory"
 
 

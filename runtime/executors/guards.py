@@ -12,11 +12,12 @@ from functools import lru_cache
 
 import numpy as np
 
+from ...core.arena import ALIGNMENT
 from ...core.errors import GuardError
 from ..artifact.manifest import Manifest
 from ..artifact.weights import Weights
 from ..tensors.pool import MemoryPool
-from ..tensors.tensor import ALIGNMENT, aligned_bytes
+from ..tensors.tensor import aligned_bytes
 
 _ZONE, _FARTHEST = 1 << 16, 1 << 24  # bytes on each side, the least; of tensors with longer rows a row
 # Of a zone: a NaN for whoever reads it as floats of any width, no small number, and no run of equal bytes.

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...core.arena import ALIGNMENT
 from ...core.errors import InputError
 from ...core.program import Kernel, Program, Slot
 from ..process.deadline import Deadline
 from ..process.link import Library
 from ..process.threads import Team
-from ..tensors.tensor import ALIGNMENT, aligned_bytes
+from ..tensors.tensor import aligned_bytes
 from ..vm.recording import LoadedKernel
 
 

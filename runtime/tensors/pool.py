@@ -15,7 +15,8 @@ from itertools import count
 
 import numpy as np
 
-from .tensor import ALIGNMENT, aligned_bytes
+from ...core.arena import ALIGNMENT
+from .tensor import aligned_bytes
 
 _STEPS_PER_DOUBLING = 4  # sizes of blocks between a power of two and the next: a block is at most a quarter too large
 

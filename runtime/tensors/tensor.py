@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arena import ALIGNMENT
 from ...core.dlpack import CPU, DLPACK_DTYPES, DLManagedTensor, DLTensor, dlpack_dtype
 from ...core.errors import InputError
 from ...core.model import OBJECTS, TensorInfo, align_data, numpy_dtype
@@ -17,7 +18,6 @@ from ..process import memory
 from ..process.ffi import tvm_ffi
 from .foreign import array_on
 
-ALIGNMENT = 64
 _CAPSULE_NAME = b"dltensor"  # the capsule keeps this pointer, so the bytes must stay
 
 

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from ...core.arena import Buffer, assign
+from ...core.arena import ALIGNMENT, Buffer, assign
 from ...core.program import Kernel
 from ..process.deadline import Deadline
 from ..process.threads import Team
 from ..steps.actions import VIEWS
 from ..steps.segments import Segment
 from ..tensors.pool import MemoryPool
-from ..tensors.tensor import ALIGNMENT, aligned_bytes
+from ..tensors.tensor import aligned_bytes
 
 # void kernel(void **args, int64_t lo, int64_t hi, void *scratch)
 _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)

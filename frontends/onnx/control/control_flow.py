@@ -118,7 +118,7 @@ def iterate(
             pairs = zip(initial, made, strict=True)
             made = [_as_optional(ctx, after) if before.dtype == OPTIONAL else after for before, after in pairs]
             demand_ranked(ctx, [go] if go is not None else [], "its condition")
-            goes = emit_true() if go is None else only_element(go.value)
+            goes = scalars.bool_constant(True) if go is None else only_element(go.value)
             draft.results = [goes, *(t.value for t in made)]
             after = join_forms(ctx, forms, known_of(made), known, partial(_difference, names))
         if after == forms:
@@ -131,7 +131,9 @@ def iterate(
         return goes, forms.cast(ctx, new)
 
     states = forms.cast(ctx, [t.value for t in initial])
-    last = while_loop(index(limit) if isinstance(limit, int | Sym) else limit, begins or emit_true(), states, step)
+    last = while_loop(
+        index(limit) if isinstance(limit, int | Sym) else limit, begins or scalars.bool_constant(True), states, step
+    )
     last[0].owner.operation.attributes[tw.CONTROL] = ir.UnitAttr.get()
     return forms.wrap(ctx, last)
 
@@ -167,11 +169,6 @@ def stack_elements(ctx: Context, elements: Tensor, like: Form, axis: int = 0, ba
     shape.insert(axis, 0)
     facts = {"axis": axis, "backward": backward, "shape": shape, "dtype": like.dtype}
     return ctx.host("stack", [elements], Element(like.dtype, len(shape)), **facts)[0]
-
-
-def emit_true() -> ir.Value:
-    """The condition that always holds."""
-    return scalars.const(1, ir.IntegerType.get_signless(1))
 
 
 def only_element(condition: ir.Value) -> ir.Value:

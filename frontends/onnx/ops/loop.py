@@ -16,7 +16,6 @@ from ....dialects import builders, ir, scalars
 from ....dialects.loops import Draft, States, for_loop, index, store, while_loop
 from ....dialects.types import element_type
 from ..control.control_flow import (
-    emit_true,
     first_accepted,
     iterate,
     no_elements,
@@ -174,7 +173,7 @@ def _emit_loop(run: Run, draft: Draft, go: Tensor, count: int | None, carried: S
     limit = None if run.trip is None else scalars.to_index(_scalar(run.trip.value))
     if run.begins and _truth(go) and limit is not None:
         return for_loop(limit, carried, lambda i, old: step(i, old)[1])
-    begins = emit_true() if run.condition is None else only_element(run.condition.value)
+    begins = scalars.bool_constant(True) if run.condition is None else only_element(run.condition.value)
 
     def guarded_step(i: ir.Value, old: States) -> tuple[ir.Value, list[ir.Value]]:
         goes, made = step(i, old)

@@ -44,13 +44,9 @@ def _update(
     )
 
 
-def _multiply_by(value: ir.Value, number: float) -> ir.Value:
-    return scalars.mul(value, scalars.like(value, number))
-
-
 def _regularize(x: ir.Value, g: ir.Value, norm: float) -> ir.Value:
     """The gradient with that of ``norm / 2 * |x|²``."""
-    return scalars.add(_multiply_by(x, norm), g) if norm else g
+    return scalars.add(scalars.multiply_by(x, norm), g) if norm else g
 
 
 @op("Adagrad", domain=TRAINING_DOMAIN)
@@ -66,7 +62,7 @@ def adagrad(
     """``h' = h + g²; x' = x - r g / (sqrt(h') + epsilon)``, r = rate / (1 + count decay)"""
 
     def decayed(r: ir.Value, t: ir.Value) -> ir.Value:
-        return scalars.div(r, scalars.add(_multiply_by(t, decay_factor), scalars.like(t, 1)))
+        return scalars.div(r, scalars.add(scalars.multiply_by(t, decay_factor), scalars.like(t, 1)))
 
     def squares(_r: ir.Value, x: ir.Value, g: ir.Value, h: ir.Value) -> ir.Value:
         g = _regularize(x, g, norm_coefficient)
@@ -106,16 +102,18 @@ def adam(
         return scalars.select(started, scalars.div(scalars.mul(r, math.sqrt(of_h)), of_v), r)
 
     def mean(_r: ir.Value, x: ir.Value, g: ir.Value, v: ir.Value, _h: ir.Value) -> ir.Value:
-        return scalars.add(_multiply_by(v, alpha), _multiply_by(_regularize(x, g, norm_coefficient), 1 - alpha))
+        return scalars.add(
+            scalars.multiply_by(v, alpha), scalars.multiply_by(_regularize(x, g, norm_coefficient), 1 - alpha)
+        )
 
     def squares(_r: ir.Value, x: ir.Value, g: ir.Value, _v: ir.Value, h: ir.Value) -> ir.Value:
         g = _regularize(x, g, norm_coefficient)
-        return scalars.add(_multiply_by(h, beta), scalars.mul(_multiply_by(g, 1 - beta), g))
+        return scalars.add(scalars.multiply_by(h, beta), scalars.mul(scalars.multiply_by(g, 1 - beta), g))
 
     def moved(r: ir.Value, x: ir.Value, g: ir.Value, v: ir.Value, h: ir.Value) -> ir.Value:
         root = math.sqrt(squares(r, x, g, v, h))
         step = scalars.div(mean(r, x, g, v, h), scalars.add(root, scalars.like(root, epsilon)))
-        return _multiply_by(scalars.sub(x, scalars.mul(r, step)), 1 - norm_coefficient_post)
+        return scalars.multiply_by(scalars.sub(x, scalars.mul(r, step)), 1 - norm_coefficient_post)
 
     rate, count = demand_scalar(ctx, rate, "R"), demand_scalar(ctx, count, "T")
     factor = ctx.elementwise(corrected, rate, ctx.cast(count, rate.dtype))
@@ -144,11 +142,13 @@ def momentum(
         return scalars.select(started, ctx.scalar(beta, rate.dtype), ctx.scalar(1, rate.dtype))
 
     def speed(b: ir.Value, x: ir.Value, g: ir.Value, v: ir.Value) -> ir.Value:
-        return scalars.add(_multiply_by(v, alpha), scalars.mul(b, _regularize(x, g, norm_coefficient)))
+        return scalars.add(scalars.multiply_by(v, alpha), scalars.mul(b, _regularize(x, g, norm_coefficient)))
 
     def moved(r: ir.Value, x: ir.Value, g: ir.Value, _v: ir.Value, new: ir.Value) -> ir.Value:
         ahead = (
-            scalars.add(_regularize(x, g, norm_coefficient), _multiply_by(new, alpha)) if mode == "nesterov" else new
+            scalars.add(_regularize(x, g, norm_coefficient), scalars.multiply_by(new, alpha))
+            if mode == "nesterov"
+            else new
         )
         return scalars.sub(x, scalars.mul(r, ahead))
 

@@ -29,18 +29,14 @@ def match_gelu(element: Sum, rows: Rows) -> Match | None:
     return Match([rows.x], lambda: emit_elementwise(_by_erf if by_erf else _by_tanh, rows.x))
 
 
-def _multiply_by(a: ir.Value, factor: float) -> ir.Value:
-    return scalars.mul(a, scalars.like(a, factor))
-
-
 def _halve(a: ir.Value, function: ir.Value) -> ir.Value:
-    return scalars.mul(_multiply_by(a, 0.5), scalars.add(function, scalars.like(function, 1)))
+    return scalars.mul(scalars.multiply_by(a, 0.5), scalars.add(function, scalars.like(function, 1)))
 
 
 def _by_erf(a: ir.Value) -> ir.Value:
-    return _halve(a, math.erf(_multiply_by(a, number.sqrt(0.5))))
+    return _halve(a, math.erf(scalars.multiply_by(a, number.sqrt(0.5))))
 
 
 def _by_tanh(a: ir.Value) -> ir.Value:
     cube = scalars.mul(scalars.mul(a, a), a)
-    return _halve(a, math.tanh(_multiply_by(scalars.add(a, _multiply_by(cube, _CUBIC)), _LINE)))
+    return _halve(a, math.tanh(scalars.multiply_by(scalars.add(a, scalars.multiply_by(cube, _CUBIC)), _LINE)))

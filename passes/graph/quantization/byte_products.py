@@ -10,6 +10,7 @@ import numpy as np
 
 from ....dialects import arith, builders, ir, scalars
 from ....dialects import math as math_ops
+from ....dialects.types import f32_type, i32_type
 from ...analysis.kinds import Contraction, Conv, DepthwiseConv
 from ...analysis.scales import Scale
 from ...ir.dynamic_sizes import note_sizes
@@ -87,16 +88,8 @@ def emit_product(product: ByteProduct, epilogue: Epilogue) -> ir.Value:
     sums = _above_zeros(product, channels, whole)
     if factor is None:
         return sums
-    made = channels.finish(_scale_total, sums, channels.over(factor, epilogue.step), elem=_f32())
+    made = channels.finish(_scale_total, sums, channels.over(factor, epilogue.step), elem=f32_type())
     return made if rest is None else channels.finish(scalars.add, made, rest)
-
-
-def _i32() -> ir.Type:
-    return ir.IntegerType.get_signless(32)
-
-
-def _f32() -> ir.Type:
-    return ir.F32Type.get()
 
 
 def _above_zeros(product: ByteProduct, channels: _Channels, bias: ir.Value | None) -> ir.Value:
@@ -120,7 +113,7 @@ def _above_zeros(product: ByteProduct, channels: _Channels, bias: ir.Value | Non
         sums = channels.finish(_correct, sums, totals, builders.reshape(data.zero, ()))
     elif totals is not None:
         offsets = [totals] if bias is None else [totals, bias]
-        bias = channels.each(lambda total, *b: _less(total, known, b), *offsets, elem=_i32())
+        bias = channels.each(lambda total, *b: _less(total, known, b), *offsets, elem=i32_type())
     return sums if bias is None else channels.finish(scalars.add, sums, bias)
 
 
@@ -140,7 +133,7 @@ def _zero_left(product: ByteProduct) -> np.int32 | Scale:
         return np.int32(zero - less)
     assert zero is not None  # what makes it a product in fours
     zero = zero if isinstance(zero, Scale) else Scale(zero, (), ())
-    wide = _i32()
+    wide = i32_type()
     made = builders.elementwise(
         lambda z: scalars.sub(_extend_to_int32(z), scalars.const(less, wide)), zero.factor, elem=wide
     )
@@ -152,10 +145,10 @@ def _sums(product: ByteProduct, data: ir.Value, weight: ir.Value) -> ir.Value:
     op, number = product.op, product.kind.weight
 
     def body(*terms: ir.Value) -> ir.Value:
-        a, b = ((arith.extsi if i == number else arith.extui)(_i32(), term) for i, term in enumerate(terms[:2]))
+        a, b = ((arith.extsi if i == number else arith.extui)(i32_type(), term) for i, term in enumerate(terms[:2]))
         return scalars.fma(a, b, terms[2])
 
-    out = builders.full(note_sizes(op.results[0]), builders.scalar(0, _i32()))
+    out = builders.full(note_sizes(op.results[0]), builders.scalar(0, i32_type()))
     kinds = "".join(kind[0] for kind in iterator_types(op))
     inputs = [weight, data] if number == 0 else [data, weight]
     return builders.generic(inputs, [out], indexing_maps(op), kinds, body)[0]
@@ -205,42 +198,46 @@ class _Channels:
             return None
         one, other = (_read_number(scale) for scale in (data, weight))
         assert one is not None  # what makes it a product
-        return one * other if other is not None else self.each(scalars.mul, one, weight, elem=_f32())
+        return one * other if other is not None else self.each(scalars.mul, one, weight, elem=f32_type())
 
     def over(self, factor: NumberOrValue, step: np.float32) -> NumberOrValue:
         """A factor divided by a quantisation's step."""
         if step == 1:
             return factor
-        return self.each(scalars.div, factor, step, elem=_f32()) if isinstance(factor, ir.Value) else factor / step
+        return self.each(scalars.div, factor, step, elem=f32_type()) if isinstance(factor, ir.Value) else factor / step
 
     def totals(self, weights: ir.Value, zero: np.int32 | Scale) -> ir.Value:
         """The sum of each channel's weights, less their zero point for each of them."""
         walked, kinds = self.product.walked, iterator_types(self.product.op)
         order = [*self.loops, *(d for d in walked if kinds[d] != "parallel")]
-        out = builders.full(self.shape, builders.scalar(0, _i32()))
+        out = builders.full(self.shape, builders.scalar(0, i32_type()))
         maps = [[order.index(d) for d in walked], range(len(self.loops))]
         letters = "".join(kinds[d][0] for d in order)
-        total = builders.generic([weights], [out], maps, letters, lambda w, t: scalars.add(t, arith.extsi(_i32(), w)))
+        total = builders.generic(
+            [weights], [out], maps, letters, lambda w, t: scalars.add(t, arith.extsi(i32_type(), w))
+        )
         if zero == 0:
             return total[0]
         extents = loop_extents(self.product.op)
         count = math.prod(extents[d] for d in walked if kinds[d] != "parallel")
         return self.each(
-            lambda t, z: scalars.sub(t, scalars.mul(z, scalars.like(z, count))), total[0], zero, elem=_i32()
+            lambda t, z: scalars.sub(t, scalars.mul(z, scalars.like(z, count))), total[0], zero, elem=i32_type()
         )
 
     def as_numbers(self, numbers: np.int32 | Scale) -> NumberOrValue:
         """One number for all channels, or a tensor of each channel's."""
-        return self.each(lambda n: n, numbers, elem=_i32()) if isinstance(numbers, Scale) else numbers
+        return self.each(lambda n: n, numbers, elem=i32_type()) if isinstance(numbers, Scale) else numbers
 
     def bias(self, epilogue: Epilogue, factor: NumberOrValue) -> tuple[ir.Value, ir.Value]:
         """The bias in whole products, which is exact for one that is quantised as they are, and what is left of it."""
         assert epilogue.bias is not None
         number = _read_number(epilogue.bias)
         bias = epilogue.bias if number is None else number
-        whole = self.each(_round_quotient, bias, factor, elem=_i32())
-        rest = self.each(lambda b, f, n: scalars.sub(b, scalars.mul(_float(n), f)), bias, factor, whole, elem=_f32())
-        return whole, rest if epilogue.step == 1 else self.each(scalars.div, rest, epilogue.step, elem=_f32())
+        whole = self.each(_round_quotient, bias, factor, elem=i32_type())
+        rest = self.each(
+            lambda b, f, n: scalars.sub(b, scalars.mul(_float(n), f)), bias, factor, whole, elem=f32_type()
+        )
+        return whole, rest if epilogue.step == 1 else self.each(scalars.div, rest, epilogue.step, elem=f32_type())
 
 
 def _with_numbers(body: ValueBody, numbers: Sequence[np.floating | None]) -> ValueBody:
@@ -254,7 +251,7 @@ def _with_numbers(body: ValueBody, numbers: Sequence[np.floating | None]) -> Val
 
 
 def _emit_constant(number: np.generic) -> ir.Value:
-    return scalars.const(number.item(), _f32() if isinstance(number, np.floating) else _i32())
+    return scalars.const(number.item(), f32_type() if isinstance(number, np.floating) else i32_type())
 
 
 def _to_spread(operand: ir.Value | Spread, channels: Sequence[int]) -> Spread:
@@ -269,7 +266,7 @@ def _read_number(scale: Scale) -> np.float32 | None:
 
 
 def _float(value: ir.Value) -> ir.Value:
-    return arith.sitofp(_f32(), value)
+    return arith.sitofp(f32_type(), value)
 
 
 def _scale_total(total: ir.Value, factor: ir.Value) -> ir.Value:
@@ -281,7 +278,7 @@ def _correct(total: ir.Value, others: ir.Value, zero: ir.Value) -> ir.Value:
 
 
 def _extend_to_int32(number: ir.Value) -> ir.Value:
-    return number if number.type == _i32() else arith.extsi(_i32(), number)
+    return number if number.type == i32_type() else arith.extsi(i32_type(), number)
 
 
 def _less(weights: ir.Value, zero: int, bias: Sequence[ir.Value]) -> ir.Value:
@@ -294,4 +291,4 @@ def _round_quotient(bias: ir.Value, factor: ir.Value) -> ir.Value:
     """The whole number nearest to a quotient; one of 0 where it is no number or too large."""
     quotient = math_ops.roundeven(scalars.div(bias, factor))
     fits = scalars.compare("lt", math_ops.absf(quotient), scalars.like(quotient, _BIAS))
-    return arith.fptosi(_i32(), scalars.select(fits, quotient, scalars.like(quotient, 0)))
+    return arith.fptosi(i32_type(), scalars.select(fits, quotient, scalars.like(quotient, 0)))

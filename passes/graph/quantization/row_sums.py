@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import reduce
 
 from ....dialects import arith, builders, ir, scalars
+from ....dialects.types import i32_type
 from ...analysis.kinds import Contraction, Conv, DepthwiseConv
 from ...ir.structure import dim_of, dims_in, indexing_maps, iterator_types, loop_extents
 
@@ -32,18 +33,14 @@ def row_sums(
     return sums, loops
 
 
-def _i32() -> ir.Type:
-    return ir.IntegerType.get_signless(32)
-
-
 def _over_dims(data: ir.Value, dims: Sequence[int]) -> ir.Value:
     shape = builders.shape_of(data)
     kept = [d for d in range(len(shape)) if d not in dims]
     order = [*kept, *dims]
     maps = [[order.index(d) for d in range(len(shape))], range(len(kept))]
-    zeros = builders.full([shape[d] for d in kept], builders.scalar(0, _i32()))
+    zeros = builders.full([shape[d] for d in kept], builders.scalar(0, i32_type()))
     letters = "p" * len(kept) + "r" * len(dims)
-    return builders.generic([data], [zeros], maps, letters, lambda x, t: scalars.add(t, arith.extui(_i32(), x)))[0]
+    return builders.generic([data], [zeros], maps, letters, lambda x, t: scalars.add(t, arith.extui(i32_type(), x)))[0]
 
 
 def _over_window(x: ir.Value, axis: int, window: int, stride: int, dilation: int) -> ir.Value:
@@ -56,4 +53,4 @@ def _over_window(x: ir.Value, axis: int, window: int, stride: int, dilation: int
     slices = [builders.slice_(x, start, sizes, steps) for start in starts]
     if len(slices) == 1:
         return slices[0]
-    return builders.elementwise(lambda *terms: reduce(scalars.add, terms), *slices, elem=_i32())
+    return builders.elementwise(lambda *terms: reduce(scalars.add, terms), *slices, elem=i32_type())

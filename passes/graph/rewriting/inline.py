@@ -16,8 +16,8 @@ from ...ir.structure import (
     dim_of,
     index_dim,
     indexing_maps,
+    is_dim_or_zero,
     is_tensor,
-    is_zero,
     iterator_types,
     loops_along,
     num_inputs,
@@ -45,7 +45,7 @@ def can_inline(source: ir.Operation, reader: ir.Operation) -> bool:
     if len(reads) != 1:
         return False
     place = _loops_of(source, reader)
-    if any(op.name == "linalg.index" for op in body_ops(source)) and not all(map(_is_dim_or_zero, place.results)):
+    if any(op.name == "linalg.index" for op in body_ops(source)) and not all(map(is_dim_or_zero, place.results)):
         return False
     kept = [m for v, m in zip(reader.operands, indexing_maps(reader), strict=True) if v != value]
     return covers_loops([*kept, *(compose(m, place) for m in indexing_maps(source)[:-1])])
@@ -201,10 +201,6 @@ def _loops_of(source: ir.Operation, reader: ir.Operation) -> ir.AffineMap:
     read, written = indexing_maps(reader)[number], indexing_maps(source)[-1]
     order = [dim_of(e) for e in written.results]
     return ir.AffineMap.get(read.n_dims, 0, [read.results[order.index(d)] for d in range(written.n_dims)])
-
-
-def _is_dim_or_zero(expr: ir.AffineExpr) -> bool:
-    return dim_of(expr) is not None or is_zero(expr)
 
 
 def _generic(

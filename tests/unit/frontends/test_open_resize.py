@@ -9,9 +9,9 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from cpu_targets import some_of
 from onnx_case import node_model
 from reference import run_model
+from samples import some_of
 
 import tilewright as tw
 from tilewright.core.errors import InputError

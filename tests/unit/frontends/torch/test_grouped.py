@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from cpu_targets import some_of
+from samples import some_of
 from torch import nn
 from torch.export import Dim
 
