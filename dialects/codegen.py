@@ -176,8 +176,8 @@ def _set_function_targets(llvm_module: int, attributes: Mapping[str, str]) -> No
 
 
 _COMBINE = "instcombine<no-verify-fixpoint>"
-# What kernels gain by, of LLVM's second level: a third of its time for code that is as fast (docs/mlir.md). Loops that
-# gain by it are unrolled by schedules, and induction variables are as lowering made them.
+# What kernels gain by, of LLVM's second level: half of its time for code that is as fast, but for TopK's heap
+# (docs/mlir.md). Loops that gain by it are unrolled by schedules, and induction variables are as lowering made them.
 _SCALAR = (
     f"early-cse<memssa>,simplifycfg,{_COMBINE},"
     "loop-mssa(loop-rotate<header-duplication>,licm,simple-loop-unswitch),simplifycfg,loop(loop-idiom,loop-deletion),"

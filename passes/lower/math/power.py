@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ....dialects import arith, ir, math
+from ....dialects import arith, math, scalars
 from .emit import (
     INF,
     NAN,
@@ -98,9 +98,5 @@ def _restore_sign(x: Value, y: Value, value: Value) -> Value:
     sign = arith.select(odd, arith.andi(bits(x), i32(-1 << 31)), i32(0))
     value = from_bits(arith.xori(bits(value), sign))
     negative = arith.andi(less(f32(-INF), x), less(x, f32(0.0)))
-    undefined = arith.andi(negative, arith.xori(integer, _true()))
+    undefined = arith.andi(negative, arith.xori(integer, scalars.bool_constant(True)))
     return arith.select(undefined, f32(NAN), value)
-
-
-def _true() -> Value:
-    return arith.ConstantOp(ir.IntegerType.get_signless(1), 1).result

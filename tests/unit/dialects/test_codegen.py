@@ -1,0 +1,39 @@
+"""Levels of LLVM's optimiser."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.core.target import Target
+from tilewright.dialects import codegen, ir
+from tilewright.dialects.context import reused_context
+
+# One of 1024 floats after the other: x[i] = 2 x[i].
+LOOP = """
+llvm.func @double_all(%x: !llvm.ptr) {
+  %zero = llvm.mlir.constant(0 : i64) : i64
+  %one = llvm.mlir.constant(1 : i64) : i64
+  %end = llvm.mlir.constant(1024 : i64) : i64
+  llvm.br ^head(%zero : i64)
+^head(%i: i64):
+  %goes = llvm.icmp "slt" %i, %end : i64
+  llvm.cond_br %goes, ^body, ^done
+^body:
+  %place = llvm.getelementptr %x[%i] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+  %old = llvm.load %place : !llvm.ptr -> f32
+  %new = llvm.fadd %old, %old : f32
+  llvm.store %new, %place : f32, !llvm.ptr
+  %next = llvm.add %i, %one : i64
+  llvm.br ^head(%next : i64)
+^done:
+  llvm.return
+}
+"""
+
+
+@pytest.mark.parametrize(("level", "has_vectors"), [(0, False), (1, False), (2, True), (3, True)])
+def test_plain_loops_get_vectors_from_level_two(level: int, has_vectors: bool) -> None:
+    with reused_context(), ir.Location.unknown():
+        text = codegen.emit_code(ir.Module.parse(LOOP), Target.parse("x86 -mcpu=x86-64-v3"), "llvm", level).decode()
+    assert "@double_all" in text
+    assert ("fadd <8 x float>" in text) == has_vectors
