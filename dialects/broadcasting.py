@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from ..core.sizes import Extent, Sym, if_equal
 from . import arith, cf, extents, ir, scalars, tensor
 from .structured import Body, MapItem, element_of, empty, extract, generic, index_map, ranked_type, shape_of
+from .types import DYNAMIC
 
 
 def elementwise(body: Body, *inputs: ir.Value, shape: Sequence[Extent] | None = None, elem: ir.Type) -> ir.Value:
@@ -93,7 +94,7 @@ def _equal(a: Extent, b: Extent) -> ir.Value:
 def _with_dynamic_axes(value: ir.Value, axes: Sequence[int]) -> ir.Value:
     """The tensor, of a type with open extents along the axes."""
     kind = ir.RankedTensorType(value.type)
-    shape = [ir.ShapedType.get_dynamic_size() if d in axes else n for d, n in enumerate(kind.shape)]
+    shape = [DYNAMIC if d in axes else n for d, n in enumerate(kind.shape)]
     wanted = ir.RankedTensorType.get(shape, kind.element_type)
     return value if wanted == kind else tensor.CastOp(wanted, value).result
 

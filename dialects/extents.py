@@ -19,6 +19,7 @@ from ..core.atoms import Atom, atoms_of
 from ..core.errors import DynamicExtentError
 from ..core.sizes import Extent, Sym, has_dynamic_extents, is_less
 from . import arith, cf, ir, tensor
+from .types import DYNAMIC
 
 
 @dataclass
@@ -104,9 +105,9 @@ def recall_shape(value: ir.Value) -> tuple[Extent, ...]:
         return tuple(type_.shape)
     scope_ = _SCOPE.get()
     if value not in scope_.shapes:
-        open_, extents = ir.ShapedType.get_dynamic_size(), []
+        extents = []
         for axis, extent in enumerate(type_.shape):
-            extents.append(fresh(dim(value, axis), "size", 0) if extent == open_ else extent)
+            extents.append(fresh(dim(value, axis), "size", 0) if extent == DYNAMIC else extent)
         scope_.shapes[value] = tuple(extents)
     return scope_.shapes[value]
 
@@ -121,7 +122,7 @@ def dim(value: ir.Value, axis: int) -> ir.Value:
 
 def as_type_extent(extent: Extent) -> int:
     """The extent as a tensor type holds it."""
-    return ir.ShapedType.get_dynamic_size() if isinstance(extent, Sym) else extent
+    return DYNAMIC if isinstance(extent, Sym) else extent
 
 
 def index(extent: Extent) -> ir.Value:

@@ -13,6 +13,7 @@ import numpy as np
 from ..core.model import bits_of
 from ..core.sizes import Extent, Sym
 from . import arith, extents, ir, linalg, scalars, tensor
+from .types import DYNAMIC
 
 MAX_CONSTANT = 64  # elements of a constant in the IR, unless it is a splat
 
@@ -38,8 +39,7 @@ def element_of(value: ir.Value) -> ir.Type:
 
 def ranked_type(shape: Sequence[Extent], elem: ir.Type) -> ir.RankedTensorType:
     """``tensor<shape x elem>``. ValueError for an extent that no tensor has."""
-    open_ = ir.ShapedType.get_dynamic_size()
-    if any(not isinstance(n, Sym) and int(n) != open_ and not 0 <= n <= _MOST_EXTENT for n in shape):
+    if any(not isinstance(n, Sym) and int(n) != DYNAMIC and not 0 <= n <= _MOST_EXTENT for n in shape):
         raise ValueError(f"there is no tensor of shape {list(shape)}")
     return ir.RankedTensorType.get([*map(extents.as_type_extent, shape)], elem)
 

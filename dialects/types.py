@@ -32,6 +32,9 @@ _ELEMENTS = {
 
 DTYPES = tuple(_ELEMENTS)
 
+# A dynamic extent as types and attributes have it; never to be compared with those that passes and builders read.
+DYNAMIC = ir.ShapedType.get_dynamic_size()
+
 
 def element_type(dtype: str) -> ir.Type:
     """The element type in the current context, e.g. ``bool`` -> ``i8``. Raises UnsupportedError for other dtypes."""

@@ -10,6 +10,7 @@ from typing import Any
 from ..core.errors import CompileError
 from ..core.program import REPORT, Routine, Step
 from ..dialects import func, ir, tw
+from ..dialects.types import DYNAMIC
 from ..dialects.walk import defining_op
 from .ir.edit import is_cheap, node_names, string_attr
 from .ir.maps import reassociation_of
@@ -131,7 +132,7 @@ def _find_compared_sizes(op: ir.Operation) -> list[ir.Value]:
 def _slice_facts(op: ir.Operation) -> dict[str, Any]:
     """Offsets, sizes and strides, None for those that are operands, and which axes the result keeps."""
     parts = [list(ir.DenseI64ArrayAttr(op.attributes[f"static_{name}"])) for name in ("offsets", "sizes", "strides")]
-    open_ = (ir.ShapedType.get_dynamic_stride_or_offset(), ir.ShapedType.get_dynamic_size())
+    open_ = (ir.ShapedType.get_dynamic_stride_or_offset(), DYNAMIC)
     known = [[None if n in open_ else n for n in numbers] for numbers in parts]
     wanted, kept = list(ir.RankedTensorType(op.results[0].type).shape), []
     for axis, size in enumerate(parts[1]):

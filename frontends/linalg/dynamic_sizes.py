@@ -10,11 +10,11 @@ from ...core.model import TensorInfo
 from ...core.sizes import Extent, Sym, count_elements
 from ...dialects import arith, builders, extents, func, ir, tensor
 from ...dialects.scalars import const
+from ...dialects.types import DYNAMIC
 from ...dialects.walk import collect, defining_op
 from .bind_sizes import bind_sizes
 from .differences import Differences
 
-_DYNAMIC = ir.ShapedType.get_dynamic_size()
 _MISFIT = "the sizes do not fit"
 
 Amounts = Mapping[str, Sequence[Extent]]  # of an op's attributes, those whose numbers depend on the sizes
@@ -92,7 +92,7 @@ def remember_extents(main: func.FuncOp) -> None:
 def _known_shape(op: ir.Operation, value: ir.Value) -> tuple[Extent, ...]:
     """The shape of an op's tensor; UnsupportedError for one that neither the text nor the samples tell."""
     shape = builders.shape_of(value)
-    if _DYNAMIC in (n for n in shape if not isinstance(n, Sym)):
+    if DYNAMIC in (n for n in shape if not isinstance(n, Sym)):
         where = f"{op.location.name_str}: " if op.location.is_a_name() else ""
         raise UnsupportedError(f"{where}the sizes of what it computes are not known from the open ones: give numbers")
     return shape
@@ -139,10 +139,10 @@ def _rewrite_slice(op: ir.Operation, amounts: Amounts) -> None:
     given, parts, numbers = iter(list(op.operands)[count:]), [], {}
     for name in ("offsets", "sizes", "strides"):
         numbers[name] = list(amounts.get(f"static_{name}", ir.DenseI64ArrayAttr(op.attributes[f"static_{name}"])))
-        values = [next(given) if n == _DYNAMIC else extents.index(n) for n in numbers[name] if not _is_number(n)]
+        values = [next(given) if n == DYNAMIC else extents.index(n) for n in numbers[name] if not _is_number(n)]
         parts.append((values, [extents.as_type_extent(n) for n in numbers[name]]))
     for place in zip(numbers["offsets"], numbers["sizes"], numbers["strides"], builders.shape_of(whole), strict=True):
-        if _DYNAMIC not in place:
+        if DYNAMIC not in place:
             _demand_inside(*place)
     dynamic, known = [values for values, _ in parts], [static for _, static in parts]
     shape = builders.shape_of(op.results[0])
@@ -154,7 +154,7 @@ def _rewrite_slice(op: ir.Operation, amounts: Amounts) -> None:
 
 
 def _is_number(amount: Extent) -> bool:
-    return isinstance(amount, int) and amount != _DYNAMIC
+    return isinstance(amount, int) and amount != DYNAMIC
 
 
 def _demand_inside(offset: Extent, size: Extent, stride: Extent, extent: Extent) -> None:

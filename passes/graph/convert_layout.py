@@ -13,6 +13,7 @@ from typing import ClassVar
 from ...core.errors import CompileError
 from ...dialects import builders, extents, func, ir
 from ...dialects.builders import iterators_attr
+from ...dialects.types import DYNAMIC
 from ...dialects.walk import defining_op
 from ..analysis.classify import classify_op
 from ..analysis.kinds import Contraction
@@ -257,7 +258,7 @@ def _permute_lists(op: ir.Operation, order: Order) -> None:
     for name in DIM_LISTS[op.name]:
         old = list(ir.DenseI64ArrayAttr(op.attributes[name]))
         given = iter(list(op.operands)[at:])
-        values = [next(given) if n == ir.ShapedType.get_dynamic_size() else None for n in old]
+        values = [next(given) if n == DYNAMIC else None for n in old]
         moved = [value for d in order if (value := values[d]) is not None]
         op.attributes[name] = ir.DenseI64ArrayAttr.get([old[d] for d in order])
         for i, value in enumerate(moved):

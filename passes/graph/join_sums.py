@@ -5,22 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import builders, ir, tensor
+from ...dialects import builders, ir
+from ..analysis.seams import AxisWalk, Seams
 from ..infra.base import Pass
 from ..ir.edit import body_of, erase_dead, list_programs, replace
+from ..ir.maps import collapse_dims, group_run
 from ..ir.structure import (
-    body_ops,
     dim_of,
     indexing_maps,
     is_dynamic,
-    is_tensor,
     iterator_types,
     list_ops,
     loops_along,
     num_inputs,
     shape_of,
 )
-from ..ir.uses import find_captures
 
 
 @dataclass(frozen=True)
@@ -48,43 +47,36 @@ class JoinSums(Pass):
         """Rewrite all programs of the module."""
         for function in list_programs(module):
             for op in list_ops(function):
-                if _is_dynamic_reduction(op) and (first := _neighbours(op)) is not None:
-                    _join_axes(op, first)
+                if _reads_once(op) and (axes := _find_summed(op)) is not None:
+                    _join_axes(op, axes)
             erase_dead(function)
 
 
-def _is_dynamic_reduction(op: ir.Operation) -> bool:
-    """Return whether the op is a reduction of each element of one open tensor, at no place that it computes with."""
+def _reads_once(op: ir.Operation) -> bool:
+    """Return whether the op makes one result of one open tensor, of which each loop walks one axis."""
     if op.name != "linalg.generic" or not is_dynamic(op) or len(op.results) != 1 or num_inputs(op) != 1:
         return False
     read = loops_along(op, 0)
-    if not is_tensor(op.operands[0]) or sorted(d for d in read if d is not None) != list(range(len(read))):
-        return False
-    inside = any(inner.name == "linalg.index" for inner in body_ops(op)) or any(map(is_tensor, find_captures(op)))
-    return len(iterator_types(op)) == len(read) and not inside
+    return sorted(d for d in read if d is not None) == list(range(len(read))) == list(range(len(iterator_types(op))))
 
 
-def _neighbours(op: ir.Operation) -> tuple[int, int] | None:
-    """The first and the last of the axes, one after another, that are summed up; an open one is among them."""
-    kinds, extents = iterator_types(op), shape_of(op.operands[0])
-    summed = [kinds[d.position] == "reduction" for d in map(ir.AffineDimExpr, indexing_maps(op)[0].results)]
-    for first, last in [(i, j) for i in range(len(summed)) for j in range(len(summed) - 1, i, -1)]:
-        if all(summed[first : last + 1]) and min(extents[first : last + 1]) < 0:
-            return first, last
+def _find_summed(op: ir.Operation) -> tuple[int, int] | None:
+    """First and number of the axes, one after another, that are summed up; an open one is among them."""
+    value, kinds, read = op.operands[0], iterator_types(op), loops_along(op, 0)
+    extents = shape_of(value)
+    for first, count in Seams([AxisWalk.of(op)]).find_runs(value):
+        loop = read[first]
+        if loop is not None and kinds[loop] == "reduction" and min(extents[first : first + count]) < 0:
+            return first, count
     return None
 
 
 def _join_axes(op: ir.Operation, axes: tuple[int, int]) -> None:
-    first, last = axes
-    value, maps, kinds = op.operands[0], indexing_maps(op), iterator_types(op)
-    shape = shape_of(value)
-    groups = [[i] for i in range(first)] + [list(range(first, last + 1))] + [[i] for i in range(last + 1, len(shape))]
-    extents = [shape[group[0]] if len(group) == 1 else ir.ShapedType.get_dynamic_size() for group in groups]
-    gone = {ir.AffineDimExpr(e).position for e in maps[0].results[first + 1 : last + 1]}
+    (first, count), maps, kinds = axes, indexing_maps(op), iterator_types(op)
+    gone = loops_along(op, 0)[first + 1 : first + count]
     kept = [d for d in range(len(kinds)) if d not in gone]
     places = [[kept.index(d) for e in m.results if (d := dim_of(e)) in kept] for m in maps]
     with ir.InsertionPoint(op), op.location:
-        kind = ir.RankedTensorType.get(extents, builders.element_of(value))
-        joined = tensor.CollapseShapeOp(kind, value, groups).result
+        joined = collapse_dims(op.operands[0], group_run(len(maps[0].results), first, count))
         iterators = "".join(kinds[d][0] for d in kept)
         replace(op, builders.generic([joined], [op.operands[1]], places, iterators, body_of(op)))

@@ -90,7 +90,7 @@ def _walked_rows(op: ir.Operation) -> ir.Value | None:
 
 
 def _keeps_rows(op: ir.Operation) -> bool:
-    """Return whether the op is a view that leaves the innermost dim as it is."""
+    """Return whether the op is a view that leaves the innermost dim as it is. ``Seams`` asks it of loops."""
     if op.name not in VIEWS:
         return False
     joined = [len(ir.ArrayAttr(group)) for group in ir.ArrayAttr(op.attributes["reassociation"])]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,8 +12,8 @@ from ..analysis.groups import is_pointwise
 from ..infra.base import Pass
 from ..ir.dynamic_sizes import emit_dynamic_sizes
 from ..ir.edit import body_of, erase_dead, list_programs, replace
-from ..ir.maps import reassociation_of
-from ..ir.structure import dim_of, indexing_maps, is_dynamic, is_zero, list_ops, num_inputs, shape_of
+from ..ir.maps import collapse_dims, reassociation_of
+from ..ir.structure import dim_of, indexing_maps, is_dynamic, is_zero, list_ops, num_inputs
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,10 @@ def _expansion(op: ir.Operation) -> ir.Operation | None:
 
 
 def _join_map_dims(m: ir.AffineMap, groups: Sequence[Sequence[int]]) -> list[int | None] | None:
-    """The dims that a map reads after dims are joined; None where it reads a part of what is one dim then."""
+    """The dims that a map reads after dims are joined; None where it reads others beside them, or a part of them.
+
+    ``Seams`` asks less: what has one value for each row, as a norm's means, is left beside the sum that it comes from.
+    """
     place = {group[0]: i for i, group in enumerate(groups) if len(group) == 1}
     dims = [None if is_zero(e) else dim_of(e) for e in m.results]
     if dims == [d for group in groups for d in group]:
@@ -105,10 +107,7 @@ def _collapse_value(value: ir.Value, view: ir.Operation) -> ir.Value:
     groups, source = reassociation_of(view), defining_op(value)
     if source is not None and source.name == "tensor.expand_shape" and reassociation_of(source) == groups:
         return source.operands[0]
-    extents = [[shape_of(value)[d] for d in group] for group in groups]
-    shape = [ir.ShapedType.get_dynamic_size() if min(group) < 0 else math.prod(group) for group in extents]
-    kind = ir.RankedTensorType.get(shape, builders.element_of(value))
-    return tensor.CollapseShapeOp(kind, value, groups).result
+    return collapse_dims(value, groups)
 
 
 def _undo(op: ir.Operation) -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from ...dialects import ir
-
-_MARK = ir.ShapedType.get_dynamic_size()
+from ...dialects.types import DYNAMIC
 
 
 class DynamicExtent(int):
@@ -22,7 +20,7 @@ class DynamicExtent(int):
     within: object
 
     def __new__(cls, identity: Hashable, within: object = None) -> DynamicExtent:
-        made = super().__new__(cls, _MARK)
+        made = super().__new__(cls, DYNAMIC)
         made.identity, made.within = identity, within
         return made
 

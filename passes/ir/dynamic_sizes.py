@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ...core.sizes import Extent
 from ...dialects import arith, extents, ir, tensor
 from ...dialects.builders import index_constant
+from ...dialects.types import DYNAMIC
 from ...dialects.walk import defining_op
 from .maps import reassociation_of
 from .routine_ops import is_control
@@ -47,8 +48,7 @@ def slice_amounts(op: ir.Operation, which: str) -> list[ir.Value]:
     """The ``offsets``, ``sizes`` or ``strides`` of a slice as index values, constants at the insertion point."""
     given = iter(_segment(op, 1 + ("offsets", "sizes", "strides").index(which)))
     static = ir.DenseI64ArrayAttr(op.attributes[f"static_{which}"])
-    open_ = ir.ShapedType.get_dynamic_size()
-    return [next(given) if number == open_ else index_constant(number) for number in static]
+    return [next(given) if number == DYNAMIC else index_constant(number) for number in static]
 
 
 def _emit_size(value: ir.Value, axis: int) -> ir.Value:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from ...dialects import builders, ir
+from ...dialects import builders, ir, tensor
+from ...dialects.types import DYNAMIC
 from .structure import dim_of, indexing_maps, is_dynamic, is_tensor, list_ops, num_inputs, shape_of
 
 
@@ -65,3 +67,21 @@ def reassociation_of(view: ir.Operation) -> list[list[int]]:
     if view.name == "tensor.cast":
         return [[axis] for axis in range(len(shape_of(view.results[0])))]
     return [[ir.IntegerAttr(i).value for i in ir.ArrayAttr(g)] for g in ir.ArrayAttr(view.attributes["reassociation"])]
+
+
+def group_run(rank: int, first: int, count: int) -> list[list[int]]:
+    """The groups of a reshape that makes ``count`` dims from ``first`` on one."""
+    run = range(first, first + count)
+    return [[*run] if dim == first else [dim] for dim in range(rank) if dim not in run[1:]]
+
+
+def collapse_extents(extents: Sequence[int], groups: Sequence[Sequence[int]]) -> list[int]:
+    """The extents of a tensor whose groups of dims are one dim each, as its type has them."""
+    sizes = [[extents[dim] for dim in group] for group in groups]
+    return [DYNAMIC if any(n < 0 for n in group) else math.prod(group) for group in sizes]
+
+
+def collapse_dims(value: ir.Value, groups: Sequence[Sequence[int]]) -> ir.Value:
+    """A tensor with each group of its dims as one."""
+    kind = ir.RankedTensorType.get(collapse_extents(shape_of(value), groups), builders.element_of(value))
+    return tensor.CollapseShapeOp(kind, value, [[*group] for group in groups]).result

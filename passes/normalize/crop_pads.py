@@ -8,6 +8,7 @@ from typing import ClassVar
 from ...core.errors import CompileError
 from ...dialects import builders, ir
 from ...dialects.context import at_node
+from ...dialects.types import DYNAMIC
 from ...dialects.walk import collect
 from ..infra.base import Pass
 from ..ir.edit import replace
@@ -37,9 +38,8 @@ class CropPads(Pass):
         """Rewrite all functions of the module."""
         for op in collect(module, lambda op: op.name == "tensor.pad"):
             low, high = (list(ir.DenseI64ArrayAttr(op.attributes[side])) for side in _SIDES)
-            open_ = ir.ShapedType.get_dynamic_size()
-            if any(n < 0 and n != open_ for n in (*low, *high)):
-                _crop(op, [0 if n == open_ else n for n in low], [0 if n == open_ else n for n in high])
+            if any(n < 0 and n != DYNAMIC for n in (*low, *high)):
+                _crop(op, [0 if n == DYNAMIC else n for n in low], [0 if n == DYNAMIC else n for n in high])
 
 
 def _crop(op: ir.Operation, low: list[int], high: list[int]) -> None:
@@ -50,8 +50,8 @@ def _crop(op: ir.Operation, low: list[int], high: list[int]) -> None:
     with ir.InsertionPoint(op), op.location:
         op.operands[0] = builders.slice_(x, [-min(n, 0) for n in low], sizes)
     for side in _SIDES:
-        open_, pads = ir.ShapedType.get_dynamic_size(), ir.DenseI64ArrayAttr(op.attributes[side])
-        kept = [n if n == open_ else max(n, 0) for n in pads]
+        pads = ir.DenseI64ArrayAttr(op.attributes[side])
+        kept = [n if n == DYNAMIC else max(n, 0) for n in pads]
         op.attributes[side] = ir.DenseI64ArrayAttr.get(kept)
     if not any(n for side in _SIDES for n in ir.DenseI64ArrayAttr(op.attributes[side])):
         replace(op, [op.operands[0]])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from ...dialects.builders import element_of
 from ...dialects.walk import defining_op
 from ..analysis.classify import classify_op
 from ..analysis.kinds import Broadcast, Elementwise, Injective, Reduction
+from ..analysis.seams import AxisWalk, Seams
 from ..infra.base import Pass
 from ..ir.kernel import copy_marks, is_dynamic_kernel, list_functions, symbol_of
 from ..ir.structure import body_ops, dim_of, indexing_maps, is_zero, iterator_types, list_ops, loop_extents, shape_of
@@ -125,30 +125,9 @@ def _is_new(op: ir.Operation, init: ir.Value) -> bool:
 
 def _joins(walks: Sequence[_Walk]) -> _Joins:
     """The most that can be joined: what one op walks apart is apart for all that read or make the tensor."""
-    joins = {value: [True] * max(len(loops) - 1, 0) for walk in walks for value, loops in walk.tensors}
-    changed = True
-    while changed:
-        changed = False
-        for walk in walks:
-            kinds = iterator_types(walk.op)
-            for value, loops in walk.tensors:
-                for i, (first, second) in enumerate(itertools.pairwise(loops)):
-                    if not joins[value][i]:
-                        continue
-                    together = all(_follow(w, joins[v], first, second) for v, w in walk.tensors)
-                    if kinds[first] != kinds[second] or not together:
-                        joins[value][i], changed = False, True
-    return joins
-
-
-def _follow(loops: Sequence[int], joined: Sequence[bool], first: int, second: int) -> bool:
-    """Return whether a tensor is walked by neither of two loops, or by both as by one."""
-    if first not in loops and second not in loops:
-        return True
-    if first not in loops or second not in loops:
-        return False
-    place = loops.index(first)
-    return loops.index(second) == place + 1 and joined[place]
+    seams = Seams(AxisWalk(iterator_types(walk.op), walk.tensors) for walk in walks)
+    tensors = {value: loops for walk in walks for value, loops in walk.tensors}
+    return {value: [seams.joins(value, i) for i in range(len(loops) - 1)] for value, loops in tensors.items()}
 
 
 def _heads(walk: _Walk, joins: _Joins) -> dict[int, list[int]]:

@@ -12,7 +12,7 @@ from ....core.errors import ModelError
 from ....core.model import NARROW, OBJECTS, bits_of, check_size, numpy_dtype
 from ....core.sizes import Extent, has_dynamic_extents, may_be_equal
 from ....dialects import builders, codes, extents, ir, positions, scalars, tensor
-from ....dialects.types import element_type, is_float
+from ....dialects.types import DYNAMIC, element_type, is_float
 from ..values.objects import OBJECT_KINDS, Element, Object
 from ..values.tensor import Tensor
 from .casts import cast_body
@@ -126,7 +126,7 @@ class Context:
         if result.dtype in OBJECT_KINDS:
             return ir.NoneType.get()
         assert result.rank is not None  # as who asks for it has made sure
-        return ir.RankedTensorType.get([ir.ShapedType.get_dynamic_size()] * result.rank, element_type(result.dtype))
+        return ir.RankedTensorType.get([DYNAMIC] * result.rank, element_type(result.dtype))
 
     def _host_result(self, value: ir.Value, result: Element) -> Tensor:
         if result.dtype in OBJECT_KINDS:

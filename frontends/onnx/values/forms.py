@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ....core.sizes import Extent, Sym, symbols_of
 from ....dialects import extents, ir, tensor
-from ....dialects.types import element_type
+from ....dialects.types import DYNAMIC, element_type
 from .objects import Element, Object, joined_elements
 from .tensor import Tensor
 
@@ -32,8 +32,7 @@ class Form:
         """The type in the IR."""
         if self.held:
             return ir.NoneType.get()
-        open_ = ir.ShapedType.get_dynamic_size()
-        shape = [open_ if n is None else extents.as_type_extent(n) for n in self.shape]
+        shape = [DYNAMIC if n is None else extents.as_type_extent(n) for n in self.shape]
         return ir.RankedTensorType.get(shape, element_type(self.dtype))
 
     def wrap(self, value: ir.Value) -> Tensor:

@@ -8,10 +8,11 @@ from dataclasses import replace
 
 from ....dialects import arith, func, ir, memref
 from ....dialects.builders import element_of, index_constant
+from ....dialects.types import DYNAMIC
 from ....dialects.walk import defining_op
 from ...ir.structure import dim_of, indexing_maps, iterator_types, list_ops, loops_along, shape_of
 from ..tiles.buffers import tensor_of, view_of, write
-from ..tiles.regions import DYNAMIC, ROW, Interval, Linear, NotSchedulable, Region, full_region, in_row
+from ..tiles.regions import ROW, Interval, Linear, NotSchedulable, Region, full_region, in_row
 from ..tiles.structured import insert
 from ..tiling.dynamic_border import DynamicBorder
 from ..tiling.nest import HANDLERS

@@ -15,8 +15,7 @@ After::
 from __future__ import annotations
 
 import functools
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ....core.target import Target
@@ -24,23 +23,22 @@ from ....dialects import arith, func, ir, memref, tensor
 from ....dialects.builders import element_of, index_constant
 from ....dialects.structured import iterators_attr
 from ....dialects.walk import defining_op
+from ...analysis.seams import AxisWalk, Seams
 from ...ir.edit import clone
 from ...ir.kernel import list_functions, module_beside
+from ...ir.maps import collapse_extents, group_run, set_maps
 from ...ir.structure import (
     body_ops,
     dim_of,
-    dims_in,
     indexing_maps,
-    is_tensor,
     iterator_types,
     list_ops,
     loop_extents,
     shape_of,
     terminator_of,
 )
-from ...ir.uses import find_captures
 from ..tiles.buffers import tensor_of
-from ..tiles.regions import DYNAMIC, NotSchedulable
+from ..tiles.regions import NotSchedulable
 from ..tiling.destination_passing import reshape_buffer
 from .block_loops import build_blocks
 from .blocks import Blocks, Chooser, choose_blocks
@@ -74,82 +72,19 @@ def choose_joined(function: func.FuncOp, choose: Chooser) -> JoinedAxes:
     returned = list(terminator_of(function).operands)
     if len(returned) != 1:
         raise NotSchedulable("more than one result")
-    for first, count in _runs(shape_of(returned[0])):
-        places = _places(function, returned[0], first, count)
-        if places is not None:
+    result = returned[0]
+    seams = Seams(map(AxisWalk.of, list_ops(function)))
+    for first, count in seams.find_runs(result):
+        run = shape_of(result)[first : first + count]
+        if not any(n < 0 for n in run) or sum(n != 1 for n in run) < 2 or 0 in run:
+            continue
+        tied = seams.tied_to(result, first)
+        if len(places := dict(tied)) == len(tied):  # no value has these axes twice
             module = _build_joined(function, places, count)
             inner = choose_blocks(list_functions(module)[0], choose)
             sizes = inner.versions, inner.cuts, inner.sums, inner.panels, inner.held
             return JoinedAxes(*sizes, module, places, count, split=inner.split)
     raise NotSchedulable("no axes that all ops walk together")
-
-
-def _runs(shape: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """First and number of neighbouring axes, one of them open, that have more than one loop; the most axes first."""
-    for count in range(len(shape), 1, -1):
-        for first in range(len(shape) - count + 1):
-            run = shape[first : first + count]
-            if min(run) < 0 and sum(extent != 1 for extent in run) > 1 and 0 not in run:
-                yield first, count
-
-
-def _places(function: func.FuncOp, result: ir.Value, first: int, count: int) -> Places | None:
-    """Where the axes begin in each value that has them; None where an op walks them in another way than together."""
-    at, ops = {result: first}, list(reversed(list_ops(function)))
-    for op in ops:
-        if not any(value in at for value in op.results):
-            continue
-        reads = _find_reads(op, at[op.results[0]], count) if len(op.results) == 1 else None
-        if reads is None or any(at.setdefault(value, place) != place for value, place in reads.items()):
-            return None
-    return at if all(_agrees(op, at, count) for op in ops) else None
-
-
-def _agrees(op: ir.Operation, at: Places, count: int) -> bool:
-    """Return whether an op reads whole the axes of all values that have them."""
-    if op.name in ("func.return", "tensor.empty", "linalg.fill"):
-        return True
-    reads = _find_reads(op, at[op.results[0]], count) if len(op.results) and op.results[0] in at else {}
-    return reads is not None and {value for value in (*op.operands, *_tensors_inside(op)) if value in at} == set(reads)
-
-
-def _find_reads(op: ir.Operation, first: int, count: int) -> dict[ir.Value, int] | None:
-    """The operands read along the result's ``count`` axes from ``first`` on, with the first of these axes in each."""
-    if op.name in ("tensor.empty", "linalg.fill"):
-        return {op.operands[1]: first} if op.name == "linalg.fill" else {}
-    if op.name != "linalg.generic" or any(inner.name == "linalg.index" for inner in body_ops(op)):
-        return None
-    maps, found = indexing_maps(op), {}
-    loops = [dim_of(e) for e in maps[-1].results][first : first + count]
-    if None in loops or any(iterator_types(op)[d] != "parallel" for d in loops if d is not None):
-        return None
-    gone = _unit_sums(op)
-    for value, indexing_map in zip(op.operands, maps, strict=True):
-        walked = [_single(e, gone) for e in indexing_map.results]
-        own = [i for i, e in enumerate(indexing_map.results) if set(dims_in(e)) & set(loops)]
-        if own and (own != list(range(own[0], own[0] + count)) or [walked[i] for i in own] != loops):
-            return None
-        if own and found.setdefault(value, own[0]) != own[0]:
-            return None
-    return found
-
-
-def _unit_sums(op: ir.Operation) -> set[int]:
-    """The reduction loops of one step, as those over a window of one element are."""
-    loops = zip(iterator_types(op), loop_extents(op), strict=True)
-    return {loop for loop, (kind, extent) in enumerate(loops) if kind == "reduction" and extent == 1}
-
-
-def _single(expression: ir.AffineExpr, gone: set[int]) -> int | None:
-    """The loop that an expression is but for those that are ``gone``."""
-    if isinstance(expression, ir.AffineAddExpr):
-        left, right = (_single(side, gone) for side in (expression.lhs, expression.rhs))
-        return left if right in gone else right if left in gone else None
-    return dim_of(expression)
-
-
-def _tensors_inside(op: ir.Operation) -> list[ir.Value]:
-    return [value for value in find_captures(op) if is_tensor(value)]
 
 
 def _build_joined(function: func.FuncOp, places: Places, count: int) -> ir.Module:
@@ -160,15 +95,14 @@ def _build_joined(function: func.FuncOp, places: Places, count: int) -> ir.Modul
     mapping: dict[ir.Value, ir.Value] = dict(zip(function.arguments, entry.arguments, strict=True))
     with ir.InsertionPoint(entry):
         for op in body_ops(function):
-            if not len(op.results) or op.results[0] not in places:
-                clone(op, mapping)
-            elif op.name == "tensor.empty":
+            if op.name == "tensor.empty" and op.results[0] in places:
                 mapping[op.results[0]] = _join_empty(op, places[op.results[0]], count, mapping)
-            else:
-                copy = clone(op, mapping)
-                copy.results[0].set_type(_kind(op.results[0], places, count))
-                if op.name == "linalg.generic":
-                    _walk_joined(copy, op, places, count)
+                continue
+            copy = clone(op, mapping)
+            for made, result in zip(copy.results, op.results, strict=True):
+                made.set_type(_kind(result, places, count))
+            if op.name == "linalg.generic" and any(value in places for value in op.operands):
+                _walk_joined(copy, op, places, count)
         func.ReturnOp([mapping[result]])
     return module
 
@@ -177,12 +111,9 @@ def _kind(value: ir.Value, places: Places, count: int) -> ir.Type:
     """The type of a value with its axes joined."""
     if value not in places:
         return value.type
-    return ir.RankedTensorType.get(_join_extents(shape_of(value), places[value], count), element_of(value))
-
-
-def _join_extents(shape: Sequence[int], first: int, count: int) -> list[int]:
-    run = shape[first : first + count]
-    return [*shape[:first], DYNAMIC if min(run) < 0 else math.prod(run), *shape[first + count :]]
+    shape = shape_of(value)
+    extents = collapse_extents(shape, group_run(len(shape), places[value], count))
+    return ir.RankedTensorType.get(extents, element_of(value))
 
 
 def _join_empty(op: ir.Operation, first: int, count: int, mapping: Mapping[ir.Value, ir.Value]) -> ir.Value:
@@ -197,20 +128,17 @@ def _join_empty(op: ir.Operation, first: int, count: int, mapping: Mapping[ir.Va
 
 def _walk_joined(copy: ir.Operation, op: ir.Operation, places: Places, count: int) -> None:
     """Let the copy of a generic walk its joined axes with one loop, and have no loops of one step beside these."""
-    maps, first = indexing_maps(op), places[op.results[0]]
-    loops = [dim_of(e) for e in maps[-1].results][first : first + count]
-    gone = _unit_sums(op) | {d for d in loops[1:] if d is not None}
+    maps, kinds = indexing_maps(op), iterator_types(op)
+    inner = [range(places[v] + 1, places[v] + count) if v in places else range(0) for v in op.operands]
+    gone = {dim_of(m.results[axis]) for m, axes in zip(maps, inner, strict=True) for axis in axes}
+    gone |= {loop for loop, extent in enumerate(loop_extents(op)) if extent == 1 and kinds[loop] == "reduction"}
     kept = [d for d in range(maps[0].n_dims) if d not in gone]
     zero = ir.AffineExpr.get_constant(0)
     news = [ir.AffineExpr.get_dim(kept.index(d)) if d in kept else zero for d in range(maps[0].n_dims)]
     change = ir.AffineMap.get(len(kept), 0, news)
-    made = []
-    for value, indexing_map in zip(op.operands, maps, strict=True):
-        place = places.get(value, len(indexing_map.results))
-        left = [e for i, e in enumerate(indexing_map.results) if not place < i < place + count]
-        made.append(ir.AffineMapAttr.get(ir.AffineMap.get(len(kept), 0, [e.compose(change) for e in left])))
-    copy.attributes["indexing_maps"] = ir.ArrayAttr.get(made)
-    copy.attributes["iterator_types"] = iterators_attr([iterator_types(op)[d] for d in kept])
+    left = [[e for i, e in enumerate(m.results) if i not in axes] for m, axes in zip(maps, inner, strict=True)]
+    set_maps(copy, [ir.AffineMap.get(len(kept), 0, [e.compose(change) for e in results]) for results in left])
+    copy.attributes["iterator_types"] = iterators_attr([kinds[d] for d in kept])
 
 
 def build_joined(
@@ -245,6 +173,6 @@ def _collapse_buffer(buffer: ir.Value, first: int, count: int) -> ir.Value:
     extents = [memref.DimOp(buffer, index_constant(axis)).result for axis in index]
     product = functools.reduce(arith.muli, extents[first : first + count])
     kept = [*extents[:first], product, *extents[first + count :]]
-    joined = _join_extents(shape, first, count)
+    joined = collapse_extents(shape, group_run(len(shape), first, count))
     kind = ir.RankedTensorType.get(joined, element_of(buffer))
     return reshape_buffer(kind, buffer, (n for n, extent in zip(kept, joined, strict=True) if extent < 0))

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from ....core.errors import CompileError
 from ....dialects import arith, ir
 from ....dialects.builders import index_constant
+from ....dialects.types import DYNAMIC
 from ...ir.dynamic_extent import DynamicExtent
 from ...ir.structure import dims_in
-
-DYNAMIC = ir.ShapedType.get_dynamic_size()  # as types and attributes have it; never to be compared with
 
 
 class NotSchedulable(CompileError):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 from ....dialects import arith, func, ir, memref, tensor, tw
 from ....dialects.builders import index_constant
+from ....dialects.types import DYNAMIC
 from ...ir.kernel import count_of, integer_attr, symbol_of
 from ..tiles.buffers import tensor_of, write
 
@@ -76,7 +77,7 @@ def _multiply_extents(a: int | ir.Value, b: int | ir.Value) -> int | ir.Value:
 
 
 def _to_static(extent: int | ir.Value) -> int:
-    return extent if isinstance(extent, int) else ir.ShapedType.get_dynamic_size()
+    return extent if isinstance(extent, int) else DYNAMIC
 
 
 def _buffer_type(kind: ir.Type) -> ir.Type:

@@ -13,11 +13,12 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 from ....core.target import Target
-from ....dialects import arith, ir, tensor, vector
+from ....dialects import arith, ir, vector
 from ....dialects.builders import element_of, index_constant
 from ....dialects.walk import defining_op
 from ...analysis.classify import classify_op
 from ...analysis.kinds import Contraction, Conv, OpClass
+from ...ir.maps import collapse_dims, group_run
 from ...ir.structure import body_ops, dim_of, indexing_maps, iterator_types, loop_extents, shape_of
 from ..tiles.loops import for_each_chunk
 from ..tiles.regions import Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
@@ -185,12 +186,12 @@ def _flat_row(tiler: Tiler, unpack: ir.Operation, region: Region) -> ir.Value:
     """
     packed = unpack.operands[0]
     if packed not in tiler.arguments:
-        return _joined_last(tiler.compute(unpack.results[0], region).value)
+        return _join_last(tiler.compute(unpack.results[0], region).value)
     source = tiler.arguments[packed]
     owner = source.owner
     place = ir.InsertionPoint.at_block_begin(owner) if isinstance(owner, ir.Block) else ir.InsertionPoint.after(owner)
     with place:
-        rows = _joined_last(source)
+        rows = _join_last(source)
     *outer, channels, group = packed_region(unpack, region)
     shape = shape_of(packed)
     return read_region(
@@ -198,12 +199,10 @@ def _flat_row(tiler: Tiler, unpack: ir.Operation, region: Region) -> ir.Value:
     ).value
 
 
-def _joined_last(value: ir.Value) -> ir.Value:
+def _join_last(value: ir.Value) -> ir.Value:
     """A tensor with its last two dims as one."""
-    *outer, rows, columns = shape_of(value)
-    kind = ir.RankedTensorType.get([*outer, rows * columns], element_of(value))
-    groups = [*([d] for d in range(len(outer))), [len(outer), len(outer) + 1]]
-    return tensor.CollapseShapeOp(kind, value, groups).result
+    rank = len(shape_of(value))
+    return collapse_dims(value, group_run(rank, rank - 2, 2))
 
 
 def _extract_lanes(row: ir.Value, number: int, lanes: int) -> ir.Value:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from ....dialects import arith, builders, func, ir, memref, scf, tensor
 from ....dialects.builders import element_of, index_constant
+from ....dialects.types import DYNAMIC
 from ....dialects.walk import defining_op
 from ...ir.structure import shape_of, terminator_of
 from ..tiles.regions import NotSchedulable
@@ -82,13 +83,12 @@ class DynamicBorder:
         if self.op is None:
             return buffer
         kind, sizes = ir.MemRefType(buffer.type), _read_insertion_sizes(self.op)
-        open_ = ir.ShapedType.get_dynamic_size()
-        layout = ir.StridedLayoutAttr.get(open_, kind.get_strides_and_offset()[0])
-        static = [n if isinstance(n, int) else open_ for n in sizes]
+        layout = ir.StridedLayoutAttr.get(DYNAMIC, kind.get_strides_and_offset()[0])
+        static = [n if isinstance(n, int) else DYNAMIC for n in sizes]
         given = [_resolve_size(n, arguments) for n in sizes if isinstance(n, ir.Value)]
         low = [index_constant(n) for n in self._low()]
         made = ir.MemRefType.get(static, kind.element_type, layout)
-        return memref.SubViewOp(made, buffer, low, given, [], [open_] * len(low), static, [1] * len(low)).result
+        return memref.SubViewOp(made, buffer, low, given, [], [DYNAMIC] * len(low), static, [1] * len(low)).result
 
     def fill(self, buffer: ir.Value, inner: ir.Value, lo: ir.Value, arguments: Mapping[ir.Value, ir.Value]) -> None:
         """Make what is around ``inner`` where the steps begin at 0."""

@@ -17,6 +17,7 @@ from ....dialects import func, ir
 from ....dialects.builders import element_of
 from ....dialects.types import element_bits
 from ....dialects.walk import defining_op
+from ...ir.maps import collapse_extents
 from ...ir.structure import shape_of, terminator_of
 from ..tiles.axes import ROW_VECTORS, power_floor
 from .border import cut_slabs
@@ -78,7 +79,7 @@ class Moves:
     def view(self, tensor: ir.Type) -> ir.RankedTensorType:
         """The type of a tensor of the function with each group as one dim."""
         ranked = ir.RankedTensorType(tensor)
-        return ir.RankedTensorType.get(_collapse_extents(self.groups, list(ranked.shape)), ranked.element_type)
+        return ir.RankedTensorType.get(_collapse_box(self.groups, list(ranked.shape)), ranked.element_type)
 
     def __str__(self) -> str:
         return "\n".join([f"parallel in {self.shares} shares:", *(f"  {move}" for move in self.moves)])
@@ -199,7 +200,10 @@ MOVED = {"tensor.concat": _read_concat, "tensor.pad": _read_pad, "tensor.insert_
 def _find_runs(
     pieces: Sequence[Move], shape: Sequence[int], sources: Sequence[Sequence[int]]
 ) -> tuple[tuple[int, ...], ...]:
-    """Dims in runs that every box takes as one: all but the first of a run are whole in it."""
+    """Dims in runs that every box takes as one: all but the first of a run are whole in it.
+
+    ``Seams`` asks that of loops, which go along whole axes; here the first may be cut.
+    """
 
     def whole(piece: Move, dim: int) -> bool:
         if piece.source < 0:
@@ -218,15 +222,15 @@ def _find_runs(
     return tuple(groups)
 
 
-def _collapse_extents(groups: Sequence[Sequence[int]], extents: Sequence[int]) -> list[int]:
-    return [math.prod(extents[d] for d in group) for group in groups] or [1]
+def _collapse_box(groups: Sequence[Sequence[int]], extents: Sequence[int]) -> list[int]:
+    return collapse_extents(extents, groups) or [1]
 
 
 def _collapse_piece(
     piece: Move, groups: Sequence[Sequence[int]], shape: Sequence[int], sources: Sequence[Sequence[int]]
 ) -> Move:
     """The box in dims that are groups."""
-    sizes, start = _collapse_extents(groups, piece.sizes), _places(groups, piece.start, shape)
+    sizes, start = _collapse_box(groups, piece.sizes), _places(groups, piece.start, shape)
     made = replace(piece, start=start, sizes=tuple(sizes))
     if piece.source < 0:
         return made

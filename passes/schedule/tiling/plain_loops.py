@@ -5,6 +5,7 @@ from __future__ import annotations
 from ....core.target import Target
 from ....dialects import bufferization, func, ir, tensor, transform, tw
 from ....dialects.builders import index_constant
+from ....dialects.types import DYNAMIC
 from ....dialects.walk import defining_op
 from ...ir.dynamic_sizes import find_destination
 from ...ir.edit import clone
@@ -69,7 +70,7 @@ def _write_into(result: ir.Value, dest: ir.Value) -> None:
         if source is None or source.name != "tensor.empty":
             rank = ir.RankedTensorType(value.type).rank
             dims = [tensor.DimOp(value, index_constant(axis)).result for axis in range(rank)]
-            marks = [ir.ShapedType.get_dynamic_size()] * rank
+            marks = [DYNAMIC] * rank
             # Upstream would fold a copy, and then make a buffer of its own.
             into = tensor.InsertSliceOp(value, into, [], dims, [], [0] * rank, marks, [1] * rank).result
     for i, operand in enumerate(reader.operands):
