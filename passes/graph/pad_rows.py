@@ -15,6 +15,7 @@ from ..infra.base import Pass
 from ..ir.dynamic_sizes import emit_dynamic_sizes, note_sizes
 from ..ir.edit import erase_dead, list_programs, param_values
 from ..ir.kernel import LINE
+from ..ir.maps import reassociation_of
 from ..ir.routine_ops import VIEWS
 from ..ir.structure import dim_of, indexing_maps, list_ops, loop_extents, shape_of
 from ..ir.uses import readers_of
@@ -91,10 +92,9 @@ def _walked_rows(op: ir.Operation) -> ir.Value | None:
 
 def _keeps_rows(op: ir.Operation) -> bool:
     """Return whether the op is a view that leaves the innermost dim as it is. ``Seams`` asks it of loops."""
-    if op.name not in VIEWS:
+    if op.name not in VIEWS or op.name == "tensor.cast":  # which has other extents to its readers
         return False
-    joined = [len(ir.ArrayAttr(group)) for group in ir.ArrayAttr(op.attributes["reassociation"])]
-    return joined[-1:] == [1]
+    return [len(group) for group in reassociation_of(op)][-1:] == [1]
 
 
 def _is_made(value: ir.Value) -> bool:

@@ -160,3 +160,31 @@ func.func @open_rows(%n: index, %x: tensor<?x1024xf32>, %p: tensor<1x1024x32xf32
   } -> tensor<?x32xf32>
   return %y : tensor<?x32xf32>
 }
+
+// What reads a cast reads other extents than were made.
+// CHECK-LABEL: func.func @cast(
+// CHECK-NOT:     tensor.insert_slice
+func.func @cast(%x: tensor<?x1024xf32>, %p: tensor<1x1024x32xf32>, %n: index) -> tensor<16x32xf32> {
+  %e = tensor.empty(%n) : tensor<?x1024xf32>
+  %r = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+    ins(%x : tensor<?x1024xf32>) outs(%e : tensor<?x1024xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %g = arith.negf %i : f32
+    linalg.yield %g : f32
+  } -> tensor<?x1024xf32>
+  %c = tensor.cast %r : tensor<?x1024xf32> to tensor<16x1024xf32>
+  %u = tensor.empty() : tensor<1024x32xf32>
+  %w = linalg.unpack %p outer_dims_perm = [1, 0] inner_dims_pos = [1] inner_tiles = [32] into %u
+    : tensor<1x1024x32xf32> -> tensor<1024x32xf32>
+  %zero = arith.constant 0.0 : f32
+  %f = tensor.empty() : tensor<16x32xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%f : tensor<16x32xf32>) -> tensor<16x32xf32>
+  %y = linalg.generic {indexing_maps = [#lhs, #rhs, #out], iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%c, %w : tensor<16x1024xf32>, tensor<1024x32xf32>) outs(%z : tensor<16x32xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %o, %m fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<16x32xf32>
+  return %y : tensor<16x32xf32>
+}
