@@ -49,7 +49,7 @@ class PassJob:
     """A worker's job that runs passes for ``target``: ``function`` takes ``arguments`` and ``Settings``.
 
     It returns its result and the settings, whose instruments have watched the passes under the name ``label``. ``what``
-    and ``find`` are those of a ``Job``. An ``opt_level`` of None is that of the compilation.
+    and ``find`` are those of a ``Job``.
     """
 
     what: str
@@ -57,7 +57,6 @@ class PassJob:
     arguments: tuple[Any, ...]
     target: Target
     label: str = ""
-    opt_level: int | None = None
     find: Finder | None = None
 
 
@@ -106,11 +105,10 @@ class Compilation:
             return False  # an engine holds code that is in this process alone
         return self.cache is not None
 
-    def settings(self, target: Target, opt_level: int | None = None) -> Settings:
-        """Settings for passes that run in this process; None is the level of this compilation."""
+    def settings(self, target: Target) -> Settings:
+        """Settings for passes that run in this process."""
         options = self.options
-        level = options.opt_level if opt_level is None else opt_level
-        return Settings(target, level, options.context, options.model_limits)
+        return Settings(target, options.opt_level, options.context, options.model_limits)
 
     def run(self, jobs: Sequence[PassJob], on_done: Callable[[int], object] = lambda number: None) -> list[Any]:
         """Run passes in workers and return the jobs' results; the instruments of this process take part in them."""
@@ -139,7 +137,7 @@ class Compilation:
         LOG.info("%s in %.2f s: %s", how, sum(report.seconds.values()), count_text(report.kernels, "kernel"))
 
     def _fork(self, job: PassJob) -> Settings:
-        settings = self.settings(job.target, job.opt_level)
+        settings = self.settings(job.target)
         return replace(settings, context=settings.context.fork(job.label)) if settings.context else settings
 
 

@@ -15,9 +15,6 @@ from .cache import compile_cache
 from .compilation import Compilation, PassJob
 from .jobs import Settings
 
-# How hard LLVM tries on what runs once: a tenth less of its time for code as fast as memory.
-_ONCE = 1
-
 
 @dataclass(frozen=True)
 class CompiledKernels:
@@ -35,7 +32,6 @@ class _Part(NamedTuple):
 
     name: str
     target: Target
-    opt_level: int
 
 
 def compile_kernels(compilation: Compilation, plan: Plan) -> CompiledKernels:
@@ -45,11 +41,8 @@ def compile_kernels(compilation: Compilation, plan: Plan) -> CompiledKernels:
     """
     options = compilation.options
     groups = zip(plan.by_target, options.targets, strict=True) if options.executor == "objects" else ()
-    called = [_Part(name, target, options.opt_level) for programs, target in groups for name in kernel_names(programs)]
-    # A context says how all is compiled.
-    once = options.opt_level if options.context else min(_ONCE, options.opt_level)
-    prepare = [_Part(name, detect_host(), options.opt_level) for name in kernel_names(plan.prepare.values())]
-    prepare = [part if part in called else part._replace(opt_level=once) for part in prepare]
+    called = [_Part(name, target) for programs, target in groups for name in kernel_names(programs)]
+    prepare = [_Part(name, detect_host()) for name in kernel_names(plan.prepare.values())]
     with compilation.report.stage("kernels"):
         kernels = _compile_parts(compilation, plan, [*dict.fromkeys([*called, *prepare])])
     return CompiledKernels(*({part.name: kernels[part] for part in parts} for parts in (called, prepare)))
@@ -76,7 +69,7 @@ def _compile_parts(compilation: Compilation, plan: Plan, wanted: Sequence[_Part]
         # Instruments tell a kernel for this machine from the target's, beside which it may be compiled.
         label = part.name if part.target in options.targets else f"{part.name}.{part.target.cpu}"
         what, arguments = _describe_kernel(part.name, nodes[part.name]), (plan.kernels[part.name],)
-        work.append(PassJob(what, jobs.compile_kernel, arguments, part.target, label, part.opt_level))
+        work.append(PassJob(what, jobs.compile_kernel, arguments, part.target, label))
     made = dict(zip(ordered, compilation.run(work, on_done), strict=True))
     _keep_kernels(compilation, plan, made)
     kernels |= made
@@ -121,9 +114,8 @@ def _keep_kernels(compilation: Compilation, plan: Plan, made: Mapping[_Part, Ker
 
 def _by_settings(compilation: Compilation, parts: Sequence[_Part]) -> Iterator[tuple[Settings, list[_Part]]]:
     """The parts that are compiled alike, with the settings that the cache tells them by."""
-    for target, opt_level in dict.fromkeys((part.target, part.opt_level) for part in parts):
-        alike = [part for part in parts if (part.target, part.opt_level) == (target, opt_level)]
-        yield compilation.settings(target, opt_level), alike
+    for target in dict.fromkeys(part.target for part in parts):
+        yield compilation.settings(target), [part for part in parts if part.target == target]
 
 
 def nodes_of(plan: Plan) -> dict[str, list[str]]:
