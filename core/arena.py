@@ -48,7 +48,7 @@ def _in_use(buffers: Sequence[Buffer]) -> list[int]:
     """Bytes in use at each step."""
     changes = [0] * (max((b.last for b in buffers), default=-1) + 2)
     for size, first, last in buffers:
-        aligned = _align_size(size)
+        aligned = align_size(size)
         changes[first] += aligned
         changes[last + 1] -= aligned
     return list(itertools.accumulate(changes))
@@ -69,7 +69,7 @@ def _orders(buffers: Sequence[Buffer], in_use: Sequence[int]) -> Iterator[list[i
 
 def _place_buffers(buffers: Sequence[Buffer], order: Sequence[int]) -> tuple[list[int], int]:
     """The offset of each buffer, placed in this order, and the end of all."""
-    offsets, sizes, end = [0] * len(buffers), [_align_size(b.size) for b in buffers], 0
+    offsets, sizes, end = [0] * len(buffers), [align_size(b.size) for b in buffers], 0
     placed: list[list[int]] = [[] for _ in range(max((b.last for b in buffers), default=-1) + 1)]  # in use, by step
     for i in order:
         _, first, last = buffers[i]
@@ -92,5 +92,6 @@ def _best_gap(taken: Sequence[tuple[int, int]], size: int) -> int:
     return end if best is None else best
 
 
-def _align_size(size: int) -> int:
+def align_size(size: int) -> int:
+    """The size with what is left of the last line of the cache."""
     return -(-size // ALIGNMENT) * ALIGNMENT

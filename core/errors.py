@@ -81,3 +81,8 @@ class NonFiniteError(TilewrightError):
 
 class GuardError(TilewrightError):
     """A guarded run (TILEWRIGHT_DEBUG=1) met a kernel that wrote outside of its results, or left elements unwritten."""
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's text that says something, for errors of our own; its type's name where none does."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

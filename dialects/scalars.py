@@ -6,6 +6,7 @@ insertion point. Floats narrower than f32 are stored, not computed with: ``widen
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 from ..core.sizes import Sym
@@ -13,6 +14,7 @@ from . import arith, extents, ir, math
 
 Number = float | int
 Comparison = Literal["eq", "ne", "lt", "le", "gt", "ge"]
+Fold = Callable[[ir.Value, ir.Value, bool], ir.Value]  # of two scalars, and whether integers are signed
 
 _CMPF = {name: getattr(arith.CmpFPredicate, "O" + name.upper()) for name in ("eq", "lt", "le", "gt", "ge")}
 _CMPF["ne"] = arith.CmpFPredicate.UNE  # NaN differs from everything

@@ -48,6 +48,16 @@ def tensor_type(shape: tuple[int, ...], dtype: str) -> ir.RankedTensorType:
     return ir.RankedTensorType.get(list(shape), element_type(dtype), loc=ir.Location.unknown())
 
 
+def is_static_type(kind: ir.Type) -> bool:
+    """Return whether a type is that of ranked tensors whose extents are all known."""
+    return isinstance(kind, ir.RankedTensorType) and kind.has_static_shape
+
+
+def is_dynamic_type(kind: ir.Type) -> bool:
+    """Return whether a type is that of ranked tensors some of whose extents only the run knows."""
+    return isinstance(kind, ir.RankedTensorType) and not kind.has_static_shape
+
+
 def i32_type() -> ir.Type:
     """Integers of 32 bits, in the current context."""
     return ir.IntegerType.get_signless(32)

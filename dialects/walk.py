@@ -28,6 +28,12 @@ def defining_op(value: ir.Value) -> ir.Operation | None:
     return None if isinstance(value.owner, ir.Block) else value.owner.operation
 
 
+def is_constant(value: ir.Value) -> bool:
+    """Return whether a value is an ``arith.constant``."""
+    op = defining_op(value)
+    return op is not None and op.name == "arith.constant"
+
+
 def integer_of(value: ir.Value) -> int | None:
     """The number of a constant of an integer type or of index; None for any other value."""
     op = defining_op(value)

@@ -14,14 +14,13 @@ from ..dialects.types import DYNAMIC
 from ..dialects.walk import defining_op
 from .ir.edit import is_cheap, node_names, string_attr
 from .ir.maps import reassociation_of
-from .ir.routine_ops import VIEWS, callee_of, is_body_call, is_choice, is_host_call, is_report
+from .ir.routine_ops import LOOPS_AND_BRANCHES, VIEWS, callee_of, is_body_call, is_choice, is_host_call, is_report
 from .ir.structure import is_tensor
 from .ir.uses import has_uses
 
 _SCALAR_DIALECTS = ("arith", "math", "index")
 _TEXTS = (tw.ATTRIBUTES, tw.DTYPES)
-_REGIONS = ("scf.if", "scf.for", "scf.while")
-_KEPT = (*VIEWS, "tensor.extract_slice", "tensor.dim", "tensor.extract", "func.call", "cf.assert", *_REGIONS)
+_KEPT = (*VIEWS, "tensor.extract_slice", "tensor.dim", "tensor.extract", "func.call", "cf.assert", *LOOPS_AND_BRANCHES)
 
 
 def plan_routine(function: func.FuncOp) -> Routine:

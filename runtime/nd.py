@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.dlpack import DLPACK_DTYPES
-from ..core.errors import InputError
+from ..core.errors import InputError, first_line
 from ..core.model import align_data, numpy_dtype
 from .process.ffi import tvm_ffi
 from .tensors import tensor
@@ -120,7 +120,7 @@ def _array_on(source: Any) -> np.ndarray:
         try:
             found = np.asarray(source)
         except ValueError as error:
-            raise InputError(f"the value is not an array: {str(error).splitlines()[0]}") from error
+            raise InputError(f"the value is not an array: {first_line(error)}") from error
     else:
         found = array_on(source)
     if found.dtype.name not in DLPACK_DTYPES:

@@ -87,10 +87,14 @@ def make_parser(name: str, description: str, arguments: str = "[options] model")
     return result
 
 
-class _ShowVersion(argparse.Action):
+class ShowAction(argparse.Action):
+    """An option without a value, in whose place something is shown."""
+
     def __init__(self, option_strings: Sequence[str], dest: str, help: str | None = None) -> None:
         super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help=help)
 
+
+class _ShowVersion(ShowAction):
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         show([f"tilewright {tilewright.__version__}"])
         parser.exit()

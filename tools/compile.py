@@ -17,6 +17,7 @@ from tilewright.core.printed import count_text, size_text
 from tilewright.core.tensor_texts import tensor_record, tensor_text
 from tilewright.runtime.artifact.source import SUFFIXES
 from tilewright.tools._common import (
+    ShowAction,
     add_input_shape,
     add_level,
     add_no_cache,
@@ -171,11 +172,8 @@ def _add_options_on_passes(cli: argparse.ArgumentParser, shown: Callable[[str], 
     cli.add_argument("--time-passes", action="store_true", help=shown("seconds of each pass, on stderr"))
 
 
-class _HelpPasses(argparse.Action):
+class _HelpPasses(ShowAction):
     """Shows the options on passes alone."""
-
-    def __init__(self, option_strings: Sequence[str], dest: str, help: str | None = None) -> None:
-        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help=help)
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         cli = argparse.ArgumentParser(parser.prog, parser.usage, "options on passes", add_help=False)

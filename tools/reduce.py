@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from tilewright.core.errors import InputError, ModelError
+from tilewright.core.errors import InputError, ModelError, first_line
 from tilewright.core.progress import Say, tell_nobody
 from tilewright.tools._common import (
     add_input_shape,
@@ -28,7 +28,7 @@ from tilewright.tools._common import (
     showing_progress,
 )
 from tilewright.tools.debugging.isolation import Child, Lost
-from tilewright.tools.debugging.oracle import ORDER, require_reference, summarize_error
+from tilewright.tools.debugging.oracle import ORDER, require_reference
 from tilewright.tools.debugging.reducer import KnownValues, ModelCase, reduce_model
 from tilewright.tools.debugging.verdict import Raised, Verdict, answer, judge, run_ours, values_of
 from tilewright.tools.run import add_inputs, given_inputs, write_arrays
@@ -155,7 +155,7 @@ def read_case(args: argparse.Namespace) -> tuple[onnx.ModelProto, dict[str, np.n
     try:
         model = onnx.load(args.model)
     except Exception as error:
-        raise ModelError(f"cannot read '{args.model}': {summarize_error(error)}") from error
+        raise ModelError(f"cannot read '{args.model}': {first_line(error)}") from error
     sort_nodes(model)
     arrays = given_inputs(infos, args)
     missing = [info.name for info in infos if info.name not in arrays]

@@ -10,7 +10,7 @@ from ...core.model import TensorInfo
 from ...core.sizes import Extent, Sym, count_elements
 from ...dialects import arith, builders, extents, func, ir, tensor
 from ...dialects.scalars import const
-from ...dialects.types import DYNAMIC
+from ...dialects.types import DYNAMIC, is_dynamic_type
 from ...dialects.walk import collect, defining_op
 from .bind_sizes import bind_sizes
 from .differences import Differences
@@ -49,16 +49,12 @@ def make_sizes_dynamic(
             op.operands[number] = _emit_constant(op.operands[number], constant)
     for op in collect(main, lambda op: op.name in _REWRITES):
         amounts = found.amounts.get(op.results[0], {})
-        if amounts or any(map(_is_dynamic, (*op.operands, *op.results))):
+        if amounts or any(is_dynamic_type(v.type) for v in (*op.operands, *op.results)):
             with ir.InsertionPoint(op), op.location:
                 _REWRITES[op.name](op, amounts)
     returned = block.operations[len(block.operations) - 1].operands
     kind = ir.FunctionType.get([a.type for a in block.arguments], [value.type for value in returned])
     main.attributes["function_type"] = ir.TypeAttr.get(kind)
-
-
-def _is_dynamic(value: ir.Value) -> bool:
-    return isinstance(value.type, ir.RankedTensorType) and not value.type.has_static_shape
 
 
 def _emit_constant(constant: ir.Value, extent: Extent | tuple[Extent, ...]) -> ir.Value:
@@ -85,7 +81,7 @@ def remember_extents(main: func.FuncOp) -> None:
     for op in collect(main, lambda op: op.name == "tensor.concat"):
         for number, value in enumerate(op.operands):
             made = defining_op(value)
-            if made is not None and made.name == "tensor.cast" and _is_dynamic(value):
+            if made is not None and made.name == "tensor.cast" and is_dynamic_type(value.type):
                 op.operands[number] = made.operands[0]
 
 

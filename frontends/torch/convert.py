@@ -19,10 +19,9 @@ from torch_mlir._mlir_libs._mlir.passmanager import PassManager
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras.fx_importer import ContextCache, FxImporter
 
-from ...core.errors import UnsupportedError
+from ...core.errors import UnsupportedError, first_line
 from .conversion import Answer
 from .decompositions import make_decompositions
-from .export import first_error_line
 from .operators import name_of
 from .sampling import NoSampleError, Point, find_ranges, find_samples
 
@@ -76,7 +75,7 @@ def _load_program(saved: bytes) -> ExportedProgram:
         program = torch.export.load(io.BytesIO(saved))
     except Exception as error:
         causes = (error.__cause__ or error.__context__ or error, error)
-        raise _Refused("", f"torch cannot read what it exported: {first_error_line(causes[0])}") from error
+        raise _Refused("", f"torch cannot read what it exported: {first_line(causes[0])}") from error
     for held in (program._state_dict, program._constants):
         for name, value in held.items():
             if isinstance(value, torch.Tensor):
@@ -98,7 +97,7 @@ def _samples(program: ExportedProgram) -> list[tuple[Point, ExportedProgram]]:
     except NoSampleError as error:
         raise _Refused("", f"no open sizes were found that the program runs on: {error}") from error
     except RuntimeError as error:  # what the functions that compute shapes raise, of nodes that do not fit together
-        raise _Refused("", f"torch refuses its nodes: {first_error_line(error)}; export it again") from error
+        raise _Refused("", f"torch refuses its nodes: {first_line(error)}; export it again") from error
 
 
 def _refuse_training(graph: Graph) -> None:

@@ -14,7 +14,7 @@ import torch
 from torch.export import Dim, ExportedProgram
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
-from ...core.errors import ModelError, UnsupportedError
+from ...core.errors import ModelError, UnsupportedError, first_line
 
 PT2_SUFFIX = ".pt2"
 # What torch says at the end of an error about open sizes: a line for each that it would have otherwise.
@@ -156,18 +156,12 @@ def _explain_error(error: Exception) -> str:
         return f"its course depends on the values of tensors{where}: {remedy}"
     violated, fixes = _VIOLATED.findall(text), _FIXES.search(text)
     if fixes is None and not violated:
-        return first_error_line(error)
+        return first_line(error)
     guards = [_SIZE.sub(r"\1\2.shape[\3]", _ADVICE.sub("", line)).rstrip(".") for line in violated]
     more = f"; and {len(guards) - _MOST_VIOLATED} more" if len(guards) > _MOST_VIOLATED else ""
     why = f": {'; '.join(guards[:_MOST_VIOLATED])}{more}" if guards else ""
     remedy = "; ".join(line.strip() for line in fixes[1].splitlines()) if fixes else "one name to sizes that are equal"
     return f"it does not take all sizes that dynamic_shapes leave open{why}: give {remedy}"
-
-
-def first_error_line(error: BaseException) -> str:
-    """The first line of an error that says something."""
-    lines = (" ".join(line.split()) for line in str(error).splitlines())
-    return next(filter(None, lines), type(error).__name__)
 
 
 def _refuse_training(source: Any) -> None:
@@ -188,4 +182,4 @@ def _of_script(source: Any, example_inputs: tuple[Any, ...]) -> Any:
     try:
         return TS2EPConverter(source, example_inputs).convert().module()
     except Exception as error:
-        raise UnsupportedError(f"the scripted module cannot be exported: {first_error_line(error)}") from error
+        raise UnsupportedError(f"the scripted module cannot be exported: {first_line(error)}") from error

@@ -19,7 +19,7 @@ from torch.export import ExportedProgram, ModuleCallEntry
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
 from torch.utils import _pytree as pytree
 
-from ...core.errors import ModelError, UnsupportedError
+from ...core.errors import ModelError, UnsupportedError, first_line
 from ...core.limits import ORDINARY, ModelLimits
 from ...core.model import Param, TensorInfo, align_data, numpy_dtype
 from ...runtime.module import Module
@@ -27,7 +27,7 @@ from ...workers import Pool
 from ..foreign import ForeignSource, LinalgText, Samples
 from . import archive
 from .conversion import Answer, convert_program
-from .export import export_module, first_error_line, is_torch
+from .export import export_module, is_torch
 from .module import NEXT, TENSOR, TorchModule
 from .operators import with_own_operators
 from .symbols import Symbols
@@ -83,7 +83,7 @@ class TorchSource(ForeignSource):
         try:
             torch.export.save(shell, saved)
         except Exception as error:
-            raise UnsupportedError(f"{self.name} cannot be handed to torch-mlir: {first_error_line(error)}") from error
+            raise UnsupportedError(f"{self.name} cannot be handed to torch-mlir: {first_line(error)}") from error
         return convert_program, (saved.getvalue(), self.name)
 
     def graph_lines(self) -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...dialects import ir
-from ...dialects.walk import defining_op
+from ...dialects.walk import defining_op, is_constant
 from ..ir.structure import (
     AnyOp,
     body_ops,
@@ -114,7 +114,7 @@ def _as_transform(
 ) -> Transform | None:
     """A sum of products of data with two or more constant matrices; one alone is a contraction."""
     operands = list(op.operation.operands)
-    matrices = [i for i, m in enumerate(inputs) if len(m.results) == 2 and _is_constant(operands[i])]
+    matrices = [i for i, m in enumerate(inputs) if len(m.results) == 2 and is_constant(operands[i])]
     others = [i for i in range(len(inputs)) if i not in matrices]
     if len(matrices) < 2 or len(others) != 1 or len(operands) != len(inputs) + 1:
         return None
@@ -123,11 +123,6 @@ def _as_transform(
     if set(columns) != set(reduction) or not rows <= set(parallel) or not _is_product_sum(op):
         return None
     return Transform(parallel, reduction, others[0], tuple(columns[r] for r in reduction))
-
-
-def _is_constant(value: ir.Value) -> bool:
-    source = defining_op(value)
-    return source is not None and source.name == "arith.constant"
 
 
 def _is_product_sum(op: AnyOp) -> bool:

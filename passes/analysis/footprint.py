@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...dialects import func, ir, tw
-from ...dialects.types import nbytes
+from ...dialects.types import is_dynamic_type, nbytes
 from ...dialects.walk import collect, integer_of
+from ..ir.routine_ops import VIEWS_AND_SLICES
 from ..ir.structure import is_structured, is_tensor, list_ops, num_inputs
 from .classify import classify_op
 from .cost import is_arithmetic, op_flops
 from .kinds import Broadcast, Elementwise
-
-_VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.extract_slice", "tensor.cast")
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class Footprint:
 def estimate_footprint(main: func.FuncOp) -> Footprint | None:
     """The footprint of a function of static shapes; None for another."""
     ops = list_ops(main)
-    if not all(_is_static(value.type) for value in [*main.arguments, *(v for op in ops for v in op.results)]):
+    if any(is_dynamic_type(value.type) for value in [*main.arguments, *(v for op in ops for v in op.results)]):
         return None
     ops = _of_each_run(main, ops)
     work = [_count_flops(op) for op in ops]
@@ -54,10 +53,6 @@ def _find_inputs(main: func.FuncOp) -> list[ir.Value]:
     """The arguments that are no weights."""
     pairs = zip(main.arguments, main.arg_attrs, strict=True)
     return [argument for argument, attributes in pairs if tw.NAME in ir.DictAttr(attributes)]
-
-
-def _is_static(type_: ir.Type) -> bool:
-    return not isinstance(type_, ir.RankedTensorType) or type_.has_static_shape
 
 
 def _count_flops(op: ir.Operation) -> tuple[int, int]:
@@ -149,7 +144,7 @@ def _collect_operands(op: ir.Operation) -> list[ir.Value]:
 
 def _find_shared_buffer(op: ir.Operation, buffers: Mapping[ir.Value, _Buffer]) -> _Buffer | None:
     """The buffer of an operand that the result is a view of, or is written into."""
-    if op.name in _VIEWS:
+    if op.name in VIEWS_AND_SLICES:
         return buffers.get(op.operands[0])
     if op.name == "tensor.insert_slice":
         return buffers.get(op.operands[1])

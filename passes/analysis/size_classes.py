@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 
 from ...dialects import func, ir, tw
-from ...dialects.walk import defining_op
+from ...dialects.walk import integer_of
 from ..ir.dynamic_extent import DynamicExtent
 from ..ir.kernel import count_of
+from ..ir.maps import reassociation_of
 from ..ir.structure import dim_of, indexing_maps, is_structured, is_tensor, list_ops, num_inputs, shape_of
 
 SizeKey = tuple[Hashable, ...]  # an axis of a tensor, an index value, a number, a loop of an op
@@ -145,8 +146,7 @@ class SizeClasses:
         if op.name == "tensor.expand_shape":
             narrow, wide = wide, narrow
             self._bind_dynamic_axes(wide, list(op.operands)[1:])
-        for axis, group in enumerate(ir.ArrayAttr(op.attributes["reassociation"])):
-            dims = [ir.IntegerAttr(d).value for d in ir.ArrayAttr(group)]
+        for axis, dims in enumerate(reassociation_of(op)):
             large = [d for d in dims if shape_of(wide)[d] != 1]
             if len(large) == 1:
                 self._unite(_make_size_key(narrow, axis), _make_size_key(wide, large[0]))
@@ -165,11 +165,9 @@ class SizeClasses:
                 self._unite(_make_size_key(op.operands[0], axis), _make_size_key(op.results[0], axis))
 
     def _note_dim(self, op: ir.Operation) -> None:
-        axis = defining_op(op.operands[1])
-        if axis is not None and axis.name == "arith.constant":
-            place = ir.IntegerAttr(axis.attributes["value"]).value
-            if 0 <= place < len(shape_of(op.operands[0])):
-                self._unite(("index", op.results[0]), _make_size_key(op.operands[0], place))
+        place = integer_of(op.operands[1])
+        if place is not None and 0 <= place < len(shape_of(op.operands[0])):
+            self._unite(("index", op.results[0]), _make_size_key(op.operands[0], place))
 
     def _note_index(self, op: ir.Operation) -> None:
         """Index values that one op makes of equal ones are equal."""

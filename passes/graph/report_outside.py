@@ -9,9 +9,7 @@ from ...dialects import builders, func, ir, scalars, scf, tw
 from ...dialects.walk import collect
 from ..infra.base import Pass
 from ..ir.edit import known_values, list_programs, replace, string_attr
-from ..ir.routine_ops import is_control
-
-_REGIONS = ("scf.for", "scf.while", "scf.if")  # a word leaves the regions of these as one more result
+from ..ir.routine_ops import LOOPS_AND_BRANCHES, is_control
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ def _leave_regions(status: ir.Value, function: func.FuncOp) -> ir.Value | None:
         parent = status.owner.operation.parent if not isinstance(status.owner, ir.Block) else None
         if parent is None or parent == function.operation or is_control(parent):
             return status
-        if parent.name not in _REGIONS:
+        if parent.name not in LOOPS_AND_BRANCHES:
             return None
         status = _leave(status, parent)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...dialects import func, ir, tw
+from ...dialects.types import is_dynamic_type
 from ...dialects.walk import defining_op
 from .kernel import list_functions
 from .maps import permutation_of
@@ -152,8 +153,7 @@ def _is_carried_out(op: ir.Operation) -> bool:
 
 def _has_dynamic_type(value: ir.Value) -> bool:
     """Return whether a value is no tensor of known sizes but one of open ones, or no tensor for the runtime either."""
-    kind = value.type
-    return isinstance(kind, ir.NoneType) or (isinstance(kind, ir.RankedTensorType) and not kind.has_static_shape)
+    return isinstance(value.type, ir.NoneType) or is_dynamic_type(value.type)
 
 
 def erase_dead(function: func.FuncOp) -> None:

@@ -14,6 +14,7 @@ from ...core.breadcrumbs import step
 from ...core.program import Kernel
 from ...dialects import PassManager, func, ir, tw
 from ...dialects.context import diagnostics
+from ...dialects.types import is_static_type
 
 MAXIMA = ("arith.maximumf", "arith.maxnumf")
 LINE = 64  # bytes of a cache line, at which a result must begin for `STREAMS`
@@ -41,8 +42,7 @@ def is_declaration(op: ir.OpView) -> bool:
 
 def is_dynamic_kernel(function: func.FuncOp) -> bool:
     """Return whether a kernel on tensors takes sizes, or tensors of dynamic sizes."""
-    kinds = (*function.type.inputs, *function.type.results)
-    return any(not isinstance(kind, ir.RankedTensorType) or not kind.has_static_shape for kind in kinds)
+    return not all(map(is_static_type, (*function.type.inputs, *function.type.results)))
 
 
 def count_of(op: ir.OpView | ir.Operation, name: str) -> int:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from ...dialects import func, ir, tw
+from ...dialects.types import is_dynamic_type
 from ...dialects.walk import defining_op
 
 VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast")
+VIEWS_AND_SLICES = (*VIEWS, "tensor.extract_slice")  # what a kernel reads where the operand lies
+LOOPS_AND_BRANCHES = ("scf.for", "scf.while", "scf.if")
 
 
-def base_of(value: ir.Value) -> ir.Value:
-    """The source of a view, through all views."""
-    while (op := defining_op(value)) is not None and op.name in VIEWS:
+def base_of(value: ir.Value, through: Collection[str] = VIEWS) -> ir.Value:
+    """The source of a view, through all ops that are views."""
+    while (op := defining_op(value)) is not None and op.name in through:
         value = op.operands[0]
     return value
 
@@ -60,8 +65,7 @@ def is_body(function: func.FuncOp) -> bool:
 
 def is_choice(op: ir.Operation) -> bool:
     """Return whether an op selects one of two tensors of dynamic sizes. For known sizes it is a kernel."""
-    kind = op.results[0].type if op.name == "arith.select" else None
-    return isinstance(kind, ir.RankedTensorType) and not kind.has_static_shape
+    return op.name == "arith.select" and is_dynamic_type(op.results[0].type)
 
 
 def is_no_kernel(op: ir.Operation) -> bool:

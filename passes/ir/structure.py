@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from ...dialects import ir, linalg
+from ...dialects.types import is_dynamic_type, is_static_type
 from .dynamic_extent import DynamicExtent
 
 AnyOp = ir.Operation | ir.OpView
@@ -19,7 +20,7 @@ def is_tensor(value: ir.Value) -> bool:
 
 def is_static(value: ir.Value) -> bool:
     """Return whether a value is a ranked tensor without dynamic extents."""
-    return isinstance(value.type, ir.RankedTensorType) and value.type.has_static_shape
+    return is_static_type(value.type)
 
 
 def shape_of(value: ir.Value) -> list[int]:
@@ -30,8 +31,7 @@ def shape_of(value: ir.Value) -> list[int]:
 
 def is_dynamic(op: AnyOp) -> bool:
     """Return whether an operand or result is a tensor of a size known only at run time."""
-    kinds = (value.type for value in (*op.operands, *op.results))
-    return any(isinstance(kind, ir.RankedTensorType) and not kind.has_static_shape for kind in kinds)
+    return any(is_dynamic_type(value.type) for value in (*op.operands, *op.results))
 
 
 def is_structured(op: AnyOp) -> bool:

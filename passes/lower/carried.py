@@ -6,17 +6,16 @@ from collections.abc import Sequence
 
 from ...dialects import bufferization, builders, func, ir, scf
 from ...dialects.walk import collect, defining_op
+from ..ir.routine_ops import LOOPS_AND_BRANCHES, VIEWS_AND_SLICES, base_of
 from ..ir.structure import is_tensor
 from ..ir.uses import readers_of
 
-_NAMES = ("scf.for", "scf.while", "scf.if")
 _FIRST_WRITTEN = {
     "tensor.insert": 1,
     "vector.transfer_write": 1,
     "scf.for": 3,
     "scf.while": 0,
 }  # of their operands, the first that results replace
-_VIEWS = ("tensor.extract_slice", "tensor.expand_shape", "tensor.collapse_shape", "tensor.cast")
 
 
 def write_carried(function: func.FuncOp) -> None:
@@ -44,7 +43,7 @@ def write_carried(function: func.FuncOp) -> None:
     for op in collect(function, lambda op: op.name == "scf.while"):
         _pass_all_on(op)
     placed: set[ir.Value] = set()  # results of branches
-    for op in reversed(collect(function, lambda op: op.name in _NAMES)):  # those around others first
+    for op in reversed(collect(function, lambda op: op.name in LOOPS_AND_BRANCHES)):  # those around others first
         if op.name == "scf.if":
             for result in filter(is_tensor, op.results):
                 if result not in placed:
@@ -70,7 +69,7 @@ def _hand_on(block: ir.Block, handed: Sequence[ir.Value], placed: set[ir.Value])
     seen = set(handed)
     with ir.InsertionPoint(end), end.location:
         for i, source in sources.items():
-            base = _view(source)
+            base = base_of(source, VIEWS_AND_SLICES)
             if base in seen:
                 sources[i] = bufferization.AllocTensorOp(source.type, [], copy=source).result
             seen.add(base)
@@ -111,15 +110,6 @@ def _lies_in(value: ir.Value, place: ir.Value) -> bool:
 def _block_of(value: ir.Value) -> ir.Block:
     """The block that a value is made in, or is an argument of."""
     return value.owner if isinstance(value.owner, ir.Block) else value.owner.operation.block
-
-
-def _view(value: ir.Value) -> ir.Value:
-    """The source of a view, through all views."""
-    op = defining_op(value)
-    while op is not None and op.name in _VIEWS:
-        value = op.operands[0]
-        op = defining_op(value)
-    return value
 
 
 def _pass_all_on(op: ir.Operation) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ...core.arena import ALIGNMENT
+from ...core.arena import align_size
 from ...core.program import Call, Kernel, Program, Slot
 from ...dialects import packed
 from .timed_calls import timed_calls
@@ -23,8 +23,8 @@ def main_text(program: Program, kernels: Mapping[str, Kernel], profile: bool) ->
         inputs=len(program.inputs),
         spans=max(tensors, 1),
         most=max(most, 1),
-        arena=_align_up(program.arena_bytes),
-        scratch=max((_align_up(kernel.scratch_bytes) for kernel in kernels.values()), default=0),
+        arena=align_size(program.arena_bytes),
+        scratch=max((align_size(kernel.scratch_bytes) for kernel in kernels.values()), default=0),
     )
     checked = set(_checked_calls(program, kernels))
     calls = [
@@ -114,10 +114,6 @@ def _address(value: str, slot: Slot, inputs: int) -> Iterator[str]:
         source, index, type_ = "%spans", f"{tensor}, 0", "!span"
     yield f"  {value}_from = llvm.getelementptr {source}[{index}] : (!llvm.ptr) -> !llvm.ptr, {type_}"
     yield f"  {value} = llvm.load {value}_from : !llvm.ptr -> !llvm.ptr"
-
-
-def _align_up(nbytes: int) -> int:
-    return -(-nbytes // ALIGNMENT) * ALIGNMENT
 
 
 _MAIN_HEAD = """  %zero = llvm.mlir.constant(0 : i64) : i64

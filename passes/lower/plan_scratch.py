@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...core.arena import ALIGNMENT
+from ...core.arena import ALIGNMENT, align_size
 from ...core.errors import CompileError
 from ...dialects import arith, func, ir, memref, scf, tw
 from ...dialects.builders import index_constant
@@ -14,6 +14,7 @@ from ...dialects.types import element_bits, nbytes
 from ...dialects.walk import collect, defining_op
 from ..infra.base import ModuleForm, Pass
 from ..ir.kernel import integer_attr, list_functions
+from ..ir.routine_ops import LOOPS_AND_BRANCHES
 
 
 @dataclass(frozen=True)
@@ -56,13 +57,13 @@ def _place_buffers(function: func.FuncOp) -> int:
     entry = function.regions[0].blocks[0]
     allocs = _collect(function, ("memref.alloc", "memref.alloca"))
     offset, placed = 0, []
-    for op in _collect(function, ("scf.for", "scf.if", "scf.while")):
+    for op in _collect(function, LOOPS_AND_BRANCHES):
         if any(isinstance(r.type, ir.MemRefType) for r in op.results):
             raise CompileError(f"pass 'plan-scratch': a loop or branch of a kernel hands on a buffer{at_node(op)}")
     open_ = [op for op in allocs if op.operands]
     for op in (op for op in allocs if op not in open_):
         placed.append((op, offset))
-        offset += -(-nbytes(op.results[0].type) // ALIGNMENT) * ALIGNMENT
+        offset += align_size(nbytes(op.results[0].type))
     size = max(offset, 1)
     byte_type = ir.MemRefType.get([size], ir.IntegerType.get_signless(8))
     scratch = _insert_argument(function, entry, byte_type)

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from ...dialects import arith, func, ir, linalg
 from ...dialects.builders import element_of
-from ...dialects.walk import defining_op
+from ...dialects.walk import defining_op, is_constant
 from ..analysis.classify import classify_op
 from ..analysis.kinds import Broadcast, Elementwise, Injective, Reduction
 from ..analysis.seams import AxisWalk, Seams
@@ -107,7 +107,7 @@ def _has_plain_loops(op: ir.Operation, known: set[ir.Value]) -> bool:
             return False
     inside = {r for o in body_ops(op) for r in o.results} | set(op.regions[0].blocks[0].arguments)
     captured = [v for o in list_ops(op) for v in o.operands if v not in inside]
-    if any((source := defining_op(v)) is None or source.name != "arith.constant" for v in captured):
+    if not all(map(is_constant, captured)):
         return False
     return not any(o.name in ("linalg.index", "tensor.extract") or o.regions for o in body_ops(op))
 
@@ -119,8 +119,7 @@ def _is_new(op: ir.Operation, init: ir.Value) -> bool:
     unread = not any(True for _ in arguments[len(arguments) - 1].uses)
     if source is None or source.name not in ("tensor.empty", "linalg.fill"):
         return False
-    return unread or (source.name == "linalg.fill" and (scalar := defining_op(source.operands[0])) is not None
-                      and scalar.name == "arith.constant")  # fmt: skip
+    return unread or (source.name == "linalg.fill" and is_constant(source.operands[0]))
 
 
 def _joins(walks: Sequence[_Walk]) -> _Joins:

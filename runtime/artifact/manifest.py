@@ -10,7 +10,7 @@ from typing import Any
 
 from ...core.cpus import ARCHITECTURES
 from ...core.custom_ops import is_operator
-from ...core.errors import ArtifactError
+from ...core.errors import ArtifactError, first_line
 from ...core.model import TensorInfo
 from ...core.program import Call, Kernel, Program, Report, Routine
 from ...core.sizes import Sym, bounds_of
@@ -157,7 +157,7 @@ class Manifest:
             made = Manifest._of(fields)
             validate(made)
         except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError, ArithmeticError) as error:
-            reason = f" ({str(error).splitlines()[0]})" if type(error) is ValueError else ""
+            reason = f" ({first_line(error)})" if type(error) is ValueError else ""
             raise ArtifactError(
                 f"{where}: its description is not one of Tilewright's{reason}: compile the model again"
             ) from error

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from safetensors import SafetensorError, deserialize
 
-from ...core.errors import InputError
+from ...core.errors import InputError, first_line
 from ...core.model import TensorInfo, numpy_dtype
 from ..tensors.tensor import allocate_output, as_array
 from .manifest import Manifest
@@ -71,7 +71,7 @@ def _read_parameters(given: bytes | str | os.PathLike[str]) -> dict[str, np.ndar
     except OSError as error:
         raise InputError(f"cannot read {where}: {error.strerror}") from error
     except SafetensorError as error:
-        raise InputError(f"{where} is not a safetensors file: {str(error).splitlines()[0]}") from error
+        raise InputError(f"{where} is not a safetensors file: {first_line(error)}") from error
     return {name: _read_array(name, entry) for name, entry in tensors}
 
 

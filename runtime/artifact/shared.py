@@ -17,10 +17,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...core.errors import ArtifactError
+from ...core.errors import ArtifactError, first_line
 from ..process.ffi import tvm_ffi
 from ..process.files import read_regular
-from ..process.link import first_line
 from ..process.threads import load_openmp
 from . import elf
 

@@ -24,10 +24,9 @@ from ..artifact.on_disk import Code, section_weights, weights_path
 from ..artifact.shared import write_objects
 from ..artifact.weights import Weights
 from ..process.files import replacing_file
-from .header import Interface, demand_callable
+from .header import PACKED_PREFIX, Interface, demand_callable
 
 LIBRARY_SUFFIX = ".a"
-_PACKED_PREFIX = "__tvm_ffi_"
 
 
 def library_name(path: Path) -> str:
@@ -52,7 +51,7 @@ def save_library(path: str | os.PathLike[str], code: Code, manifest: Manifest, w
     text = next(filter(None, (elf.read_section(data, METADATA_SECTION) for data in objects)))
     inside = section_weights(code, str(path)) if manifest.weights_inside else None
     interface = Interface(name, manifest, text, inside or weights, linked=True, file=target.name)
-    public = {f"{_PACKED_PREFIX}{function}": f"{name}_{function}" for function in interface.functions}
+    public = {f"{PACKED_PREFIX}{function}": f"{name}_{function}" for function in interface.functions}
     demand_program(target)
     with ExitStack() as files:
         _archive(objects, files.enter_context(replacing_file(target)), name, public)

@@ -29,7 +29,7 @@ _SUPPORT, _OPEN = (Path(__file__).with_name(name) for name in ("tilewright.h", "
 
 _BEGIN = 4096  # bytes of a weights file that have its fingerprint
 _FNV_START, _FNV_PRIME = 0xCBF29CE484222325, 0x100000001B3
-_PACKED_PREFIX = "__tvm_ffi_"
+PACKED_PREFIX = "__tvm_ffi_"
 _ANY = "(void *self, const TVMFFIAny *arguments, int32_t count, TVMFFIAny *result);"
 
 
@@ -175,7 +175,7 @@ class Interface:
         if self.linked:
             yield "".join(f"int {self.name}_{function}{_ANY}\n" for function in self.functions)
             symbols = [
-                f"{{{format_string(_PACKED_PREFIX + function)}, {self.name}_{function}}}" for function in self.functions
+                f"{{{format_string(PACKED_PREFIX + function)}, {self.name}_{function}}}" for function in self.functions
             ]
             yield format_array(f"tw_symbol {self.name}_symbols", [*symbols, "{NULL, NULL}"])
 

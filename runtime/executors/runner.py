@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 
-from ...core.errors import ArtifactError, InputError
+from ...core.errors import ArtifactError, InputError, first_line
 from ...core.model import OBJECTS, TensorInfo, explain_dynamic_sizes, numpy_dtype
 from ..artifact.manifest import Manifest
 from ..artifact.on_disk import LoadedProgram
@@ -17,7 +17,7 @@ from ..artifact.weights import Weights
 from ..process import memory
 from ..process.deadline import Deadline
 from ..process.ffi import tvm_ffi
-from ..process.link import Library, Numbered, first_line
+from ..process.link import Library, Numbered
 from ..process.threads import team_lock
 from ..tensors import tensor
 from ..tensors.pool import MemoryPool

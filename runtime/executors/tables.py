@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...core.arena import ALIGNMENT
+from ...core.arena import align_size
 from ...core.errors import InputError
 from ...core.program import Kernel, Program, Slot
 from ..process.deadline import Deadline
@@ -71,7 +71,7 @@ class CallTable:
     @property
     def nbytes(self) -> int:
         """Bytes of memory that a run needs: the arena, and the scratch memory behind it."""
-        return -(-self._arena_bytes // ALIGNMENT) * ALIGNMENT + self._scratch_bytes
+        return align_size(self._arena_bytes) + self._scratch_bytes
 
     @property
     def scratch_bytes(self) -> int:

@@ -7,19 +7,10 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from ...core.model import TensorInfo, numpy_dtype
+from ...core.model import ELEMENTS, TensorInfo, numpy_dtype
 from ...core.program import Call, Kernel, Slot
 from ..artifact.manifest import Manifest
 
-_ELEMENT_DTYPES = {
-    "f16": "float16",
-    "bf16": "bfloat16",
-    "f32": "float32",
-    "f64": "float64",
-    "i1": "bool",
-    "index": "int64",
-}
-_ELEMENT_DTYPES |= {f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)} | {"i128": "complex128"}
 Output = tuple[int, int]  # a node, and which of its results
 
 
@@ -151,7 +142,7 @@ def _without(part: tuple[int, int, Output], begin: int, end: int) -> Iterator[tu
 def _read_type(text: str) -> tuple[list[int] | None, str, int]:
     """Shape, dtype and bytes of a tensor by its text in a signature, ``8x64xf32``; None, "" and 0 of an unknown one."""
     *extents, element = text.split("x")
-    dtype = _ELEMENT_DTYPES.get(element, "")
+    dtype = ELEMENTS.get(element, "")
     if not dtype or not all(extent.isdecimal() for extent in extents):
         return None, "", 0
     shape = list(map(int, extents))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ...core.errors import ArtifactError, InputError
+from ...core.errors import ArtifactError, InputError, first_line
 from ...core.program import make_export_name
 from .ffi import tvm_ffi
 from .threads import load_openmp
@@ -49,8 +49,3 @@ def link(objects: Sequence[bytes | Path]) -> tvm_ffi.Module:
         return tvm_ffi_orcjit.default_session().load_module(list(objects), cxx=_NO_COMPILER)
     except (RuntimeError, ValueError) as error:
         raise ArtifactError(f"the program's objects cannot be linked: {first_line(error)}") from error
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of an error's text, for errors of our own."""
-    return str(error).strip().split("\n", 1)[0]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...core.dlpack import CPU, DLManagedTensor, DLManagedTensorVersioned, DLTensor, numpy_name
-from ...core.errors import InputError
+from ...core.errors import InputError, first_line
 from ...core.model import numpy_dtype
 
 _NAME, _VERSIONED = b"dltensor", b"dltensor_versioned"
@@ -42,7 +42,7 @@ def array_on(value: Any) -> np.ndarray:
     try:
         capsule = _capsule(value)
     except (BufferError, ValueError, TypeError, RuntimeError) as error:
-        raise InputError(f"the tensor cannot be shared: {str(error).splitlines()[0]}") from error
+        raise InputError(f"the tensor cannot be shared: {first_line(error)}") from error
     tensor, read_only = _read_capsule(capsule)
     if tensor.device_type != CPU:
         raise InputError("the tensor is on another device than the CPU: copy it there first")

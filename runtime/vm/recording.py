@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.arena import ALIGNMENT, Buffer, assign
+from ...core.arena import ALIGNMENT, Buffer, align_size, assign
 from ...core.program import Kernel
 from ..process.deadline import Deadline
 from ..process.threads import Team
@@ -50,7 +50,7 @@ class LoadedKernel:
             words, answer = (ctypes.c_int64 * (tensors + len(sizes)))(*[0] * tensors, *sizes), aligned_bytes(ALIGNMENT)
             _KERNEL(self.address)(ctypes.addressof(words), 0, -1, answer.ctypes.data)
             needed = int(answer[:8].view(np.int64)[0])
-        return -(-needed // ALIGNMENT) * ALIGNMENT
+        return align_size(needed)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any
 import onnx
 
 from tilewright.core.dims import InputShapes, option_text
-from tilewright.core.errors import CompileError, ModelError
+from tilewright.core.errors import CompileError, ModelError, first_line
 from tilewright.tools._common import USER_ERROR, show
 from tilewright.tools.benchmarks.measure import PeakMemory
 
@@ -68,4 +68,4 @@ def weight_bytes(model: str) -> int:
         names = {entry.value for entry in entries if entry.key == "location"}
         return sum(path.stat().st_size for path in (Path(model), *(Path(model).parent / name for name in names)))
     except Exception as error:
-        raise ModelError(f"cannot read '{model}': {str(error).strip().splitlines()[0]}") from error
+        raise ModelError(f"cannot read '{model}': {first_line(error)}") from error

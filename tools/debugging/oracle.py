@@ -17,6 +17,7 @@ import onnx
 from onnx import ModelProto, NodeProto, defs, helper, inliner, numpy_helper, shape_inference
 from onnx.reference import ReferenceEvaluator
 
+from tilewright.core.errors import first_line
 from tilewright.tools.debugging.oracle_difference import FLOATS, has_float_elements
 from tilewright.tools.debugging.oracle_faults import find_fault, nested_graphs
 from tilewright.tools.debugging.oracle_noise import EXACT, Noise, shaken_operands, shaken_results
@@ -85,7 +86,7 @@ class NodeOracle:
                 results = _RUNTIMES[who](self, feeds)
                 break
             except Exception as error:  # both refuse in many ways
-                reasons.append(f"{who}: {summarize_error(error)}")
+                reasons.append(f"{who}: {first_line(error)}")
         if results is None:
             raise NoOracle(f"{self._node.name or self._node.op_type} ({self._node.op_type}): {'; '.join(reasons)}")
         if noise is not None:
@@ -196,11 +197,6 @@ def value_type(value: Any) -> onnx.TypeProto:
     if value is None:
         return onnx.TypeProto()
     return helper.make_tensor_type_proto(tensor_type(value), value.shape)
-
-
-def summarize_error(error: object) -> str:
-    """The first line of an error's text that is not empty."""
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
 def _single(value: Any) -> Any:

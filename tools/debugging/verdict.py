@@ -13,10 +13,11 @@ import numpy as np
 from onnx import ModelProto
 
 import tilewright as tw
+from tilewright.core.errors import first_line
 from tilewright.runtime.executors.runner import start_guarded
 from tilewright.runtime.module import Module
 from tilewright.tools.debugging.isolation import Lost
-from tilewright.tools.debugging.oracle import ORDER, Arrays, NoOracle, Oracle, summarize_error
+from tilewright.tools.debugging.oracle import ORDER, Arrays, NoOracle, Oracle
 from tilewright.tools.debugging.oracle_difference import find_difference
 from tilewright.tools.debugging.oracle_noise import Noise
 
@@ -67,7 +68,7 @@ def answer(call: tuple[Any, ...]) -> Any:
     except NoOracle as error:
         return Raised("NoOracle", str(error))
     except Exception as error:
-        return Raised(type(error).__name__, summarize_error(error))
+        return Raised(type(error).__name__, first_line(error))
 
 
 def run_ours(model: bytes, inputs: Arrays, context: Mapping[str, Any] | None = None) -> list[np.ndarray]:

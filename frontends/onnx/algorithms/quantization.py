@@ -20,8 +20,6 @@ from ....dialects.types import element_type, is_integer, is_signed
 from ..state.context import KNOWN_LIMIT, Context
 from ..values.tensor import Tensor
 
-MICROSOFT = "com.microsoft"  # the domain of onnxruntime's own ops
-
 BinaryBody = Callable[[ir.Value, ir.Value], ir.Value]
 
 

@@ -14,6 +14,7 @@ from ....core.errors import UnsupportedError
 from ....core.sizes import Extent, Sym
 from ....dialects import builders, extents, ir, scalars, scf, tw
 from ....dialects.loops import Draft, index, while_loop
+from ....dialects.types import is_static_type
 from ..state.context import Context
 from ..state.refusals import Unsupported
 from ..values.forms import Form
@@ -60,7 +61,7 @@ def refuse_in_kernel(ctx: Context) -> None:
 
 def _is_dynamic_or_object(value: ir.Value) -> bool:
     """Whether a value is no tensor, or one whose size only the run knows."""
-    return not isinstance(value.type, ir.RankedTensorType) or not value.type.has_static_shape
+    return not is_static_type(value.type)
 
 
 def _is_no_kernel(op: ir.Operation) -> bool:

@@ -64,8 +64,7 @@ def _at_positions(ctx: Context, x: Tensor, indices: Tensor, depth: int, batch_di
     return ctx.wrap(builders.index_map(shape, element_type(x.dtype), body), x.dtype)
 
 
-Fold = Callable[[ir.Value, ir.Value, bool], ir.Value]
-_REDUCTIONS: dict[str, Fold] = {
+_REDUCTIONS: dict[str, scalars.Fold] = {
     "none": lambda _old, new, _signed: new,
     "add": lambda old, new, _: scalars.add(old, new),
     "mul": lambda old, new, _: scalars.mul(old, new),
@@ -73,7 +72,7 @@ _REDUCTIONS: dict[str, Fold] = {
     "max": scalars.maximum,
 }
 _BOOL_REDUCTIONS = {"add": "max", "mul": "min"}  # a bool stays 0 or 1
-_COMPLEX_REDUCTIONS: dict[str, Fold] = {
+_COMPLEX_REDUCTIONS: dict[str, scalars.Fold] = {
     "add": lambda old, new, _: complexes.add(old, new),
     "mul": lambda old, new, _: complexes.mul(old, new),
 }

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from ....core.sizes import may_be_equal
 from ....dialects import scalars
 from ..algorithms.attention import MASKED, append, attend, causal_bias, join_heads, mask_bias, split_heads
-from ..algorithms.quantization import MICROSOFT
 from ..primitives.movement import concat, cut, split_last
 from ..primitives.products import matmul
 from ..state.context import Context
-from ..state.contrib import contrib, demand_shape
+from ..state.contrib import CONTRIB_DOMAIN, contrib, demand_shape
 from ..state.registry import op
 from ..values.tensor import Tensor
 from .microsoft_matmul import matmul_integer_to_float
@@ -46,7 +45,7 @@ def attention(
     return _attend(ctx, q, k, v, scale, biases)
 
 
-@op("QAttention", domain=MICROSOFT)
+@op("QAttention", domain=CONTRIB_DOMAIN)
 def quantized_attention(
     ctx: Context,
     x: Tensor,

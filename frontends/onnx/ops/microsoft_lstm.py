@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..algorithms.quantization import MICROSOFT, dequantize, reshape_scale
+from ..algorithms.quantization import dequantize, reshape_scale
 from ..algorithms.recurrence import Direction, Settings, StepBody, Values, prepare_layer, run
 from ..state.context import Context
+from ..state.contrib import CONTRIB_DOMAIN
 from ..state.registry import op
 from ..values.tensor import Tensor
 from .quantize import dynamic_quantize_linear
 from .recurrent import lstm_cell
 
 
-@op("DynamicQuantizeLSTM", domain=MICROSOFT)
+@op("DynamicQuantizeLSTM", domain=CONTRIB_DOMAIN)
 def dynamic_quantize_lstm(
     ctx: Context,
     x: Tensor,

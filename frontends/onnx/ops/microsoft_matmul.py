@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ....dialects import scalars
 from ..algorithms.quantization import (
-    MICROSOFT,
     demand_scalar,
     dequantize,
     multiply_scales,
@@ -14,6 +13,7 @@ from ..algorithms.quantization import (
 )
 from ..primitives.products import contract
 from ..state.context import Context
+from ..state.contrib import CONTRIB_DOMAIN
 from ..state.registry import op
 from ..values.tensor import Tensor
 from .microsoft_quantized import bytes_zero
@@ -21,7 +21,7 @@ from .quantize import dynamic_quantize_linear
 from .quantized import exact_product
 
 
-@op("QGemm", domain=MICROSOFT)
+@op("QGemm", domain=CONTRIB_DOMAIN)
 def qgemm(
     ctx: Context,
     a: Tensor,
@@ -61,7 +61,7 @@ def qgemm(
     )
 
 
-@op("MatMulIntegerToFloat", domain=MICROSOFT)
+@op("MatMulIntegerToFloat", domain=CONTRIB_DOMAIN)
 def matmul_integer_to_float(
     ctx: Context,
     a: Tensor,
@@ -78,7 +78,7 @@ def matmul_integer_to_float(
     return ctx.cast(y if bias is None else ctx.elementwise(scalars.add, y, bias, shape=y.shape), a_scale.dtype)
 
 
-@op("DynamicQuantizeMatMul", domain=MICROSOFT)
+@op("DynamicQuantizeMatMul", domain=CONTRIB_DOMAIN)
 def dynamic_quantize_matmul(
     ctx: Context, a: Tensor, b: Tensor, b_scale: Tensor, b_zero: Tensor | None = None, bias: Tensor | None = None
 ) -> Tensor:

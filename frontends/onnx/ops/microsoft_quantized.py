@@ -10,7 +10,6 @@ from __future__ import annotations
 from ....core.sizes import count_elements
 from ....dialects import ir, scalars
 from ..algorithms.quantization import (
-    MICROSOFT,
     as_float,
     demand_scalar,
     dequantize,
@@ -25,6 +24,7 @@ from ..primitives.activations import sigmoid
 from ..primitives.movement import concat
 from ..state import contrib
 from ..state.context import Context
+from ..state.contrib import CONTRIB_DOMAIN
 from ..state.registry import op
 from ..values.attributes import Ints
 from ..values.tensor import Tensor
@@ -59,7 +59,7 @@ def _level(ctx: Context, x: Tensor, zero: Tensor | None) -> Tensor:
     return ctx.const(0, "int32") if zero is None else fold_cast(ctx, zero, "int32")
 
 
-@op("QLinearSigmoid", domain=MICROSOFT)
+@op("QLinearSigmoid", domain=CONTRIB_DOMAIN)
 def qlinear_sigmoid(
     ctx: Context, x: Tensor, x_scale: Tensor, x_zero: Tensor | None, y_scale: Tensor, y_zero: Tensor | None = None
 ) -> Tensor:
@@ -67,7 +67,7 @@ def qlinear_sigmoid(
     return _quantize(ctx, y, y_scale, y_zero, x)
 
 
-@op("QLinearLeakyRelu", domain=MICROSOFT)
+@op("QLinearLeakyRelu", domain=CONTRIB_DOMAIN)
 def qlinear_leaky_relu(
     ctx: Context,
     x: Tensor,
@@ -82,7 +82,7 @@ def qlinear_leaky_relu(
     return _quantize(ctx, y, y_scale, y_zero, x)
 
 
-@op("QLinearSoftmax", domain=MICROSOFT)
+@op("QLinearSoftmax", domain=CONTRIB_DOMAIN)
 def qlinear_softmax(
     ctx: Context,
     x: Tensor,
@@ -100,7 +100,7 @@ def qlinear_softmax(
     return _quantize(ctx, y, y_scale, y_zero, x)
 
 
-@op("QLinearAdd", domain=MICROSOFT)
+@op("QLinearAdd", domain=CONTRIB_DOMAIN)
 def qlinear_add(
     ctx: Context,
     a: Tensor,
@@ -130,7 +130,7 @@ def qlinear_add(
     return ctx.elementwise(body, *operands, dtype=a.dtype)
 
 
-@op("QLinearMul", domain=MICROSOFT)
+@op("QLinearMul", domain=CONTRIB_DOMAIN)
 def qlinear_mul(
     ctx: Context,
     a: Tensor,
@@ -154,7 +154,7 @@ def qlinear_mul(
     return requantize(ctx, product, by, bytes_zero(ctx, a, c_zero), a.dtype, early=True)
 
 
-@op("QLinearWhere", domain=MICROSOFT)
+@op("QLinearWhere", domain=CONTRIB_DOMAIN)
 def qlinear_where(
     ctx: Context,
     condition: Tensor,
@@ -173,7 +173,7 @@ def qlinear_where(
     return _quantize(ctx, chosen, z_scale, z_zero, x)
 
 
-@op("QLinearConcat", domain=MICROSOFT)
+@op("QLinearConcat", domain=CONTRIB_DOMAIN)
 def qlinear_concat(ctx: Context, y_scale: Tensor, y_zero: Tensor, *inputs: Tensor, axis: int) -> Tensor:
     """Each input comes with its own scale and zero point; all go onto the grid of the result."""
     if not inputs or len(inputs) % 3:
@@ -185,7 +185,7 @@ def qlinear_concat(ctx: Context, y_scale: Tensor, y_zero: Tensor, *inputs: Tenso
     return concat(ctx, *parts, axis=axis)
 
 
-@op("QLinearReduceMean", domain=MICROSOFT)
+@op("QLinearReduceMean", domain=CONTRIB_DOMAIN)
 def qlinear_reduce_mean(
     ctx: Context,
     x: Tensor,
@@ -201,7 +201,7 @@ def qlinear_reduce_mean(
     return _quantize(ctx, y, y_scale, y_zero, x)
 
 
-@op("QLinearAveragePool", domain=MICROSOFT)
+@op("QLinearAveragePool", domain=CONTRIB_DOMAIN)
 def qlinear_average_pool(
     ctx: Context,
     x: Tensor,
@@ -232,7 +232,7 @@ def qlinear_average_pool(
     return _quantize(ctx, contrib.channels_last(ctx, y) if channels_last else y, y_scale, y_zero, x, early=True)
 
 
-@op("QLinearGlobalAveragePool", domain=MICROSOFT)
+@op("QLinearGlobalAveragePool", domain=CONTRIB_DOMAIN)
 def qlinear_global_average_pool(
     ctx: Context,
     x: Tensor,

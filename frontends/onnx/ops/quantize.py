@@ -5,15 +5,16 @@ from __future__ import annotations
 from ....core.sizes import Extent
 from ....dialects import builders, ir, scalars
 from ....dialects.types import bits, is_float
-from ..algorithms.quantization import MICROSOFT, dequantize, quantize, reshape_scale
+from ..algorithms.quantization import dequantize, quantize, reshape_scale
 from ..proto.weights import dtype_name
 from ..state.context import Context
+from ..state.contrib import CONTRIB_DOMAIN
 from ..state.registry import op
 from ..values.tensor import Tensor
 
 
 @op("QuantizeLinear", since=10)
-@op("QuantizeLinear", domain=MICROSOFT)
+@op("QuantizeLinear", domain=CONTRIB_DOMAIN)
 def quantize_linear(
     ctx: Context,
     x: Tensor,
@@ -43,7 +44,7 @@ def quantize_linear(
 
 
 @op("DequantizeLinear", since=10)
-@op("DequantizeLinear", domain=MICROSOFT)
+@op("DequantizeLinear", domain=CONTRIB_DOMAIN)
 def dequantize_linear(
     ctx: Context,
     x: Tensor,

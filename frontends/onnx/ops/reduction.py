@@ -17,14 +17,13 @@ from ..state.registry import op
 from ..values.tensor import Tensor
 
 Unary = Callable[[ir.Value], ir.Value]
-Fold = Callable[[ir.Value, ir.Value, bool], ir.Value]
 
 
 @dataclass(frozen=True)
 class _Rule:
     """``after(fold(before(x), …))``, ``after`` in floats; ``init`` is made from the element type and its sign."""
 
-    fold: Fold = lambda a, b, _: scalars.add(a, b)
+    fold: scalars.Fold = lambda a, b, _: scalars.add(a, b)
     init: Callable[[ir.Type, bool], float | int] = lambda _type, _signed: 0
     before: Unary | None = None
     after: Unary | None = None

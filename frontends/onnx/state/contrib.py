@@ -16,7 +16,7 @@ from ..values.tensor import Tensor
 from .context import Context
 from .registry import Converter, Result, op
 
-CONTRIB_DOMAIN = "com.microsoft"
+CONTRIB_DOMAIN = "com.microsoft"  # of onnxruntime's own ops
 _F = TypeVar("_F", bound=Converter)
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from ....dialects import arith, builders, ir, linalg
 from ....dialects.builders import iterators_attr
-from ....dialects.walk import defining_op
+from ....dialects.walk import defining_op, is_constant
 from ...ir.edit import clone, fused_location, replace
-from ...ir.maps import compose, covers_loops, set_maps
+from ...ir.maps import compose, covers_loops, reassociation_of, set_maps
 from ...ir.routine_ops import VIEWS
 from ...ir.structure import (
     body_ops,
@@ -163,14 +163,11 @@ def _through(view: ir.Operation, m: ir.AffineMap) -> ir.AffineMap | None:
     source, result = view.operands[0], view.results[0]
     if view.name == "tensor.cast":
         return None
-    groups = [
-        [ir.IntegerAttr(i).value for i in ir.ArrayAttr(g)] for g in ir.ArrayAttr(view.attributes["reassociation"])
-    ]
     expands = view.name == "tensor.expand_shape"
     wide = shape_of(result if expands else source)
     zero = ir.AffineExpr.get_constant(0)
     results: list[ir.AffineExpr] = [zero] * len(shape_of(source))
-    for narrow, group in enumerate(groups):
+    for narrow, group in enumerate(reassociation_of(view)):
         large = [d for d in group if wide[d] != 1]
         if len(large) > 1:
             return None
@@ -250,8 +247,7 @@ def _scalar_source(value: ir.Value) -> ir.Value | ir.Attribute | None:
     if op is None or not is_tensor(value):
         return None
     if op.name == "linalg.fill":
-        scalar = defining_op(op.operands[0])
-        return op.operands[0] if scalar is not None and scalar.name == "arith.constant" else None
+        return op.operands[0] if is_constant(op.operands[0]) else None
     if op.name == "arith.constant" and isinstance(op.attributes["value"], ir.DenseElementsAttr):
         dense = ir.DenseElementsAttr(op.attributes["value"])
         return dense.get_splat_value() if dense.is_splat else None

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ....dialects import func, ir
@@ -26,6 +26,7 @@ from ..language.schedule import Schedule
 from ..tiles.axes import result_axis
 from ..tiles.regions import NotSchedulable
 from ..tiling.dynamic_border import DynamicBorder, own_inner
+from ..tiling.part_nests import Chooser
 from .block_parts import block_module
 
 # Steps of the parallel axis that callers see; each stands for a share of the blocks, whose number the sizes tell.
@@ -39,7 +40,6 @@ _PANEL = 1 << 12
 _CHUNKS = (64, 8, 1)
 
 Sizes = tuple[int, ...]
-Chooser = Callable[[func.FuncOp], Schedule | None]
 
 
 @dataclass(frozen=True)
@@ -60,18 +60,24 @@ _WINDOWS = _Family((16, 4, 1), (16, 4, 1))
 _PRODUCTS = _Family((64, 16, 4, 1), (32, 8, 2, 1), None)  # rows go over a block of the weight together
 
 
+class OneFunction:
+    """What owns a module with one function; the function lives as long as the module."""
+
+    module: ir.Module
+
+    @property
+    def function(self) -> func.FuncOp:
+        """The function."""
+        return list_functions(self.module)[0]
+
+
 @dataclass(frozen=True)
-class BlockKernel:
+class BlockKernel(OneFunction):
     """A module with the one function that computes a block, and its schedule. ``sums``: sizes of chunks by loops."""
 
     module: ir.Module
     schedule: Schedule
     sums: Mapping[int, int]
-
-    @property
-    def function(self) -> func.FuncOp:
-        """The function, which lives as long as the module."""
-        return list_functions(self.module)[0]
 
 
 @dataclass(frozen=True)

@@ -28,9 +28,10 @@ from ..families.attention import can_attend, long_loops
 from ..tiles.axes import ROW_VECTORS, result_axis
 from ..tiles.regions import NotSchedulable
 from ..tiling.dynamic_border import DynamicBorder
+from ..tiling.part_nests import Chooser
 from ..tiling.values import reduces_last
 from .block_parts import block_module
-from .blocks import BlockKernel, Blocks, Chooser, Sizes, Version, chunk_sizes, find_dynamic_sums, make_block
+from .blocks import BlockKernel, Blocks, OneFunction, Sizes, Version, chunk_sizes, find_dynamic_sums, make_block
 
 # Sizes of blocks along the rows and along the keys.
 _ROW_SIZES = (16, 4, 1)
@@ -38,17 +39,12 @@ _KEY_SIZES = (64, 16, 4, 1)
 
 
 @dataclass(frozen=True)
-class RowKernel:
+class RowKernel(OneFunction):
     """A module with the one function that computes a row of ``source``'s result; ``chunk``: elements of one step."""
 
     module: ir.Module
     source: func.FuncOp
     chunk: int
-
-    @property
-    def function(self) -> func.FuncOp:
-        """The function, which lives as long as the module."""
-        return list_functions(self.module)[0]
 
 
 @dataclass(frozen=True)

@@ -40,28 +40,24 @@ from ...ir.structure import (
 from ..tiles.buffers import tensor_of
 from ..tiles.regions import NotSchedulable
 from ..tiling.destination_passing import reshape_buffer
+from ..tiling.part_nests import Chooser
 from .block_loops import build_blocks
-from .blocks import Blocks, Chooser, choose_blocks
+from .blocks import Blocks, OneFunction, choose_blocks
 
 # Where the axes that are joined begin, in each value that has them.
 Places = Mapping[ir.Value, int]
 
 
 @dataclass(frozen=True)
-class JoinedAxes(Blocks):
+class JoinedAxes(OneFunction, Blocks):
     """Blocks of the function in ``module``, whose tensors have ``count`` axes of the kernel's as one.
 
-    ``places``: where these axes begin in the kernel's values.
+    ``places``: where these axes begin in the kernel's values. The function's arguments are those of the kernel.
     """
 
     module: ir.Module
     places: Places
     count: int
-
-    @property
-    def function(self) -> func.FuncOp:
-        """The function, which lives as long as the module; its arguments are those of the kernel."""
-        return list_functions(self.module)[0]
 
 
 def choose_joined(function: func.FuncOp, choose: Chooser) -> JoinedAxes:

@@ -21,24 +21,23 @@ from ...ir.kernel import list_functions, module_beside
 from ...ir.structure import list_ops, terminator_of
 from ..tiles.regions import NotSchedulable
 from ..tiling.dynamic_border import find_insertions
+from ..tiling.part_nests import Chooser
 from .block_loops import build_blocks
-from .blocks import STEPS, Blocks, Chooser, choose_blocks
+from .blocks import STEPS, Blocks, OneFunction, choose_blocks
 
 # Bytes of the result that a share has: with what is copied there it stays in the second cache.
 _SHARE_BYTES = 1 << 18
 
 
 @dataclass(frozen=True)
-class Piece:
-    """A module with the one function that puts a piece into an empty result, and the blocks that it is copied in."""
+class Piece(OneFunction):
+    """A module with the one function that puts a piece into an empty result, and the blocks that it is copied in.
+
+    The function's arguments are those of the kernel.
+    """
 
     module: ir.Module
     blocks: Blocks
-
-    @property
-    def function(self) -> func.FuncOp:
-        """The function, which lives as long as the module; its arguments are those of the kernel."""
-        return list_functions(self.module)[0]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from ....core.sizes import require_static
 from ....core.target import Target
 from ....dialects import func, ir
 from ....dialects.builders import element_of
-from ....dialects.types import element_bits, nbytes
+from ....dialects.types import element_bits, is_dynamic_type, nbytes
 from ...analysis.classify import classify_op
 from ...analysis.kinds import (
     Broadcast,
@@ -98,7 +98,7 @@ def _makes_one_tensor(function: func.FuncOp) -> bool:
     returned = list(ops[-1].operands)
     return (
         len(returned) == 1
-        and all(_has_static_shape(v) for op in ops for v in op.results)
+        and not any(is_dynamic_type(v.type) for op in ops for v in op.results)
         and 0 not in shape_of(returned[0])
     )
 
@@ -114,12 +114,8 @@ def work(function: func.FuncOp) -> int:
         extents = loop_extents(op)
         body = op.regions[0].blocks
         count = math.prod(e for e in extents if e > 0) * (len(list(body[0].operations)) if len(body) else 1)
-        total += max(count, *(nbytes(value.type) for value in op.results if _has_static_shape(value)), 0)
+        total += max(count, *(nbytes(value.type) for value in op.results if not is_dynamic_type(value.type)), 0)
     return total
-
-
-def _has_static_shape(value: ir.Value) -> bool:
-    return not isinstance(value.type, ir.RankedTensorType) or ir.RankedTensorType(value.type).has_static_shape
 
 
 def _light(

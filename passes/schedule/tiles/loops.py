@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from ....dialects import arith, ir, scf, tw
 from ....dialects.builders import index_constant
 from ...ir.kernel import integer_attr
-from .regions import Linear
+from .regions import Interval, Linear
 
 Values = Sequence[ir.Value]
 RowStep = Callable[[Linear, int, "int | ir.Value", Values], Values]
@@ -25,6 +25,21 @@ def for_each_chunk(
         extent, tile, [init], lambda at, size, carried: [step(at, size, *carried)], at_once
     )
     return together[0]
+
+
+def for_each_step(
+    serial: Sequence[int], loops: list[Interval], init: ir.Value, step: Callable[[ir.Value], ir.Value]
+) -> ir.Value:
+    """Run ``step(carried)`` for each element of the loops ``serial``, one in another, with ``loops`` set to it."""
+    if not serial:
+        return step(init)
+    loop, *deeper = serial
+
+    def walk(offset: Linear, size: int, carried: ir.Value) -> ir.Value:
+        loops[loop] = Interval(offset, size)
+        return for_each_step(deeper, loops, carried, step)
+
+    return for_each_chunk(loops[loop].size, 1, init, walk)
 
 
 def for_each_chunk_together(

@@ -20,7 +20,7 @@ from ...analysis.classify import classify_op
 from ...analysis.kinds import Contraction, Conv, OpClass
 from ...ir.maps import collapse_dims, group_run
 from ...ir.structure import body_ops, dim_of, indexing_maps, iterator_types, loop_extents, shape_of
-from ..tiles.loops import for_each_chunk
+from ..tiles.loops import for_each_chunk, for_each_step
 from ..tiles.regions import Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
 from ..tiles.structured import Tile, loop_along, read_vector, write_vector
 from .dot_instructions import GROUP, add_products, registers_beside, terms_of
@@ -81,24 +81,16 @@ def dot_products(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value 
     serial = [loop for loop in tiler.form.sums if loop != grouped and extents[loop] > 1]
     init = tiler.compute(op.operands[2], region, dest)
 
-    def accumulate(remaining: Sequence[int], acc: ir.Value) -> ir.Value:
-        if not remaining:
-            whole = extents[grouped] // GROUP * GROUP
-            acc = for_each_chunk(whole, GROUP, acc, step)
-            return step(Linear(whole), extents[grouped] - whole, acc) if whole < extents[grouped] else acc
-        loop, deeper = remaining[0], remaining[1:]
-
-        def walk(offset: Linear, size: int, value: ir.Value) -> ir.Value:
-            loops[loop] = Interval(offset, size)
-            return accumulate(deeper, value)
-
-        return for_each_chunk(extents[loop], 1, acc, walk)
+    def accumulate(acc: ir.Value) -> ir.Value:
+        whole = extents[grouped] // GROUP * GROUP
+        acc = for_each_chunk(whole, GROUP, acc, step)
+        return step(Linear(whole), extents[grouped] - whole, acc) if whole < extents[grouped] else acc
 
     def step(offset: Linear, size: int, value: ir.Value) -> ir.Value:
         loops[grouped] = Interval(offset, size)
         return _dot_tile(tiler.scope(), op, kind, loops, Tile(value, init.dims)).value
 
-    return Tile(accumulate(serial, init.value), init.dims)
+    return Tile(for_each_step(serial, loops, init.value, accumulate), init.dims)
 
 
 def _dot_tile(tiler: Tiler, op: ir.Operation, kind: Contraction | Conv, loops: list[Interval], acc: Tile) -> Tile:

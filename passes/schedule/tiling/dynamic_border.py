@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ....dialects import arith, builders, func, ir, memref, scf, tensor
 from ....dialects.builders import element_of, index_constant
 from ....dialects.types import DYNAMIC
-from ....dialects.walk import defining_op
+from ....dialects.walk import defining_op, is_constant
 from ...ir.structure import shape_of, terminator_of
 from ..tiles.regions import NotSchedulable
 from ..tiles.structured import capture_scalar
@@ -42,8 +42,7 @@ def _is_known(around: ir.Value) -> bool:
     """Return whether it is known what lies around what is inserted, or that it does not matter."""
     op = defining_op(around)
     if op is not None and op.name == "linalg.fill":
-        value = defining_op(op.operands[0])
-        return value is not None and value.name == "arith.constant"
+        return is_constant(op.operands[0])
     return op is None or op.name in ("tensor.empty", "tensor.insert_slice")
 
 

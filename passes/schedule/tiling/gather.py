@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ....dialects import arith, ir, linalg, tensor
-from ....dialects.walk import defining_op
+from ....dialects.walk import is_constant
 from ...ir.structure import body_ops, index_dim, indexing_maps, shape_of, terminator_of
 from ..language.loopnest import MAX_TILE
 from ..tiles.regions import Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
@@ -116,7 +116,7 @@ class _Body:
 
     def _is_uniform(self, value: ir.Value) -> bool:
         tensor_type = isinstance(value.type, ir.RankedTensorType)
-        return value in self.uniform or _is_constant(value) or (value in self.tiler.arguments and not tensor_type)
+        return value in self.uniform or is_constant(value) or (value in self.tiler.arguments and not tensor_type)
 
     def _scalar(self, value: ir.Value) -> ir.Value:
         return self.uniform[value] if value in self.uniform else capture_scalar(value, self.tiler.arguments)
@@ -135,7 +135,7 @@ class _Body:
         return tuple(region)
 
     def _read(self, source: ir.Value, region: Region) -> Tile:
-        if source not in self.tiler.arguments and not _is_constant(source):
+        if source not in self.tiler.arguments and not is_constant(source):
             raise NotSchedulable("a gather from a value computed in the kernel")
         return self.tiler.compute(source, region)
 
@@ -167,8 +167,3 @@ class _Body:
         places = [known[i] if i in known else capture_scalar(i, self.tiler.arguments) for i in indices]
         kept = [place for place, extent in zip(places, shape_of(source), strict=True) if extent != 1]
         return tensor.extract(self.tiler.arguments[source], kept or [places[0]])
-
-
-def _is_constant(value: ir.Value) -> bool:
-    op = None if isinstance(value, ir.BlockArgument) else defining_op(value)
-    return op is not None and op.name == "arith.constant"

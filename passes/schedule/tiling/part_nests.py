@@ -10,7 +10,7 @@ from ....core.target import Target
 from ....dialects import builders, func, ir, tensor, tw
 from ....dialects.builders import index_constant
 from ....dialects.loops import Draft
-from ....dialects.walk import collect, defining_op
+from ....dialects.walk import collect, defining_op, is_constant
 from ...analysis.classify import classify_op
 from ...analysis.kinds import Fill
 from ...ir.edit import clone, replace
@@ -30,12 +30,12 @@ from ..tiles.regions import NotSchedulable
 from ..tiles.structured import squeezed_type
 from .nest import build_nest
 
-Choose = Callable[[func.FuncOp], Schedule | None]
+Chooser = Callable[[func.FuncOp], Schedule | None]
 
 _LEAST_STEPS = 32  # of an op's loops: fewer are not worth vectors
 
 
-def build_part_nests(function: func.FuncOp, choose: Choose, target: Target) -> list[Schedule]:
+def build_part_nests(function: func.FuncOp, choose: Chooser, target: Target) -> list[Schedule]:
     """Rebuild structured ops of a kernel of plain loops as the nests of their own schedules; returns these.
 
     Before::
@@ -67,7 +67,7 @@ def _is_candidate(op: ir.Operation) -> bool:
     if (
         op.name != "linalg.generic"
         or not all(map(is_static, op.results))
-        or not all(map(_is_scalar_constant, find_captures(op)))
+        or not all(map(is_constant, find_captures(op)))
     ):
         return False
     inputs = list(op.operands)[: num_inputs(op)]
@@ -76,12 +76,7 @@ def _is_candidate(op: ir.Operation) -> bool:
     return math.prod(loop_extents(op)) >= _LEAST_STEPS and not isinstance(classify_op(op), Fill)
 
 
-def _is_scalar_constant(value: ir.Value) -> bool:
-    op = defining_op(value)
-    return op is not None and op.name == "arith.constant"
-
-
-def _build_nests(op: ir.Operation, choose: Choose, target: Target) -> list[Schedule]:
+def _build_nests(op: ir.Operation, choose: Chooser, target: Target) -> list[Schedule]:
     """The schedules of the nests that take the place of an op: one for each result, or none."""
     schedules = []
     draft = Draft([])
@@ -183,4 +178,4 @@ def _filled_with(value: ir.Value) -> ir.Operation | None:
         block = op.regions[0].blocks[0]
         yielded = terminator_of(op).operands[0]
         scalar = op.operands[0] if yielded == block.arguments[0] and num_inputs(op) == 1 else yielded
-    return defining_op(scalar) if _is_scalar_constant(scalar) else None
+    return defining_op(scalar) if is_constant(scalar) else None

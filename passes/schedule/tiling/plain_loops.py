@@ -12,14 +12,14 @@ from ...ir.edit import clone
 from ...ir.kernel import in_place, list_functions, run_upstream
 from ...ir.structure import body_ops, is_static, list_ops, terminator_of
 from .destination_passing import destination_passing
-from .part_nests import Choose, build_part_nests
+from .part_nests import Chooser, build_part_nests
 
 # Tensor ops that have no bufferization become structured ones.
 _TENSORS = ("convert-tensor-to-linalg", "linalg-generalize-named-ops", "canonicalize", "cse")
 _NO_WORK = ("arith.constant", "tensor.empty", "func.return")
 
 
-def as_plain_loops(function: func.FuncOp, choose: Choose | None, target: Target) -> ir.Module:
+def as_plain_loops(function: func.FuncOp, choose: Chooser | None, target: Target) -> ir.Module:
     """The function with its ops one after another; its parallel axis has one step.
 
     Ops that a family takes by themselves become nests (``part_nests.py``), unless there is nothing to ``choose`` their

@@ -12,7 +12,7 @@ from ...analysis.classify import classify_op
 from ...analysis.kinds import Contraction, Conv
 from ...ir.structure import dim_of, indexing_maps, iterator_types, shape_of, terminator_of
 from ..tiles.axes import power_floor
-from ..tiles.loops import Values, for_each_chunk
+from ..tiles.loops import Values, for_each_chunk, for_each_step
 from ..tiles.regions import Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
 from ..tiles.structured import Tile, capture_scalar, clone_body, extract, insert, loop_along, make_empty, make_generic
 from .dot_product import dot_products
@@ -183,7 +183,6 @@ def _row_reduction(
     chunk = chunk if size < 0 else min(chunk, power_floor(size))
     element = element_of(op.results[0])
     partial = linalg.fill(_neutral(op), outs=[make_empty([chunk], element)])
-    sizes = {loop: loops[loop].size for loop in serial}
 
     def step(tiler: Tiler, offset: Linear, length: int, again: int | ir.Value, carried: Values) -> Values:
         [value] = carried
@@ -193,15 +192,7 @@ def _row_reduction(
         combined = _combine_chunk(tiler, op, loops, inside, target, again)
         return [combined if whole else insert(combined, value, where)]
 
-    def accumulate(remaining: Sequence[int], acc: ir.Value) -> ir.Value:
-        if remaining:
-            loop, deeper = remaining[0], remaining[1:]
-
-            def walk(offset: Linear, length: int, value: ir.Value) -> ir.Value:
-                loops[loop] = Interval(offset, length)
-                return accumulate(deeper, value)
-
-            return for_each_chunk(sizes[loop], 1, acc, walk)
+    def accumulate(acc: ir.Value) -> ir.Value:
         vector = row_vector(tiler, size)
         [acc] = walk_row(tiler, size, chunk, vector, [acc], lambda *part: step(tiler.scope(), *part))
         return acc
@@ -213,7 +204,7 @@ def _row_reduction(
         tiler.known[producer.results[0], row] = tile
     else:
         materialize_shared(tiler, op, loops)
-        partial = accumulate(serial, partial)
+        partial = for_each_step(serial, loops, partial, accumulate)
     loops[inside] = Interval(Linear(), size)
     return Tile(_reduce_partial(op, partial, init.value), ())
 

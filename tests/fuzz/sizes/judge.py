@@ -13,8 +13,9 @@ from fuzz.sizes.generator import Run, generate
 from open_case import guarded
 
 import tilewright as tw
+from tilewright.core.errors import first_line
 from tilewright.tools._common import widen_array
-from tilewright.tools.debugging.oracle import ORDER, NoOracle, Oracle, make_session, summarize_error
+from tilewright.tools.debugging.oracle import ORDER, NoOracle, Oracle, make_session
 from tilewright.tools.debugging.oracle_difference import find_difference, has_float_elements
 
 Number = tuple[int, int]  # seed, index
@@ -53,9 +54,9 @@ def judge(model: onnx.ModelProto, runs: Sequence[Run]) -> Outcome:
         with guarded():
             module = tw.compile(model.SerializeToString(), workers=0, num_threads=1, cache=False)
     except REFUSALS as error:
-        return Outcome("refused", summarize_error(error), runs=Counter(refused=len(runs)))
+        return Outcome("refused", first_line(error), runs=Counter(refused=len(runs)))
     except Exception as error:
-        return Outcome("error", f"{type(error).__name__}: {summarize_error(error)}")
+        return Outcome("error", f"{type(error).__name__}: {first_line(error)}")
     counts: Counter[str] = Counter()
     worst = Outcome("agree", runs=counts)
     for number, ((binding, arrays), want) in enumerate(zip(runs, wants, strict=True)):
@@ -74,13 +75,13 @@ def _wants(model: onnx.ModelProto, runs: Sequence[Run]) -> list[list[np.ndarray]
     try:
         oracle = make_session(model)
     except Exception as error:
-        return [summarize_error(error)] * len(runs)
+        return [first_line(error)] * len(runs)
     found: list[list[np.ndarray] | str] = []
     for _, arrays in runs:
         try:
             found.append([np.asarray(a) for a in oracle.run(None, arrays)])
         except Exception as error:
-            found.append(summarize_error(error))
+            found.append(first_line(error))
     return found
 
 
@@ -97,9 +98,9 @@ def _judged(
     except tw.GuardError as error:
         return "guard", str(error)
     except tw.InputError as error:
-        return ("refused" if isinstance(want, list) else "skipped"), summarize_error(error)
+        return ("refused" if isinstance(want, list) else "skipped"), first_line(error)
     except Exception as error:
-        return "error", f"{type(error).__name__}: {summarize_error(error)}"
+        return "error", f"{type(error).__name__}: {first_line(error)}"
     if isinstance(want, str):
         return "skipped", want
     reasons = differences(got, want)
