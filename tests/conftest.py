@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import tempfile
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+import shared_kernels
 from hypothesis import HealthCheck, settings
 
 # No test depends on how long something takes: machines are busy.
@@ -27,10 +30,20 @@ os.environ["TILEWRIGHT_CACHE_SIZE"] = "0"
 _crashes = tempfile.TemporaryDirectory(prefix="tilewright-crashes-")
 os.environ["TILEWRIGHT_CRASH_DIR"] = _crashes.name
 
+# A kernel that several tests compile is compiled once.
+_kernels = tempfile.TemporaryDirectory(prefix="tilewright-kernels-")
+shared_kernels.install(_kernels.name)
+
 # Each pass is held to the rules of the form in which it leaves a module.
 os.environ["TILEWRIGHT_VERIFY"] = "1"
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(autouse=True)
+def _compile_anew_what_is_patched(request: pytest.FixtureRequest) -> Iterator[None]:
+    with shared_kernels.compiling_anew() if "monkeypatch" in request.fixturenames else nullcontext():
+        yield
 
 
 @pytest.fixture(scope="session")

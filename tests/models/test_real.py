@@ -38,8 +38,8 @@ FLUSHED = {("pp_ocr_det", "rand320")}
 
 
 def marked(name: str, case: str) -> Any:
-    """A case as a parameter: all but one of a large network are slow."""
-    is_slow = name == "retinanet_small" or (name in LARGE and case != CASES[name][0])
+    """A case as a parameter: detectors, which compile for long, and all but one case of a large network are slow."""
+    is_slow = name in DETECTORS or (name in LARGE and case != CASES[name][0])
     return pytest.param(name, case, marks=[pytest.mark.slow] if is_slow else [])
 
 

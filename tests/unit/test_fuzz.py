@@ -18,8 +18,8 @@ import tilewright as tw
 from tilewright.tools import networks
 from tilewright.tools.debugging.verdict import Verdict
 
-EACH = 30
-MUTANTS = 24
+EACH = 20
+MUTANTS = 16
 
 
 @pytest.mark.parametrize("first", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(EACH, 300, EACH))])

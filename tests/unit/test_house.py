@@ -121,8 +121,13 @@ def modules() -> dict[Name, Path]:
     return found
 
 
-def imported(name: Name, path: Path) -> Iterator[Name]:
+@cache
+def imported(name: Name, path: Path) -> tuple[Name, ...]:
     """The modules of the package that a module imports, wherever it does."""
+    return tuple(_read_imports(name, path))
+
+
+def _read_imports(name: Name, path: Path) -> Iterator[Name]:
     own = name if path.name == "__init__.py" else name[:-1]
     for node in ast.walk(ast.parse(path.read_text())):
         if not isinstance(node, ast.ImportFrom):

@@ -64,8 +64,10 @@ def crashes(tmp_path, monkeypatch) -> Iterator[Path]:
     [
         ("importer", "abort", [], r"crashed \(SIGABRT\) in node 'first' \(Sin\) of model '.*m.onnx': Assertion"),
         slow("importer", "spin", ENDS, f"{OUT_OF_TIME} node 'first' \\(Sin\\) of model '.*m.onnx'"),
-        ("importer", "memory", ["--memory-limit=1G"], r"out of memory in node 'first' \(Sin\) of model '.*m.onnx'"),
-        ("graph pass", "abort", [], r"crashed \(SIGABRT\) in pass 'fuse-ops' of model '.*m.onnx' \(node bad\): Ass"),
+        slow("importer", "memory", ["--memory-limit=1G"], r"out of memory in node 'first' \(Sin\) of model '.*m.onnx'"),
+        slow(
+            "graph pass", "abort", [], r"crashed \(SIGABRT\) in pass 'fuse-ops' of model '.*m.onnx' \(node bad\): Ass"
+        ),
         ("graph pass", "segfault", [], r"crashed \(SIGSEGV\) in pass 'fuse-ops' of model '.*m.onnx' \(node bad\)"),
         ("graph pass", "bug", [], r"error in pass 'fuse-ops' of model '.*m.onnx' \(node bad\): KeyError: 'nothing'"),
         slow("graph pass", "spin", ENDS, f"{OUT_OF_TIME} pass 'fuse-ops' of model '.*' \\(node bad\\)"),
@@ -76,7 +78,7 @@ def crashes(tmp_path, monkeypatch) -> Iterator[Path]:
             ENDS,
             f"{OUT_OF_TIME} pass 'bufferize' of kernel '\\w+' \\(nodes? ",
         ),
-        ("code generator", "abort", [], r"crashed \(SIGABRT\) in step 'emit-object' of kernel '\w+' \(node"),
+        slow("code generator", "abort", [], r"crashed \(SIGABRT\) in step 'emit-object' of kernel '\w+' \(node"),
         (
             "code generator",
             "memory",

@@ -1,0 +1,74 @@
+"""Kernels that a session's tests compile once, for many of them compile the same small ones.
+
+A kernel's bytecode, target and level decide its object, so a compilation takes the kernel that another test's
+compilation made. A test that patches anything, which may be a pass, compiles its kernels anew, and so does one that
+watches the passes.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from tilewright.driver import jobs
+from tilewright.driver.compilation import Compilation, PassJob
+
+_FOLDER = "TILEWRIGHT_TEST_KERNELS"
+_run = Compilation.run
+
+
+def install(folder: str) -> None:
+    """Share kernels through a folder, which the processes of one session have in common."""
+    os.environ.setdefault(_FOLDER, folder)
+    Compilation.run = _run_sharing
+
+
+@contextmanager
+def compiling_anew() -> Iterator[None]:
+    """Let all kernels be compiled."""
+    Compilation.run = _run
+    yield
+    Compilation.run = _run_sharing
+
+
+@functools.wraps(_run)
+def _run_sharing(
+    self: Compilation, wanted: Sequence[PassJob], on_done: Callable[[int], object] = lambda number: None
+) -> list[Any]:
+    if self.options.context is not None:
+        return _run(self, wanted, on_done)
+    paths = [_path(self, job) if job.function is jobs.compile_kernel else None for job in wanted]
+    results = [_read(path) for path in paths]
+    missing = [i for i, result in enumerate(results) if result is None]
+    have = len(wanted) - len(missing)
+    made = _run(self, [wanted[i] for i in missing], lambda number: on_done(have + number))
+    if have == len(wanted) > 0:
+        on_done(have)
+    for i, result in zip(missing, made, strict=True):
+        results[i] = result
+        _write(paths[i], result)
+    return results
+
+
+def _path(compilation: Compilation, job: PassJob) -> Path:
+    level = compilation.options.opt_level if job.opt_level is None else job.opt_level
+    key = hashlib.sha256(pickle.dumps((job.target, level)) + b"".join(job.arguments))
+    return Path(os.environ[_FOLDER], key.hexdigest())
+
+
+def _read(path: Path | None) -> Any:
+    with suppress(FileNotFoundError):
+        return path and pickle.loads(path.read_bytes())
+
+
+def _write(path: Path | None, result: Any) -> None:
+    if path is not None:
+        part = path.with_suffix(f".{os.getpid()}")  # another process reads all of it or nothing
+        part.write_bytes(pickle.dumps(result))
+        part.replace(path)
