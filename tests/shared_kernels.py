@@ -57,8 +57,7 @@ def _run_sharing(
 
 
 def _path(compilation: Compilation, job: PassJob) -> Path:
-    level = compilation.options.opt_level if job.opt_level is None else job.opt_level
-    key = hashlib.sha256(pickle.dumps((job.target, level)) + b"".join(job.arguments))
+    key = hashlib.sha256(pickle.dumps((job.target, compilation.options.opt_level)) + b"".join(job.arguments))
     return Path(os.environ[_FOLDER], key.hexdigest())
 
 
