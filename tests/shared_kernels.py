@@ -47,9 +47,9 @@ def _run_sharing(
     results = [_read(path) for path in paths]
     missing = [i for i, result in enumerate(results) if result is None]
     have = len(wanted) - len(missing)
+    for number in range(have):
+        on_done(number + 1)
     made = _run(self, [wanted[i] for i in missing], lambda number: on_done(have + number))
-    if have == len(wanted) > 0:
-        on_done(have)
     for i, result in zip(missing, made, strict=True):
         results[i] = result
         _write(paths[i], result)
