@@ -18,7 +18,7 @@ from .conv import both_sides, per_axis
 _MOST_AXES = 5  # of an image where only the run knows how many: there is a kernel for each number
 
 
-@op("Col2Im", since=18)
+@op("Col2Im", since=18, shapes="x[n c t]")
 def col2im(
     ctx: Context,
     x: Tensor,
@@ -45,7 +45,7 @@ def col2im(
         _read_sizes(ctx, image_shape, "image_shape", rank),
         _read_sizes(ctx, block_shape, "block_shape", rank),
     )
-    if x.rank != 3 or rank < 1 or len(block) != rank:
+    if rank < 1 or len(block) != rank:
         ctx.invalid(f"an input of shape {list(x.shape)} and blocks of {block} do not fit an image of {image}")
     strides, dilations = per_axis(ctx, "strides", strides, rank), per_axis(ctx, "dilations", dilations, rank)
     pads = both_sides(ctx, pads, rank)

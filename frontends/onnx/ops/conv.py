@@ -16,7 +16,7 @@ from ..values.tensor import Tensor
 from .activation import swish
 
 
-@op("Conv")
+@op("Conv", shapes="x[n c +s] w[group*m c/group *kernel_shape:s] b[group*m]")
 def conv(
     ctx: Context,
     x: Tensor,
@@ -31,7 +31,7 @@ def conv(
     strides: Ints | None = None,
 ) -> Tensor:
     """Cross-correlation over 1 to any number of spatial dims; the padding is a pad before."""
-    y = correlate(ctx, x, w, Windows(auto_pad, dilations, group, pads, strides, kernel_shape), x.dtype)
+    y = correlate(ctx, x, w, Windows(auto_pad, dilations, group, pads, strides), x.dtype)
     return y if b is None else add_bias(ctx, y, b)
 
 
@@ -44,18 +44,11 @@ class Windows:
     group: Extent = 1
     pads: Ints | None = None
     strides: Ints | None = None
-    kernel_shape: Ints | None = None
 
 
 def correlate(ctx: Context, x: Tensor, w: Tensor, windows: Windows, dtype: str) -> Tensor:
-    """A convolution without bias, with sums in ``dtype``."""
+    """A convolution without bias, of shapes that fit, with sums in ``dtype``."""
     spatial, group = x.rank - 2, windows.group
-    misfit = f"input {list(x.shape)} and weight {list(w.shape)} do not fit with group={group}"
-    if spatial < 1 or w.rank != x.rank:
-        ctx.invalid(misfit)
-    w = ctx.divisible(of_window(ctx, w, windows.kernel_shape), 0, group, misfit)
-    x = ctx.fit_shape(x, (x.shape[0], w.shape[1] * group, *x.shape[2:]), misfit)
-    w = ctx.fit_shape(w, (w.shape[0], x.shape[1] // group, *w.shape[2:]), misfit)
     strides = per_axis(ctx, "strides", windows.strides, spatial)
     dilations = per_axis(ctx, "dilations", windows.dilations, spatial)
     pads = both_sides(ctx, windows.pads, spatial)
@@ -63,14 +56,6 @@ def correlate(ctx: Context, x: Tensor, w: Tensor, windows: Windows, dtype: str) 
     padded = pad_spatial(ctx, x, low, high, 0)
     check_windows(ctx, padded.shape[2:], w.shape[2:], dilations)
     return ctx.wrap(builders.conv(padded.value, w.value, strides, dilations, group, element_type(dtype)), dtype)
-
-
-def of_window(ctx: Context, w: Tensor, kernel_shape: Ints | None) -> Tensor:
-    """A weight, whose extents behind the first two have to be ``kernel_shape``, if that is given."""
-    if not kernel_shape:
-        return w
-    misfit = f"a weight of shape {list(w.shape)} has no windows of kernel_shape={list(kernel_shape)}"
-    return ctx.fit_shape(w, (*w.shape[:2], *kernel_shape), misfit)
 
 
 def per_axis(ctx: Context, name: str, given: Ints | None, axes: int, *, default: int = 1, least: int = 1) -> list[int]:
@@ -137,7 +122,7 @@ def add_bias(ctx: Context, y: Tensor, b: Tensor) -> Tensor:
     return ctx.elementwise(scalars.add, y, ctx.reshape(b, (b.size, *[1] * (y.rank - 2))))
 
 
-@op("CausalConvWithState")
+@op("CausalConvWithState", shapes="x[n c t] w[c 1 k] b[c] past[n c k-1]")
 def causal_conv_with_state(
     ctx: Context,
     x: Tensor,
@@ -151,25 +136,20 @@ def causal_conv_with_state(
 
     The second result is the past of what comes next: the last k - 1 steps.
     """
-    misfit = f"input {list(x.shape)}, weight {list(w.shape)} and past do not fit"
-    if x.rank != 3 or w.rank != 3 or (past is not None and past.rank != 3):
-        ctx.invalid(misfit)
     if activation not in ("none", "silu", "swish"):
         ctx.invalid(f"activation '{activation}' is none of none, silu, swish")
-    x = ctx.fit_shape(x, (x.shape[0], w.shape[0], x.shape[2]), misfit)
-    w = ctx.fit_shape(w, (x.shape[1], 1, w.shape[2] if past is None else past.shape[2] + 1), misfit)
     batch, channels, length, taps = *x.shape, w.shape[2]
-    ctx.demand_less(0, taps, misfit)
+    ctx.demand_less(0, taps, f"a weight of shape {list(w.shape)} has no windows")
     shape = batch, channels, taps - 1
-    before = ctx.zeros(shape, x.dtype) if past is None else ctx.fit_shape(past, shape, misfit)
+    before = past or ctx.zeros(shape, x.dtype)
     whole = ctx.wrap(builders.concat([before.value, x.value], 2), x.dtype)
     y = correlate(ctx, whole, w, Windows(group=channels), x.dtype)
-    y = y if b is None else add_bias(ctx, y, ctx.fit_shape(b, (channels,), f"a bias of shape {list(b.shape)}"))
+    y = y if b is None else add_bias(ctx, y, b)
     present = builders.slice_(whole.value, [0, 0, length], shape)
     return y if activation == "none" else swish(ctx, y), ctx.wrap(present, x.dtype)
 
 
-@op("ConvTranspose")
+@op("ConvTranspose", shapes="x[n group*c +s] w[group*c m *kernel_shape:s] b[group*m]")
 def conv_transpose(
     ctx: Context,
     x: Tensor,
@@ -191,16 +171,6 @@ def conv_transpose(
     (`_subpixel`). Output extent: stride (n - 1) + output_padding + (k - 1) dilation + 1 - pads.
     """
     spatial = x.rank - 2
-    misfit = f"input {list(x.shape)} and weight {list(w.shape)} do not fit with group={group}"
-    if spatial < 1 or w.rank != x.rank:
-        ctx.invalid(misfit)
-    x = ctx.fit_shape(x, (x.shape[0], w.shape[0], *x.shape[2:]), misfit)
-    x = ctx.divisible(x, 1, group, misfit)
-    w = of_window(ctx, ctx.fit_shape(w, (x.shape[1], *w.shape[1:]), misfit), kernel_shape)
-    if b is not None:
-        b = ctx.fit_shape(
-            b, (group * w.shape[1],), f"a bias of shape {list(b.shape)} for {group * w.shape[1]} channels"
-        )
     strides = per_axis(ctx, "strides", strides, spatial)
     dilations = per_axis(ctx, "dilations", dilations, spatial)
     extra = per_axis(ctx, "output_padding", output_padding, spatial, default=0, least=0)

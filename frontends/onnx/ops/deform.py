@@ -12,12 +12,12 @@ from ..state.context import Context
 from ..state.registry import op
 from ..values.attributes import Ints
 from ..values.tensor import Tensor
-from .conv import add_bias, both_sides, of_window, per_axis
+from .conv import add_bias, both_sides, per_axis
 
 Extents = Sequence[Extent]
 
 
-@op("DeformConv", since=19)
+@op("DeformConv", since=19, shapes="x[n c +s] w[group*m c/group *kernel_shape:s] b[group*m]")
 def deform_conv(
     ctx: Context,
     x: Tensor,
@@ -35,13 +35,16 @@ def deform_conv(
 ) -> Tensor:
     """The elements of all windows, sampled (Dai et al., "Deformable convolutional networks"), times the weights."""
     rank = x.rank - 2
-    x, w = _check_operands(ctx, x, w, group, offset_group, kernel_shape)
+    odd = f"offset_group {offset_group} does not divide {x.shape[1]} channels"
+    if offset_group < 1:
+        ctx.invalid(odd)
+    ctx.demand_equal(floor_mod(x.shape[1], offset_group), 0, odd)
     strides, dilations = per_axis(ctx, "strides", strides, rank), per_axis(ctx, "dilations", dilations, rank)
     pads = both_sides(ctx, pads, rank)
     window = w.shape[2:]
     outs = _extents(ctx, x, window, strides, pads, dilations)
     places = [x.shape[0], offset_group, *window]
-    offset = _fit_tensor(ctx, offset, [x.shape[0], offset_group * count_elements(window) * rank, *outs], "offset")
+    offset = ctx.demand_shape(offset, "offset", x.shape[0], offset_group * count_elements(window) * rank, *outs)
     moves = ctx.reshape(offset, [*places, rank, *outs])
     tables = [
         _make_table(moves, axis, x.shape[axis + 2], (strides[axis], pads[axis], dilations[axis]))
@@ -51,7 +54,7 @@ def deform_conv(
     wide = widen(ctx, ctx.reshape(x, [x.shape[0], offset_group, channels, *x.shape[2:]]))
     taken = sample(ctx, wide, tables, lead=3)
     if mask is not None:
-        mask = _fit_tensor(ctx, mask, [x.shape[0], offset_group * count_elements(window), *outs], "mask")
+        mask = ctx.demand_shape(mask, "mask", x.shape[0], offset_group * count_elements(window), *outs)
         taken = ctx.elementwise(scalars.mul, taken, ctx.reshape(mask, [*places[:2], 1, *window, *outs]))
     y = ctx.cast(_weigh(ctx, taken, widen(ctx, w), group, outs), x.dtype)
     return y if b is None else add_bias(ctx, y, b)
@@ -83,24 +86,6 @@ def _weigh(ctx: Context, taken: Tensor, w: Tensor, group: int, outs: Extents) ->
     return ctx.reshape(ctx.wrap(made, taken.dtype), [batch, filters, *outs])
 
 
-def _check_operands(
-    ctx: Context, x: Tensor, w: Tensor, group: int, offset_group: int, kernel_shape: Ints | None
-) -> tuple[Tensor, Tensor]:
-    """Input and weight, which have to fit."""
-    misfit = f"input {list(x.shape)} and weight {list(w.shape)} do not fit with group={group}"
-    if x.rank < 3 or w.rank != x.rank:
-        ctx.invalid(misfit)
-    w = of_window(ctx, w, kernel_shape)
-    ctx.demand_equal(floor_mod(w.shape[0], group), 0, misfit)
-    x = ctx.fit_shape(x, (x.shape[0], w.shape[1] * group, *x.shape[2:]), misfit)
-    w = ctx.fit_shape(w, (w.shape[0], x.shape[1] // group, *w.shape[2:]), misfit)
-    odd = f"offset_group {offset_group} does not divide {x.shape[1]} channels"
-    if offset_group < 1:
-        ctx.invalid(odd)
-    ctx.demand_equal(floor_mod(x.shape[1], offset_group), 0, odd)
-    return x, w
-
-
 def _extents(ctx: Context, x: Tensor, window: Extents, strides: Ints, pads: Ints, dilations: Ints) -> list[Extent]:
     rank = x.rank - 2
     padded = [n + a + b for n, a, b in zip(x.shape[2:], pads[:rank], pads[rank:], strict=True)]
@@ -108,7 +93,3 @@ def _extents(ctx: Context, x: Tensor, window: Extents, strides: Ints, pads: Ints
         ctx.demand_less((k - 1) * d, n, f"a window of {list(window)} is larger than the padded input {list(padded)}")
     sizes = zip(padded, window, strides, dilations, strict=True)
     return [(n - (k - 1) * d - 1) // s + 1 for n, k, s, d in sizes]
-
-
-def _fit_tensor(ctx: Context, tensor: Tensor, shape: Extents, what: str) -> Tensor:
-    return ctx.fit_shape(tensor, shape, f"{what} has shape {list(tensor.shape)}, it must be {list(shape)}")

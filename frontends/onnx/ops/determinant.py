@@ -18,14 +18,9 @@ from ..values.tensor import Tensor
 Values = Sequence[ir.Value]
 
 
-@op("Det", since=11)
+@op("Det", since=11, shapes="x[*n m m]")
 def det(ctx: Context, x: Tensor) -> Tensor:
     """The product of the pivots of Gauss' elimination, which takes the greatest of each column."""
-    misfit = f"an input of shape {list(x.shape)} holds no square matrices"
-    if x.rank < 2:
-        ctx.invalid(misfit)
-    for other in (-2, -1):
-        x = ctx.fit_shape(x, (*x.shape[:-2], x.shape[other], x.shape[other]), misfit)
     batch, size = number.prod(x.shape[:-2]), x.shape[-1]
     if 0 in (batch, size):
         return ctx.const(np.broadcast_to(np.float32(1), x.shape[:-2]), x.dtype)

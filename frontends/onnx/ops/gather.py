@@ -31,7 +31,7 @@ def gather(ctx: Context, x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor
     return ctx.reshape(made, [*x.shape[:axis], *shape, *x.shape[axis + 1 :]])  # a known index may have become a vector
 
 
-@op("GatherElements")
+@op("GatherElements", shapes="x[*d] indices[*i:d]")
 def gather_elements(ctx: Context, x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
     axis = ctx.axis(axis, x.rank)
     _demand_inside(ctx, indices, x, axis)
@@ -79,14 +79,12 @@ _COMPLEX_REDUCTIONS: dict[str, scalars.Fold] = {
 
 
 @op("Scatter")
-@op("ScatterElements")
+@op("ScatterElements", shapes="x[*d] indices[*i:d] updates[*i]")
 def scatter_elements(
     ctx: Context, x: Tensor, indices: Tensor, updates: Tensor, *, axis: int = 0, reduction: str = "none"
 ) -> Tensor:
     axis = ctx.axis(axis, x.rank)
     _demand_inside(ctx, indices, x, axis)
-    misfit = f"updates of shape {list(updates.shape)} for indices of shape {list(indices.shape)}"
-    updates = ctx.fit_shape(updates, indices.shape, misfit)
     indices, inside = _check_indices(ctx, indices, x.shape[axis])
     fold = _choose_fold(ctx, x, reduction)
 
@@ -122,7 +120,7 @@ def scatter_nd(ctx: Context, x: Tensor, indices: Tensor, updates: Tensor, *, red
     return ctx.wrap(sequential(updates.shape[:rows], [x.value], row)[0], x.dtype) if 0 not in updates.shape else x
 
 
-@op("TensorScatter")
+@op("TensorScatter", shapes="cache[n *d] update[_ *u:d] starts[n]")
 def tensor_scatter(
     ctx: Context, cache: Tensor, update: Tensor, starts: Tensor | None = None, *, axis: int = -2, mode: str = "linear"
 ) -> Tensor:
@@ -138,10 +136,6 @@ def tensor_scatter(
     if count == 0:
         return cache
     starts = starts or ctx.zeros(cache.shape[:1], "int64")
-    misfit = f"write_indices has shape {list(starts.shape)} for a batch of {cache.shape[0]}"
-    if starts.rank != 1:
-        ctx.invalid(misfit)
-    starts = ctx.fit_shape(starts, cache.shape[:1], misfit)
 
     def body(*at: ir.Value) -> ir.Value:
         offset = scalars.sub(at[axis], scalars.to_index(builders.extract(starts.value, [at[0]])))
@@ -252,10 +246,8 @@ def _with_depth(ctx: Context, indices: Tensor, rank: int, implied: int) -> tuple
 
 
 def _demand_inside(ctx: Context, indices: Tensor, x: Tensor, axis: int) -> None:
-    """Indices have the rank of the data and are nowhere larger but along the axis."""
+    """Indices are nowhere larger than the data but along the axis."""
     misfit = f"indices of shape {list(indices.shape)} do not fit data of shape {list(x.shape)} on axis {axis}"
-    if indices.rank != x.rank:
-        ctx.invalid(misfit)
     for i, (n, m) in enumerate(zip(indices.shape, x.shape, strict=True)):
         if i != axis:
             ctx.demand_less(n, m + 1, misfit)
@@ -264,7 +256,7 @@ def _demand_inside(ctx: Context, indices: Tensor, x: Tensor, axis: int) -> None:
 def _fitting_update(ctx: Context, update: Tensor, cache: Tensor, axis: int) -> Tensor:
     """The update, which has the cache's shape, or less along the axis, which is not the batch's."""
     misfit = f"an update of {list(update.shape)} does not fit a cache of {list(cache.shape)} along axis {axis}"
-    if axis == 0 or update.rank != cache.rank:
+    if axis == 0:
         ctx.invalid(misfit)
     ctx.demand_less(update.shape[axis], cache.shape[axis] + 1, misfit)
     return ctx.fit_shape(update, [update.shape[i] if i == axis else n for i, n in enumerate(cache.shape)], misfit)

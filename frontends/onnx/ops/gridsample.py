@@ -22,7 +22,7 @@ from .resize import saturate
 _FIRST_NAMES = {"bilinear": "linear", "bicubic": "cubic"}  # opset 16 to 19
 
 
-@op("GridSample", since=16)
+@op("GridSample", since=16, shapes="x[n c +s] grid[n *o:s _]")
 def grid_sample(
     ctx: Context,
     x: Tensor,
@@ -42,10 +42,8 @@ def grid_sample(
     if rule.mode not in TAPS or padding_mode not in PADDINGS:
         ctx.invalid(f"mode '{mode}' or padding_mode '{padding_mode}' does not exist")
     rank = x.rank - 2
-    misfit = f"a grid of shape {list(grid.shape)} does not fit an input of shape {list(x.shape)}"
-    if rank < 1 or grid.rank != x.rank:
-        ctx.invalid(misfit)
-    grid = ctx.fit_shape(grid, (x.shape[0], *grid.shape[1:-1], rank), misfit)
+    misfit = f"a grid of shape {list(grid.shape)} does not hold places on {rank} axes"
+    grid = ctx.fit_shape(grid, (*grid.shape[:-1], rank), misfit)
     for extent in x.shape[2:]:
         ctx.demand_less(0, extent, f"there is nothing to sample in an input of shape {list(x.shape)}")
     tables = [_make_grid_table(grid, axis, x.shape[axis + 2], rule) for axis in range(rank)]
@@ -73,13 +71,13 @@ def _make_grid_table(grid: Tensor, axis: int, extent: Extent, rule: Rule) -> lis
     return make_table([grid.value], [along], grid.shape[:-1], coordinate, extent, rule)
 
 
-@op("AffineGrid", since=20)
+@op("AffineGrid", since=20, shapes="theta[n r r+1]")
 def affine_grid(ctx: Context, theta: Tensor, size: Tensor, *, align_corners: int = 0) -> Tensor:
     """``grid[n, h, w] = theta[n] (x, y, 1)``: a coordinate goes from -1 to 1, and the last axis has the first one.
 
     Along an axis of one element, whose borders are one point if they are its centre, the coordinate is 0.
     """
-    count = 2 + theta.shape[1] if theta.rank == 3 and isinstance(theta.shape[1], int) else None
+    count = 2 + theta.shape[1] if isinstance(theta.shape[1], int) else None
     if count is None and size.is_dynamic:
         return for_each_length(
             ctx,
@@ -92,7 +90,7 @@ def affine_grid(ctx: Context, theta: Tensor, size: Tensor, *, align_corners: int
     image = ctx.sizes(size, "size", count=count if size.is_dynamic else None)
     rank = len(image) - 2
     misfit = f"theta of shape {list(theta.shape)} does not fit a size of {len(image)} extents"
-    if rank not in (2, 3) or theta.rank != 3:
+    if rank not in (2, 3):
         ctx.invalid(misfit)
     theta = ctx.fit_shape(theta, (theta.shape[0], rank, rank + 1), misfit)
     ctx.demand_equal(theta.shape[0], image[0], "theta and size differ in the number of images")

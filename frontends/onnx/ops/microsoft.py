@@ -15,7 +15,7 @@ from ..primitives.products import matmul
 from ..primitives.reductions import softmax
 from ..state import registry
 from ..state.context import Context
-from ..state.contrib import CONTRIB_DOMAIN, channels_first, channels_last, contrib, demand_shape
+from ..state.contrib import CONTRIB_DOMAIN, channels_first, channels_last, contrib
 from ..state.registry import op
 from ..values.attributes import Floats, Ints
 from ..values.tensor import Tensor
@@ -139,7 +139,7 @@ def fused_conv(
         strides=strides,
     )
     if z is not None:
-        y = ctx.elementwise(scalars.add, y, demand_shape(ctx, z, "the residual", *y.shape))
+        y = ctx.elementwise(scalars.add, y, ctx.demand_shape(z, "the residual", *y.shape))
     names = _PARAMETERS.get(activation, ())
     if activation_params and len(activation_params) != len(names):
         ctx.unsupported(f"activation '{activation}' with {len(activation_params)} parameters")
@@ -207,19 +207,14 @@ def quick_gelu(ctx: Context, x: Tensor, *, alpha: float = 1.702) -> Tensor:
     return swish(ctx, x, alpha=alpha)
 
 
-@contrib("BiasSplitGelu")
+@contrib("BiasSplitGelu", shapes="x[*n 2*half] bias[2*half]")
 def bias_split_gelu(ctx: Context, x: Tensor, bias: Tensor) -> Tensor:
     """The left half of the last axis times GELU of the right one."""
-    misfit = f"an input of shape {list(x.shape)} has no two halves"
-    if x.rank == 0:
-        ctx.invalid(misfit)
-    x = ctx.divisible(x, x.rank - 1, 2, misfit)
-    bias = demand_shape(ctx, bias, "bias", x.shape[-1])
     left, right = split_last(ctx, ctx.elementwise(scalars.add, x, bias), [x.shape[-1] // 2] * 2)
     return ctx.elementwise(scalars.mul, left, gelu(ctx, right))
 
 
-@contrib("BiasAdd")
+@contrib("BiasAdd", shapes="x[n s c] bias[c] skip[n s c]")
 def bias_add(ctx: Context, x: Tensor, bias: Tensor, skip: Tensor) -> Tensor:
     return ctx.elementwise(lambda a, b, s: scalars.add(scalars.add(a, b), s), x, bias, skip)
 

@@ -10,13 +10,13 @@ from ..algorithms.attention import MASKED, append, attend, causal_bias, join_hea
 from ..primitives.movement import concat, cut, split_last
 from ..primitives.products import matmul
 from ..state.context import Context
-from ..state.contrib import CONTRIB_DOMAIN, contrib, demand_shape
+from ..state.contrib import CONTRIB_DOMAIN, contrib
 from ..state.registry import op
 from ..values.tensor import Tensor
 from .microsoft_matmul import matmul_integer_to_float
 
 
-@contrib("Attention")
+@contrib("Attention", shapes="x[n t c] weights[c qkv] bias[qkv] past[2 n _ _ _]")
 def attention(
     ctx: Context,
     x: Tensor,
@@ -38,14 +38,15 @@ def attention(
 ) -> tuple[Tensor, ...]:
     """Self-attention from the input on: one product makes queries, keys and values, joined along the last axis."""
     shared = bool(past_present_share_buffer) or past_sequence_length is not None
-    _check_projection(ctx, x, weights, bool(do_rotary), shared)
-    projected = _project(ctx, x, weights, bias)
+    _demand_plain(ctx, bool(do_rotary), shared)
+    projected = matmul(ctx, x, weights)
+    projected = projected if bias is None else ctx.elementwise(scalars.add, projected, bias)
     q, k, v = _split_projected(ctx, projected, num_heads, past, qkv_hidden_sizes)
     biases = _biases(ctx, q, k, mask_index, mask_filter_value, attention_bias, unidirectional)
     return _attend(ctx, q, k, v, scale, biases)
 
 
-@op("QAttention", domain=CONTRIB_DOMAIN)
+@op("QAttention", domain=CONTRIB_DOMAIN, shapes="x[n t c] weight[c qkv] bias[qkv] past[2 n _ _ _]")
 def quantized_attention(
     ctx: Context,
     x: Tensor,
@@ -66,23 +67,17 @@ def quantized_attention(
     unidirectional: int = 0,
 ) -> tuple[Tensor, ...]:
     """``Attention`` whose projection is a product of 8-bit integers."""
-    _check_projection(ctx, x, weight, bool(do_rotary), bool(past_present_share_buffer))
+    _demand_plain(ctx, bool(do_rotary), bool(past_present_share_buffer))
     projected = matmul_integer_to_float(ctx, x, weight, x_scale, weight_scale, x_zero, weight_zero, bias)
     q, k, v = _split_projected(ctx, projected, num_heads, past)
     biases = _biases(ctx, q, k, mask_index, mask_filter_value, None, unidirectional)
     return _attend(ctx, q, k, v, scale, biases)
 
 
-def _check_projection(ctx: Context, x: Tensor, weights: Tensor, rotary: bool, shared: bool) -> None:
-    """Refuse what an attention from the input on does not do here, and operands of other ranks."""
+def _demand_plain(ctx: Context, rotary: bool, shared: bool) -> None:
+    """Refuse what an attention from the input on does not do here."""
     if rotary or shared:
         ctx.unsupported("rotary embedding" if rotary else "past and present that share a buffer")
-    if x.rank != 3 or weights.rank != 2:
-        ctx.invalid(_describe_shapes(x, weights))
-
-
-def _describe_shapes(x: Tensor, weights: Tensor) -> str:
-    return f"an input of shape {list(x.shape)} for weights of shape {list(weights.shape)}"
 
 
 def _split_projected(
@@ -93,7 +88,6 @@ def _split_projected(
     q, k, v = (split_heads(ctx, part, heads) for part in parts)
     if past is None:
         return [q, k, v]
-    past = demand_shape(ctx, past, "past", 2, None, None, None, None)
     return [q, *(append(ctx, _half(ctx, past, i), t) for i, t in enumerate((k, v)))]
 
 
@@ -105,17 +99,6 @@ def _attend(
     if not ctx.wants(1):
         return (y,)
     return y, concat(ctx, *(ctx.reshape(t, (1, *t.shape)) for t in (k, v)), axis=0)
-
-
-def _project(ctx: Context, x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
-    """``x weights + bias`` (batch, length, all sizes)."""
-    misfit = _describe_shapes(x, weights)
-    weights = ctx.fit_shape(weights, (x.shape[2], weights.shape[1]), misfit)
-    if bias is None:
-        return matmul(ctx, x, weights)
-    bias = demand_shape(ctx, bias, "bias", weights.shape[1])
-    weights = ctx.fit_shape(weights, (weights.shape[0], *bias.shape), misfit)
-    return ctx.elementwise(scalars.add, matmul(ctx, x, weights), bias)
 
 
 def _half(ctx: Context, past: Tensor, which: int) -> Tensor:
@@ -193,12 +176,12 @@ def _operands(ctx: Context, query: Tensor, key: Tensor | None, value: Tensor | N
 
 def _to_heads(ctx: Context, x: Tensor, heads: int) -> Tensor:
     """Keys or values as (batch, heads, length, size), which they may be already."""
-    return split_heads(ctx, x, heads) if x.rank != 4 else demand_shape(ctx, x, "key or value", None, heads, None, None)
+    return split_heads(ctx, x, heads) if x.rank != 4 else ctx.demand_shape(x, "key or value", None, heads, None, None)
 
 
 def _unpack_heads(ctx: Context, packed: Tensor, heads: int, count: int) -> list[Tensor]:
     """The parts of (batch, length, heads, count, size)."""
-    packed = demand_shape(ctx, packed, "what is packed", None, None, heads, count, None)
+    packed = ctx.demand_shape(packed, "what is packed", None, None, heads, count, None)
     batch, length, _, _, size = packed.shape
     parts = (cut(ctx, packed, {3: range(i, i + 1)}) for i in range(count))
     return [ctx.transpose(ctx.reshape(part, (batch, length, heads, size)), [0, 2, 1, 3]) for part in parts]

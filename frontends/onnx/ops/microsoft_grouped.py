@@ -14,14 +14,14 @@ from ....dialects.types import element_type
 from ..algorithms.attention import attend, join_heads, split_heads
 from ..primitives.movement import split_last
 from ..state.context import Context
-from ..state.contrib import contrib, demand_shape
+from ..state.contrib import contrib
 from ..values.tensor import Tensor
 from .gather import tensor_scatter
 from .microsoft_rotary import count_from, positions, rotate
 from .norm import root_mean_square
 
 
-@contrib("GroupQueryAttention")
+@contrib("GroupQueryAttention", shapes="cos_cache[p half] sin_cache[p half] head_sink[num_heads]")
 def group_query_attention(
     ctx: Context,
     query: Tensor,
@@ -125,7 +125,6 @@ class _Groups:
         """One score for each head, or 0 for a smooth softmax."""
         if given is None:
             return ctx.const(0.0, dtype) if smooth > 0 else None
-        given = demand_shape(ctx, given, "head_sink", self.groups * self.each)
         apart = ctx.broadcast(ctx.reshape(given, (self.groups, self.each, 1)), (self.groups, self.each, self.rows))
         return ctx.reshape(apart, (*self.shape[1:], 1))
 
@@ -189,7 +188,7 @@ def _slice_rows(ctx: Context, x: Tensor, rows: Extent) -> Tensor:
 def _past(ctx: Context, ends: Tensor, q: Tensor, total: Extent) -> Tensor:
     """(batch, 1, 1, 1): how many keys are there before the new ones, none if the new ones are all."""
     batch, _, rows, _ = q.shape
-    ends = demand_shape(ctx, ctx.reshape(ends, (ends.size,)), "seqlens_k", batch)
+    ends = ctx.demand_shape(ctx.reshape(ends, (ends.size,)), "seqlens_k", batch)
 
     def body(end: ir.Value) -> ir.Value:
         before = scalars.add(end, scalars.like(end, 1 - rows))
@@ -234,7 +233,7 @@ def _rotate_heads(
 def _update_cache(ctx: Context, new: Tensor, past: Tensor | None, starts: Tensor, total: Extent) -> Tensor:
     """The past with the new rows written into it, as long as the larger of the past and the total."""
     batch, heads, rows, size = new.shape
-    past = None if past is None else demand_shape(ctx, past, "the past", batch, heads, None, size)
+    past = None if past is None else ctx.demand_shape(past, "the past", batch, heads, None, size)
     held = 0 if past is None else past.shape[2]
     length = max_of(total, held)
     if rows == length:

@@ -14,7 +14,7 @@ from .quantize import dynamic_quantize_linear
 from .recurrent import lstm_cell
 
 
-@op("DynamicQuantizeLSTM", domain=CONTRIB_DOMAIN)
+@op("DynamicQuantizeLSTM", domain=CONTRIB_DOMAIN, shapes="w[d i 4*h] r[d h 4*h]")
 def dynamic_quantize_lstm(
     ctx: Context,
     x: Tensor,
@@ -60,8 +60,6 @@ def _on_grid(ctx: Context, x: Tensor) -> Tensor:
 
 def _dequantize_weight(ctx: Context, w: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
     """(direction, input, gates) with parameters of a direction, or of each of its gates' rows, as LSTM has it."""
-    if w.rank != 3:
-        ctx.invalid(f"a weight of shape {list(w.shape)}, which is (directions, inputs, gates)")
     shape = (w.shape[0], 1, w.shape[2] if scale.rank == 2 else 1)
     floats = dequantize(ctx, w, reshape_scale(ctx, scale, shape), reshape_scale(ctx, zero, shape))
     return ctx.transpose(floats, [0, 2, 1])

@@ -23,7 +23,7 @@ def simplified_layer_normalization(
     return y, ctx.cast(inverse, dtype_name(stash_type, "the statistics"))
 
 
-@contrib("SkipLayerNormalization")
+@contrib("SkipLayerNormalization", shapes="x[*n c] gamma[c] beta[c] bias[c]")
 def skip_layer_normalization(
     ctx: Context,
     x: Tensor,
@@ -41,7 +41,7 @@ def skip_layer_normalization(
     return *made, *unused, ctx.cast(total, x.dtype)
 
 
-@contrib("SkipSimplifiedLayerNormalization")
+@contrib("SkipSimplifiedLayerNormalization", shapes="x[*n c] gamma[c] bias[c]")
 def skip_simplified_layer_normalization(
     ctx: Context, x: Tensor, skip: Tensor, gamma: Tensor, bias: Tensor | None = None, *, epsilon: float = 1e-12
 ) -> tuple[Tensor, ...]:
@@ -55,15 +55,17 @@ def skip_simplified_layer_normalization(
 
 def _add_skip(ctx: Context, x: Tensor, skip: Tensor, bias: Tensor | None) -> Tensor:
     """``x + skip + bias``, narrow floats in f32; the skip may lack the batch."""
-    misfit = f"a skip of shape {list(skip.shape)} for an input of shape {list(x.shape)}"
-    if x.rank == 0:
-        ctx.invalid(misfit)
-    terms = [widen(ctx, ctx.repeatable(t, x.shape, misfit)) for t in (x, skip, bias) if t is not None]
+    skip = ctx.repeatable(skip, x.shape, f"a skip of shape {list(skip.shape)} for an input of shape {list(x.shape)}")
+    terms = [widen(ctx, t) for t in (x, skip, bias) if t is not None]
     total = ctx.elementwise(scalars.add, *terms[:2])
     return total if bias is None else ctx.elementwise(scalars.add, total, terms[2])
 
 
-@contrib("EmbedLayerNormalization")
+@contrib(
+    "EmbedLayerNormalization",
+    shapes="input_ids[n t] segment_ids[n t] word_embedding[_ c] position_embedding[_ c] segment_embedding[_ c] "
+    "gamma[c] beta[c] mask[n _]",
+)
 def embed_layer_normalization(
     ctx: Context,
     input_ids: Tensor,
@@ -80,14 +82,9 @@ def embed_layer_normalization(
     mask_index_type: int = 0,
 ) -> tuple[Tensor, ...]:
     """LayerNormalization of the sum of embeddings (the last output); the mask's rows are counted."""
-    if input_ids.rank != 2 or (segment_ids is None) != (segment_embedding is None):
-        ctx.invalid(f"input_ids of shape {list(input_ids.shape)}, or segments without embedding")
+    if (segment_ids is None) != (segment_embedding is None):
+        ctx.invalid("segment_ids and segment_embedding need each other")
     batch, length = input_ids.shape
-    width = word_embedding.shape[-1]
-    position_embedding = _of_width(ctx, position_embedding, width, "position_embedding")
-    gamma, beta = (
-        ctx.fit_shape(t, (width,), f"{n} has no {width} elements") for t, n in ((gamma, "gamma"), (beta, "beta"))
-    )
     total = gather(ctx, word_embedding, input_ids)
     if position_ids is not None:
         positions = gather(ctx, position_embedding, position_ids)
@@ -95,19 +92,9 @@ def embed_layer_normalization(
         positions = _first_rows(ctx, position_embedding, length)
     total = ctx.elementwise(scalars.add, total, positions)
     if segment_ids is not None and segment_embedding is not None:
-        segment_ids = ctx.fit_shape(segment_ids, input_ids.shape, "segment_ids and input_ids differ in shape")
-        table = _of_width(ctx, segment_embedding, width, "segment_embedding")
-        total = ctx.elementwise(scalars.add, total, gather(ctx, table, segment_ids))
+        total = ctx.elementwise(scalars.add, total, gather(ctx, segment_embedding, segment_ids))
     y = layer_normalization(ctx, total, gamma, beta, epsilon=epsilon)[0]
     return y, _count_ones(ctx, mask, batch), total
-
-
-def _of_width(ctx: Context, table: Tensor, width: Extent, what: str) -> Tensor:
-    """An embedding, whose rows have to have so many elements."""
-    misfit = f"{what} has shape {list(table.shape)}, it must be [any, {width}]"
-    if table.rank != 2:
-        ctx.invalid(misfit)
-    return ctx.fit_shape(table, (table.shape[0], width), misfit)
 
 
 def _first_rows(ctx: Context, table: Tensor, count: Extent) -> Tensor:
@@ -120,9 +107,5 @@ def _count_ones(ctx: Context, mask: Tensor | None, batch: Extent) -> Tensor:
     """How many elements of each row of a mask are 1; 0 without a mask."""
     if mask is None:
         return ctx.broadcast(ctx.const(0, "int32"), (batch,))
-    misfit = f"mask has shape {list(mask.shape)}, it must be [{batch}, any]"
-    if mask.rank != 2:
-        ctx.invalid(misfit)
-    mask = ctx.fit_shape(mask, (batch, mask.shape[1]), misfit)
     ones = ctx.elementwise(lambda a: scalars.compare("eq", a, scalars.like(a, 1)), mask, dtype="bool")
     return ctx.reduce(scalars.add, 0, ctx.cast(ones, "int32"), [1])

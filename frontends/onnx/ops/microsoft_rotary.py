@@ -12,7 +12,7 @@ from ..values.tensor import Tensor
 from .gather import gather
 
 
-@contrib("RotaryEmbedding")
+@contrib("RotaryEmbedding", shapes="cos_cache[p half] sin_cache[p half]")
 def rotary_embedding(
     ctx: Context,
     x: Tensor,
@@ -30,7 +30,7 @@ def rotary_embedding(
     if is_packed_batching:
         ctx.unsupported("a batch of packed sequences (is_packed_batching=1)")
     misfit = f"an input of shape {list(x.shape)} for a cos_cache of shape {list(cos_cache.shape)}"
-    if x.rank not in (3, 4) or cos_cache.rank != 2:
+    if x.rank not in (3, 4):
         ctx.invalid(misfit)
     if rotary_embedding_dim:
         cos_cache = ctx.fit_shape(cos_cache, (cos_cache.shape[0], rotary_embedding_dim // 2), misfit)
@@ -69,18 +69,13 @@ def count_from(ctx: Context, first: Tensor, shape: tuple[Extent, Extent]) -> Ten
 
 
 def rotate(ctx: Context, x: Tensor, at: Tensor, cos_cache: Tensor, sin_cache: Tensor, interleaved: bool) -> Tensor:
-    """(batch, heads, length, size) with its first numbers turned; caches have half of them for each position.
+    """(batch, heads, length, size) with its first numbers turned; both caches have half of them for each position.
 
     The pairs are neighbours if ``interleaved``, else of the first and the second half.
     """
-    misfit = f"caches of shapes {list(cos_cache.shape)} and {list(sin_cache.shape)} for heads of {x.shape[3]}"
-    if cos_cache.rank != 2:
-        ctx.invalid(misfit)
-    sin_cache = ctx.fit_shape(sin_cache, cos_cache.shape, misfit)
-    cos_cache = ctx.fit_shape(cos_cache, sin_cache.shape, misfit)
     batch, _, length, size = x.shape
     half = cos_cache.shape[1]
-    ctx.demand_less(2 * half, size + 1, misfit)
+    ctx.demand_less(2 * half, size + 1, f"caches of shape {list(cos_cache.shape)} for heads of {size}")
     cos, sin = (ctx.reshape(gather(ctx, c, at), (batch, 1, length, half)) for c in (cos_cache, sin_cache))
     turned, rest = split_last(ctx, x, [2 * half, size - 2 * half])
     first, second = _pairs(ctx, turned, interleaved)

@@ -9,11 +9,11 @@ from ....dialects.types import element_type
 from ..primitives.movement import cut
 from ..primitives.products import contract
 from ..state.context import Context
-from ..state.contrib import contrib, demand_shape
+from ..state.contrib import contrib
 from ..values.tensor import Tensor
 
 
-@contrib("MatMulNBits")
+@contrib("MatMulNBits", shapes="a[*m K] b[N (K+block_size-1)//block_size block_size*bits//8] bias[N]")
 def matmul_n_bits(
     ctx: Context,
     a: Tensor,
@@ -36,19 +36,16 @@ def matmul_n_bits(
     if bits not in (2, 4, 8) or block_size < 1 or block_size * bits % 8:
         ctx.unsupported(f"blocks of {block_size} weights of {bits} bits")
     blocks = -(-K // block_size)
-    b = demand_shape(ctx, b, "B", N, blocks, block_size * bits // 8)
-    misfit = f"{a}, {b} and scales of shape {list(scales.shape)} do not fit K={K} and N={N}"
-    if b.dtype != "uint8" or a.rank == 0:
-        ctx.invalid(misfit)
-    ctx.demand_equal(scales.size, N * blocks, misfit)
-    a = ctx.fit_shape(a, (*a.shape[:-1], K), misfit)
+    if b.dtype != "uint8":
+        ctx.invalid(f"the weight has dtype {b.dtype}, it must be uint8")
+    ctx.demand_equal(scales.size, N * blocks, f"scales of shape {list(scales.shape)} for {N} rows of {blocks} blocks")
     numbers = ctx.reshape(_unpack_bits(ctx, b, bits), (N, blocks, block_size))
     weights = _dequantize(ctx, numbers, ctx.reshape(scales, (N, blocks, 1)), _zeros(ctx, zero_points, bits, N, blocks))
     weights = cut(ctx, ctx.reshape(weights, (N, blocks * block_size)), {1: range(K)})
     rows = ctx.reshape(a, (a.size // max(K, 1), K))
     product = contract(ctx, "mk,nk->mn", rows, weights)
     if bias is not None:
-        product = ctx.elementwise(scalars.add, product, demand_shape(ctx, bias, "bias", N))
+        product = ctx.elementwise(scalars.add, product, bias)
     return ctx.reshape(product, (*a.shape[:-1], N))
 
 

@@ -160,11 +160,10 @@ def tile(ctx: Context, x: Tensor, repeats: Tensor) -> Tensor:
     return ctx.reshape(repeated, target)
 
 
-@op("DepthToSpace")
+@op("DepthToSpace", shapes="x[n blocksize*blocksize*c h w]")
 def depth_to_space(ctx: Context, x: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
     """Channels (block row, block column, c), or with CRD (c, block row, block column), become blocks of pixels."""
-    misfit = f"{_image(ctx, x, mode)[1]} channels do not divide into blocks of {blocksize} by {blocksize}"
-    x = ctx.divisible(x, 1, blocksize * blocksize, misfit)
+    _demand_mode(ctx, mode)
     n, c, h, w = x.shape
     depth = c // (blocksize * blocksize)
     if mode == "DCR":
@@ -174,13 +173,10 @@ def depth_to_space(ctx: Context, x: Tensor, *, blocksize: int, mode: str = "DCR"
     return ctx.reshape(ctx.transpose(ctx.reshape(x, apart), order), [n, depth, h * blocksize, w * blocksize])
 
 
-@op("SpaceToDepth")
+@op("SpaceToDepth", shapes="x[n c blocksize*h blocksize*w]")
 def space_to_depth(ctx: Context, x: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
     """The inverse of DepthToSpace."""
-    _, _, h, w = _image(ctx, x, mode)
-    misfit = f"an image of {h} by {w} does not divide into blocks of {blocksize} by {blocksize}"
-    for axis in (2, 3):
-        x = ctx.divisible(x, axis, blocksize, misfit)
+    _demand_mode(ctx, mode)
     n, c, h, w = x.shape
     h, w = h // blocksize, w // blocksize
     order = [0, 3, 5, 1, 2, 4] if mode == "DCR" else [0, 1, 3, 5, 2, 4]
@@ -188,12 +184,9 @@ def space_to_depth(ctx: Context, x: Tensor, *, blocksize: int, mode: str = "DCR"
     return ctx.reshape(blocks, [n, c * blocksize * blocksize, h, w])
 
 
-def _image(ctx: Context, x: Tensor, mode: str) -> tuple[int, ...]:
-    if x.rank != 4:
-        ctx.invalid(f"the input has rank {x.rank}, it must be 4")
+def _demand_mode(ctx: Context, mode: str) -> None:
     if mode not in ("DCR", "CRD"):
         ctx.invalid(f"mode '{mode}' is neither DCR nor CRD")
-    return x.shape
 
 
 @op("ReverseSequence")
@@ -203,8 +196,6 @@ def reverse_sequence(
     """The first ``sequence_lens[batch]`` elements along time in reverse, the others as they are."""
     batch, time = ctx.axes([batch_axis, time_axis], x.rank)
     misfit = f"sequence_lens has shape {list(sequence_lens.shape)} for a batch of {x.shape[batch]}"
-    if sequence_lens.rank != 1:
-        ctx.invalid(misfit)
     sequence_lens = ctx.fit_shape(sequence_lens, [x.shape[batch]], misfit)
     steps = x.shape[time]
     ctx.demand_within(

@@ -16,7 +16,7 @@ from .conv import pad_spatial
 from .pool import lp_norm
 
 
-@op("BatchNormalization", since=7)
+@op("BatchNormalization", since=7, shapes="x[n c *s] scale[*p] bias[*p] mean[*p] variance[*p]")
 def batch_normalization(
     ctx: Context,
     x: Tensor,
@@ -36,8 +36,6 @@ def batch_normalization(
     """
     if not training_mode and any(ctx.wants(i) for i in range(1, 5)):
         ctx.unsupported("training mode of opset 13 and before")
-    if x.rank < 2:
-        ctx.invalid(f"the input has shape {list(x.shape)}, but needs a batch and channels")
     wide, running = widen(ctx, x), []
     if training_mode:
         own = _channel_statistics(ctx, wide)
@@ -69,21 +67,15 @@ def _update_running(ctx: Context, running: Tensor, new: Tensor, momentum: float)
     return ctx.elementwise(body, ctx.cast(running, new.dtype), new, dtype=running.dtype)
 
 
-def _demand_channels(ctx: Context, x: Tensor) -> None:
-    if x.rank < 2:
-        ctx.invalid(f"an input of shape {list(x.shape)} has no channels")
-
-
-@op("InstanceNormalization")
+@op("InstanceNormalization", shapes="x[n c *s] scale[c] bias[c]")
 def instance_normalization(ctx: Context, x: Tensor, scale: Tensor, bias: Tensor, *, epsilon: float = 1e-5) -> Tensor:
     """Each channel of each image by its own statistics."""
-    _demand_channels(ctx, x)
     centred, inverse, _ = _standardize(ctx, x, range(2, x.rank), epsilon)
     shape = (x.shape[1], *[1] * (x.rank - 2))
     return _scale_and_add(ctx, centred, inverse, ctx.reshape(scale, shape), ctx.reshape(bias, shape), x.dtype)
 
 
-@op("GroupNormalization", since=21)
+@op("GroupNormalization", since=21, shapes="x[n num_groups*c *s] scale[num_groups*c] bias[num_groups*c]")
 def group_normalization(
     ctx: Context,
     x: Tensor,
@@ -95,11 +87,6 @@ def group_normalization(
     stash_type: int = 1,  # what to compute in: f32, unless the input is wider
 ) -> Tensor:
     """Groups of channels by their own statistics; scale and bias are those of channels."""
-    _demand_channels(ctx, x)
-    misfit = f"{x.shape[1]} channels do not make {num_groups} groups"
-    if num_groups < 1:
-        ctx.invalid(misfit)
-    x = ctx.divisible(x, 1, num_groups, misfit)
     batch, channels, *spatial = x.shape
     grouped = ctx.reshape(x, (batch, num_groups, channels // num_groups, number.prod(spatial)))
     centred, inverse, _ = _standardize(ctx, grouped, (2, 3), epsilon)
@@ -171,7 +158,7 @@ def lp_normalization(ctx: Context, x: Tensor, *, axis: int = -1, p: int = 2) -> 
     return ctx.elementwise(body, wide, lp_norm(ctx, wide, [axis], p), dtype=x.dtype)
 
 
-@op("LRN")
+@op("LRN", shapes="x[n c *s]")
 def local_response_normalization(
     ctx: Context, x: Tensor, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0
 ) -> Tensor:

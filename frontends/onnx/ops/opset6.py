@@ -88,12 +88,10 @@ def dropout_with_flag(ctx: Context, x: Tensor, *, is_test: int = 0, ratio: float
     return result, ctx.cast(mask, x.dtype)
 
 
-@op("Upsample", since=1)
+@op("Upsample", since=1, shapes="x[n c h w]")
 def upsample_by_two_scales(
     ctx: Context, x: Tensor, *, height_scale: float, width_scale: float, mode: str = "nearest"
 ) -> Tensor:
-    if x.rank != 4:
-        ctx.invalid(f"the input has shape {list(x.shape)}, it must be a batch of images with channels")
     later = {"bilinear": "linear"}.get(mode, mode)
     return upsample_by_attribute(ctx, x, scales=[1, 1, height_scale, width_scale], mode=later)
 

@@ -54,7 +54,7 @@ def _to_column(ctx: Context, x: Tensor) -> Tensor:
     return reshape_scale(ctx, x, (x.size, 1)) if x.rank == 1 else x
 
 
-@op("ConvInteger")
+@op("ConvInteger", shapes="x[n c +s] w[group*m c/group *kernel_shape:s]")
 def conv_integer(
     ctx: Context,
     x: Tensor,
@@ -70,11 +70,10 @@ def conv_integer(
     strides: Ints | None = None,
 ) -> Tensor:
     """Conv of what lies above the zero points (of the weight, one for all or for each filter); padding is at them."""
-    windows = Windows(auto_pad, dilations, group, pads, strides, kernel_shape)
-    return _exact_conv(ctx, x, x_zero_point, w, w_zero_point, windows)
+    return _exact_conv(ctx, x, x_zero_point, w, w_zero_point, Windows(auto_pad, dilations, group, pads, strides))
 
 
-@op("QLinearConv", since=10)
+@op("QLinearConv", since=10, shapes="x[n c +s] w[group*m c/group *kernel_shape:s] b[group*m]")
 def qlinear_conv(
     ctx: Context,
     x: Tensor,
@@ -95,9 +94,7 @@ def qlinear_conv(
     strides: Ints | None = None,
 ) -> Tensor:
     """``ConvInteger`` plus a bias in int32, requantised; the weight's scales are one, or one for each filter."""
-    total = _exact_conv(
-        ctx, x, x_zero_point, w, w_zero_point, Windows(auto_pad, dilations, group, pads, strides, kernel_shape)
-    )
+    total = _exact_conv(ctx, x, x_zero_point, w, w_zero_point, Windows(auto_pad, dilations, group, pads, strides))
     total = total if b is None else add_bias(ctx, total, b)
     scales = reshape_scale(ctx, w_scale, (w_scale.size, *[1] * (w.rank - 2)))
     by = multiply_scales(

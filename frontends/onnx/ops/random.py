@@ -79,14 +79,14 @@ def bernoulli(ctx: Context, x: Tensor, *, dtype: int | None = None, seed: float 
     return ctx.cast(ones, x.dtype if dtype is None else dtype_name(dtype, "the result"))
 
 
-@op("Multinomial", since=7)
+@op("Multinomial", since=7, shapes="x[n c]")
 def multinomial(ctx: Context, x: Tensor, *, dtype: int = 6, sample_size: int = 1, seed: float | None = None) -> Tensor:
     """Classes drawn by the logarithms of their weights: the first whose cumulative weight exceeds a random part of all.
 
     Sums are in f64, where the smallest weights of many classes still count.
     """
     misfit = f"there is nothing to draw {sample_size} samples from: the input has shape {list(x.shape)}"
-    if x.rank != 2 or sample_size < 1:
+    if sample_size < 1:
         ctx.invalid(misfit)
     ctx.demand_less(0, x.shape[1], misfit)
     wide = ctx.cast(x, "float64")

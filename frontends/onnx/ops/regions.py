@@ -51,7 +51,7 @@ def roi_align_by_corners(
     )
 
 
-@op("RoiAlign", since=16)
+@op("RoiAlign", since=16, shapes="x[n c h w] rois[r 4] batch_indices[r]")
 def roi_align(
     ctx: Context,
     x: Tensor,
@@ -70,9 +70,7 @@ def roi_align(
         ctx.invalid(f"mode '{mode}' or coordinate_transformation_mode '{coordinate_transformation_mode}' is unknown")
     if sampling_ratio < 0:
         ctx.invalid(f"sampling_ratio {sampling_ratio} is negative")
-    rois = _fit_regions(ctx, x, rois, 4, (output_height, output_width))
-    misfit = f"batch_indices of shape {list(batch_indices.shape)} for rois of shape {list(rois.shape)}"
-    batch_indices = ctx.fit_shape(batch_indices, rois.shape[:1], misfit)
+    _demand_bins(ctx, x, (output_height, output_width))
     ctx.demand_within(batch_indices, 0, x.shape[0], f"has a batch index that is out of range for {x.shape[0]} images")
     half_pixel = coordinate_transformation_mode == "half_pixel"
     facts = zip(x.shape[2:], (output_height, output_width), strict=True)
@@ -167,12 +165,12 @@ class _Samples:
         return list(zip([low, scalars.minimum(scalars.add(low, index(1)), last)], weights, strict=True))
 
 
-@op("MaxRoiPool")
+@op("MaxRoiPool", shapes="x[n c h w] rois[r 5]")
 def max_roi_pool(
     ctx: Context, x: Tensor, rois: Tensor, *, pooled_shape: Sequence[int], spatial_scale: float = 1.0
 ) -> Tensor:
     """The greatest element of each bin; a region is a batch and two corners, which are rounded and belong to it."""
-    rois = _fit_regions(ctx, x, rois, 5, pooled_shape)
+    _demand_bins(ctx, x, pooled_shape)
 
     def body(roi: ir.Value, channel: ir.Value, *bins: ir.Value) -> ir.Value:
         batch, left, top, right, bottom = (builders.extract(rois.value, [roi, index(i)]) for i in range(5))
@@ -218,15 +216,10 @@ def _batch(value: ir.Value, x: Tensor) -> ir.Value:
     return scalars.minimum(scalars.maximum(scalars.to_index(value), index(0)), index(x.shape[0] - 1))
 
 
-def _fit_regions(ctx: Context, x: Tensor, rois: Tensor, numbers: int, sizes: Sequence[int]) -> Tensor:
-    """The regions, of so many numbers each; images have two dims, and there are bins."""
-    misfit = f"rois of shape {list(rois.shape)} do not fit an input of shape {list(x.shape)}"
-    if x.rank != 4 or rois.rank != 2:
-        ctx.invalid(misfit)
-    rois = ctx.fit_shape(rois, (rois.shape[0], numbers), misfit)
+def _demand_bins(ctx: Context, x: Tensor, sizes: Sequence[int]) -> None:
+    """Images have elements, and there are bins along both of their axes."""
     nothing = f"an input of shape {list(x.shape)} cannot be pooled to {list(sizes)}"
     if len(sizes) != 2 or min(sizes) < 1:
         ctx.invalid(nothing)
     for extent in (x.shape[0], *x.shape[2:]):
         ctx.demand_less(0, extent, nothing)
-    return rois

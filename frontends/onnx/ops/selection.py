@@ -39,11 +39,9 @@ def non_zero(ctx: Context, x: Tensor) -> Tensor:
     return ctx.elementwise(body, found, shape=(len(shape), found.shape[0]))
 
 
-@op("Compress")
+@op("Compress", shapes="condition[n]")
 def compress(ctx: Context, x: Tensor, condition: Tensor, *, axis: int | None = None) -> Tensor:
     """The elements, or slices along an axis, where the condition holds; it may be shorter than the axis."""
-    if condition.rank != 1:
-        ctx.invalid(f"a condition of shape {list(condition.shape)} is no vector")
     if axis is None:
         x, axis = ctx.reshape(x, [x.size]), 0
     if ctx.is_known(condition):

@@ -9,7 +9,6 @@ from functools import reduce
 import numpy as np
 from onnx import TypeProto
 
-from ....core.sizes import may_be_equal
 from ..control.ranks import of_ranks
 from ..proto.weights import dtype_name
 from ..state.context import Context
@@ -124,7 +123,7 @@ def _known_unique(ctx: Context, x: Tensor, axis: int | None, in_order: bool) -> 
     return ctx.const(values, x.dtype), *(ctx.const(a.reshape(-1), "int64") for a in (first, inverse, counts))
 
 
-@op("NonMaxSuppression")
+@op("NonMaxSuppression", shapes="boxes[n k 4] scores[n c k]")
 def non_max_suppression(
     ctx: Context,
     boxes: Tensor,
@@ -135,10 +134,6 @@ def non_max_suppression(
     *,
     center_point_box: int = 0,
 ) -> Tensor:
-    if boxes.rank != 3 or scores.rank != 3:
-        ctx.invalid(f"boxes {list(boxes.shape)} and scores {list(scores.shape)} must have rank 3")
-    if not may_be_equal(boxes.shape, (scores.shape[0], scores.shape[2], 4)):
-        ctx.invalid(f"boxes {list(boxes.shape)} do not fit scores {list(scores.shape)}")
     most = ctx.const(0, "int64") if max_output_boxes_per_class is None else max_output_boxes_per_class
     overlap = ctx.const(0.0, "float32") if iou_threshold is None else iou_threshold
     inputs = [boxes, scores, most, overlap, *_as_list(score_threshold)]
@@ -146,13 +141,11 @@ def non_max_suppression(
     return ctx.as_shape(found, [found.shape[0], 3])
 
 
-@op("ImageDecoder")
+@op("ImageDecoder", shapes="encoded[n]")
 def image_decoder(ctx: Context, encoded: Tensor, *, pixel_format: str = "RGB") -> Tensor:
     """The pixels (height, width, channels) of a file's content, which Pillow decodes when the program runs."""
     if pixel_format not in ("RGB", "BGR", "Grayscale"):
         ctx.invalid(f"pixel_format '{pixel_format}' is none of RGB, BGR, Grayscale")
-    if encoded.rank != 1:
-        ctx.invalid(f"an input of shape {list(encoded.shape)} is no file's content, which has one axis")
     [pixels] = ctx.host("ImageDecoder", [encoded], Element("uint8", 3), pixel_format=pixel_format)
     return ctx.as_shape(pixels, [*pixels.shape[:2], 1 if pixel_format == "Grayscale" else 3])
 

@@ -217,10 +217,8 @@ def expand(ctx: Context, x: Tensor, shape: Tensor) -> Tensor:
     return ctx.broadcast(x, target)
 
 
-@op("EyeLike")
+@op("EyeLike", shapes="x[r c]")
 def eye_like(ctx: Context, x: Tensor, *, dtype: int | None = None, k: int = 0) -> Tensor:
-    if x.rank != 2:
-        ctx.invalid(f"the input has rank {x.rank}, it must be 2")
     name = x.dtype if dtype is None else dtype_name(dtype, "the result")
 
     def body(row: ir.Value, column: ir.Value) -> ir.Value:
@@ -230,11 +228,9 @@ def eye_like(ctx: Context, x: Tensor, *, dtype: int | None = None, k: int = 0) -
     return ctx.wrap(builders.index_map(x.shape, element_type(name), body), name)
 
 
-@op("Trilu")
+@op("Trilu", shapes="x[*n r c]")
 def trilu(ctx: Context, x: Tensor, k: Tensor | None = None, *, upper: int = 1) -> Tensor:
     """Keep the upper (``column >= row + k``) or the lower triangle of matrices, zero elsewhere."""
-    if x.rank < 2:
-        ctx.invalid(f"the input has rank {x.rank}, it must be at least 2")
     diagonal = ctx.const(0, "int64") if k is None else ctx.reshape(k, [])
 
     def body(value: ir.Value, offset: ir.Value) -> ir.Value:
@@ -246,7 +242,7 @@ def trilu(ctx: Context, x: Tensor, k: Tensor | None = None, *, upper: int = 1) -
     return ctx.elementwise(body, x, diagonal)
 
 
-@op("OneHot")
+@op("OneHot", shapes="values[2]")
 def one_hot(ctx: Context, indices: Tensor, depth: Tensor, values: Tensor, *, axis: int = -1) -> Tensor:
     """``values`` is (off, on); indices from -depth on count from the end, others outside give a row of off."""
     if ctx.is_known(depth):
@@ -257,7 +253,6 @@ def one_hot(ctx: Context, indices: Tensor, depth: Tensor, values: Tensor, *, axi
     shape = [*indices.shape[:axis], extent, *indices.shape[axis:]]
     whole = indices if indices.dtype == "int64" else ctx.cast(indices, "int64")
     column = ctx.reshape(whole, [*indices.shape[:axis], 1, *indices.shape[axis:]])
-    values = ctx.fit_shape(values, (2,), f"values of shape {list(values.shape)} are not those of off and on")
     off, on = (ctx.reshape(ctx.wrap(builders.slice_(values.value, [i], [1]), values.dtype), []) for i in (0, 1))
 
     def body(index: ir.Value, low: ir.Value, high: ir.Value) -> ir.Value:

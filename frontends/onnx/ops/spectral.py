@@ -109,7 +109,7 @@ def _transform_dynamic(ctx: Context, x: Tensor, length: Extent, inverse: bool, o
     return ctx.elementwise(lambda a: scalars.div(a, scalars.like(a, length)), made)
 
 
-@op("STFT", since=17)
+@op("STFT", since=17, shapes="signal[n t parts]")
 def stft(
     ctx: Context,
     signal: Tensor,
@@ -121,8 +121,6 @@ def stft(
 ) -> Tensor:
     """The transforms of frames, which overlap, each times the window."""
     misfit = f"a signal of shape {list(signal.shape)} is no batch of sequences of complex numbers"
-    if signal.rank != 3:
-        ctx.invalid(misfit)
     signal = _check_parts(ctx, signal, bool(onesided), misfit)
     batch, extent, parts = signal.shape
     step = ctx.sizes(frame_step, "frame_step", count=1)[0]

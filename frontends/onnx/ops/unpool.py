@@ -15,7 +15,7 @@ from .conv import both_sides, pad_spatial, per_axis
 from .gather import scatter_elements
 
 
-@op("MaxUnpool")
+@op("MaxUnpool", shapes="x[n c +s] indices[n c +s]")
 def max_unpool(
     ctx: Context,
     x: Tensor,
@@ -31,16 +31,12 @@ def max_unpool(
     That input's shape is the smallest that pools to this one; a larger ``output_shape`` adds zeros above.
     """
     count = x.rank - 2
-    misfit = f"input {list(x.shape)} and indices {list(indices.shape)} do not fit windows of {list(kernel_shape)}"
-    if count < 1 or len(kernel_shape) != count:
-        ctx.invalid(misfit)
     kernel_shape = per_axis(ctx, "kernel_shape", kernel_shape, count)
     strides, pads = per_axis(ctx, "strides", strides, count), both_sides(ctx, pads, count)
-    indices = ctx.fit_shape(indices, x.shape, misfit)
     sizes = zip(x.shape[2:], kernel_shape, strides, pads[:count], pads[count:], strict=True)
     shape = [*x.shape[:2], *((n - 1) * s + k - a - b for n, k, s, a, b in sizes)]
     for extent in shape[2:]:
-        ctx.demand_less(-1, extent, misfit)
+        ctx.demand_less(-1, extent, f"windows of {kernel_shape} with pads {pads} do not give shape {list(x.shape)}")
     flat = scatter_elements(
         ctx, ctx.zeros([count_elements(shape)], x.dtype), *(ctx.reshape(t, [x.size]) for t in (indices, x))
     )

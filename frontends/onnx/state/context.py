@@ -146,6 +146,18 @@ class Context:
             self.invalid(misfit)
         for own, wanted in zip(x.shape, shape, strict=True):
             self.demand_equal(own, wanted, misfit)
+        return self.refine(x, shape)
+
+    def demand_shape(self, x: Tensor, what: str, *shape: Extent | None) -> Tensor:
+        """The tensor, ``fit_shape`` to a shape that a declaration cannot say; None stands for any extent."""
+        wanted = ", ".join("any" if n is None else str(n) for n in shape)
+        misfit = f"{what} has shape {list(x.shape)}, it must be [{wanted}]"
+        if x.rank != len(shape):
+            self.invalid(misfit)
+        return self.fit_shape(x, [n if m is None else m for n, m in zip(x.shape, shape, strict=True)], misfit)
+
+    def refine(self, x: Tensor, shape: Sequence[Extent]) -> Tensor:
+        """The tensor, which is known to have a shape, with the extents of either that are numbers."""
         fitting = tuple(n if isinstance(n, int) else m for n, m in zip(x.shape, shape, strict=True))
         return x if fitting == x.shape else self.as_shape(x, fitting)
 

@@ -7,23 +7,28 @@ converter's signature.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
 
-from ....core.sizes import Extent
 from ..values.tensor import Tensor
 from .context import Context
+from .fit_operands import demand_shapes
 from .registry import Converter, Result, op
 
 CONTRIB_DOMAIN = "com.microsoft"  # of onnxruntime's own ops
 _F = TypeVar("_F", bound=Converter)
 
 
-def contrib(name: str, domain: str = CONTRIB_DOMAIN) -> Callable[[_F], _F]:
-    """Register the decorated converter for an op on floats: its inputs of floats all have one dtype."""
+def contrib(name: str, domain: str = CONTRIB_DOMAIN, shapes: str | None = None) -> Callable[[_F], _F]:
+    """Register the decorated converter for an op on floats: its inputs of floats all have one dtype.
+
+    ``shapes`` are those of its operands, as ``op`` has them.
+    """
 
     def register(converter: _F) -> _F:
+        if shapes is not None:
+            converter = demand_shapes(converter, shapes)
         parameters = list(inspect.signature(converter).parameters.values())[1:]
 
         @op(name, domain=domain)
@@ -49,18 +54,6 @@ def _demand_all(
     absent += [p.name for p in needed if p.kind is p.KEYWORD_ONLY and p.name not in attributes]
     if absent:
         ctx.invalid(f"it lacks {' and '.join(absent)}")
-
-
-def demand_shape(ctx: Context, tensor: Tensor, what: str, *shape: Extent | None) -> Tensor:
-    """The input, ``fit_shape`` to a shape; None stands for any extent."""
-    misfit = f"{what} has shape {list(tensor.shape)}, it must be [{', '.join(map(str, _any(shape)))}]"
-    if tensor.rank != len(shape):
-        ctx.invalid(misfit)
-    return ctx.fit_shape(tensor, [n if m is None else m for n, m in zip(tensor.shape, shape, strict=True)], misfit)
-
-
-def _any(shape: Sequence[Extent | None]) -> list[Extent | str]:
-    return ["any" if n is None else n for n in shape]
 
 
 def channels_first(ctx: Context, x: Tensor) -> Tensor:

@@ -14,9 +14,14 @@ None for one that the node leaves out::
     @op("Softmax", since=1)  # picked for models of opset 6 to 12
     def softmax_flattened(ctx, x, *, axis=1): ...
 
-    @op("Conv")
+    @op("Conv", shapes="x[n c +s] w[group*m c/group *kernel_shape:s] b[group*m]")
     def conv(ctx: Context, x: Tensor, w: Tensor, b: Tensor | None = None, *, group: int = 1, strides=None, ...):
         return ctx.wrap(builders.conv(x.value, w.value, strides, dilations, group), x.dtype)
+
+``shapes`` says which shapes its operands have (``declared_shapes.py`` has the notation): a name is one extent wherever
+it stands. A node whose operands have others is refused before the converter runs, also where another converter calls
+it; of sizes that only the run knows the program checks them. An operand that is absent or not named may have any shape.
+With several decorators ``shapes`` stands in the last one, so that it holds for all.
 
 What a converter may rely on (see ``context.Context``): it runs at an insertion point with the node's location;
 ``x.shape`` has a symbol where only the run knows an extent, its dtype is one that the schema allows; ``x.known`` is a
@@ -34,6 +39,7 @@ from typing import TypeVar
 import numpy as np
 
 from ..values.tensor import Tensor
+from .fit_operands import demand_shapes
 
 Result = Tensor | Sequence[Tensor | None]
 Converter = Callable[..., Result]
@@ -42,17 +48,19 @@ _F = TypeVar("_F", bound=Converter)
 _TABLE: dict[tuple[str, str], dict[int, Converter]] = {}
 
 
-def op(name: str, since: int = 1, domain: str = "") -> Callable[[_F], _F]:
-    """Register the decorated converter for an op from opset version ``since`` on."""
+def op(name: str, since: int = 1, domain: str = "", shapes: str | None = None) -> Callable[[_F], _F]:
+    """Register the decorated converter for an op from opset version ``since`` on; gives one that demands ``shapes``."""
 
     def register(converter: _F) -> _F:
-        versions = _TABLE.setdefault((domain, name), {})
-        if since in versions:
-            raise ValueError(f"two converters for {name} since version {since}")
         # A number in a model file is a float32; what stands for one that is left out is too, also among float64s.
         defaults = converter.__kwdefaults__ or {}
         rounded = {n: float(np.float32(v)) if isinstance(v, float) else v for n, v in defaults.items()}
         converter.__kwdefaults__ = rounded or None
+        if shapes is not None:
+            converter = demand_shapes(converter, shapes)
+        versions = _TABLE.setdefault((domain, name), {})
+        if since in versions:
+            raise ValueError(f"two converters for {name} since version {since}")
         versions[since] = converter
         return converter
 

@@ -74,9 +74,9 @@ def test_channels_that_do_not_fit_are_refused() -> None:
         ({"dilations": [1, -1]}, r"'dilations' is \[1, -1\]: -1 is less than 1"),  # reads what is before the input
         ({"strides": [1]}, "'strides' has 1 numbers for 2 spatial axes"),
         ({"pads": [1, 1]}, "'pads' has 2 numbers for 2 spatial axes"),
-        ({"group": 0}, "do not fit with group=0"),
-        ({"group": -1}, "do not fit with group=-1"),
-        ({"kernel_shape": [3, 2]}, r"has no windows of kernel_shape=\[3, 2\]"),
+        ({"group": 0}, r"axis \d is not group\*[cm] \(group=0\)"),
+        ({"group": -1}, r"axis \d is not group\*[cm] \(group=-1\)"),
+        ({"kernel_shape": [3, 2]}, r"w has shape .*, but axis 3 is not 2 \(kernel_shape=\[3, 2\]\)"),
     ],
 )
 @pytest.mark.parametrize("op", ["Conv", "ConvTranspose"])
@@ -90,8 +90,8 @@ def test_windows_that_cannot_be_are_refused(op: str, attributes: dict[str, Any],
 @pytest.mark.parametrize(
     ("bias", "strides", "says"),
     [
-        ((2, 1), [1, 1], r"a bias of shape \[2, 1\] for 2 channels"),
-        ((3,), [2, 2], r"a bias of shape \[3\] for 2 channels"),
+        ((2, 1), [1, 1], r"b has shape \[2, 1\], it must be \[group\*m\]"),
+        ((3,), [2, 2], r"b has shape \[3\], .* axis 0 is not group\*m = 2 \(w is .* of shape \[3, 2, 3, 3\]"),
         ((2,), [1 << 40, 1], "its output of shape .* takes .* bytes"),
     ],
 )

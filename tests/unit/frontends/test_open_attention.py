@@ -58,7 +58,7 @@ CASES: dict[str, tuple[str, Runs, dict[str, Any], Misfits]] = {
         [joined(*shape, ends) for shape, ends in zip(SHAPES, ENDS, strict=True)],
         {"unidirectional": 1},
         [
-            ([f(2, 3, 8), f(7, 24), f(24), ENDS[0]], "an input of shape .* for weights of shape"),
+            ([f(2, 3, 8), f(7, 24), f(24), ENDS[0]], "weights has shape .* axis 0 is not c"),
             ([f(2, 3, 8), f(8, 24), f(25), ENDS[0]], "bias has shape"),
             ([f(2, 3, 8), f(8, 25), f(25), ENDS[0]], "do not make the last axis"),
             ([f(2, 3, 8), f(8, 27), f(27), ENDS[0]], "does not hold 2 heads"),
@@ -223,7 +223,12 @@ def test_turned_heads_of_open_sizes():
     module = check_open("RotaryEmbedding", *whole, domain="com.microsoft", interleaved=1)
     check_refused(module, "RotaryEmbedding", [f(2, 2, 3, 14), np.array([1]), COS, SIN], "for a cos_cache of shape")
     check_refused(module, "RotaryEmbedding", [f(2, 2, 3, 16), np.array([1, 1]), COS, SIN], "position_ids of shape")
-    check_refused(module, "RotaryEmbedding", [f(2, 2, 3, 16), np.array([1]), COS, f(16, 7)], "caches of shapes")
+    check_refused(
+        module,
+        "RotaryEmbedding",
+        [f(2, 2, 3, 16), np.array([1]), COS, f(16, 7)],
+        "sin_cache has shape .* axis 1 is not half",
+    )
     check_refused(
         module, "RotaryEmbedding", [f(2, 2, 3, 0), np.array([1]), f(9, 0), f(9, 0)], "for a cos_cache of shape"
     )

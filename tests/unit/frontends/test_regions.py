@@ -65,8 +65,8 @@ def test_regions_of_nonsense_read_nothing_outside():
 @pytest.mark.parametrize(
     ("rois", "batches", "attributes", "reason"),
     [
-        ((2, 5), (2,), {}, r"rois of shape \[2, 5\] do not fit"),
-        ((2, 4), (3,), {}, r"batch_indices of shape \[3\] for rois of shape \[2, 4\]"),
+        ((2, 5), (2,), {}, r"rois has shape \[2, 5\], it must be \[r 4\]"),
+        ((2, 4), (3,), {}, r"batch_indices has shape \[3\], .* r = 2 \(rois is \[r 4\] of shape \[2, 4\]\)"),
         ((2, 4), (2,), {"mode": "min"}, "mode 'min' or coordinate_transformation_mode 'half_pixel' is unknown"),
         ((2, 4), (2,), {"output_height": 0}, "cannot be pooled to"),
         ((2, 4), (2,), {"sampling_ratio": -1}, "sampling_ratio -1 is negative"),

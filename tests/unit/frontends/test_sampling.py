@@ -95,8 +95,8 @@ def test_coordinates_that_are_no_numbers_or_far_away_read_nothing_outside(extent
 @pytest.mark.parametrize(
     ("x", "grid", "attributes", "reason"),
     [
-        ((1, 1, 4, 4), (1, 3, 3, 3), {}, "a grid of shape .* does not fit"),
-        ((2, 1, 4, 4), (1, 3, 3, 2), {}, "a grid of shape .* does not fit"),
+        ((1, 1, 4, 4), (1, 3, 3, 3), {}, "a grid of shape .* does not hold places on 2 axes"),
+        ((2, 1, 4, 4), (1, 3, 3, 2), {}, r"grid has shape .*, but axis 0 is not n = 2 \(x is"),
         ((1, 1, 4, 4), (1, 3, 3, 2), {"mode": "quintic"}, "mode 'quintic' or padding_mode 'zeros' does not exist"),
         ((1, 1, 4, 0), (1, 3, 3, 2), {}, "nothing to sample"),
     ],
@@ -174,7 +174,11 @@ def test_deform_conv_without_moves_is_a_convolution(spatial):
     [
         ((1, 8, 3, 3), {"offset_group": 3}, "offset_group 3 does not divide 2 channels"),
         ((1, 8, 2, 3), {}, r"offset has shape \[1, 8, 2, 3\], it must be \[1, 8, 3, 3\]"),
-        ((1, 8, 3, 3), {"group": 2}, "do not fit with group=2"),
+        (
+            (1, 8, 3, 3),
+            {"group": 2},
+            r"w has shape .*, but axis 1 is not c/group = 1 \(x is .* of shape \[1, 2, 4, 4\], group=2\)",
+        ),
     ],
 )
 def test_offsets_that_do_not_fit_are_refused(offset, attributes, reason):
