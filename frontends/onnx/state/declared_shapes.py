@@ -21,6 +21,7 @@ import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from ....core.sizes import Extent
 
@@ -47,6 +48,16 @@ class One:
 
     text: str
     expression: Expression | None
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names in the expression, as often as they stand there."""
+        return tuple(names_in(self.expression))
+
+    @cached_property
+    def quotients(self) -> tuple[Arithmetic, ...]:
+        """The divisions in the expression that leave no rest."""
+        return tuple(_quotients_in(self.expression))
 
 
 @dataclass(frozen=True)
@@ -118,12 +129,11 @@ def names_in(expression: Expression | None) -> Iterator[str]:
         yield expression
 
 
-def quotients_in(expression: Expression | None) -> Iterator[Arithmetic]:
-    """The divisions in an expression that leave no rest."""
+def _quotients_in(expression: Expression | None) -> Iterator[Arithmetic]:
     if isinstance(expression, Arithmetic):
         yield from [expression] if expression.operator == "/" else []
-        yield from quotients_in(expression.left)
-        yield from quotients_in(expression.right)
+        yield from _quotients_in(expression.left)
+        yield from _quotients_in(expression.right)
 
 
 def evaluate(expression: Expression, known: Mapping[str, Extent]) -> Extent | None:
@@ -204,7 +214,7 @@ def _check_names(operands: Sequence[Operand], inputs: set[str], attributes: Mapp
         for term in operand.terms:
             if isinstance(term, One):
                 _check_expression(term, single, attributes)
-                single.update(names_in(term.expression))
+                single.update(term.names)
                 continue
             if term.like is not None and term.like not in several:
                 raise ValueError(f"'{term.text}': no term before it says how many axes '{term.like}' has")
@@ -216,10 +226,9 @@ def _check_names(operands: Sequence[Operand], inputs: set[str], attributes: Mapp
 
 
 def _check_expression(term: One, before: set[str], attributes: Mapping[str, bool]) -> None:
-    names = list(names_in(term.expression))
-    if wrong := [name for name in names if not attributes.get(name, True)]:
+    if wrong := [name for name in term.names if not attributes.get(name, True)]:
         raise ValueError(f"'{term.text}': the attribute '{wrong[0]}' is no integer")
-    extents = [name for name in names if name not in attributes]
+    extents = [name for name in term.names if name not in attributes]
     if term.expression is not None and any(not _is_solvable(term.expression, name) for name in extents):
         raise ValueError(f"'{term.text}' cannot be solved for each of its names")
     if len(unknown := [name for name in extents if name not in before]) > 1:

@@ -10,18 +10,7 @@ from typing import Any, NoReturn, TypeVar, cast
 from ....core.sizes import Extent, Sym, may_be_equal
 from ..values.tensor import Tensor
 from .context import Context
-from .declared_shapes import (
-    Arithmetic,
-    One,
-    Operand,
-    Several,
-    Term,
-    evaluate,
-    names_in,
-    parse_shapes,
-    quotients_in,
-    solve_for,
-)
+from .declared_shapes import Arithmetic, One, Operand, Several, Term, evaluate, parse_shapes, solve_for
 
 _Call = TypeVar("_Call")
 
@@ -61,11 +50,11 @@ class _Fit:
 
     def fit_all(self) -> dict[str, Tensor]:
         """The operands by name, with extents that are numbers where any of them, or an attribute, says so."""
-        placed = {operand: self._place(operand) for operand in self.present}
-        terms = [(operand, term, axes) for operand, pairs in placed.items() for term, axes in pairs]
+        placed = [(operand, self._place(operand)) for operand in self.present]
+        terms = [(operand, term, axes) for operand, pairs in placed for term, axes in pairs]
         for operand, term, axes in sorted(terms, key=lambda entry: _is_arithmetic(entry[1])):
             self._learn(operand, term, axes)
-        return {operand.name: self._fit(operand, pairs) for operand, pairs in placed.items()}
+        return {operand.name: self._fit(operand, pairs) for operand, pairs in placed}
 
     def _place(self, operand: Operand) -> list[tuple[Term, range]]:
         placed = operand.place(self._tensor(operand).rank)
@@ -92,11 +81,11 @@ class _Fit:
             if known != before:
                 self.several[term.name], self.places[term.name] = known, (operand, axes.start)
             return
-        names = [n for n in names_in(term.expression) if n not in self.arguments]
+        names = [n for n in term.names if n not in self.arguments]
         unknown = [n for n in names if n not in self.extents]
         dynamic = [n for n in names if isinstance(self.extents.get(n), Sym)]
         # Of c/group = k with symbols alone c becomes k*group: then all can be seen to divide it.
-        divided = not isinstance(found[0], int) and any(quotients_in(term.expression))
+        divided = not isinstance(found[0], int) and bool(term.quotients)
         if len(unknown or dynamic) != 1 or term.expression is None:
             return
         [name] = unknown or dynamic
@@ -119,12 +108,13 @@ class _Fit:
         found = self._shape(operand, axes)
         if isinstance(term, Several):
             wanted = self.several.get(term.name, found)
-        elif term.expression is None or any(n not in self.extents for n in names_in(term.expression)):
+        elif term.expression is None or any(n not in self.extents for n in term.names):
             wanted = found
         else:
             wanted = self._evaluate(operand, term, axes[0])
         for axis, own, extent in zip(axes, found, wanted, strict=True):
-            self._demand_equal(operand, term, axis, own, extent)
+            if own != extent:
+                self._demand_equal(operand, term, axis, own, extent)
         return wanted
 
     def _evaluate(self, operand: Operand, term: One, axis: int) -> list[Extent]:
@@ -132,18 +122,17 @@ class _Fit:
         value = evaluate(term.expression, self.extents)
         if value is None:
             self._refuse(operand, term, axis)
-        for quotient in quotients_in(term.expression):
+        for quotient in term.quotients:
             parts = [evaluate(e, self.extents) for e in (quotient.left, quotient.right, quotient)]
-            if None not in parts:
-                whole, divisor, part = cast(list[Extent], parts)
+            whole, divisor, part = cast(list[Extent], parts)  # there is a whole value
+            if whole != part * divisor:
                 self.ctx.demand_equal(whole, part * divisor, self._describe(operand, term, axis))
         return [value]
 
     def _demand_equal(self, operand: Operand, term: Term, axis: int, own: Extent, wanted: Extent) -> None:
         if not may_be_equal([own], [wanted]):
             self._refuse(operand, term, axis, wanted)
-        if own != wanted:
-            self.ctx.demand_equal(own, wanted, self._describe(operand, term, axis, wanted))
+        self.ctx.demand_equal(own, wanted, self._describe(operand, term, axis, wanted))
 
     def _refuse(self, operand: Operand, term: Term, axis: int, wanted: Extent | None = None) -> NoReturn:
         self.ctx.invalid(self._describe(operand, term, axis, wanted))
@@ -155,7 +144,7 @@ class _Fit:
         text = f"{operand.name} has shape {list(self._tensor(operand).shape)}, it must be {operand.text}"
         if term is None:
             return text
-        names: list[str] = [*names_in(term.expression)] if isinstance(term, One) else [term.name]
+        names = [*term.names] if isinstance(term, One) else [term.name]
         if axis is not None:
             text += f", but axis {axis} is not {self._describe_extent(operand, term, axis, wanted)}"
         elif isinstance(term, Several) and term.like:
@@ -169,7 +158,7 @@ class _Fit:
     def _describe_extent(self, operand: Operand, term: Term, axis: int, wanted: Extent | None) -> str:
         if isinstance(term, Several) or term.text == str(wanted):
             return repr(wanted)
-        own = any(self.places.get(n) == (operand, axis) for n in names_in(term.expression))
+        own = any(self.places.get(n) == (operand, axis) for n in term.names)
         return term.text if own or wanted is None else f"{term.text} = {wanted!r}"
 
     def _tensor(self, operand: Operand) -> Tensor:
