@@ -13,7 +13,7 @@ from ..state.contrib import contrib
 from ..values.tensor import Tensor
 
 
-@contrib("MatMulNBits", shapes="a[*m K] b[N (K+block_size-1)//block_size block_size*bits//8] bias[N]")
+@contrib("MatMulNBits", shapes="a[*m K] bias[N]")
 def matmul_n_bits(
     ctx: Context,
     a: Tensor,
@@ -36,6 +36,7 @@ def matmul_n_bits(
     if bits not in (2, 4, 8) or block_size < 1 or block_size * bits % 8:
         ctx.unsupported(f"blocks of {block_size} weights of {bits} bits")
     blocks = -(-K // block_size)
+    b = ctx.demand_shape(b, "B", N, blocks, block_size * bits // 8)
     if b.dtype != "uint8":
         ctx.invalid(f"the weight has dtype {b.dtype}, it must be uint8")
     ctx.demand_equal(scales.size, N * blocks, f"scales of shape {list(scales.shape)} for {N} rows of {blocks} blocks")

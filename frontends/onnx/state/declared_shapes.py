@@ -5,7 +5,7 @@ converter, and a term for each of its axes:
 
     4, _            this extent, any extent
     n               an extent that has a name: the same wherever the name stands
-    c/group, k-1    arithmetic of names, numbers and attributes, which are integers; ``/`` leaves no rest, ``//`` may
+    c/group, k-1    arithmetic (+ - * /) of names, numbers and attributes, which are integers; ``/`` leaves no rest
     *s, +s          any number of axes, one or more; the same extents wherever the name stands
     *k:s            as many axes as s has
     *kernel_shape   the numbers of an attribute, where it is given
@@ -27,7 +27,7 @@ from ....core.sizes import Extent
 
 _OPERAND = re.compile(r"\s*(\w+)\[([^\[\]]*)\]\s*")
 _SEVERAL = re.compile(r"([*+])([A-Za-z_]\w*)(?::([A-Za-z]\w*))?")
-_OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//"}
+_OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 
 
 @dataclass(frozen=True)
@@ -150,9 +150,7 @@ def evaluate(expression: Expression, known: Mapping[str, Extent]) -> Extent | No
             return left - right
         case "*":
             return left * right
-    if isinstance(right, int) and right < 1:
-        return None
-    if expression.operator == "/" and isinstance(left, int) and isinstance(right, int) and left % right:
+    if isinstance(right, int) and (right < 1 or (isinstance(left, int) and left % right)):
         return None
     return left // right
 
@@ -236,10 +234,10 @@ def _check_expression(term: One, before: set[str], attributes: Mapping[str, bool
 
 
 def _is_solvable(expression: Expression, name: str) -> bool:
-    """Whether ``solve_for`` finds what the name is: it stands once, and is not rounded nor a divisor."""
+    """Whether ``solve_for`` finds what the name is: it stands once, and in no divisor."""
     if not isinstance(expression, Arithmetic):
         return expression == name
     left, right = (name in names_in(side) for side in (expression.left, expression.right))
-    if left == right or expression.operator == "//" or (right and expression.operator == "/"):
+    if left == right or (right and expression.operator == "/"):
         return False
     return _is_solvable(expression.left if left else expression.right, name)

@@ -68,7 +68,7 @@ WRONG = {
     "x[c*groop]": "'c.groop': no term before it says c or groop",
     "x[n n*n]": r"'n\*n' cannot be solved",
     "x[n 4/n]": "'4/n' cannot be solved",
-    "x[n n//2]": "'n//2' cannot be solved",
+    "x[n n//2]": "'n//2' is no term",
     "x[n*step]": "'n.step': the attribute 'step' is no integer",
     "x[window]": "'window': the attribute 'window' is no integer",
     "x[*group]": r"'\*group': the attribute is one number",
