@@ -16,8 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tilewright.driver import jobs
 from tilewright.driver.compilation import Compilation, PassJob
+from tilewright.driver.jobs import compile_kernel
 
 _FOLDER = "TILEWRIGHT_TEST_KERNELS"
 _run = Compilation.run
@@ -39,17 +39,17 @@ def compiling_anew() -> Iterator[None]:
 
 @functools.wraps(_run)
 def _run_sharing(
-    self: Compilation, wanted: Sequence[PassJob], on_done: Callable[[int], object] = lambda number: None
+    self: Compilation, jobs: Sequence[PassJob], on_done: Callable[[int], object] = lambda number: None
 ) -> list[Any]:
     if self.options.context is not None:
-        return _run(self, wanted, on_done)
-    paths = [_path(self, job) if job.function is jobs.compile_kernel else None for job in wanted]
+        return _run(self, jobs, on_done)
+    paths = [_path(self, job) if job.function is compile_kernel else None for job in jobs]
     results = [_read(path) for path in paths]
     missing = [i for i, result in enumerate(results) if result is None]
-    have = len(wanted) - len(missing)
+    have = len(jobs) - len(missing)
     for number in range(have):
         on_done(number + 1)
-    made = _run(self, [wanted[i] for i in missing], lambda number: on_done(have + number))
+    made = _run(self, [jobs[i] for i in missing], lambda number: on_done(have + number))
     for i, result in zip(missing, made, strict=True):
         results[i] = result
         _write(paths[i], result)
