@@ -1,21 +1,16 @@
-"""Where the elements of a resized axis come from: Resize's coordinate transformations.
+"""Where the elements of a resized axis come from: the formulas of Resize, for known numbers and for those in the IR.
 
 Coordinates are f32 as onnxruntime's are; those of f64 data, which it does not take, are f64 as in ONNX's reference.
-
-The formulas are written once for numbers that the import knows (``Axis``) and for those that the run alone does
-(``dynamic_resize.py``), on which numpy's functions emit IR.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-Number = Any  # a number or an array of them: numpy's, or a value in the IR that takes numpy's functions
+from .ufuncs import Number
 
 
 @dataclass(frozen=True)
@@ -41,44 +36,18 @@ def choose_precision(dtype: str) -> str:
     return "float64" if dtype == "float64" else "float32"
 
 
-class Line(ABC):
-    """What the formulas read of an axis: the scale, and the region's start and end, are attributes as well.
+@dataclass(frozen=True)
+class Line:
+    """What the formulas read of an axis. All are numbers of one dtype, f32 or f64."""
 
-    All are numbers of one dtype, f32 or f64.
-    """
-
+    points: Number  # the indices of the result
+    before: Number  # the input's extent
+    last: Number  # the input's last index
+    after: Number  # the result's extent
     scale: Number
-    start: Number
+    start: Number  # of the region
     end: Number
-
-    @property
-    @abstractmethod
-    def epsilon(self) -> float:
-        """The distance between 1 and the next number of the dtype."""
-
-    @property
-    @abstractmethod
-    def points(self) -> Number:
-        """The indices of the result."""
-
-    @property
-    @abstractmethod
-    def before(self) -> Number:
-        """The input's extent."""
-
-    @property
-    @abstractmethod
-    def last(self) -> Number:
-        """The input's last index."""
-
-    @property
-    @abstractmethod
-    def after(self) -> Number:
-        """The result's extent."""
-
-    @abstractmethod
-    def choose(self, condition: Number, then: Callable[[], Number], otherwise: Callable[[], Number]) -> Number:
-        """``then()`` where the condition holds."""
+    epsilon: float  # the distance between 1 and the next number of the dtype
 
     @property
     def length(self) -> Number:
@@ -89,52 +58,7 @@ class Line(ABC):
         """
         exact = self.before * self.scale
         whole = np.rint(exact)
-        close = np.abs(exact - whole) <= 8 * self.epsilon * np.abs(whole)
-        return self.choose(close, lambda: whole, lambda: exact)
-
-
-@dataclass(frozen=True)
-class Axis(Line):
-    """One axis to resize: its extents before and after, the scale that coordinates are computed with, the region.
-
-    The last three have the dtype of the coordinates.
-    """
-
-    index: int
-    extent: int
-    result: int
-    scale: np.floating
-    start: np.floating
-    end: np.floating
-
-    @property
-    def epsilon(self) -> float:
-        return float(np.finfo(self.scale.dtype).eps)
-
-    @property
-    def points(self) -> np.ndarray:
-        return np.arange(self.result, dtype=self.scale.dtype)
-
-    @property
-    def before(self) -> np.floating:
-        return self.scale.dtype.type(self.extent)
-
-    @property
-    def last(self) -> np.floating:
-        return self.scale.dtype.type(self.extent - 1)
-
-    @property
-    def after(self) -> np.floating:
-        return self.scale.dtype.type(self.result)
-
-    def changes(self, rule: Rule) -> bool:
-        """Whether the result differs from the input."""
-        region = (self.start, self.end) if rule.cropped else (0, 1)
-        return self.extent != self.result or self.scale != 1 or region != (0, 1)
-
-    def choose(self, condition: Number, then: Callable[[], Number], otherwise: Callable[[], Number]) -> Number:
-        """Only the one that counts is computed."""
-        return then() if condition else otherwise()
+        return np.where(np.abs(exact - whole) <= 8 * self.epsilon * np.abs(whole), whole, exact)
 
 
 _HALF, _ONE = np.float32(0.5), np.float32(1)
@@ -150,27 +74,21 @@ def _symmetric(a: Line) -> Number:
     return (offset + (a.points + _HALF) / a.scale) - _HALF  # in this order onnxruntime rounds
 
 
+def _pytorch(a: Line) -> Number:
+    return np.where(a.length <= _ONE, a.points * np.float32(0), _half_pixel(a))
+
+
 def _align_corners(a: Line) -> Number:
-    return a.choose(
-        a.after <= _ONE,
-        lambda: a.points * np.float32(0),
-        lambda: a.points * a.last / (a.length - _ONE),
-    )
+    return np.where(a.after <= _ONE, a.points * np.float32(0), a.points * a.last / (a.length - _ONE))
 
 
 def _crop(a: Line) -> Number:
-    return a.choose(
-        a.length <= _ONE,
-        lambda: a.points * np.float32(0) + _HALF * (a.start + a.end) * a.last,
-        lambda: a.start * a.last + a.points * (a.end - a.start) * a.last / (a.length - _ONE),
-    )
+    centre = a.points * np.float32(0) + _HALF * (a.start + a.end) * a.last
+    across = a.start * a.last + a.points * (a.end - a.start) * a.last / (a.length - _ONE)
+    return np.where(a.length <= _ONE, centre, across)
 
 
-def _pytorch(a: Line) -> Number:
-    return a.choose(a.length <= _ONE, lambda: a.points * np.float32(0), lambda: _half_pixel(a))
-
-
-# Axis -> the coordinate in the input of each index of the result.
+# Line -> the coordinate in the input of each index of the result.
 COORDINATES: dict[str, Callable[[Line], Number]] = {
     "half_pixel": _half_pixel,
     "half_pixel_symmetric": _symmetric,
@@ -180,6 +98,8 @@ COORDINATES: dict[str, Callable[[Line], Number]] = {
     "align_corners": _align_corners,
     "tf_crop_and_resize": _crop,
 }
+# Transformations that give index i + n, scaled by a whole number n, the coordinate of index i and 1.
+PERIODIC = {"asymmetric", "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "tf_half_pixel_for_nn"}
 # Coordinate -> the index of the element that is taken for it.
 NEAREST: dict[str, Callable[[Number], Number]] = {
     "floor": np.floor,
@@ -189,23 +109,42 @@ NEAREST: dict[str, Callable[[Number], Number]] = {
 }
 
 
-def find_sources(axis: Axis, rule: Rule) -> np.ndarray:
-    """Which element each index of the result is in the nearest mode: int64."""
-    rounding = rule.nearest if rule.nearest != "simple" else "ceil" if axis.scale < 1 else "floor"
-    at = NEAREST[rounding](COORDINATES[rule.coordinates](axis))
-    return np.clip(at, 0, axis.extent - 1).astype(np.int64)
+def find_source(a: Line, at: Number, rule: Rule) -> Number:
+    """The index of the element that the nearest mode takes for a coordinate."""
+    if rule.nearest == "simple":
+        source = np.where(a.scale < 1, np.ceil(at), np.floor(at))
+    else:
+        source = NEAREST[rule.nearest](at)
+    return np.minimum(np.maximum(source, 0), a.last)
 
 
-def weigh_linear(distance: Number) -> Number:
-    """Linear interpolation's weight at a distance."""
-    return np.maximum(1 - np.abs(distance), 0)
+def lies_outside(a: Line, at: Number) -> Number:
+    """Whether a coordinate, or a neighbour, lies outside of the input."""
+    return (at < 0) | (at > a.last)
 
 
-def weigh_cubic_near(d: Number, a: float) -> Number:
-    """Keys' cubic convolution at a distance of at most 1."""
-    return ((a + 2) * d - (a + 3)) * d * d + 1
+def find_radius(scale: Number, rule: Rule) -> Number:
+    """How many neighbours on each side of a coordinate count."""
+    return np.ceil((1 if rule.mode == "linear" else 2) / _narrow(scale, rule))
 
 
-def weigh_cubic_far(d: Number, a: float) -> Number:
-    """Keys' cubic convolution at a distance between 1 and 2."""
-    return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+def find_first(a: Line, at: Number, rule: Rule) -> Number:
+    """The index, maybe outside, of the first neighbour that counts."""
+    return np.floor(at) - (find_radius(a.scale, rule) - 1)
+
+
+def weigh_neighbour(a: Line, at: Number, neighbour: Number, rule: Rule) -> Number:
+    """The weight of an element for a coordinate, before all weights of the coordinate are divided by their sum."""
+    d = np.abs((neighbour - at) * _narrow(a.scale, rule))
+    if rule.mode == "linear":
+        weight = np.maximum(1 - d, 0)
+    else:  # Keys' cubic convolution
+        c = rule.cubic
+        near, far = ((c + 2) * d - (c + 3)) * d * d + 1, ((c * d - 5 * c) * d + 8 * c) * d - 4 * c
+        weight = np.where(d <= 1, near, np.where(d < 2, far, 0))
+    return np.where(lies_outside(a, neighbour), 0, weight) if rule.exclude_outside else weight
+
+
+def _narrow(scale: Number, rule: Rule) -> Number:
+    """What distances are multiplied by: antialiasing widens the filter where the result is smaller."""
+    return np.minimum(scale, 1) if rule.antialias else 1.0

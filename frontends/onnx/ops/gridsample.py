@@ -10,9 +10,8 @@ from ....core.sizes import Extent
 from ....dialects import builders, ir, scalars
 from ....dialects.types import bits, element_type, is_complex
 from ..algorithms.complex_parts import by_parts
-from ..algorithms.resampling import Number
 from ..algorithms.sampling import PADDINGS, TAPS, Rule, make_table, sample
-from ..algorithms.ufuncs import Emitted, select_emitted
+from ..algorithms.ufuncs import Emitted, Number
 from ..shapes.dynamic_lengths import for_each_length, of_length
 from ..state.context import Context
 from ..state.registry import op
@@ -108,10 +107,10 @@ def affine_grid(ctx: Context, theta: Tensor, size: Tensor, *, align_corners: int
     return ctx.wrap(builders.index_map(shape, elem, body), theta.dtype)
 
 
-def _coordinate(index: ir.Value, extent: Extent, kind: ir.Type, aligned: bool) -> Emitted:
+def _coordinate(index: ir.Value, extent: Extent, kind: ir.Type, aligned: bool) -> Number:
     """Of an element: -1 and 1 are the centres of the first one and the last (``aligned``), or the borders."""
     place: Number = Emitted(scalars.from_index(index, kind))
     last: Number = Emitted(scalars.const(extent - 1, kind))
     if not aligned:
         return (place * 2 + 1) / (last + 1) - 1
-    return select_emitted(last <= 0, place * 0, place * 2 / np.maximum(last, 1) - 1)
+    return np.where(last <= 0, place * 0, place * 2 / np.maximum(last, 1) - 1)

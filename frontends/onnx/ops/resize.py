@@ -1,47 +1,35 @@
 """Resize and Upsample, one axis after another: every mode is separable.
 
-Where scales and sizes are known at import, where an element of the result comes from and with which weights are tables
-of one entry for each index of an axis, computed here. That leaves one shape of loop for
-all the modes, coordinate transformations and borders; a table that only repeats or skips makes no gather at all.
-What only the run knows is ``dynamic_resize.py``'s.
+Where an element of the result comes from and with which weights are tables of one entry for each index of an axis
+(``resize_tables.py``), computed here or by the program. That leaves one shape of loop for all the modes, coordinate
+transformations and borders; a table that only repeats or skips makes no gather at all.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 
-from ....core.sizes import Extent, count_elements, has_dynamic_extents
+from ....core.sizes import Extent, floor_divide
 from ....dialects import builders, ir, scalars
 from ....dialects import math as mlir_math
+from ....dialects.positions import clamp_index
 from ....dialects.types import bits, element_type, is_complex, is_signed
-from ..algorithms import dynamic_resize
 from ..algorithms.complex_parts import by_parts
-from ..algorithms.dynamic_resize import DynamicAxis
-from ..algorithms.resampling import (
-    COORDINATES,
-    NEAREST,
-    Axis,
-    Rule,
-    choose_precision,
-    find_sources,
-    weigh_cubic_far,
-    weigh_cubic_near,
-    weigh_linear,
-)
+from ..algorithms.resampling import COORDINATES, NEAREST, Rule, choose_precision
+from ..algorithms.resize_tables import Axis, count_repeats, find_outside, find_sources, find_taps
+from ..algorithms.ufuncs import evaluate
+from ..primitives.gathers import progression
+from ..primitives.movement import cut
 from ..state.context import Context
 from ..state.registry import op
 from ..values.tensor import Tensor
-from .gather import gather
 
-Axes = Sequence[Axis] | Sequence[DynamicAxis]
-
-_UNROLLED_TAPS = 4  # more of them, as antialiasing has, become a matrix product
+_UNROLLED_TAPS = 128  # more of them are a loop
 
 
 @op("Upsample", since=7)
@@ -113,92 +101,104 @@ def _mode(ctx: Context, mode: str) -> str:
     return mode
 
 
-def _by_scales(ctx: Context, x: Tensor, along: Sequence[int], scales: Tensor, roi: Tensor | None = None) -> Axes:
+def _by_scales(ctx: Context, x: Tensor, along: Sequence[int], scales: Tensor, roi: Tensor | None = None) -> list[Axis]:
+    """The axes with the results' extents ``floor(extent * scale)``, in f32."""
     if scales.size != len(along):
         ctx.invalid(f"{scales.size} scales for {len(along)} axes")
-    extents, dtype = [x.shape[axis] for axis in along], choose_precision(x.dtype)
-    if not ctx.is_known(scales):
-        return dynamic_resize.by_scales(ctx, along, extents, scales, roi, dtype)
-    factors = ctx.demand_known(scales, "scales").astype(np.float32)
-    if (factors <= 0).any():
-        ctx.invalid(f"scales {factors.tolist()} are not all positive")
-    resized = [n for n, factor in zip(extents, factors, strict=True) if factor != 1 or roi is not None]
-    if has_dynamic_extents(resized) or not _is_known(ctx, roi):
-        return dynamic_resize.by_scales(ctx, along, extents, scales, roi, dtype)
-    results = [
-        n if factor == 1 else math.floor(np.float32(n) * factor) for n, factor in zip(extents, factors, strict=True)
-    ]
-    return _find_axes(ctx, along, extents, results, factors.astype(dtype), roi)
+    if ctx.is_known(scales):
+        factors = ctx.demand_known(scales, "scales").astype(np.float32)
+        if not ((factors > 0) & np.isfinite(factors)).all():
+            ctx.invalid(f"scales {factors.tolist()} are not all positive numbers")
+    narrow = _split_items(ctx, scales, "float32")
+    results = [_scale_extent(ctx, x.shape[axis], scale) for axis, scale in zip(along, narrow, strict=True)]
+    return _make_axes(ctx, x, along, results, _split_items(ctx, scales, choose_precision(x.dtype)), roi)
 
 
 def _by_sizes(
     ctx: Context, x: Tensor, along: Sequence[int], sizes: Sequence[Extent], roi: Tensor | None, policy: str
-) -> Axes:
+) -> list[Axis]:
     """With a policy other than stretch one scale serves all axes, and the sizes are bounds."""
     extents, dtype = [x.shape[axis] for axis in along], choose_precision(x.dtype)
     if len(sizes) != len(along) or 0 in extents:
         ctx.invalid(f"sizes {list(sizes)} do not fit axes {list(along)} of shape {list(x.shape)}")
     if policy not in ("stretch", "not_larger", "not_smaller"):
         ctx.invalid(f"keep_aspect_ratio_policy '{policy}' is none of stretch, not_larger, not_smaller")
-    pairs = list(zip(extents, sizes, strict=True))
-    resized = [pair for pair in pairs if pair[0] != pair[1] or roi is not None or policy != "stretch"]
-    if any(map(has_dynamic_extents, resized)) or not _is_known(ctx, roi):
-        return dynamic_resize.by_sizes(ctx, along, extents, sizes, roi, policy, dtype)
-    number = np.dtype(dtype).type
-    scales = [number(1) if n == size else number(size) / number(n) for n, size in pairs]
+    scales = [_divide_extents(ctx, size, n, dtype) for n, size in zip(extents, sizes, strict=True)]
     if policy != "stretch":
-        scales = [(min if policy == "not_larger" else max)(scales)] * len(along)
-        sizes = [math.floor(scale * n + 0.5) for n, scale in zip(extents, scales, strict=True)]
-    return _find_axes(ctx, along, extents, sizes, scales, roi)
+        pick = np.minimum if policy == "not_larger" else np.maximum
+        scales = [evaluate(ctx, lambda _, *factors: reduce(pick, factors), *scales, dtype=dtype)] * len(along)
+        sizes = [_scale_extent(ctx, n, scale, 0.5) for n, scale in zip(extents, scales, strict=True)]
+    return _make_axes(ctx, x, along, sizes, scales, roi)
 
 
-def _is_known(ctx: Context, roi: Tensor | None) -> bool:
-    return roi is None or ctx.is_known(roi)
-
-
-def _find_axes(
+def _make_axes(
     ctx: Context,
+    x: Tensor,
     along: Sequence[int],
-    extents: Sequence[Extent],
     results: Sequence[Extent],
-    scales: Sequence[np.floating] | np.ndarray,
+    scales: Sequence[Tensor],
     roi: Tensor | None,
 ) -> list[Axis]:
-    """The axes whose extents are known; the others do not change. The scales have the dtype of the coordinates."""
-    none = [0.0] * len(along) + [1.0] * len(along)
-    region = np.array(none if roi is None else ctx.demand_known(roi, "roi"), np.asarray(scales).dtype)
-    starts, ends = region[: len(along)], region[len(along) :]
-    return [
-        Axis(index, before, after, scale, start, end)
-        for index, before, after, scale, start, end in zip(along, extents, results, scales, starts, ends, strict=True)
-        if isinstance(before, int) and isinstance(after, int)
-    ]
+    """The axes with a region, which is all of the input unless given. The scales have the dtype of the coordinates."""
+    count, dtype = len(along), choose_precision(x.dtype)
+    whole = ctx.const(np.repeat([0.0, 1.0], count))
+    region = _split_items(ctx, whole if roi is None else roi, dtype)
+    extents = [x.shape[axis] for axis in along]
+    facts = zip(along, extents, results, scales, region[:count], region[count:], strict=True)
+    return [Axis(*fact) for fact in facts]
 
 
-def _resize(ctx: Context, x: Tensor, axes: Axes, rule: Rule) -> Tensor:
+def _split_items(ctx: Context, x: Tensor, dtype: str) -> list[Tensor]:
+    """The elements of a tensor of one axis and known extent, of another dtype."""
+    if ctx.is_known(x):
+        return [ctx.const(float(n), dtype) for n in ctx.demand_known(x, "the numbers").reshape(-1)]
+    cast = ctx.cast(x, dtype).value
+    parts = [builders.slice_(cast, [i], [1]) for i in range(int(x.size))]
+    return [ctx.reshape(ctx.wrap(part, dtype), []) for part in parts]
+
+
+def _divide_extents(ctx: Context, size: Extent, extent: Extent, dtype: str) -> Tensor:
+    if size == extent:
+        return ctx.const(1.0, dtype)
+    ctx.demand_less(0, extent, "an axis without elements cannot be resized")
+    return evaluate(ctx, lambda _, size, extent: size / extent, size, extent, dtype=dtype)
+
+
+def _scale_extent(ctx: Context, extent: Extent, scale: Tensor, offset: float = 0.0) -> Extent:
+    """``floor(extent * scale + offset)``; whole multiples and halves stay symbolic."""
+    if scale.known is not None and not offset and (exact := _multiply(extent, float(scale.known))) is not None:
+        return exact
+    scaled = evaluate(
+        ctx, lambda _, n, factor: np.floor(n * factor + offset), extent, scale, dtype=scale.dtype, to="int64"
+    )
+    return ctx.sizes(scaled, "the resized extent", low=0)[0]
+
+
+def _multiply(extent: Extent, scale: float) -> Extent | None:
+    """The scaled extent where nothing is rounded: by a whole number, or one over a power of two."""
+    if scale.is_integer():
+        return extent * int(scale)
+    divisor = 1 / scale
+    return floor_divide(extent, int(divisor)) if divisor.is_integer() and int(divisor).bit_count() == 1 else None
+
+
+def _resize(ctx: Context, x: Tensor, axes: Sequence[Axis], rule: Rule) -> Tensor:
     if is_complex(x.dtype) and (rule.mode != "nearest" or rule.cropped):
         rules = (rule, replace(rule, extrapolation=0.0))  # a number that is given is a real one
         return by_parts(ctx, x, *(partial(_resize, ctx, axes=axes, rule=of_part) for of_part in rules))
-    changed = [a for a in axes if a.changes(rule)]
     results: dict[int, Any] = {a.index: a.result for a in axes}
     shape = [results.get(i, n) for i, n in enumerate(x.shape)]
     ctx.demand_size(shape, x.dtype)
     if 0 in x.shape or 0 in shape:
         return ctx.wrap(builders.empty(shape, element_type(x.dtype)), x.dtype)
-    known = [a for a in changed if isinstance(a, Axis)]
-    known.sort(key=lambda a: a.result / a.extent)  # what makes it smaller first
-    unknown = [a for a in changed if isinstance(a, DynamicAxis)]
+    changed = [a for a in axes if a.changes(rule)]
     if rule.mode == "nearest":
-        repeats = {a.index: count for a in unknown if (count := dynamic_resize.count_repeats(a, rule))}
-        gathered = dynamic_resize.resize_nearest(ctx, x, [a for a in unknown if a.index not in repeats], rule)
-        return _nearest(ctx, gathered, known, rule, repeats)
+        return _take_nearest(ctx, x, changed, rule)
     exact_in_single = x.dtype != "float64" if x.floating else bits(x.dtype) < 32
     result = ctx.cast(x, "float32" if exact_in_single else "float64")
-    for axis in known:
-        at = COORDINATES[rule.coordinates](axis)
-        result = _extrapolate(ctx, _interpolate(ctx, result, axis, at, rule), axis, at, rule)
-    for axis in unknown:
-        result = dynamic_resize.interpolate(ctx, result, axis, rule)
+    known = sorted((a for a in changed if a.is_known), key=lambda a: a.result / a.extent)  # what makes it smaller first
+    for axis in (*known, *(a for a in changed if not a.is_known)):
+        result = _extrapolate(ctx, _interpolate(ctx, result, axis, rule), axis, rule)
     return ctx.cast(result if x.floating else saturate(ctx, result, x.dtype), x.dtype)
 
 
@@ -214,23 +214,38 @@ def saturate(ctx: Context, x: Tensor, dtype: str) -> Tensor:
     return ctx.elementwise(body, x)
 
 
-def _nearest(ctx: Context, x: Tensor, axes: Sequence[Axis], rule: Rule, repeats: Mapping[int, int]) -> Tensor:
-    """Axes that repeat each element equally often are one broadcast, the others a gather or a slice each.
+def _take_nearest(ctx: Context, x: Tensor, axes: Sequence[Axis], rule: Rule) -> Tensor:
+    """Axes that repeat each element equally often are one broadcast, those with regular sources one slice.
 
-    ``repeats`` are further axes that do, with how often.
+    All others are one gather.
     """
-    repeats, others = dict(repeats), []
+    repeats = {a.index: count for a in axes if (count := count_repeats(ctx, a, rule))}
+    sources = {a.index: find_sources(ctx, a, rule) for a in axes if a.index not in repeats}
+    slices = {i: run for i, t in sources.items() if t.known is not None and (run := progression(t.known)) is not None}
+    x = cut(ctx, x, slices) if slices else x
+    x = _gather(ctx, x, {i: source for i, source in sources.items() if i not in slices})
+    x = _repeat(ctx, x, repeats)
     for axis in axes:
-        source = find_sources(axis, rule)
-        count = axis.result // axis.extent
-        if count * axis.extent == axis.result and np.array_equal(source, np.arange(axis.result) // count):
-            repeats[axis.index] = count
-        else:
-            others.append((axis, source))
-    for axis, source in others:
-        at = COORDINATES[rule.coordinates](axis)
-        x = _extrapolate(ctx, gather(ctx, x, ctx.const(source, "int64"), axis=axis.index), axis, at, rule)
-    return _repeat(ctx, x, repeats)
+        x = _extrapolate(ctx, x, axis, rule)
+    return x
+
+
+def _gather(ctx: Context, x: Tensor, sources: Mapping[int, Tensor]) -> Tensor:
+    """The elements at the sources along each axis; known ones lie in ``x``."""
+    if not sources:
+        return x
+    shape = [sources[i].shape[0] if i in sources else n for i, n in enumerate(x.shape)]
+
+    def body(*args: ir.Value) -> ir.Value:
+        place = [builders.linalg_index(i) for i in range(x.rank)]
+        for (i, source), value in zip(sources.items(), args[:-1], strict=True):
+            at = scalars.to_index(value)
+            place[i] = at if source.known is not None else clamp_index(at, x.shape[i])
+        return builders.extract(x.value, place)
+
+    out = builders.empty(shape, element_type(x.dtype))
+    maps = [*([i] for i in sources), range(x.rank)]
+    return ctx.wrap(builders.generic([t.value for t in sources.values()], [out], maps, "p" * x.rank, body)[0], x.dtype)
 
 
 def _repeat(ctx: Context, x: Tensor, repeats: Mapping[int, int]) -> Tensor:
@@ -242,70 +257,52 @@ def _repeat(ctx: Context, x: Tensor, repeats: Mapping[int, int]) -> Tensor:
     return ctx.reshape(wide, [n * count for n, count in zip(x.shape, counts, strict=True)])
 
 
-def _keys(distance: np.ndarray, a: float) -> np.ndarray:
-    d = np.abs(distance)
-    return np.where(d <= 1, weigh_cubic_near(d, a), np.where(d < 2, weigh_cubic_far(d, a), 0))
+def _interpolate(ctx: Context, x: Tensor, axis: Axis, rule: Rule) -> Tensor:
+    """Sums of neighbours along one axis: straight-line code for few, a loop for many or any number."""
+    taps = find_taps(ctx, axis, rule, x.dtype)
+    count, weights = taps.weights.shape[0], taps.weights.value
+    unrolled, elem = isinstance(count, int) and count <= _UNROLLED_TAPS, element_type(x.dtype)
 
-
-def _find_taps(at: np.ndarray, axis: Axis, rule: Rule) -> tuple[np.ndarray, np.ndarray]:
-    """For each coordinate the first of the neighbours that it is made of, which may lie outside, and their weights."""
-    narrowed = min(float(axis.scale), 1.0) if rule.antialias else 1.0  # antialiasing widens the filter's reach
-    reach = (1 if rule.mode == "linear" else 2) / narrowed
-    first = np.floor(at).astype(np.int64) - (math.ceil(reach) - 1)
-    neighbours = first[:, None] + np.arange(2 * math.ceil(reach))
-    distance = (neighbours - at[:, None].astype(np.float64)) * narrowed
-    weights = weigh_linear(distance) if rule.mode == "linear" else _keys(distance, rule.cubic)
-    if rule.exclude_outside:
-        weights = np.where((neighbours >= 0) & (neighbours < axis.extent), weights, 0)
-    return first, weights / weights.sum(axis=1, keepdims=True)
-
-
-def _interpolate(ctx: Context, x: Tensor, axis: Axis, at: np.ndarray, rule: Rule) -> Tensor:
-    first, weights = _find_taps(at, axis, rule)
-    taps = weights.shape[1]
-    if taps > _UNROLLED_TAPS:
-        return _by_matrix(ctx, x, axis, first, weights)
-    start = ctx.const(first, "int64")
-    factors = [ctx.const(np.ascontiguousarray(w), x.dtype) for w in weights.T]
-    shape = [axis.result if i == axis.index else n for i, n in enumerate(x.shape)]
-
-    def body(base: ir.Value, *weight: ir.Value) -> ir.Value:
+    def add_tap(first: ir.Value, tap: ir.Value, weight: ir.Value, total: ir.Value | None) -> ir.Value:
         place = [builders.linalg_index(i) for i in range(x.rank)]
-        base, total = scalars.to_index(base), None
-        for tap in range(taps):
-            inside = scalars.maximum(scalars.add(base, scalars.like(base, tap)), scalars.like(base, 0))
-            place[axis.index] = scalars.minimum(inside, scalars.like(base, axis.extent - 1))
-            value = builders.extract(x.value, place)
-            total = scalars.mul(value, weight[tap]) if total is None else scalars.fma(value, weight[tap], total)
+        place[axis.index] = clamp_index(scalars.add(scalars.to_index(first), tap), axis.extent)
+        value = builders.extract(x.value, place)
+        if not axis.is_known:  # then an axis that stays as it is has weights of 0, which may meet an infinity
+            zero = scalars.like(weight, 0)
+            value = scalars.select(scalars.compare("eq", weight, zero), zero, value)
+        return scalars.mul(value, weight) if total is None else scalars.fma(value, weight, total)
+
+    def add_taps(first: ir.Value, _out: ir.Value) -> ir.Value:
+        total = None
+        for tap in map(builders.index_constant, range(count)):
+            weight = builders.extract(weights, [tap, builders.linalg_index(axis.index)])
+            total = add_tap(first, tap, weight, total)
         assert total is not None
         return total
 
-    maps = [[axis.index]] * (1 + taps) + [range(x.rank)]
-    operands = [start.value, *(f.value for f in factors)]
-    out = builders.empty(shape, element_type(x.dtype))
-    return ctx.wrap(builders.generic(operands, [out], maps, "p" * x.rank, lambda *a: body(*a[:-1]))[0], x.dtype)
+    def add_one(first: ir.Value, weight: ir.Value, total: ir.Value) -> ir.Value:
+        return add_tap(first, builders.linalg_index(x.rank), weight, total)
 
-
-def _by_matrix(ctx: Context, x: Tensor, axis: Axis, first: np.ndarray, weights: np.ndarray) -> Tensor:
-    """The weights as a dense matrix (result, input); neighbours outside count for the border."""
-    matrix = np.zeros((axis.result, axis.extent))
-    columns = np.clip(first[:, None] + np.arange(weights.shape[1]), 0, axis.extent - 1)
-    np.add.at(matrix, (np.arange(axis.result)[:, None], columns), weights)
-    before, after = count_elements(x.shape[: axis.index]), count_elements(x.shape[axis.index + 1 :])
-    flat = ctx.reshape(x, [before, axis.extent, after])
-    made = builders.contract("oi,bia->boa", ctx.const(matrix, x.dtype).value, flat.value)
     shape = [axis.result if i == axis.index else n for i, n in enumerate(x.shape)]
-    return ctx.reshape(ctx.wrap(made, x.dtype), shape)
+    parallel, maps = "p" * x.rank, [[axis.index], range(x.rank)]
+    if unrolled:
+        made = builders.generic([taps.first.value], [builders.empty(shape, elem)], maps, parallel, add_taps)
+    else:
+        out = builders.full(shape, scalars.const(0, elem))
+        maps.insert(1, [x.rank, axis.index])
+        made = builders.generic([taps.first.value, weights], [out], maps, parallel + "r", add_one)
+    return ctx.wrap(made[0], x.dtype)
 
 
-def _extrapolate(ctx: Context, x: Tensor, axis: Axis, at: np.ndarray, rule: Rule) -> Tensor:
+def _extrapolate(ctx: Context, x: Tensor, axis: Axis, rule: Rule) -> Tensor:
     """Where the region reaches out of the input, the extrapolation value."""
-    outside = (at < 0) | (at > axis.extent - 1)
-    if not rule.cropped or not outside.any():
+    if not rule.cropped:
         return x
-    mask = ctx.const(outside.reshape([-1 if i == axis.index else 1 for i in range(x.rank)]), "bool")
+    outside = find_outside(ctx, axis, rule)
+    if outside.known is not None and not outside.known.any():
+        return x
 
     def body(value: ir.Value, out: ir.Value) -> ir.Value:
         return scalars.select(scalars.truth(out), scalars.like(value, rule.extrapolation), value)
 
-    return ctx.elementwise(body, x, mask)
+    return ctx.elementwise(body, x, ctx.reshape(outside, [axis.result, *[1] * (x.rank - 1 - axis.index)]))

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from ....core.model import numpy_dtype
 from ....core.sizes import Extent, count_elements, floor_divide, has_dynamic_extents, if_equal
 from ....dialects import builders, ir, scalars
 from ....dialects.types import element_type
 from ..algorithms import dynamic_fourier
 from ..algorithms.fourier import real_inverse, resize, transform
-from ..algorithms.resampling import Number
-from ..algorithms.ufuncs import Emitted, select_emitted
+from ..algorithms.ufuncs import Number, evaluate
 from ..primitives.reductions import widen
 from ..proto.weights import dtype_name
 from ..shapes.dynamic_axes import split_at_axis, wrap_axis
@@ -175,22 +172,22 @@ def mel_weight_matrix(
     for extent in extents:
         ctx.demand_less(0, extent, f"{count} bands of {length} samples at {rate} Hz make no sense")
     name = dtype_name(output_datatype, "the result")
-    if not has_dynamic_extents(extents) and all(map(ctx.is_known, edges.values())):
-        limits = [np.float64(ctx.demand_known(t, what).reshape(())) for what, t in edges.items()]
-        if not 0 <= limits[0] <= limits[1]:
-            ctx.invalid(f"there are no bands from {limits[0]} to {limits[1]} Hz")
-        rows, columns = np.arange(int(length) // 2 + 1.0)[:, None], np.arange(float(count))
-        weights = _Bands(*map(np.float64, extents), *limits).weight(rows, columns, np.where)
-        return ctx.const(weights.astype(numpy_dtype(name)), name)
-
-    def body(*limits: ir.Value) -> ir.Value:
-        double = ir.F64Type.get()
-        row, column = (Emitted(scalars.from_index(builders.linalg_index(d), double)) for d in (0, 1))
-        numbers = (Emitted(scalars.const(n, double)) for n in extents)
-        return _Bands(*numbers, *map(Emitted, limits)).weight(row, column, select_emitted).value
-
-    given = [ctx.reshape(ctx.cast(t, "float64"), []) for t in edges.values()]
-    return ctx.elementwise(body, *given, dtype=name, shape=(floor_divide(length, 2) + 1, count))
+    limits = [
+        ctx.const(ctx.demand_known(t, what).reshape(())) if ctx.is_known(t) else ctx.reshape(t, [])
+        for what, t in edges.items()
+    ]
+    low, high = (t.known for t in limits)
+    if low is not None and high is not None and not 0 <= low <= high:
+        ctx.invalid(f"there are no bands from {low} to {high} Hz")
+    return evaluate(
+        ctx,
+        lambda at, *numbers: _Bands(*numbers).weight(*at),
+        *extents,
+        *limits,
+        dtype="float64",
+        shape=(floor_divide(length, 2) + 1, count),
+        to=name,
+    )
 
 
 @dataclass(frozen=True)
@@ -203,14 +200,14 @@ class _Bands:
     low: Number
     high: Number
 
-    def weight(self, row: Number, band: Number, choose: Callable[..., Number]) -> Number:
+    def weight(self, row: Number, band: Number) -> Number:
         """The weight of a bin of the spectrum in a band."""
         low, high = (np.log10(1 + edge / 700) * 2595 for edge in (self.low, self.high))
         mels = ((band + i) * ((high - low) / (self.count + 2)) + low for i in range(3))
         left, peak, right = map(self._bin, mels)
         rising, falling = (row - left) / np.maximum(peak - left, 1), (right - row) / np.maximum(right - peak, 1)
-        side = choose(row <= peak, np.maximum(rising, 0), np.maximum(falling, 0))
-        return choose(np.absolute(row - peak) < 1, row * 0 + 1, side)  # a band that rises over no bins has a peak too
+        side = np.where(row <= peak, np.maximum(rising, 0), np.maximum(falling, 0))
+        return np.where(np.absolute(row - peak) < 1, row * 0 + 1, side)  # a band that rises over no bins has a peak too
 
     def _bin(self, mel: Number) -> Number:
         return np.floor((self.length + 1) * 700 * (10 ** (mel / 2595) - 1) / self.rate)

@@ -66,6 +66,12 @@ def test_crop_with_extrapolation(mode):
     check_node("Resize", X, roi, scales(2, 3), known=[1, 2], atol=1e-5, **attributes)
 
 
+def test_a_region_around_the_input_is_extrapolated_where_the_inside_repeats():
+    image, roi = np.array([[1, 2], [3, 4]], np.float32), np.array([-0.2, 0, 1.2, 1], np.float32)
+    attributes = {"coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 7.5}
+    check_node("Resize", image, roi, None, np.array([4, 4]), known=[1, 3], **attributes)
+
+
 @pytest.mark.parametrize("outside", [0, 1])
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
 def test_antialias(mode, outside):
@@ -124,6 +130,13 @@ def test_repeating_and_skipping_need_no_gather():
         attributes: dict[str, Any] = {"coordinate_transformation_mode": coordinates, "nearest_mode": rounding}
         model, _ = node_model("Resize", [X, None, scales(*scale)], [2], **attributes)
         assert "tensor.extract " not in str(import_model(model).module)
+
+
+@pytest.mark.parametrize("scale", [0, -1, np.inf, np.nan])
+def test_scales_that_make_no_sense(scale):
+    model, _ = node_model("Resize", [X, None, scales(2, scale)], [2])
+    with pytest.raises(ModelError, match=r"scales \[1.0, 1.0, 2.0, .*\] are not all positive numbers"):
+        import_model(model)
 
 
 def test_neither_scales_nor_sizes():
