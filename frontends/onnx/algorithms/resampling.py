@@ -125,7 +125,7 @@ def lies_outside(a: Line, at: Number) -> Number:
 
 def find_radius(scale: Number, rule: Rule) -> Number:
     """How many neighbours on each side of a coordinate count."""
-    return np.ceil((1 if rule.mode == "linear" else 2) / _narrow(scale, rule))
+    return np.ceil((1 if rule.mode == "linear" else 2) / _narrow_distances(scale, rule))
 
 
 def find_first(a: Line, at: Number, rule: Rule) -> Number:
@@ -135,7 +135,7 @@ def find_first(a: Line, at: Number, rule: Rule) -> Number:
 
 def weigh_neighbour(a: Line, at: Number, neighbour: Number, rule: Rule) -> Number:
     """The weight of an element for a coordinate, before all weights of the coordinate are divided by their sum."""
-    d = np.abs((neighbour - at) * _narrow(a.scale, rule))
+    d = np.abs((neighbour - at) * _narrow_distances(a.scale, rule))
     if rule.mode == "linear":
         weight = np.maximum(1 - d, 0)
     else:  # Keys' cubic convolution
@@ -145,6 +145,6 @@ def weigh_neighbour(a: Line, at: Number, neighbour: Number, rule: Rule) -> Numbe
     return np.where(lies_outside(a, neighbour), 0, weight) if rule.exclude_outside else weight
 
 
-def _narrow(scale: Number, rule: Rule) -> Number:
+def _narrow_distances(scale: Number, rule: Rule) -> Number:
     """What distances are multiplied by: antialiasing widens the filter where the result is smaller."""
     return np.minimum(scale, 1) if rule.antialias else 1.0

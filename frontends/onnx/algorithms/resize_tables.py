@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +27,9 @@ from .resampling import (
     weigh_neighbour,
 )
 from .ufuncs import Number, evaluate
+
+_MOST_TAPS = 64  # of a part, which is straight-line code: compilation takes long for more
+_FEW_TAPS = 8  # of a part where only the run knows how many parts there are
 
 
 @dataclass(frozen=True)
@@ -58,13 +62,15 @@ class Axis:
 
 @dataclass(frozen=True)
 class Taps:
-    """The neighbours that each index of the result is a sum of, consecutive ones: the first of them, and their weights.
+    """The consecutive neighbours that each index of the result is a sum of: the first of them, and their weights.
 
-    ``weights`` has a row for each neighbour. A neighbour may lie outside of the input: the border counts for it.
+    ``weights`` is (parts, neighbours of a part, result). Unless all are ``inside``, a neighbour may lie outside of the
+    input: the border counts for it, and what has no weight for nothing, be it infinite.
     """
 
     first: Tensor
     weights: Tensor
+    inside: bool
 
 
 def count_repeats(ctx: Context, axis: Axis, rule: Rule) -> int:
@@ -103,18 +109,38 @@ def find_taps(ctx: Context, axis: Axis, rule: Rule, dtype: str) -> Taps:
     first = _tabulate(ctx, axis, lambda a, at: find_first(a, at, rule), at, to="int64")
     scale = axis.scale if rule.antialias else ctx.const(1.0)
     both_sides = evaluate(ctx, lambda _, scale: 2 * find_radius(scale, rule), scale, dtype="float64", to="int64")
-    count = ctx.sizes(both_sides, "the neighbours", low=0)[0]
+    parts, most = _split_taps(ctx.sizes(both_sides, "the neighbours", low=0)[0])
     weights = _tabulate(
-        ctx, axis, lambda a, at, first, tap: weigh_neighbour(a, at, first + tap, rule), at, first, taps=(count,)
+        ctx, axis, lambda a, at, first, tap: weigh_neighbour(a, at, first + tap, rule), at, first, taps=(parts * most,)
     )
     if weights.known is None:
         total = ctx.reduce(scalars.add, 0.0, weights, [0], keepdims=True)
     else:
         total = ctx.const(weights.known.sum(axis=0, keepdims=True))
-    shares = evaluate(
-        ctx, lambda _, w, total: w / total, weights, total, dtype="float64", shape=weights.shape, to=dtype
-    )
-    return Taps(first, shares)
+    shares = evaluate(ctx, lambda _, w, total: w / total, weights, total, dtype="float64", shape=weights.shape)
+    if first.known is not None and shares.known is not None:
+        return _trim_taps(ctx, first.known, shares.known, require_static(axis.extent), dtype)
+    return Taps(first, ctx.reshape(ctx.cast(shares, dtype), [parts, most, axis.result]), inside=False)
+
+
+def _split_taps(count: Any) -> tuple[Any, int]:
+    """In how many parts so many taps are summed, and how many each of them has."""
+    if not isinstance(count, int):
+        return (count + _FEW_TAPS - 1) // _FEW_TAPS, _FEW_TAPS
+    parts = -(-count // _MOST_TAPS)
+    return parts, -(-count // parts)
+
+
+def _trim_taps(ctx: Context, first: np.ndarray, weights: np.ndarray, extent: int, dtype: str) -> Taps:
+    """As few known taps as possible, inside of the input where that is: the border gets the weights of what is not."""
+    neighbours = np.clip(first + np.arange(len(weights))[:, None], 0, extent - 1)
+    counts = weights != 0
+    low, high = np.where(counts, neighbours, extent).min(axis=0), np.where(counts, neighbours, 0).max(axis=0)
+    parts, most = _split_taps(int((high - low).max()) + 1)
+    start = np.minimum(low, max(extent - parts * most, 0))
+    trimmed = np.zeros((parts * most, len(first)))
+    np.add.at(trimmed, ((neighbours - start)[counts], np.nonzero(counts)[1]), weights[counts])
+    return Taps(ctx.const(start), ctx.const(trimmed.reshape(parts, most, -1), dtype), parts * most <= extent)
 
 
 def _find_coordinates(ctx: Context, axis: Axis, rule: Rule) -> Tensor:

@@ -7,6 +7,7 @@ transformations and borders; a table that only repeats or skips makes no gather 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
@@ -21,7 +22,7 @@ from ....dialects.positions import clamp_index
 from ....dialects.types import bits, element_type, is_complex, is_signed
 from ..algorithms.complex_parts import by_parts
 from ..algorithms.resampling import COORDINATES, NEAREST, Rule, choose_precision
-from ..algorithms.resize_tables import Axis, count_repeats, find_outside, find_sources, find_taps
+from ..algorithms.resize_tables import Axis, Taps, count_repeats, find_outside, find_sources, find_taps
 from ..algorithms.ufuncs import evaluate
 from ..primitives.gathers import progression
 from ..primitives.movement import cut
@@ -29,7 +30,9 @@ from ..state.context import Context
 from ..state.registry import op
 from ..values.tensor import Tensor
 
-_UNROLLED_TAPS = 128  # more of them are a loop
+# What a neighbour along the last axis costs, where vectors are gathered, and the storing of an element of the result;
+# a neighbour in another row costs 1.
+_GATHERED, _STORED = 4, 4
 
 
 @op("Upsample", since=7)
@@ -196,9 +199,9 @@ def _resize(ctx: Context, x: Tensor, axes: Sequence[Axis], rule: Rule) -> Tensor
         return _take_nearest(ctx, x, changed, rule)
     exact_in_single = x.dtype != "float64" if x.floating else bits(x.dtype) < 32
     result = ctx.cast(x, "float32" if exact_in_single else "float64")
-    known = sorted((a for a in changed if a.is_known), key=lambda a: a.result / a.extent)  # what makes it smaller first
-    for axis in (*known, *(a for a in changed if not a.is_known)):
-        result = _extrapolate(ctx, _interpolate(ctx, result, axis, rule), axis, rule)
+    taps = [(axis, find_taps(ctx, axis, rule, result.dtype)) for axis in changed]
+    for axis, of_axis in sorted(taps, key=lambda pair: _weigh_order(*pair, x.rank)):
+        result = _extrapolate(ctx, _interpolate(ctx, result, axis, of_axis), axis, rule)
     return ctx.cast(result if x.floating else saturate(ctx, result, x.dtype), x.dtype)
 
 
@@ -212,6 +215,15 @@ def saturate(ctx: Context, x: Tensor, dtype: str) -> Tensor:
         return mlir_math.roundeven(a)
 
     return ctx.elementwise(body, x)
+
+
+def _weigh_order(axis: Axis, taps: Taps, rank: int) -> float:
+    """What axes are sorted by so that the least is computed: how much smaller one makes the data, over its cost."""
+    if not axis.is_known:
+        return math.inf
+    parts, count, _ = taps.weights.shape
+    cost = _STORED + parts * count * (_GATHERED if axis.index == rank - 1 else 1)
+    return (1 - axis.extent / axis.result) / cost
 
 
 def _take_nearest(ctx: Context, x: Tensor, axes: Sequence[Axis], rule: Rule) -> Tensor:
@@ -257,41 +269,34 @@ def _repeat(ctx: Context, x: Tensor, repeats: Mapping[int, int]) -> Tensor:
     return ctx.reshape(wide, [n * count for n, count in zip(x.shape, counts, strict=True)])
 
 
-def _interpolate(ctx: Context, x: Tensor, axis: Axis, rule: Rule) -> Tensor:
-    """Sums of neighbours along one axis: straight-line code for few, a loop for many or any number."""
-    taps = find_taps(ctx, axis, rule, x.dtype)
-    count, weights = taps.weights.shape[0], taps.weights.value
-    unrolled, elem = isinstance(count, int) and count <= _UNROLLED_TAPS, element_type(x.dtype)
-
-    def add_tap(first: ir.Value, tap: ir.Value, weight: ir.Value, total: ir.Value | None) -> ir.Value:
-        place = [builders.linalg_index(i) for i in range(x.rank)]
-        place[axis.index] = clamp_index(scalars.add(scalars.to_index(first), tap), axis.extent)
-        value = builders.extract(x.value, place)
-        if not axis.is_known:  # then an axis that stays as it is has weights of 0, which may meet an infinity
-            zero = scalars.like(weight, 0)
-            value = scalars.select(scalars.compare("eq", weight, zero), zero, value)
-        return scalars.mul(value, weight) if total is None else scalars.fma(value, weight, total)
+def _interpolate(ctx: Context, x: Tensor, axis: Axis, taps: Taps) -> Tensor:
+    """Sums of neighbours along one axis, which are straight-line code; those of several parts are added up."""
+    parts, count, result = taps.weights.shape
+    part_loop = 0 if parts == 1 else 1
+    along = part_loop + axis.index
 
     def add_taps(first: ir.Value, _out: ir.Value) -> ir.Value:
-        total = None
+        part = builders.linalg_index(0) if part_loop else builders.index_constant(0)
+        start, total = scalars.to_index(first), None
+        if part_loop:
+            start = scalars.add(start, scalars.mul(part, scalars.like(part, count)))
+        place = [builders.linalg_index(part_loop + i) for i in range(x.rank)]
         for tap in map(builders.index_constant, range(count)):
-            weight = builders.extract(weights, [tap, builders.linalg_index(axis.index)])
-            total = add_tap(first, tap, weight, total)
-        assert total is not None
+            weight = builders.extract(taps.weights.value, [part, tap, builders.linalg_index(along)])
+            at = scalars.add(start, tap)
+            place[axis.index] = at if taps.inside else clamp_index(at, axis.extent)
+            value = builders.extract(x.value, place)
+            if not taps.inside:
+                zero = scalars.like(weight, 0)
+                value = scalars.select(scalars.compare("eq", weight, zero), zero, value)
+            total = scalars.mul(value, weight) if total is None else scalars.fma(value, weight, total)
+        assert total is not None  # an axis has neighbours
         return total
 
-    def add_one(first: ir.Value, weight: ir.Value, total: ir.Value) -> ir.Value:
-        return add_tap(first, builders.linalg_index(x.rank), weight, total)
-
-    shape = [axis.result if i == axis.index else n for i, n in enumerate(x.shape)]
-    parallel, maps = "p" * x.rank, [[axis.index], range(x.rank)]
-    if unrolled:
-        made = builders.generic([taps.first.value], [builders.empty(shape, elem)], maps, parallel, add_taps)
-    else:
-        out = builders.full(shape, scalars.const(0, elem))
-        maps.insert(1, [x.rank, axis.index])
-        made = builders.generic([taps.first.value, weights], [out], maps, parallel + "r", add_one)
-    return ctx.wrap(made[0], x.dtype)
+    shape = [*[parts][:part_loop], *(result if i == axis.index else n for i, n in enumerate(x.shape))]
+    out, maps = builders.empty(shape, element_type(x.dtype)), [[along], range(len(shape))]
+    made = ctx.wrap(builders.generic([taps.first.value], [out], maps, "p" * len(shape), add_taps)[0], x.dtype)
+    return ctx.reduce(scalars.add, 0.0, made, [0]) if part_loop else made
 
 
 def _extrapolate(ctx: Context, x: Tensor, axis: Axis, rule: Rule) -> Tensor:

@@ -11,6 +11,7 @@ from onnx_case import check_node, node_model
 from reference import run_model
 
 from tilewright.core.errors import ModelError
+from tilewright.driver import api
 from tilewright.frontends import import_model
 
 X = np.random.default_rng(0).random((1, 2, 5, 7), np.float32)
@@ -79,6 +80,21 @@ def test_antialias(mode, outside):
         check_node(
             "Resize", X, None, scales(*scale), known=[2], atol=1e-5, mode=mode, antialias=1, exclude_outside=outside
         )
+
+
+@pytest.mark.parametrize("size", [(2, 3), (1, 1), (600, 2)])
+def test_antialias_over_many_neighbours(size):
+    tall = np.random.default_rng(1).random((1, 1, 601, 3), np.float32)
+    sizes = np.array([1, 1, *size])
+    check_node("Resize", tall, None, None, sizes, known=[3], atol=1e-5, mode="linear", antialias=1, opset=19)
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_antialias_has_vectors_along_both_axes(mode):
+    arrays = [np.zeros((1, 3, 48, 64), np.float32), None, None, np.array([1, 3, 22, 22])]
+    model, _ = node_model("Resize", arrays, [3], opset=19, mode=mode, antialias=1)
+    kernels = api.stepwise(model, options=api.make_options()).kernels
+    assert len(kernels) == 2 and all(kernel.schedule for kernel in kernels.values())
 
 
 def test_cubic_without_what_lies_outside():
