@@ -74,6 +74,7 @@ from .schedule.apply_schedule import ApplySchedule
 from .schedule.collapse_loops import CollapseLoops
 from .schedule.language import by_hand
 from .schedule.language.schedule import Schedule
+from .schedule.separate_windows import SeparateWindows
 from .schedule.vectorize import Vectorize
 from .verify.forms import is_enabled, verify
 from .verify.plans import verify_plan
@@ -148,6 +149,7 @@ def kernel_passes(target: Target, plain: bool = False, schedule: Schedule | None
         ReduceStrength(),
         ExpandMath(target=target),
         CollapseLoops(),  # fewer axes for the schedule
+        SeparateWindows(),  # what a schedule stages
         ApplySchedule(target=target, plain=plain, schedule=schedule),
         Vectorize(),
         Bufferize(),

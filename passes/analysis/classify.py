@@ -144,14 +144,19 @@ def _is_product_sum(op: AnyOp) -> bool:
 
 
 def _as_windowed(op: AnyOp, inputs: list[ir.AffineMap], output: ir.AffineMap) -> OpClass | None:
-    """A convolution or a pool: one operand has spatial results ``o * stride + k * dilation``, the other none."""
-    if len(inputs) != 2:
+    """A convolution or a pool: one operand has spatial results ``o * stride + k * dilation``, the other none.
+
+    A pool may have more operands after them, which are read at its results' places.
+    """
+    if len(inputs) < 2:
         return None
     data = 0 if not is_projection(inputs[0]) else 1
     out_dims = [d for e in output.results for d in dims_in(e)]
     windows = [_window(e, out_dims) for e in inputs[data].results]
     plain = {dim_of(e) for e in inputs[data].results} - {None}
     if not is_projection(inputs[1 - data]) or any(w is None for w in windows):
+        return None
+    if any(not is_projection(m) or not {d for e in m.results for d in dims_in(e)} <= set(out_dims) for m in inputs[2:]):
         return None
     spatial = [w for w in windows if isinstance(w, tuple)]
     o, k, strides, dilations = (tuple(column) for column in zip(*spatial, strict=True))
@@ -161,7 +166,7 @@ def _as_windowed(op: AnyOp, inputs: list[ir.AffineMap], output: ir.AffineMap) ->
     n_loops = set(range(output.n_dims))
     if _is_window_reduction(op, data) and other <= set(k) and {*out_dims, *k} == n_loops:
         return Pooling(tuple(d for d in out_dims if d not in o), o, k, strides, dilations, data)
-    if not _is_multiply_add(op) or not set(k) <= other:
+    if len(inputs) > 2 or not _is_multiply_add(op) or not set(k) <= other:
         return None
     n = tuple(d for d in out_dims if d in plain and d not in other)
     g = tuple(d for d in out_dims if d in plain and d in other)

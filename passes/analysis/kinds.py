@@ -61,7 +61,10 @@ class DepthwiseConv:
 
 @dataclass(frozen=True)
 class Pooling:
-    """``out[parallel, o] = reduce(data[parallel, o * stride + k * dilation])`` over the window dims ``k``."""
+    """``out[parallel, o] = reduce(data[parallel, o * stride + k * dilation])`` over the window dims ``k``.
+
+    The body may also take elements of other operands at the place of the result.
+    """
 
     parallel: tuple[int, ...]
     o: tuple[int, ...]

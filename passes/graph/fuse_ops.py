@@ -35,6 +35,7 @@ from ..schedule.families.block_sums import block_sum
 from ..schedule.families.winograd import transforms_apart
 from ..schedule.tiling.border import can_border
 from ..schedule.tiling.dynamic_border import find_insertions
+from ..schedule.tiling.pool_windows import find_row_window, find_skipped_padding
 from .generalize import raise_fills
 from .rewriting.inline import can_inline, fold_scalars, inline, read_through_unit_views
 
@@ -49,7 +50,8 @@ class FuseOps(Pass):
     that `winograd` has rewritten, with both transforms (where the first one's result exceeds a core's cache, it is a
     kernel of its own, whose work threads share); (b) elementwise, broadcast and injective ops merge into the one that
     alone reads them; (c) reductions along the innermost dims take what works on the same rows (softmax,
-    normalisations); (d) a padding belongs to what it pads; (e) insertions of open sizes into one tensor are one kernel;
+    normalisations); (d) a padding belongs to what it pads, or to the pool along rows whose
+    results are the same without it; (e) insertions of open sizes into one tensor are one kernel;
     everything else is a kernel of its own. Constants, fills,
     empty tensors, slices and views of packed weights belong to nobody: they are cloned to where they are used.
 
@@ -120,6 +122,7 @@ class _Grouping:
         for anchor, group in anchored:
             grow_backward(group, self.facts, self._free, self._limit_size(epilogue_joins(anchor, self.facts)))
             self._take(group)
+            self._join_padding(anchor, group)
         for op in reversed(work):
             if self._free(op) and not (fuse and self._is_border(op)):
                 group = Group(self._pieces(op) if fuse else [op])
@@ -174,6 +177,15 @@ class _Grouping:
             groups.append((op, self._grown(Group(members), op)))
             self._take(groups[-1][1])
         return groups
+
+    def _join_padding(self, op: ir.Operation, group: Group) -> None:
+        """Give a pool along rows the padding that it alone reads, if its kernel can leave it out."""
+        kind = self.facts.kind(op)
+        along = find_row_window(op, kind) if isinstance(kind, Pooling) else None
+        pad = find_skipped_padding(op) if along is not None else None
+        if pad is not None and self._free(pad) and self.facts.users(pad) == [op] and not self._is_border(pad):
+            group.members.append(pad)
+            self._take(group)
 
     def _grown(self, group: Group, anchor: ir.Operation) -> Group:
         """The group with what follows its anchor."""

@@ -7,19 +7,23 @@ from typing import ClassVar
 
 from ...dialects import arith, func, ir, memref, transform, vector
 from ...dialects.builders import index_constant
-from ...dialects.walk import collect
+from ...dialects.walk import collect, defining_op
 from ..infra.base import Pass
 from ..ir.kernel import scheduled_functions
 from ..ir.rewrite import rewrite
 from ..ir.structure import dim_of
 from .interleave import interleave_transposes, spread_columns
 
+# Steps between elements that are picked out of whole rows: further apart, they are fewer loads one by one.
+_MOST_APART = 4
+
 
 @dataclass(frozen=True)
 class LowerTransfers(Pass):
     """Rows are loaded and stored whole, transposes are shuffles (``interleave.py``), more rows are left to be unrolled.
 
-    Elements that lie apart are loaded one by one where each is used alone.
+    Elements that lie apart are loaded one by one where each is used alone; those that lie a few steps apart are picked
+    out of rows.
 
     Before::
 
@@ -38,6 +42,7 @@ class LowerTransfers(Pass):
             spread_columns(function)
             interleave_transposes(function)
             _load_elements(function)
+            rewrite(function, _steps_along_row, _pick_elements)
             with transform.sequence() as script:
                 transform.apply_patterns(
                     script.root,
@@ -68,6 +73,42 @@ def _load_elements(function: func.FuncOp) -> None:
                 extract.results[0].replace_all_uses_with(memref.load(read.operands[0], at))
             extract.erase()
         read.erase()
+
+
+def _steps_along_row(op: ir.Operation) -> bool:
+    """Return whether an op reads every second to fourth element of a row, as one vector."""
+    if op.name != "vector.transfer_read" or _find_vector_dim(op) != 0 or not _in_bounds(op):
+        return False
+    view = defining_op(op.operands[0])
+    if view is None or view.name != "memref.subview" or ir.MemRefType(view.results[0].type).rank != 1:
+        return False
+    steps, sizes = (list(ir.DenseI64ArrayAttr(view.attributes[f"static_{name}"])) for name in ("strides", "sizes"))
+    rows = ir.MemRefType(view.operands[0].type).get_strides_and_offset()[0][-1] == 1
+    return rows and 1 < steps[-1] <= _MOST_APART and set(sizes[:-1]) <= {1}
+
+
+def _pick_elements(read: ir.Operation) -> ir.Value:
+    """As many loads as elements lie apart, the last of which ends with the last element, and shuffles of them."""
+    view, kind = read.operands[0].owner.operation, ir.VectorType(read.results[0].type)
+    step, [size] = list(ir.DenseI64ArrayAttr(view.attributes["static_strides"]))[-1], kind.shape
+    source, *offsets = view.operands
+    moved = iter(offsets)
+    static = ir.DenseI64ArrayAttr(view.attributes["static_offsets"])
+    *outer, first = (next(moved) if n == ir.ShapedType.get_dynamic_size() else index_constant(n) for n in static)
+    first = arith.addi(first, arith.muli(read.operands[1], index_constant(step)))
+    starts = [*range(0, (step - 1) * size, size), (step - 1) * (size - 1)]
+    made: ir.Value | None = None
+    for start in starts:
+        row = vector.load(kind, source, [*outer, arith.addi(first, index_constant(start))])
+        places = [step * i - start for i in range(size)]
+        here = [0 <= place < size for place in places]
+        if made is None:
+            made = vector.shuffle(row, row, [place * inside for place, inside in zip(places, here, strict=True)])
+        else:  # the elements before are in their lanes
+            lanes = zip(places, here, range(size), strict=True)
+            made = vector.shuffle(made, row, [size + place if inside else lane for place, inside, lane in lanes])
+    assert made is not None
+    return made
 
 
 def _load_scalars(function: func.FuncOp) -> None:

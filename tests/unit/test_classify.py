@@ -31,7 +31,7 @@ def _generic(loops: str, maps: list[str], types: list[str], kinds: str, body: st
     """A module with one generic; ``kinds`` is a letter a loop, p or r; the last map and type are the output's."""
     n = len(types) - 1
     names = [f"%x{i}" for i in range(n)]
-    args = [*["%a", "%b"][:n], "%o"]
+    args = [*["%a", "%b", "%c"][:n], "%o"]
     iterators = ", ".join('"parallel"' if k == "p" else '"reduction"' for k in kinds)
     tensors = [f"tensor<{t}xf32>" for t in types]
     ins = f"ins({', '.join(names)} : {', '.join(tensors[:n])})" if n else ""
@@ -99,6 +99,14 @@ CASES = {
     "pool": (
         ("n,c,x,j", ["n,c,x*2+j", "j", "n,c,x"], ["1x3x6", "2", "1x3x3"], "pppr", SUM),
         Pooling((0, 1), (2,), (3,), (2,), (1,)),
+    ),
+    "pool that looks at its results' places": (
+        ("n,c,x,j", ["n,c,x*2+j", "j", "n,c,x", "n,c,x"], ["1x3x6", "2", "1x3x3", "1x3x3"], "pppr", SUM),
+        Pooling((0, 1), (2,), (3,), (2,), (1,)),
+    ),
+    "window with an operand that is none": (
+        ("n,x,j", ["n,x+j", "j", "j", "n,x"], ["1x6", "3", "3", "1x4"], "ppr", SUM),
+        Opaque(),
     ),
     "sum": (("i,j", ["i,j", "i"], ["4x8", "4"], "pr", SUM), Reduction((0,), (1,))),
     "addition": (("i,j", ["i,j", "i,j", "i,j"], ["4x8", "4x8", "4x8"], "pp", ADD), Elementwise((0, 1))),

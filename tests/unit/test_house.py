@@ -61,9 +61,10 @@ ALLOWED: dict[str, dict[str, str]] = {
         "tiles": "",
         "tiling": "language tiles",
         "families": "language tiles tiling",
-        "dynamic": "families language tiles tiling",
+        "dynamic": "families language separate_windows tiles tiling",
         "vectorize": "tiling",
         "collapse_loops": "tiles",
+        "separate_windows": "tiles tiling",
         "apply_schedule": "dynamic families language tiles tiling",
     },
     "driver": {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math as number
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ....core.sizes import Extent, Sym, bounds_of, has_dynamic_extents, if_less, max_of, min_of
-from ....dialects import builders, ir, math, scalars
+from ....dialects import arith, builders, ir, math, scalars
 from ....dialects.types import element_type
 from ..primitives.reductions import widen
 from ..state.context import Context
@@ -23,6 +23,7 @@ from .conv import both_sides, check_windows, pad_spatial, padding, per_axis
 WindowFold = Callable[[ir.Value, ir.Value], ir.Value]
 
 _FEW = 32  # elements of a window along one axis
+_WAYS = 1 << 31  # ways from a window's corner that have 32 bits are shorter
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,28 @@ class _Axis:
         start = scalars.mul(window, scalars.like(window, self.stride))
         offset = scalars.mul(element, scalars.like(element, self.dilation))
         return scalars.sub(scalars.add(start, offset), scalars.like(start, self.low))
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether there is one window, which is all of the padded axis."""
+        return self.out == 1 and self.dilation == 1 and self.size == self.low + self.extent + self.reach
+
+    @property
+    def is_single(self) -> bool:
+        """Return whether windows are the elements, one by one."""
+        return self.size == self.stride == 1 and not self.is_padded
+
+    @property
+    def is_padded(self) -> bool:
+        """Return whether windows may reach out of the input."""
+        return not (isinstance(self.low, int) and isinstance(self.reach, int)) or self.low > 0 or self.reach > 0
+
+    def first_inside(self, start: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """The place of the first element in the input of a window that begins at ``start``, and whether it has one."""
+        ahead = _whole_steps(scalars.sub(scalars.like(start, 0), start), self.dilation, self.size)
+        first = scalars.add(start, scalars.mul(ahead, scalars.like(ahead, self.dilation)))
+        inside = scalars.compare("lt", first, scalars.like(first, self.extent))
+        return first, scalars.both(scalars.compare("lt", ahead, scalars.like(ahead, self.size)), inside)
 
     def counts(self, include_pad: bool) -> np.ndarray:
         """How many elements of each window count: those of the input, or of the input with the padding asked for."""
@@ -129,6 +152,9 @@ def _limit_window(size: int, dilation: int, padded: Extent) -> Extent:
 
 def _pool_windows(ctx: Context, x: Tensor, windows: _Windows, body: WindowFold, init: float | int) -> Tensor:
     padded = windows.pad(ctx, x, init)
+    whole = [a.is_whole for a in windows.axes]
+    if any(whole) and all(one or a.is_single for one, a in zip(whole, windows.axes, strict=True)):
+        return ctx.reduce(body, init, padded, [axis for axis, one in enumerate(whole, 2) if one], keepdims=True)
     result = builders.pool(padded.value, windows.sizes, windows.strides, windows.dilations, body, init)
     return ctx.wrap(result, x.dtype)
 
@@ -151,35 +177,67 @@ def max_pool(
     signed = x.signed
     lowest = scalars.lowest(element_type(x.dtype), signed)
     result = _pool_windows(ctx, x, windows, lambda acc, a: scalars.maximum(acc, a, signed), lowest)
-    return (result, _max_indices(ctx, x, windows, bool(storage_order))) if ctx.wants(1) else (result,)
+    return (result, _max_indices(ctx, x, result, windows, bool(storage_order))) if ctx.wants(1) else (result,)
 
 
-def _max_indices(ctx: Context, x: Tensor, windows: _Windows, column_major: bool) -> Tensor:
-    """Where the first greatest element of each window lies; ``column_major`` is about the spatial axes alone."""
-    spatial, rank = x.shape[2:], x.rank - 2
-    steps = [number.prod(spatial[:i] if column_major else spatial[i + 1 :]) for i in range(rank)]
-    steps = [x.shape[1] * number.prod(spatial), number.prod(spatial), *steps]
-    elem, index, signed = scalars.compute_type(element_type(x.dtype)), element_type("int64"), x.signed
-    lowest = scalars.lowest(elem, signed)
+def _max_indices(ctx: Context, x: Tensor, greatest: Tensor, windows: _Windows, column_major: bool) -> Tensor:
+    """Where the first greatest element of each window lies; ``column_major`` is about the spatial axes alone.
+
+    The way to it from the window's corner is the least of all elements that are equal. Only where the greatest one is
+    the number that is padded with is that padding perhaps: then it is the first element that is none.
+    """
+    spatial, rank, signed = x.shape[2:], x.rank - 2, x.signed
+    steps = [number.prod(spatial[i + 1 :]) for i in range(rank)]
+    way = sum((a.size - 1) * a.dilation * step for a, step in zip(windows.axes, steps, strict=True))
+    elem, index = scalars.compute_type(element_type(x.dtype)), element_type("int64")
+    lowest = scalars.lowest(element_type(x.dtype), signed)
+    short = element_type("int32" if isinstance(way, int) and way < _WAYS else "int64")
     shape = [*x.shape[:2], *(a.out for a in windows.axes)]
-    outs = [builders.full(shape, scalars.const(n, t)) for n, t in ((lowest, elem), (-1, index))]
 
-    def body(value: ir.Value, _window: ir.Value, best: ir.Value, at: ir.Value) -> list[ir.Value]:
-        loops = [scalars.from_index(builders.linalg_index(d), index) for d in range(2 + 2 * rank)]
-        pairs = zip(loops[2:], loops[2 + rank :], windows.axes, strict=False)
-        places = [axis.place(window, element) for window, element, axis in pairs]
-        value = scalars.widen(value)
-        first = scalars.compare("lt", at, scalars.like(at, 0))
-        wins = scalars.either(first, scalars.compare("gt", value, best, signed))
-        for place, n in zip(places, spatial, strict=True):  # as unsigned numbers those below 0 are large
-            wins = scalars.both(wins, scalars.compare("lt", place, scalars.like(place, n), signed=False))
-        terms = [scalars.mul(i, scalars.like(i, step)) for i, step in zip((*loops[:2], *places), steps, strict=True)]
-        return [scalars.select(wins, value, best), scalars.select(wins, reduce(scalars.add, terms), at)]
+    def nearer(value: ir.Value, _window: ir.Value, best: ir.Value, least: ir.Value) -> ir.Value:
+        value, best = scalars.widen(value), scalars.widen(best)
+        elements = [scalars.from_index(builders.linalg_index(2 + rank + i), short) for i in range(rank)]
+        ways = [a.dilation * step for a, step in zip(windows.axes, steps, strict=True)]
+        found = scalars.compare("eq", value, best)
+        if scalars.is_float(value):  # the greatest one is NaN where one of them is
+            found = scalars.either(found, scalars.compare("ne", value, value))
+        return scalars.minimum(
+            least, scalars.select(found, _add_products(elements, ways), scalars.like(least, scalars.highest(short)))
+        )
 
-    padded = windows.pad(ctx, x, scalars.lowest(element_type(x.dtype), signed)).value
-    inputs = [padded, builders.empty(windows.sizes, elem)]
-    maps = [windows.image(), range(2 + rank, 2 + 2 * rank), range(2 + rank), range(2 + rank)]
-    return ctx.wrap(builders.generic(inputs, outs, maps, "p" * (2 + rank) + "r" * rank, body)[1], "int64")
+    padded = windows.pad(ctx, x, lowest).value
+    inputs, out = [padded, builders.empty(windows.sizes, elem), greatest.value], range(2 + rank)
+    maps = [windows.image(), range(2 + rank, 2 + 2 * rank), out, out]
+    least = builders.full(shape, scalars.const(scalars.highest(short), short))
+    found = builders.generic(inputs, [least], maps, "p" * (2 + rank) + "r" * rank, nearer)[0]
+
+    def place(best: ir.Value, way: ir.Value, _out: ir.Value) -> ir.Value:
+        image, channel, *loops = (scalars.from_index(builders.linalg_index(d), index) for d in range(2 + rank))
+        corner = [a.place(o, scalars.like(o, 0)) for a, o in zip(windows.axes, loops, strict=True)]
+        at = scalars.add(_add_products(corner, steps), way if way.type == index else arith.extsi(index, way))
+        inside = scalars.bool_constant(True)
+        if any(a.is_padded for a in windows.axes):
+            firsts, there = zip(
+                *(a.first_inside(start) for a, start in zip(windows.axes, corner, strict=True)), strict=True
+            )
+            padding = scalars.compare("eq", scalars.widen(best), scalars.const(lowest, elem))
+            at, inside = scalars.select(padding, _add_products(firsts, steps), at), reduce(scalars.both, there)
+        if column_major:
+            places = [
+                scalars.rem(scalars.div(at, scalars.like(at, m)), scalars.like(at, n))
+                for m, n in zip(steps, spatial, strict=True)
+            ]
+            at = _add_products(places, [number.prod(spatial[:i]) for i in range(rank)])
+        at = scalars.add(at, _add_products([image, channel], [x.shape[1] * number.prod(spatial), number.prod(spatial)]))
+        return scalars.select(inside, at, scalars.like(at, -1))
+
+    outs = [builders.empty(shape, index)]
+    return ctx.wrap(builders.generic([greatest.value, found], outs, [out] * 3, "p" * (2 + rank), place)[0], "int64")
+
+
+def _add_products(values: Sequence[ir.Value], factors: Sequence[Extent]) -> ir.Value:
+    """The sum of products."""
+    return reduce(scalars.add, [scalars.mul(v, scalars.like(v, n)) for v, n in zip(values, factors, strict=True)])
 
 
 @op("AveragePool")

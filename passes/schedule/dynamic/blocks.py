@@ -23,10 +23,12 @@ from ...ir.kernel import list_functions
 from ...ir.structure import dim_of, indexing_maps, iterator_types, list_ops, loop_extents, shape_of
 from ..families.block_sums import block_sum
 from ..language.schedule import Schedule
+from ..separate_windows import separate_windows
 from ..tiles.axes import result_axis
 from ..tiles.regions import NotSchedulable
 from ..tiling.dynamic_border import DynamicBorder, own_inner
 from ..tiling.part_nests import Chooser
+from ..tiling.pool_windows import find_row_window
 from .block_parts import block_module
 
 # Steps of the parallel axis that callers see; each stands for a share of the blocks, whose number the sizes tell.
@@ -57,6 +59,7 @@ class _Family:
 
 _LIGHT = _Family((16, 4, 1), (256, 32, 4, 1))
 _WINDOWS = _Family((16, 4, 1), (16, 4, 1))
+_POOLS = _Family((16, 4, 1), (32, 8, 4, 1))  # whose windows move along the innermost axis
 _PRODUCTS = _Family((64, 16, 4, 1), (), None)  # rows go over a block of the weight together
 # With sizes closer to each other these take twice as long to compile, and are as fast.
 _PRODUCTS_OF_DYNAMIC_COLUMNS = _Family((32, 8, 1), (32, 8, 1), None)
@@ -180,6 +183,7 @@ def _kinds(function: func.FuncOp) -> list[OpClass]:
 def make_block(function: func.FuncOp, sizes: Sizes, chunk: Mapping[int, int], choose: Chooser) -> BlockKernel:
     """A block of a kernel's result. Raises NotSchedulable where no family takes it."""
     module = block_module(function, sizes, chunk)
+    separate_windows(list_functions(module)[0])
     schedule = choose(list_functions(module)[0])
     if schedule is None:
         raise NotSchedulable("no family takes a block")
@@ -258,6 +262,9 @@ def _batch_axes(function: func.FuncOp, result: ir.Value) -> set[int]:
 def _family(function: func.FuncOp, dynamic_columns: bool) -> _Family:
     """The sizes that fit the heaviest op of a kernel."""
     kinds = _kinds(function)
+    pools = ((op, kind) for op, kind in zip(list_ops(function), kinds, strict=True) if isinstance(kind, Pooling))
+    if any(find_row_window(op, kind) is not None for op, kind in pools):
+        return _POOLS
     if any(isinstance(kind, Conv | DepthwiseConv | Pooling | Transform) for kind in kinds):
         return _WINDOWS
     if not any(isinstance(kind, Contraction) for kind in kinds):

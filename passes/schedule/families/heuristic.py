@@ -31,13 +31,14 @@ from ..tiles.axes import ROW_VECTORS, power_floor
 from ..tiles.structured import vector_axis
 from ..tiling.border import Border, can_border
 from ..tiling.moves import MOVED, Moves, choose_moves
+from ..tiling.pool_windows import find_row_window
 from ..tiling.values import is_dot, reduces_last, values_of
 from .attention import attention
 from .block_sums import block_sum, block_sums
 from .columns import columns
 from .contraction import contraction
 from .transposing import crossing_axis, tile_transpose
-from .window import window
+from .window import pool_along_rows, window
 from .winograd import transform, winograd
 
 # Below this many scalar operations a fork of threads costs more than it saves (a few microseconds).
@@ -72,9 +73,12 @@ def choose(function: func.FuncOp, target: Target) -> Schedule | Moves | None:
         return winograd(plain, [op for op, _ in anchors], result.inner, lanes, target)
     if len(anchors) > 2 and all(isinstance(anchors[i][1], Contraction) for i in (0, -1)):
         return attention(plain, [op for op, _ in anchors], result.inner, lanes, target)
+    op, kind = anchors[-1]
+    along = find_row_window(op, kind) if isinstance(kind, Pooling) else None
+    if isinstance(kind, Pooling) and along is not None and all(isinstance(other, Pooling) for _, other in anchors):
+        return pool_along_rows(plain, op, kind, along, result.inner, lanes, target)
     if len(anchors) != 1:
         return None
-    op, kind = anchors[0]
     if isinstance(kind, Contraction | Conv):
         return contraction(plain, op, kind, result.inner, lanes, target)
     if isinstance(kind, Transform):

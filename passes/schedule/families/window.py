@@ -1,19 +1,34 @@
-"""Depthwise convolution and pooling, channels last: vectors along channels, a few columns of pixels at a time."""
+"""Depthwise convolution and pooling: vectors along channels, or along rows where a pool's windows move along them."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Sequence
 
 from ....core.sizes import require_static
 from ....core.target import Target
 from ....dialects import ir
+from ....dialects.builders import element_of
+from ....dialects.types import element_bits
+from ....dialects.walk import defining_op
 from ...analysis.kinds import DepthwiseConv, Pooling
 from ...ir.structure import dim_of, indexing_maps, loop_extents, shape_of
-from ..language.cuts import along
+from ..language.cuts import along, by_name, carve, overlap, share
+from ..language.loopnest import Loop
 from ..language.schedule import Schedule
 from ..tiles.axes import power_floor, result_axis, row_tile
 from ..tiles.structured import vector_axis
+from ..tiling.pool_windows import Window, amounts_of, find_skipped_padding
+from ..tiling.values import value_name
 
 # Pixels of a tile; how much longer the busiest core may take for tiles of two rows: they save a fifth.
 _ROWS, _BALANCE = 7, 1.2
+# Columns of a window that are straight-line code.
+_STRAIGHT = 16
+# Bytes of what is computed ahead at once: they stay in the first cache.
+_BLOCK_BYTES = 1 << 13
+# Blocks for each core.
+_BLOCKS = 4
 
 
 def window(
@@ -45,3 +60,66 @@ def pairs_balance(rows: int, cores: int) -> bool:
     """Return whether the core that has most of the rows has few more of them when they go in pairs."""
     pairs = -(-rows // 2)
     return rows > 1 and 2 * -(-pairs // cores) <= _BALANCE * -(-rows // cores)
+
+
+def pool_along_rows(
+    plain: Schedule, op: ir.Operation, kind: Pooling, along: Window, result: ir.Value, lanes: int, target: Target
+) -> Schedule | None:
+    """A pool whose windows move along the contiguous axis: vectors along it, and the window step by step.
+
+    The rows that it reads are computed ahead if the kernel makes them (``separate-windows``): those of several images,
+    or several of one, as many as stay in the first cache. What is read right after it was written, in other vectors,
+    has to wait.
+    """
+    shape, read, vector = shape_of(result), op.operands[kind.data], result_axis(op, along.o, result)
+    if vector is None:
+        return None
+    outer = [axis for axis, extent in enumerate(shape) if axis != vector and extent > 1]
+    pad = find_skipped_padding(op)
+    staged = defining_op(read) is not None and (pad is None or any(amounts_of(pad)[along.axis]))
+    sizes, depth = {axis: [1] for axis in outer}, 0
+    if staged and outer:
+        rows = math.prod(shape[axis] for axis in outer) // (_BLOCKS * target.cores)
+        most = _BLOCK_BYTES * 8 // (element_bits(element_of(read)) * shape_of(read)[along.axis])
+        depth, size = _choose_block([shape[axis] for axis in outer], max(1, min(most, rows)))
+        sizes[outer[depth - 1]] = list(dict.fromkeys((size, 1)))
+    cuts = [*((axis, n) for axis in outer for n in sizes[axis]), (vector, _width(shape[vector], lanes))]
+    made = carve(plain, by_name(plain.result.value, cuts))
+    block = made.result.outer[depth - 1].name if depth else ""
+    made = share(made, most=depth) if made.result.outer else made
+    if staged:
+        name = value_name(read)
+        made = made.cache_write(name, next((loop.name for loop in made.result.outer if block in _names(loop)), ""))
+        extents = [require_static(axis.extent) for axis in made.nest(name).value.axes]
+        inner = vector_axis(extents)
+        made = carve(made, by_name(made.nest(name).value, [(inner, _width(extents[inner], lanes))]), name)
+    for nest in (made.result, *made.stages):
+        count = require_static(nest.value.sums[-1].extent) if nest.value.sums else 1
+        made = made.unroll(nest.value.sums[-1].name, count) if 1 < count <= _STRAIGHT else made
+    return overlap(made)
+
+
+def _names(loop: Loop) -> list[str]:
+    return [part.name for part in loop.parts]
+
+
+def _choose_block(extents: Sequence[int], rows: int) -> tuple[int, int]:
+    """How many of the loops around rows are around blocks of so many, and the size of a block along the last of them.
+
+    The loops inside of that one are in the block whole.
+    """
+    depth = len(extents)
+    while depth > 1 and rows >= extents[depth - 1]:
+        rows //= extents[depth - 1]
+        depth -= 1
+    extent = extents[depth - 1]
+    size = min(rows, extent)
+    divisor = max(n for n in range(1, size + 1) if extent % n == 0)
+    return depth, divisor if 2 * divisor >= size else -(-extent // -(-extent // size))
+
+
+def _width(extent: int, lanes: int) -> int:
+    """Elements of a tile along a row: two vectors, unless one leaves less to be done twice."""
+    if extent < 2 * lanes:
+        return min(lanes, power_floor(extent))
+    return min((2 * lanes, lanes), key=lambda width: (-(-extent // width) * width, -width))

@@ -64,6 +64,16 @@ def for_each_chunk_together(
     return values
 
 
+def for_each_between(
+    first: ir.Value, end: ir.Value, init: ir.Value, step: Callable[[Linear, ir.Value], ir.Value]
+) -> ir.Value:
+    """Run ``step(offset, carried)`` for the elements of a range that only the run knows, one by one."""
+    loop = scf.ForOp(first, end, index_constant(1), [init])
+    with ir.InsertionPoint(loop.body):
+        scf.YieldOp([step(Linear(0, ((loop.induction_variable, 1),)), loop.inner_iter_args[0])])
+    return loop.results[0]
+
+
 def along_row(
     extent: int,
     tile: int,

@@ -18,7 +18,7 @@ from ....dialects.walk import defining_op
 from ...ir.structure import shape_of, terminator_of
 from ..tiles.axes import power_floor
 from ..tiles.loops import for_each_chunk
-from ..tiles.regions import Interval, Linear, Region, relative_to, without_unit_dims
+from ..tiles.regions import Interval, Linear, NotSchedulable, Region, kept_dims, relative_to, without_unit_dims
 from ..tiles.structured import capture_scalar, copy_tile, extract, insert, vector_axis
 from .dynamic_border import is_dynamic_insertion
 
@@ -47,8 +47,38 @@ class Border:
 
     def place(self, region: Region) -> Region:
         """Where a region of ``inner`` lies in the squeezed result."""
-        moved = tuple(Interval(i.offset + Linear(low), i.size) for i, low in zip(region, self.low, strict=True))
-        return without_unit_dims(moved, shape_of(self.result))[0]
+        return without_unit_dims(self.move(region), shape_of(self.result))[0]
+
+    def move(self, region: Region) -> Region:
+        """Where a region of ``inner`` lies in the result."""
+        return tuple(Interval(i.offset + Linear(low), i.size) for i, low in zip(region, self.low, strict=True))
+
+    def find_inside(self, part: Region) -> Region:
+        """What a part of the result has of ``inner``. NotSchedulable where steps have different parts of it."""
+        found = []
+        for interval, low, extent, whole in zip(
+            part, self.low, shape_of(self.inner), shape_of(self.result), strict=True
+        ):
+            start = interval.offset + Linear(-low)
+            if extent == whole:
+                found.append(Interval(start, interval.size))
+                continue
+            first, end = (min(max(n, 0), extent) for n in (start.const, start.const + interval.size))
+            if start.terms or first == end:
+                raise NotSchedulable("a part of a padding that has nothing of what is padded, or not in each step")
+            found.append(Interval(Linear(first), end - first))
+        return tuple(found)
+
+    def surround(self, dest: ir.Value, part: Region) -> ir.Value:
+        """``dest``, which holds what a part of the padded result has of ``inner``, with what it has of the border."""
+        if self.op is None:
+            return dest
+        inner = relative_to(self.move(self.find_inside(part)), part)
+        starts = [0 if interval.offset.terms else interval.offset.const for interval in inner]
+        for start, sizes in cut_slabs([p.size for p in part], starts, [p.size for p in inner]):
+            slab = tuple(map(Interval, map(Linear, start), sizes))
+            dest = fill_box(self._value(), dest, tuple(slab[d] for d in kept_dims(part)))
+        return dest
 
     def fill(self, dest: ir.Value, lo: ir.Value, arguments: Mapping[ir.Value, ir.Value]) -> ir.Value:
         """Fill the border where the range of steps begins at 0; returns the tensor that ``dest`` has become."""

@@ -230,21 +230,23 @@ class _Loops:
 
 
 def _compute(nest: Nest, value: ir.Value, part: Region, tiler: Tiler) -> ir.Value:
-    """A part of a value in a buffer of its own, tile by tile."""
-    loops = _Loops(nest, value)
-    loops.region, loops.overlap = list(part), not _reads_blocks(value)
+    """A part of a value in a buffer of its own, tile by tile; of a padded value, with the border around them."""
+    border = Border.of(value)
+    loops = _Loops(nest, border.inner)
+    loops.region, loops.overlap = list(border.find_inside(part)), not _reads_blocks(value)
 
     def tile(scope: Tiler, region: Region, target: ir.Value) -> ir.Value:
         for piece in _vector_pieces(region, loops.vector, scope.form.row_chunk):
-            place = tuple(relative_to(piece, part)[d] for d in kept_dims(part))
+            place = tuple(relative_to(border.move(piece), part)[d] for d in kept_dims(part))
             into = extract(target, place).value
-            made = scope.compute(value, piece, into)
+            made = scope.compute(border.inner, piece, into)
             target = insert(copy_tile(made, into) if nest.value.read else made.value, target, place)
         return target
 
     scope = tiler.scope()
-    scope.form = _make_form(nest, value)
-    return loops.inner(0, scope, make_empty_tile(value, part), tile)
+    scope.form = _make_form(nest, border.inner)
+    # The border comes after: before, it would be the same in all steps, made once, and copied for each of them.
+    return border.surround(loops.inner(0, scope, make_empty_tile(value, part), tile), part)
 
 
 def _reads_blocks(value: ir.Value) -> bool:

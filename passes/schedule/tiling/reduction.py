@@ -9,14 +9,15 @@ from ....dialects import arith, ir, linalg, tw
 from ....dialects.builders import element_of, index_constant
 from ....dialects.walk import defining_op
 from ...analysis.classify import classify_op
-from ...analysis.kinds import Contraction, Conv
+from ...analysis.kinds import Contraction, Conv, Pooling
 from ...ir.structure import dim_of, indexing_maps, iterator_types, shape_of, terminator_of
 from ..tiles.axes import power_floor
-from ..tiles.loops import Values, for_each_chunk, for_each_step
+from ..tiles.loops import Values, for_each_between, for_each_chunk, for_each_step
 from ..tiles.regions import Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
 from ..tiles.structured import Tile, capture_scalar, clone_body, extract, insert, loop_along, make_empty, make_generic
 from .dot_product import dot_products
 from .gather import reads_at_indices
+from .pool_windows import amounts_of, combiner_of, find_skipped_padding, windows_of
 from .rows import compute_row_along, in_chunks, materialize_shared, row_vector, walk_row
 from .tiler import Form, Tiler, locate_within, loop_intervals, make_empty_tile, packed_dims, part_of, tile_map, tile_op
 
@@ -53,7 +54,7 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
     if inside is not None and not contracted:
         return _row_reduction(tiler, op, loops, inside, serial, region)
     init = tiler.compute(op.operands[len(op.operands) - 1], region, dest)
-    combiner = _combiner(op)
+    combiner, clipped = combiner_of(op), _clip_windows(tiler, op, loops)
     in_parts = not contracted and combiner is not None and combiner.name == "arith.addf"
 
     def accumulate(remaining: Sequence[int], acc: ir.Value) -> ir.Value:
@@ -86,6 +87,8 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
                 for_each_chunk(length, 1, none, lambda o, size, value: steps(start + o, size, value), at_once), total
             )
 
+        if loop in clipped:
+            return for_each_between(*clipped[loop], acc, lambda offset, value: step(offset, 1, value))
         if in_parts and extents[loop] > _CHAIN:
             return for_each_chunk(extent, _CHAIN // parts, acc, chain)
         return for_each_chunk(extent, 1, acc, steps, at_once)
@@ -94,12 +97,19 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
     return Tile(accumulate(serial, init.value), init.dims)
 
 
-def _combiner(op: ir.Operation) -> ir.Operation | None:
-    """The op at the end of a reduction's body that alone takes the accumulator; None where there is no such op."""
-    arguments = op.regions[0].blocks[0].arguments
-    users = [use.owner.operation for use in arguments[len(arguments) - 1].uses]
-    last = defining_op(terminator_of(op).operands[0])
-    return last if last is not None and users == [last] else None
+def _clip_windows(tiler: Tiler, op: ir.Operation, loops: Sequence[Interval]) -> dict[int, tuple[ir.Value, ir.Value]]:
+    """The first and the end of the steps over windows that lie outside of padding, which is then not looked at."""
+    pad = find_skipped_padding(op)
+    if pad is None or tiler.has_some(pad.results[0]):
+        return {}
+    kind, amounts, shape = classify_op(op), amounts_of(pad), shape_of(pad.operands[0])
+    assert isinstance(kind, Pooling)
+    tiler.unpadded.add(pad.results[0])
+    return {
+        window.k: window.bounds(loops, amounts[window.axis][0], shape[window.axis])
+        for window in windows_of(op, kind)
+        if any(amounts[window.axis])
+    }
 
 
 def _add(part: ir.Value, total: ir.Value) -> ir.Value:
@@ -253,7 +263,7 @@ def _combine_chunk(
 def _neutral(op: ir.Operation) -> ir.Value:
     """The initial value of partial results: the op's own if that is a fill, otherwise the combiner's neutral one."""
     initial = op.operands[len(op.operands) - 1]
-    fill, combiner = defining_op(initial), _combiner(op)
+    fill, combiner = defining_op(initial), combiner_of(op)
     if fill is not None and fill.name == "linalg.fill":
         return capture_scalar(fill.operands[0])
     if combiner is None or combiner.name not in _NEUTRAL:
@@ -267,7 +277,7 @@ def _reduce_partial(op: ir.Operation, partial: ir.Value, init: ir.Value) -> ir.V
     """Combine the partial results with the body's own combiner: the op that takes the accumulator."""
     body = op.regions[0].blocks[0]
     accumulator = body.arguments[len(body.arguments) - 1]
-    combiner = _combiner(op)
+    combiner = combiner_of(op)
     if combiner is None:
         raise NotSchedulable("a reduction whose body is more than a combiner at its end")
     identity, scalar = ir.AffineMap.get_identity(1), ir.AffineMap.get(1, 0, [])

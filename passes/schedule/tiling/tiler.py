@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from ....core.target import DotProduct
 from ....dialects import builders, ir, linalg
@@ -54,7 +54,10 @@ class Form:
 
 
 class Tiler:
-    """Computes regions of a kernel's values at the insertion point, each value once in a scope."""
+    """Computes regions of a kernel's values at the insertion point, each value once in a scope.
+
+    ``unpadded``: padded values whose readers ask for nothing of the padding.
+    """
 
     def __init__(
         self,
@@ -63,13 +66,14 @@ class Tiler:
         form: Form,
         known: Mapping[tuple[ir.Value, Region], Tile] | None = None,
         shared: Mapping[ir.Value, tuple[Region, Tile]] | None = None,
+        unpadded: Iterable[ir.Value] = (),
     ) -> None:
         self.arguments, self.handlers, self.form = arguments, handlers, form
-        self.known, self.shared = dict(known or {}), dict(shared or {})
+        self.known, self.shared, self.unpadded = dict(known or {}), dict(shared or {}), set(unpadded)
 
     def scope(self) -> Tiler:
         """A tiler for a nested block: sees what is computed around it, keeps what it computes to itself."""
-        return Tiler(self.arguments, self.handlers, self.form, self.known, self.shared)
+        return Tiler(self.arguments, self.handlers, self.form, self.known, self.shared, self.unpadded)
 
     def share(self, value: ir.Value, region: Region, buffer: ir.Value) -> None:
         """Let all that is computed from now on read ``value`` in a buffer that holds the region they need."""
@@ -92,6 +96,10 @@ class Tiler:
             if other == value and (part := locate_within(region, whole, in_row(shape_of(value)))):
                 return part_of(tile, part)
         op = defining_op(value)
+        if op is not None and value in self.unpadded:
+            low = ir.DenseI64ArrayAttr(op.attributes["static_low"])
+            moved = zip(region, low, strict=True)
+            return self.compute(op.operands[0], tuple(replace(i, offset=i.offset + Linear(-n)) for i, n in moved))
         if any(interval.stride != 1 for interval in region) and (op is None or op.name != "tensor.extract_slice"):
             raise NotSchedulable("a strided read of a value computed in the kernel")
         handler = self.handlers.get(op.name) if op is not None else None

@@ -61,14 +61,17 @@ def values_of(function: func.FuncOp) -> tuple[KernelValue, ...]:
     """
     block = function.regions[0].blocks[0]
     ops = [op.operation for op in block.operations]
-    result = Border.of(ops[-1].operands[0]).inner
+    returned = ops[-1].operands[0]
+    result = Border.of(returned).inner
     arguments = [value for value in block.arguments if isinstance(value.type, ir.RankedTensorType)]
     inner = [
-        op.results[0] for op in ops if len(op.results) == 1 and (op.name == "linalg.generic" or is_read(op.result))
+        op.results[0]
+        for op in ops
+        if len(op.results) == 1 and (op.name in ("linalg.generic", "tensor.pad") or is_read(op.result))
     ]
-    staged = [value for value in (*arguments, *inner) if value != result and shape_of(value)]
+    staged = [value for value in (*arguments, *inner) if value not in (result, returned) and shape_of(value)]
     made = replace(name_value(result, RESULT).value, once=not may_repeat(result))
-    return (made, *(name_value(value, value_name(value)).value for value in staged))
+    return (made, *(name_value(Border.of(value).inner, value_name(value)).value for value in staged))
 
 
 def value_name(value: ir.Value) -> str:

@@ -37,6 +37,21 @@ func.func @strided(%x: memref<4x8xf32, strided<[16, 2]>>, %i: index) -> f32 attr
   return %s : f32
 }
 
+// Every second element of a row is picked out of two loads, the second of which ends with the last element.
+// CHECK-LABEL: func.func @every_second(
+// CHECK:         vector.load %arg0[%arg1, %{{.*}}] : memref<4x32xf32>, vector<8xf32>
+// CHECK:         %[[PLACE:.*]] = arith.addi %{{.*}}, %c7
+// CHECK:         vector.load %arg0[%arg1, %[[PLACE]]] : memref<4x32xf32>, vector<8xf32>
+// CHECK:         vector.shuffle %{{.*}}, %{{.*}} [0, 1, 2, 3, 9, 11, 13, 15] : vector<8xf32>, vector<8xf32>
+// CHECK-NOT:     vector.transfer_read
+func.func @every_second(%x: memref<4x32xf32>, %i: index) -> vector<8xf32> attributes {tw.schedule = "tile"} {
+  %c0 = arith.constant 0 : index
+  %p = ub.poison : f32
+  %s = memref.subview %x[%i, %i] [1, 8] [1, 2] : memref<4x32xf32> to memref<8xf32, strided<[2], offset: ?>>
+  %v = vector.transfer_read %s[%c0], %p {in_bounds = [true]} : memref<8xf32, strided<[2], offset: ?>>, vector<8xf32>
+  return %v : vector<8xf32>
+}
+
 // CHECK-LABEL: func.func @rejects_strided_vector(
 // CHECK:         vector.transfer_read %{{.*}} vector<4xf32>
 func.func @rejects_strided_vector(%x: memref<4x8xf32, strided<[16, 2]>>, %i: index) -> vector<4xf32>

@@ -56,6 +56,7 @@ KINDS = {
     "strided": ("float[A, 6, B, 20] x", "y = Conv<pads = [1, 1, 1, 1], strides = [2, 2]>(x, k)", "A 6 B 20"),
     "depthwise": ("float[1, 32, A, B] x", "y = Conv<pads = [1, 1, 1, 1], group = 32>(x, d)", "1 32 A B"),
     "pool": ("float[1, 6, A, B] x", "c = Conv(x, o) y = MaxPool<kernel_shape = [2, 2]>(c)", "1 6 A+1 B+1"),
+    "pool along rows": ("float[A, 3, 9, B] x", "y = MaxPool<kernel_shape = [3, 2], strides = [2, 2]>(x)", "A 3 9 B+1"),
     "softmax": ("float[A, B, 50] x", "y = Softmax<axis = -1>(x)", "A B 50"),
     "softmax of open rows": ("float[A, 5, B] x", "y = Softmax<axis = -1>(x)", "A 5 B"),
     "norm": ("float[A, B, 48] x", "y = LayerNormalization(x, g, h)", "A B 48"),
