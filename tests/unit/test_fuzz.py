@@ -19,7 +19,7 @@ from tilewright.tools import networks
 from tilewright.tools.debugging.verdict import Verdict
 
 EACH = 20
-MUTANTS = 16
+MUTANTS = 24
 
 
 @pytest.mark.parametrize("first", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(EACH, 300, EACH))])

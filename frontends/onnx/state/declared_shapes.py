@@ -136,11 +136,11 @@ def _quotients_in(expression: Expression | None) -> Iterator[Arithmetic]:
         yield from _quotients_in(expression.right)
 
 
-def evaluate(expression: Expression, known: Mapping[str, Extent]) -> Extent | None:
+def find_value(expression: Expression, known: Mapping[str, Extent]) -> Extent | None:
     """The value of an expression; None where a division of numbers leaves a rest, or a divisor is less than 1."""
     if not isinstance(expression, Arithmetic):
         return known[expression] if isinstance(expression, str) else expression
-    left, right = evaluate(expression.left, known), evaluate(expression.right, known)
+    left, right = find_value(expression.left, known), find_value(expression.right, known)
     if left is None or right is None:
         return None
     match expression.operator:
@@ -161,7 +161,7 @@ def solve_for(expression: Expression, name: str, value: Extent, known: Mapping[s
         return value
     on_left = name in names_in(expression.left)
     inner, outer = (expression.left, expression.right)[:: 1 if on_left else -1]
-    other = evaluate(outer, known)
+    other = find_value(outer, known)
     if other is None:
         return None
     match expression.operator:

@@ -10,7 +10,7 @@ from typing import Any, NoReturn, TypeVar, cast
 from ....core.sizes import Extent, Sym, may_be_equal
 from ..values.tensor import Tensor
 from .context import Context
-from .declared_shapes import Arithmetic, One, Operand, Several, Term, evaluate, parse_shapes, solve_for
+from .declared_shapes import Arithmetic, One, Operand, Several, Term, find_value, parse_shapes, solve_for
 
 _Call = TypeVar("_Call")
 
@@ -119,11 +119,11 @@ class _Fit:
 
     def _evaluate(self, operand: Operand, term: One, axis: int) -> list[Extent]:
         assert term.expression is not None
-        value = evaluate(term.expression, self.extents)
+        value = find_value(term.expression, self.extents)
         if value is None:
             self._refuse(operand, term, axis)
         for quotient in term.quotients:
-            parts = [evaluate(e, self.extents) for e in (quotient.left, quotient.right, quotient)]
+            parts = [find_value(e, self.extents) for e in (quotient.left, quotient.right, quotient)]
             whole, divisor, part = cast(list[Extent], parts)  # there is a whole value
             if whole != part * divisor:
                 self.ctx.demand_equal(whole, part * divisor, self._describe(operand, term, axis))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_runner import TARGET, CompiledPlan
+from kernel_runner import TARGET, CompiledKernel, CompiledPlan
 from onnx_case import node_model
 
 import tilewright as tw
@@ -139,3 +139,25 @@ def test_indices_have_schedules_and_are_those_of_the_first_greatest(pads: list[i
         window = x[0, c, rows : i * 2 - pads[0] + 3, columns : j * 2 - pads[1] + 2]
         first = np.unravel_index(window.argmax(), window.shape)
         assert places[0, c, i, j] == np.ravel_multi_index((0, c, rows + first[0], columns + first[1]), x.shape)
+
+
+def test_a_pool_of_a_constant_has_nothing_to_compute_ahead() -> None:
+    kernel = CompiledKernel("""
+    #window = affine_map<(c, w, k) -> (c, w + k)>
+    func.func @k() -> tensor<1x46xf32> {
+      %zero = arith.constant 0.0 : f32
+      %x = arith.constant dense<2.0> : tensor<1x48xf32>
+      %w = tensor.empty() : tensor<3xf32>
+      %e = tensor.empty() : tensor<1x46xf32>
+      %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1x46xf32>) -> tensor<1x46xf32>
+      %y = linalg.generic {indexing_maps = [#window, affine_map<(c, w, k) -> (k)>, affine_map<(c, w, k) -> (c, w)>],
+          iterator_types = ["parallel", "parallel", "reduction"]}
+          ins(%x, %w : tensor<1x48xf32>, tensor<3xf32>) outs(%f : tensor<1x46xf32>) {
+      ^bb0(%in: f32, %unused: f32, %out: f32):
+        %s = arith.addf %out, %in : f32
+        linalg.yield %s : f32
+      } -> tensor<1x46xf32>
+      return %y : tensor<1x46xf32>
+    }""")
+    assert kernel.kernel.schedule
+    np.testing.assert_array_equal(kernel([], np.empty((1, 46), np.float32)), np.full((1, 46), 6, np.float32))
