@@ -51,6 +51,7 @@ def outputs(path: Path) -> tuple[np.ndarray, np.ndarray]:
     return np.asarray(program(path).run({"pixel_values": x})[0]), np.asarray(want)
 
 
+@pytest.mark.slow
 def test_squeezenet_quantised_statically(tmp_path):
     model = tmp_path / "quantized.onnx"
     types: Any = {"activation_type": QuantType.QUInt8, "weight_type": QuantType.QInt8}

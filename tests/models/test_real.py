@@ -29,7 +29,7 @@ CASES = {
     "silero_vad_half": ("first", "speech"),
     "silero_vad_op18_ifless": ("first", "speech"),
 }
-LARGE = {"pp_ocr_cls", "pp_ocr_det", "pp_ocr_rec", "centerface"}
+LARGE = {"pp_ocr_cls", "pp_ocr_det", "pp_ocr_rec"}
 DETECTORS = {"retinanet_small", "fcos_small"}  # whose work depends on what they find
 # Random pixels drive this network's last Sigmoid to 1e-22. onnxruntime's is right to 1.2e-7 of 1 at most, and zero for
 # 97 % of the pixels: the recording is 1.3e-4 from the truth (float64), and we are 1e-5. Given the true logits,
@@ -38,8 +38,8 @@ FLUSHED = {("pp_ocr_det", "rand320")}
 
 
 def marked(name: str, case: str) -> Any:
-    """A case as a parameter: detectors, which compile for long, and all but one case of a large network are slow."""
-    is_slow = name in DETECTORS or (name in LARGE and case != CASES[name][0])
+    """A case as a parameter: those of networks that compile for long, and all but one of the others, are slow."""
+    is_slow = name in DETECTORS | LARGE or case != CASES[name][0]
     return pytest.param(name, case, marks=[pytest.mark.slow] if is_slow else [])
 
 

@@ -9,7 +9,7 @@ from agreement import check, program
 from tilewright.tools import networks
 from tilewright.tools.run import fill
 
-QUICK = ("resnet18", "mobilenet_v2")
+QUICK = ("resnet18",)
 WORDS = 30_000  # in the vocabulary of each text network, at least
 
 

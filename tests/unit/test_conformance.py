@@ -178,8 +178,8 @@ def test_every_skip_names_a_case_and_a_reason():
 @pytest.mark.parametrize(
     ("result", "opened", "step"),
     [
-        (run.RESULT, False, 96),
-        (run.OPEN_RESULT, True, 192),
+        (run.RESULT, False, 144),
+        (run.OPEN_RESULT, True, 288),
         pytest.param(run.RESULT, False, 24, marks=pytest.mark.slow),
         pytest.param(run.OPEN_RESULT, True, 48, marks=pytest.mark.slow),
     ],

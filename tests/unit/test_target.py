@@ -287,7 +287,7 @@ def test_code_for_a_lesser_cpu_runs_here(path, text, executor):
     assert (made.manifest.target, made.manifest.cpu_features) == (text, Target.parse(text).features)
 
 
-@pytest.mark.parametrize("cpu", ["haswell", "x86-64-v2"])
+@pytest.mark.parametrize("cpu", ["haswell", pytest.param("x86-64-v2", marks=pytest.mark.slow)])
 def test_a_network_for_a_lesser_cpu_gives_the_oracles_answer(cpu, tmp_path):
     network = str(tmp_path / "resnet18.onnx")
     assert zoo_tool.main(["resnet18", "-o", network, "--quiet"]) == 0

@@ -68,7 +68,7 @@ def crashes(tmp_path, monkeypatch) -> Iterator[Path]:
         slow(
             "graph pass", "abort", [], r"crashed \(SIGABRT\) in pass 'fuse-ops' of model '.*m.onnx' \(node bad\): Ass"
         ),
-        ("graph pass", "segfault", [], r"crashed \(SIGSEGV\) in pass 'fuse-ops' of model '.*m.onnx' \(node bad\)"),
+        slow("graph pass", "segfault", [], r"crashed \(SIGSEGV\) in pass 'fuse-ops' of model '.*m.onnx' \(node bad\)"),
         ("graph pass", "bug", [], r"error in pass 'fuse-ops' of model '.*m.onnx' \(node bad\): KeyError: 'nothing'"),
         slow("graph pass", "spin", ENDS, f"{OUT_OF_TIME} pass 'fuse-ops' of model '.*' \\(node bad\\)"),
         ("kernel pass", "segfault", [], r"crashed \(SIGSEGV\) in pass 'bufferize' of kernel '\w+' \(nodes? \w+.*\)"),

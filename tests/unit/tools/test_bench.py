@@ -104,6 +104,7 @@ def test_several_numbers_of_threads_are_measured_together(program, capsys):
     assert two["machine_speedup"]["median"] > 0 and two["speedup_share"]["median"] > 0
 
 
+@pytest.mark.slow
 def test_several_models_are_a_table(path, tmp_path, capsys):
     other = tmp_path / "other.onnx"
     other.write_bytes((tmp_path / "net.onnx").read_bytes())

@@ -188,6 +188,7 @@ def test_one_program_is_for_all_sizes(monkeypatch):
     assert len(made) == 1
 
 
+@pytest.mark.slow
 def test_what_is_no_program_for_all_sizes_is_one_for_each(monkeypatch, tmp_path):
     """torch leaves the width of an encoder layer open, which it has one operator for; its weights have one width."""
     module, made = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True).eval(), compilations(monkeypatch)

@@ -11,7 +11,12 @@ from torch_networks import EXAMPLES, example, sample
 import tilewright as tw
 
 
-@pytest.mark.parametrize("name", [name for name in EXAMPLES if name != "gpt"])
+QUICK = ("mobilenet_v2", "bert", "lstm_tagger")
+
+
+@pytest.mark.parametrize(
+    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in EXAMPLES if n != "gpt"]
+)
 def test_is_as_eager(name: str):
     module, inputs = example(name)
     made = tw.compile(module, example_inputs=inputs, num_threads=1)
