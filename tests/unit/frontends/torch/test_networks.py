@@ -10,7 +10,6 @@ from torch_networks import EXAMPLES, example, sample
 
 import tilewright as tw
 
-
 QUICK = ("mobilenet_v2", "bert", "lstm_tagger")
 
 
