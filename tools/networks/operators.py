@@ -389,7 +389,7 @@ OPERATORS: dict[str, OperatorModel] = {
     "QLinearSigmoid 128x3072": OperatorModel("uint8[128,3072] a; weight float as; weight uint8 az; weight float ys; weight uint8 yz", "y = com.microsoft.QLinearSigmoid(a, as, az, ys, yz)", {"a": (0, 255), "as": (0.02, 0.03), "ys": (0.004, 0.005), "az": (128, 129), "yz": (0, 1)}),
     # Signals and others.
     "DFT 1x400x1": OperatorModel("float[100,400,1] x", "n = Constant<value_int = 400>() a = Constant<value_int = 1>() y = DFT<onesided = 1>(x, n, a)"),
-    "STFT 16000": OperatorModel("float[1,16000] x; weight float[400] w", "s = Constant<value_int = 160>() y = STFT(x, s, w)"),
+    "STFT 16000": OperatorModel("float[1,16000,1] x; weight float[400] w", "s = Constant<value_int = 160>() l = Constant<value_int = 400>() y = STFT(x, s, w, l)"),
     "Det 64x4x4": OperatorModel("float[64,4,4] x", "y = Det(x)"),
     "Normalizer 1000x128": OperatorModel("float[1000,128] x", "y = ai.onnx.ml.Normalizer<norm = \"L2\">(x)"),
     "Scaler 1000x128": OperatorModel("float[1000,128] x", "y = ai.onnx.ml.Scaler<offset = [1.0], scale = [2.0]>(x)"),

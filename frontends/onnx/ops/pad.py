@@ -183,11 +183,29 @@ def _padded_by_copies(
     high: Sequence[Extent],
     source: Callable[[ir.Value, Extent, Extent], ir.Value],
 ) -> Tensor:
-    """``source`` says which index of the input an index of the result (with what lies before, and the extent) shows."""
+    """``source`` says which index of the input an index of the result (with what lies before, and the extent) shows.
 
-    def body(*at: ir.Value) -> ir.Value:
-        padded = zip(at, low, x.shape, high, strict=True)
-        return builders.extract(x.value, [source(i, a, n) if (a, b) != (0, 0) else i for i, a, n, b in padded])
-
+    Rows that are padded are made of three pieces: the middle one is copied, and only the others look for each element.
+    """
     shape = [a + n + b for a, n, b in zip(low, x.shape, high, strict=True)]
-    return x if tuple(shape) == x.shape else ctx.wrap(builders.index_map(shape, element_type(x.dtype), body), x.dtype)
+    if tuple(shape) == x.shape:
+        return x
+    *_, before = low
+    *_, length = x.shape
+    *_, after = high
+
+    def piece(first: Extent, count: Extent, inside: bool) -> ir.Value:
+        def body(*at: ir.Value) -> ir.Value:
+            *outer, last = at
+            padded = zip(outer, low, x.shape, high, strict=False)
+            places = [source(i, a, n) if (a, b) != (0, 0) else i for i, a, n, b in padded]
+            last = last if inside else source(scalars.add(last, scalars.like(last, first)), before, length)
+            return builders.extract(x.value, [*places, last])
+
+        return builders.index_map([*shape[:-1], count], element_type(x.dtype), body)
+
+    if not all(isinstance(n, int) for n in (before, length, after)):
+        return ctx.wrap(piece(0, shape[-1], (before, after) == (0, 0)), x.dtype)
+    found = [(0, before, False), (before, length, True), (before + length, after, False)]
+    pieces = [piece(*each) for each in found if each[1] != 0]
+    return ctx.wrap(pieces[0] if len(pieces) == 1 else builders.concat(pieces, x.rank - 1), x.dtype)
