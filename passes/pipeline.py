@@ -69,6 +69,7 @@ from .normalize.squeeze_reductions import SqueezeReductions
 from .normalize.start_at_zero import StartAtZero
 from .normalize.store_bools import StoreBools
 from .normalize.widen_floats import WidenFloats
+from .normalize.wrap_narrow_integers import WrapNarrowIntegers
 from .plan_routine import plan_routine
 from .schedule.apply_schedule import ApplySchedule
 from .schedule.collapse_loops import CollapseLoops
@@ -98,6 +99,7 @@ def normalize_passes() -> tuple[Pass, ...]:
         DropUnusedResults(),
         SqueezeReductions(),
         WidenFloats(),  # bodies compute in f32
+        WrapNarrowIntegers(),
         FoldScalars(),
         ExpandPowers(),
         RaiseMinmax(),

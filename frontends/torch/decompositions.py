@@ -43,7 +43,7 @@ def make_decompositions(open_sizes: bool = False) -> dict[Any, Callable[..., Any
             aten.rrelu_with_noise_functional.default: _rrelu,
             aten.index_copy.default: _index_copy,
             aten.index_put.default: _index_put,
-            aten._unsafe_index_put.default: _index_put,
+            aten._unsafe_index_put.default: _unsafe_index_put,
             aten.constant_pad_nd.default: _pad,
             aten.roll.default: _roll,
             aten.histc.default: _histc,
@@ -389,6 +389,13 @@ def _index_put(
     else:
         return NotImplemented
     return torch.where(chosen, x + values if accumulate else values, x)
+
+
+def _unsafe_index_put(
+    x: torch.Tensor, indices: Sequence[torch.Tensor | None], values: torch.Tensor, accumulate: bool = False
+) -> torch.Tensor:
+    """What checks its indices as well: of the other, torch-mlir takes no dims that are left out."""
+    return torch.ops.aten.index_put.default(x, indices, values, accumulate)
 
 
 def _spread_mask(

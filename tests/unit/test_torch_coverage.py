@@ -9,11 +9,9 @@ import torch
 from torch_coverage import run, suite
 from torch_coverage.case import Case, f32
 
-LAYERS = (
-    "Conv2d Conv1d-groups ConvTranspose2d-stride MaxPool2d AdaptiveAvgPool2d BatchNorm2d LayerNorm GELU Softmax LSTM"
-)
+LAYERS = "Conv2d Conv1d-groups ConvTranspose2d-stride Fold MaxPool2d AdaptiveAvgPool2d BatchNorm2d LayerNorm GELU Softmax LSTM"
 LAYERS += " MultiheadAttention sdpa-causal Upsample-bilinear ReflectionPad2d Embedding"
-CALLS = "matmul-broadcast einsum-heads add-uint8-wraps where any-dim logsumexp-dim argmax cumsum sort topk gather scatter_add"
+CALLS = "matmul-broadcast einsum-heads add-uint8-wraps float-to-uint8 where any-dim logsumexp-dim argmax cumsum sort topk gather scatter_add"
 CALLS += " index-pair cat GELU-bfloat16 Linear-float16 sum-float16 matmul-float64"
 
 
