@@ -32,10 +32,10 @@ class WrapNarrowIntegers(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Rewrite all bodies of the module."""
-        rewrite(module, (arith.FPToSIOp, arith.FPToUIOp), _wrap)
+        rewrite(module, (arith.FPToSIOp, arith.FPToUIOp), _convert_in_32_bits)
 
 
-def _wrap(op: ir.Operation) -> ir.Value | None:
+def _convert_in_32_bits(op: ir.Operation) -> ir.Value | None:
     narrow = op.results[0].type
     if not isinstance(narrow, ir.IntegerType) or not 1 < narrow.width < 32:
         return None
