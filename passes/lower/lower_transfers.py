@@ -9,6 +9,7 @@ from ...dialects import arith, func, ir, memref, transform, vector
 from ...dialects.builders import index_constant
 from ...dialects.walk import collect, defining_op
 from ..infra.base import Pass
+from ..ir.dynamic_sizes import slice_amounts
 from ..ir.kernel import scheduled_functions
 from ..ir.rewrite import rewrite
 from ..ir.structure import dim_of
@@ -91,10 +92,7 @@ def _pick_elements(read: ir.Operation) -> ir.Value:
     """As many loads as elements lie apart, the last of which ends with the last element, and shuffles of them."""
     view, kind = read.operands[0].owner.operation, ir.VectorType(read.results[0].type)
     step, [size] = list(ir.DenseI64ArrayAttr(view.attributes["static_strides"]))[-1], kind.shape
-    source, *offsets = view.operands
-    moved = iter(offsets)
-    static = ir.DenseI64ArrayAttr(view.attributes["static_offsets"])
-    *outer, first = (next(moved) if n == ir.ShapedType.get_dynamic_size() else index_constant(n) for n in static)
+    source, (*outer, first) = view.operands[0], slice_amounts(view, "offsets")
     first = arith.addi(first, arith.muli(read.operands[1], index_constant(step)))
     starts = [*range(0, (step - 1) * size, size), (step - 1) * (size - 1)]
     made: ir.Value | None = None

@@ -92,9 +92,9 @@ def find_sources(ctx: Context, axis: Axis, rule: Rule) -> Tensor:
     """The element that each index of the result takes in the nearest mode; known ones lie in the input."""
     at = _find_coordinates(ctx, axis, rule)
     made = _tabulate(ctx, axis, lambda a, at: find_source(a, at, rule), at, dtype=at.dtype, to="int64")
-    return (
-        made if made.known is None else ctx.const(np.clip(made.known, 0, require_static(axis.extent) - 1))
-    )  # as NaN did not
+    if made.known is None:
+        return made
+    return ctx.const(np.clip(made.known, 0, require_static(axis.extent) - 1))  # an index made of NaN lies outside
 
 
 def find_outside(ctx: Context, axis: Axis, rule: Rule) -> Tensor:

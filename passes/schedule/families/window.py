@@ -76,8 +76,8 @@ def pool_along_rows(
         return None
     outer = [axis for axis, extent in enumerate(shape) if axis != vector and extent > 1]
     pad = find_skipped_padding(op)
-    staged = value_name(read) in {value.name for value in plain.values} - {plain.result.value.name}
-    staged = staged and defining_op(read) is not None and (pad is None or any(amounts_of(pad)[along.axis]))
+    made_here = defining_op(read) is not None and value_name(read) in {value.name for value in plain.values}
+    staged = made_here and (pad is None or any(amounts_of(pad)[along.axis]))
     sizes, depth = {axis: [1] for axis in outer}, 0
     if staged and outer:
         rows = math.prod(shape[axis] for axis in outer) // (_BLOCKS * target.cores)

@@ -38,12 +38,7 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
     """Accumulate over the reduction loops: all of them step by step but the one that a vector or a matmul walks."""
     wide = _whole_blocks(op, region)
     if wide != region:
-        part = locate_within(region, wide, shape_of(op.results[0]))
-        if part is None:
-            raise NotSchedulable("a tile that lies in two blocks of a packed weight")
-        if _leaves(wide, op.results[0]) and not _is_filled(op.operands[len(op.operands) - 1]):
-            raise NotSchedulable("a sum that begins with a tensor, which has no padding as a packed weight does")
-        return part_of(tiler.compute(op.results[0], wide), part)
+        return _compute_within(tiler, op, region, wide)
     loops = loop_intervals(op, region)
     form = tiler.form if tiler.form.anchor is not None and op == tiler.form.anchor else Form()
     if form.dot is not None:
@@ -95,6 +90,16 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
 
     extents = {loop: loops[loop].size for loop in serial}
     return Tile(accumulate(serial, init.value), init.dims)
+
+
+def _compute_within(tiler: Tiler, op: ir.Operation, region: Region, wide: Region) -> Tile:
+    """The part ``region`` of a tile of whole blocks of a packed weight."""
+    part = locate_within(region, wide, shape_of(op.results[0]))
+    if part is None:
+        raise NotSchedulable("a tile that lies in two blocks of a packed weight")
+    if _leaves(wide, op.results[0]) and not _is_filled(op.operands[len(op.operands) - 1]):
+        raise NotSchedulable("a sum that begins with a tensor, which has no padding as a packed weight does")
+    return part_of(tiler.compute(op.results[0], wide), part)
 
 
 def _clip_windows(tiler: Tiler, op: ir.Operation, loops: Sequence[Interval]) -> dict[int, tuple[ir.Value, ir.Value]]:

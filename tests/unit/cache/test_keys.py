@@ -183,6 +183,22 @@ def test_the_compilers_source_is_part_of_the_key(tmp_path):
     assert len(seen) == 4
 
 
+def test_source_that_was_edited_before_it_was_hashed_has_a_hash_of_its_own(monkeypatch):
+    assert digests.hash_compiler.__wrapped__() == digests.hash_compiler.__wrapped__()
+    monkeypatch.setattr(digests, "has_changed", lambda: True)
+    assert digests.hash_compiler.__wrapped__() != digests.hash_compiler.__wrapped__()
+
+
+def test_an_edited_file_changes_the_state_of_the_source(tmp_path, monkeypatch):
+    (tmp_path / "core").mkdir()
+    (tmp_path / "core" / "x.py").write_text("1")
+    monkeypatch.setattr(digests, "ROOT", tmp_path)
+    monkeypatch.setattr(digests, "_STATE_AT_START", digests._source_state())
+    assert not digests.has_changed()
+    (tmp_path / "core" / "x.py").write_text("22")
+    assert digests.has_changed()
+
+
 def test_every_folder_of_the_compiler_counts():
     folders = {p.parent.name for p in digests.ROOT.glob("*/__init__.py")} - {"tests", "build"}
     assert folders - {"tools"} == set(digests.COMPILER_FOLDERS)

@@ -44,6 +44,10 @@ def convert(
 def scale(ctx: Context, x: Tensor, *, k: int) -> Tensor: ...
 
 
+def no_value() -> NoReturn:
+    raise AssertionError("shapes are fitted without IR")
+
+
 def f(*shape: int) -> np.ndarray:
     return np.ones(shape, np.float32)
 
@@ -128,13 +132,15 @@ class Demands:
             self.equal.append((a, b, otherwise))
 
     def refine(self, x: Tensor, shape: Shape) -> Tensor:
-        return Tensor(x.dtype, tuple(n if isinstance(n, int) else m for n, m in zip(x.shape, shape, strict=True)), None)  # type: ignore[arg-type]
+        return Tensor(
+            x.dtype, tuple(n if isinstance(n, int) else m for n, m in zip(x.shape, shape, strict=True)), no_value
+        )
 
 
 def match(shapes: str, *operands: Shape | None, **attributes: Any) -> tuple[list[Shape | None], Demands]:
     """The shapes that the converter gets, and what the program checks."""
     ctx = Demands()
-    tensors = [None if s is None else Tensor("float32", tuple(s), None) for s in operands]  # type: ignore[arg-type]
+    tensors = [None if s is None else Tensor("float32", tuple(s), no_value) for s in operands]
     given_ = cast(Callable[..., Any], demand_shapes(convert, shapes))(ctx, *tensors, **attributes)
     return [None if t is None else t.shape for t in given_], ctx
 
