@@ -144,7 +144,7 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
 def kernel_passes(target: Target, plain: bool = False, schedule: Schedule | None = None) -> tuple[Pass, ...]:
     """The passes on one kernel, from tensors to the LLVM dialect.
 
-    ``plain`` ones give loops without a schedule, others the heuristic's or the one that is given.
+    ``plain`` ones give loops without a schedule, others the family's or the one that is given.
     """
     return (
         FlushDenormals(),  # the first three see bodies of scalars, before they are vectors

@@ -7,7 +7,7 @@ import functools
 import io
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 
 import numpy as np
@@ -22,10 +22,11 @@ from tilewright.passes.infra.context import PassContext
 from tilewright.passes.ir.kernel import list_functions
 from tilewright.passes.lower.entry import emit_kernel_table, emit_support
 from tilewright.passes.pipeline import compile_kernel, kernel_passes, lower_kernel
-from tilewright.passes.schedule.families import heuristic
 from tilewright.passes.schedule.families.packing import contraction_packing
+from tilewright.passes.schedule.families.table import choose_schedule
 from tilewright.passes.schedule.language.schedule import Schedule
-from tilewright.passes.schedule.tiling.moves import Moves
+from tilewright.passes.schedule.tiles.regions import NotSchedulable
+from tilewright.passes.schedule.tiling.moves import choose_moves
 from tilewright.runtime.process.link import link
 
 # What kernels are compiled for; the tests of kernels run on several.
@@ -64,22 +65,19 @@ def before_schedule(text: str) -> ir.Module:
     return module
 
 
-def _chosen(text: str) -> Schedule | Moves | None:
+def schedule_of(text: str) -> Schedule | None:
+    """The schedule that a kernel's family chooses; None for plain loops."""
     with reused_context(), ir.Location.unknown():
         module = before_schedule(text)  # its ops live as long as it does
-        return heuristic.choose(list_functions(module)[0], TARGET.get(detect_host()))
-
-
-def schedule_of(text: str) -> Schedule | None:
-    """The schedule that the heuristic chooses; None for plain loops."""
-    chosen = _chosen(text)
-    assert not isinstance(chosen, Moves)
-    return chosen
+        return choose_schedule(list_functions(module)[0], TARGET.get(detect_host()))
 
 
 def schedule_text(text: str) -> str:
-    """The schedule that the heuristic chooses, or how data is moved, as text; "None" for plain loops."""
-    return str(_chosen(text))
+    """The schedule that a kernel's family chooses, or how data is moved, as text; "None" for plain loops."""
+    with reused_context(), ir.Location.unknown(), suppress(NotSchedulable):
+        module = before_schedule(text)
+        return str(choose_moves(list_functions(module)[0], TARGET.get(detect_host())))
+    return str(schedule_of(text))
 
 
 def block_of(channels: int) -> int:

@@ -1,7 +1,7 @@
 """One physical layout for convolutions and what lies between them, decided on values, then applied.
 
 A layout is the order in which the dims of a value lie in memory: ``(0, 2, 3, 1)`` is channels last for a value whose
-dims are ``(n, c, h, w)``. Deciding (graph/layouts.py) and applying are apart.
+dims are ``(n, c, h, w)``. Deciding (``rewriting/layouts.py``) and applying are apart.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from ...dialects.types import DYNAMIC
 from ...dialects.walk import defining_op
 from ..analysis.classify import classify_op
 from ..analysis.kinds import Contraction
-from ..analysis.layouts import DIM_LISTS, Layouts, Order, same_places
 from ..infra.base import Pass
 from ..ir.edit import list_programs, node_names
 from ..ir.maps import compose, permute, reassociation_of, set_maps
@@ -33,6 +32,7 @@ from ..ir.structure import (
     shape_of,
 )
 from ..ir.uses import find_captures, nested_ops
+from .rewriting.layouts import DIM_LISTS, Layouts, Order, same_places
 
 
 @dataclass(frozen=True)

@@ -24,18 +24,15 @@ from ..analysis.groups import (
     reads_once,
     tree_joins,
 )
-from ..analysis.kinds import Contraction, Conv, DepthwiseConv, Pooling, Transform
 from ..infra.base import Pass
 from ..ir.edit import erase_dead, is_cheap, list_programs
 from ..ir.routine_ops import is_no_kernel
 from ..ir.structure import list_ops
 from ..ir.uses import users_of
-from ..schedule.families.attention import can_attend
-from ..schedule.families.block_sums import block_sum
-from ..schedule.families.winograd import transforms_apart
+from ..schedule.families.family import Family
+from ..schedule.families.table import FAMILIES, begin_group
 from ..schedule.tiling.border import can_border
 from ..schedule.tiling.dynamic_border import find_insertions
-from ..schedule.tiling.pool_windows import find_row_window, find_skipped_padding
 from .generalize import raise_fills
 from .rewriting.inline import can_inline, fold_scalars, inline, read_through_unit_views
 
@@ -119,10 +116,9 @@ class _Grouping:
         for op in work if fuse else []:
             if self._free(op) and is_reduction(op, self.facts):
                 self._take(self._rows(op))
-        for anchor, group in anchored:
+        for anchor, family, group in anchored:
             grow_backward(group, self.facts, self._free, self._limit_size(epilogue_joins(anchor, self.facts)))
-            self._take(group)
-            self._join_padding(anchor, group)
+            self._absorb(family, anchor, group)
         for op in reversed(work):
             if self._free(op) and not (fuse and self._is_border(op)):
                 group = Group(self._pieces(op) if fuse else [op])
@@ -134,7 +130,7 @@ class _Grouping:
                 self.taken[source].members.append(op)
                 self.taken[op] = self.taken[source]
         for group in list({id(g): g for g in self.taken.values()}.values()) if fuse else []:
-            self._join_attention(group)
+            self._merge(group)
         groups = {id(g): g for g in self.taken.values()}.values()
         for group in groups:
             group.members.sort(key=self.facts.order.__getitem__)
@@ -166,26 +162,22 @@ class _Grouping:
     def _take(self, group: Group) -> None:
         self.taken.update(dict.fromkeys(group.members, group))
 
-    def _epilogues(self, work: list[ir.Operation]) -> list[tuple[ir.Operation, Group]]:
+    def _epilogues(self, work: list[ir.Operation]) -> list[tuple[ir.Operation, Family, Group]]:
         """Each heavy op and the group of what follows it; what else an epilogue reads may join when all have theirs."""
-        several = [(op, members) for op in work if (members := self._transformed_products(op) or _block_sums(op))]
-        inside = {member for _, members in several for member in members}
-        heavy = Contraction | Conv | DepthwiseConv | Pooling
-        direct = [(op, [op]) for op in work if isinstance(self.facts.kind(op), heavy) and op not in inside]
+        begun = [(op, *found) for op in work if (found := begin_group(op, self.facts, self.target)) is not None]
+        several = [one for one in begun if len(one[2]) > 1]
+        inside = {member for *_, members in several for member in members}
         groups = []
-        for op, members in (*several, *direct):
-            groups.append((op, self._grown(Group(members), op)))
-            self._take(groups[-1][1])
+        for op, family, members in (*several, *(one for one in begun if one[0] not in inside)):
+            groups.append((op, family, self._grown(Group(members), op)))
+            self._take(groups[-1][2])
         return groups
 
-    def _join_padding(self, op: ir.Operation, group: Group) -> None:
-        """Give a pool along rows the padding that it alone reads, if its kernel can leave it out."""
-        kind = self.facts.kind(op)
-        along = find_row_window(op, kind) if isinstance(kind, Pooling) else None
-        pad = find_skipped_padding(op) if along is not None else None
-        if pad is not None and self._free(pad) and self.facts.users(pad) == [op] and not self._is_border(pad):
-            group.members.append(pad)
-            self._take(group)
+    def _absorb(self, family: Family, anchor: ir.Operation, group: Group) -> None:
+        """Give a group what else its family takes."""
+        found = [op for op in family.absorb(anchor, self.facts) if self._free(op) and not self._is_border(op)]
+        group.members += found
+        self._take(group)
 
     def _grown(self, group: Group, anchor: ir.Operation) -> Group:
         """The group with what follows its anchor."""
@@ -193,55 +185,13 @@ class _Grouping:
             return group
         return grow_forward(group, self.facts, self._free, self._limit_size(epilogue_joins(anchor, self.facts)))
 
-    def _transformed_products(self, op: ir.Operation) -> list[ir.Operation] | None:
-        """The transform, the products and the transform back (``op``) of a convolution by Winograd's algorithm.
-
-        The first is left alone where all of it comes before any product.
-        """
-        back = self.facts.kind(op)
-        products = self._feeder(op, back.data) if isinstance(back, Transform) else None
-        kind = self.facts.kind(products) if products is not None else None
-        if products is None or not isinstance(kind, Contraction):
-            return None
-        forth = self._feeder(products, kind.lhs)
-        if forth is None or not isinstance(self.facts.kind(forth), Transform):
-            return None
-        apart = transforms_apart(products, op.results[0], self.target)
-        return [products, op] if apart else [forth, products, op]
-
-    def _feeder(self, op: ir.Operation, operand: int) -> ir.Operation | None:
-        """The op that makes an operand, if no other op reads it."""
-        source = defining_op(op.operands[operand])
-        return source if source is not None and self.facts.users(source) == [op] else None
-
-    def _join_attention(self, rows: Group) -> None:
-        """Join a softmax with the one product that makes its rows and the product that alone reads them.
-
-        Nothing else that it reads (a mask, flags of rows) depends on the scores, as these have no other reader.
-        """
-        root = max(rows.members, key=self.facts.order.__getitem__)
-        if not rows.rows or len(readers := self.facts.users(root)) != 1 or readers[0] not in self.taken:
-            return
-        [reader], sources = readers, self._sources(rows)
-        products = [op for op in sources if isinstance(self.facts.kind(self.taken[op].members[0]), Contraction)]
-        if len(products) != 1:
-            return
-        [source] = products
-        first, product = self.taken[source].members[0], self.facts.kind(reader)
-        scores = self.facts.kind(first)
-        if not isinstance(scores, Contraction) or not isinstance(product, Contraction):
-            return
-        if reader.operands[product.lhs] != root.results[0] or any(u not in rows for u in self.facts.users(source)):
-            return
-        members = [*self.taken[source].members, *rows.members, *self.taken[reader].members]
-        reductions = [op for op in rows.members if is_reduction(op, self.facts)]
-        if can_attend(first, scores, reductions, reader, product) and len(members) <= (self.limit or len(members)):
-            self._take(Group(members))
-
-    def _sources(self, group: Group) -> list[ir.Operation]:
-        """The work of other groups that a group reads."""
-        made = (defining_op(v) for m in group.members for v in m.operands)
-        return list(dict.fromkeys(op for op in made if op is not None and op in self.taken and op not in group))
+    def _merge(self, group: Group) -> None:
+        """Join a group with others, if they are one kernel of some family."""
+        for family in FAMILIES:
+            members = family.merge(group, self.facts, self.taken)
+            if members is not None and len(members) <= (self.limit or len(members)):
+                return self._take(Group(members))
+        return None
 
     def _rows(self, op: ir.Operation) -> Group:
         rule = RowRule.of(op, self.facts)
@@ -252,12 +202,6 @@ class _Grouping:
         group = grow_forward(Group([op], {op}), self.facts, self._free, self._limit_size(rule.joins))
         grow_backward(group, self.facts, self._free, self._limit_size(rule.joins))
         return group
-
-
-def _block_sums(op: ir.Operation) -> list[ir.Operation] | None:
-    """The sums of blocks and the op that adds them up."""
-    inner = block_sum(op)
-    return [inner, op] if inner is not None else None
 
 
 def _merge_members(group: Group) -> list[ir.Operation]:

@@ -46,7 +46,7 @@ class PassContext:
         config: ``{"fuse-ops.max_group_size": 4}`` sets the option ``max_group_size`` of the pass ``fuse-ops``;
             ``{"desired_layouts": {"conv2d": "NCHW"}}`` is ``{"convert-layout.conv2d": "NCHW"}``;
             ``{"schedules": {"matmul_1a2b3c4d": schedule}}`` gives kernels, by name, a ``Schedule`` or its JSON to be
-            carried out in place of the heuristic's. A compilation raises CompileError for a key that is none.
+            carried out in place of the family's. A compilation raises CompileError for a key that is none.
     """
 
     opt_level: int = 3

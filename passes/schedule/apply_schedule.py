@@ -11,26 +11,21 @@ from typing import ClassVar
 from ...core.errors import ScheduleError
 from ...core.target import Target, detect_host
 from ...dialects import func, ir, tw
-from ...dialects.walk import defining_op
 from ..infra.base import ModuleForm, Pass
-from ..ir.kernel import copy_marks, integer_attr, is_dynamic_kernel, list_functions, run_upstream, symbol_of
-from ..ir.structure import terminator_of
+from ..ir.kernel import copy_marks, integer_attr, is_dynamic_kernel, list_functions, symbol_of
 from ..verify.sizes import verify_sizes
-from .dynamic.block_loops import build_blocks
-from .dynamic.blocks import Blocks, choose_blocks
-from .dynamic.dynamic_row_loops import part_of_kind
+from .dynamic.blocks import choose_blocks
 from .dynamic.dynamic_rows import choose_attention, choose_rows
-from .dynamic.joined_axes import JoinedAxes, build_joined, choose_joined
-from .dynamic.pieces import Pieces, build_pieces, choose_pieces
-from .families import heuristic
+from .dynamic.joined_axes import choose_joined
+from .dynamic.pieces import choose_pieces
+from .families.table import choose_schedule, has_nests
 from .language.notation import value_text
 from .language.schedule import Schedule
+from .loop_plan import LoopPlan
 from .tiles.regions import NotSchedulable
-from .tiles.structured import squeezed_type
-from .tiling.destination_passing import destination_passing, is_empty
-from .tiling.move_loops import build_moves
-from .tiling.moves import Moves
-from .tiling.nest import build_nest
+from .tiling.moves import choose_moves
+from .tiling.nest_plan import NestPlan
+from .tiling.part_nests import Chooser
 from .tiling.plain_loops import as_plain_loops
 from .tiling.values import values_of
 
@@ -60,7 +55,7 @@ class ApplySchedule(Pass):
 
     Options:
         plain: take no schedule for any kernel.
-        schedule: the one to carry out in place of the heuristic's; ScheduleError where it cannot be.
+        schedule: the one to carry out in place of the family's; ScheduleError where it cannot be.
     """
 
     name: ClassVar[str] = "apply-schedule"
@@ -73,81 +68,55 @@ class ApplySchedule(Pass):
         """Rebuild all functions of the module."""
         for function in list_functions(module):
             verify_sizes(function)
-            schedule, made = self._build_kernel(function)
-            _note_schedule(function, schedule, list_functions(made)[0])
+            plan, made = self._build_kernel(function)
+            _note_plan(function, plan, list_functions(made)[0])
             list_functions(made)[0].operation.clone(ip=ir.InsertionPoint(function))
             function.operation.erase()
 
-    def _build_kernel(self, function: func.FuncOp) -> tuple[Schedule | Moves | Blocks | None, ir.Module]:
+    def _build_kernel(self, function: func.FuncOp) -> tuple[LoopPlan | None, ir.Module]:
         target = self.target or detect_host()
         if self.schedule is not None:
-            return self.schedule, as_asked(function, self.schedule, target)
-        if is_dynamic_kernel(function):
-            return self._build_dynamic(function)
-        schedule = None if self.plain else heuristic.choose(function, target)
-        try:
-            if schedule is not None:
-                return schedule, as_nest(function, schedule, target)
-        except NotSchedulable:
-            pass
-        return None, as_plain_loops(function, None if self.plain else self._choose, target)
+            return NestPlan(self.schedule), _build_asked(function, self.schedule, target)
+        if self.plain:
+            return None, as_plain_loops(function, None, target)
 
-    def _choose(self, part: func.FuncOp) -> Schedule | None:
-        return _nest(heuristic.choose(part, self.target or detect_host()))
+        def choose(part: func.FuncOp) -> Schedule | None:
+            return choose_schedule(part, target)
 
-    def _build_dynamic(self, function: func.FuncOp) -> tuple[Blocks | None, ir.Module]:
-        target = self.target or detect_host()
-
-        families: tuple[Callable[[], Blocks], ...] = (
-            lambda: choose_pieces(function, self._choose),
-            lambda: choose_attention(function, self._choose, target),
-            lambda: choose_rows(function, target),
-            lambda: choose_joined(function, self._choose),
-            lambda: choose_blocks(function, self._choose),
-        )
-        for family in families if not self.plain else ():
+        for plan_loops in _DYNAMIC if is_dynamic_kernel(function) else _STATIC:
             try:
-                blocks = family()
-                return blocks, as_blocks(function, blocks, target)
+                plan = plan_loops(function, choose, target)
+                return plan, plan.build(function, target)
             except NotSchedulable:
                 continue
-        return None, as_plain_loops(function, None if self.plain else self._choose, target)
+        return None, as_plain_loops(function, choose, target)
 
 
-def _nest(schedule: Schedule | Moves | None) -> Schedule | None:
-    return schedule if isinstance(schedule, Schedule) else None
+def _plan_nest(function: func.FuncOp, choose: Chooser) -> NestPlan:
+    schedule = choose(function)
+    if schedule is None:
+        raise NotSchedulable("no family takes it")
+    return NestPlan(schedule)
 
 
-def as_blocks(function: func.FuncOp, blocks: Blocks, target: Target) -> ir.Module:
-    """The function as loops over blocks.
-
-    Raises NotSchedulable where a tile of some op cannot be computed, or where there is no element to compute.
-    """
-    kinds = (*function.type.inputs, *function.type.results)
-    if any(is_empty(kind) for kind in kinds if isinstance(kind, ir.RankedTensorType)):
-        raise NotSchedulable("tensors of no elements have no buffer")
-
-    def body(arguments: dict[ir.Value, ir.Value], dests: list[ir.Value], lo: ir.Value, hi: ir.Value) -> list[ir.Value]:
-        source = defining_op(dests[0])
-        assert source is not None  # which makes a tensor of the result's buffer
-        buffer = source.operands[0]
-        if isinstance(blocks, Pieces):
-            build_pieces(blocks, function, buffer, lo, hi, arguments, target)
-        elif isinstance(blocks, JoinedAxes):
-            build_joined(blocks, function, buffer, lo, hi, arguments, target)
-        else:
-            build_blocks(blocks, function, buffer, lo, hi, arguments, target.dot_product, part_of_kind(blocks))
-        return dests
-
-    made = destination_passing(function, body)
-    run_upstream(made, ("canonicalize", "cse"))
-    return made
+# What can make a kernel's loops, in the order in which they are tried. Each raises NotSchedulable for other kernels.
+_STATIC: tuple[Callable[[func.FuncOp, Chooser, Target], LoopPlan], ...] = (
+    lambda function, choose, target: choose_moves(function, target),
+    lambda function, choose, target: _plan_nest(function, choose),
+)
+_DYNAMIC: tuple[Callable[[func.FuncOp, Chooser, Target], LoopPlan], ...] = (
+    lambda function, choose, target: choose_pieces(function, choose),
+    choose_attention,
+    lambda function, choose, target: choose_rows(function, target),
+    lambda function, choose, target: choose_joined(function, choose),
+    lambda function, choose, target: choose_blocks(function, choose),
+)
 
 
-def as_asked(function: func.FuncOp, schedule: Schedule, target: Target) -> ir.Module:
+def _build_asked(function: func.FuncOp, schedule: Schedule, target: Target) -> ir.Module:
     """The function as the nest of a schedule given by hand. Raises ScheduleError where it cannot be that."""
     name = symbol_of(function)
-    if not heuristic.has_nests(function):
+    if not has_nests(function):
         raise ScheduleError(f"kernel '{name}' takes no schedule: it needs one result, of a shape that is known")
     values = values_of(function)
     for theirs, ours in itertools.zip_longest(schedule.values, values):
@@ -158,46 +127,24 @@ def as_asked(function: func.FuncOp, schedule: Schedule, target: Target) -> ir.Mo
             )
     try:
         schedule.check()
-        return as_nest(function, schedule, target)
+        return NestPlan(schedule).build(function, target)
     except (NotSchedulable, ScheduleError) as error:
         raise ScheduleError(f"the schedule of kernel '{name}' cannot be carried out: {error}") from error
 
 
-def as_nest(function: func.FuncOp, schedule: Schedule | Moves, target: Target) -> ir.Module:
-    """The function as the nest of its schedule. Raises NotSchedulable where a tile of some op cannot be computed."""
-    result = terminator_of(function).operands[0]
-
-    def body(arguments: dict[ir.Value, ir.Value], dests: list[ir.Value], lo: ir.Value, hi: ir.Value) -> list[ir.Value]:
-        if isinstance(schedule, Moves):
-            return [build_moves(schedule, function, dests[0], lo, hi, arguments)]
-        return [build_nest(schedule, result, dests[0], lo, hi, arguments, target.dot_product)]
-
-    made = destination_passing(function, body, schedule.view if isinstance(schedule, Moves) else squeezed_type)
-    run_upstream(made, ("canonicalize", "cse"))
-    return made
-
-
-def _note_schedule(source: func.FuncOp, schedule: Schedule | Moves | Blocks | None, made: func.FuncOp) -> None:
-    """Write down what the schedule means for those who call the kernel."""
-    made.attributes[tw.EXTENT] = integer_attr(schedule.extent if schedule else 1)
+def _note_plan(source: func.FuncOp, plan: LoopPlan | None, made: func.FuncOp) -> None:
+    """Write down what the loops mean for those who call the kernel."""
+    made.attributes[tw.EXTENT] = integer_attr(plan.extent if plan is not None else 1)
     copy_marks(source, made)
-    if schedule is None:
+    if plan is None:
         return
-    made.attributes[tw.SCHEDULE] = ir.StringAttr.get(str(schedule))
-    if isinstance(schedule, Schedule):
-        made.attributes[tw.SCHEDULE_JSON] = ir.StringAttr.get(json.dumps(schedule.to_json()))
-    if _computes_ahead(schedule):
+    made.attributes[tw.SCHEDULE] = ir.StringAttr.get(str(plan))
+    if (data := plan.to_json()) is not None:
+        made.attributes[tw.SCHEDULE_JSON] = ir.StringAttr.get(json.dumps(data))
+    if plan.ahead:
         made.attributes[tw.AHEAD] = ir.UnitAttr.get()
-    if isinstance(schedule, Blocks):
-        work = max(sum(heuristic.work(measured) for measured in schedule.measured), 1)
-        made.attributes[tw.PARALLEL_FROM] = integer_attr(heuristic.PARALLEL_WORK * schedule.elements // work)
+    least = plan.parallel_from(source)
+    if least is not None:
         made.attributes[tw.PARALLEL] = ir.UnitAttr.get()
-    elif schedule.extent > 1 and heuristic.work(source) >= heuristic.PARALLEL_WORK:
-        made.attributes[tw.PARALLEL] = ir.UnitAttr.get()
-
-
-def _computes_ahead(schedule: Schedule | Moves | Blocks) -> bool:
-    """Return whether each call computes something before its steps."""
-    if isinstance(schedule, Blocks):
-        return schedule.ahead
-    return isinstance(schedule, Schedule) and any(not stage.at for stage in schedule.stages)
+        if is_dynamic_kernel(source):
+            made.attributes[tw.PARALLEL_FROM] = integer_attr(least)

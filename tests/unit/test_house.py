@@ -59,13 +59,14 @@ ALLOWED: dict[str, dict[str, str]] = {
     },
     "passes/schedule": {
         "tiles": "",
-        "tiling": "language tiles",
-        "families": "language tiles tiling",
-        "dynamic": "families language separate_windows tiles tiling",
+        "loop_plan": "",
+        "tiling": "language loop_plan tiles",
+        "families": "language loop_plan tiles tiling",
+        "dynamic": "families language loop_plan separate_windows tiles tiling",
         "vectorize": "tiling",
         "collapse_loops": "tiles",
         "separate_windows": "tiles tiling",
-        "apply_schedule": "dynamic families language tiles tiling",
+        "apply_schedule": "dynamic families language loop_plan tiles tiling",
     },
     "driver": {
         "cache": "jobs",

@@ -6,263 +6,162 @@ own. As a slice of one tensor that loops hand on, it was copied where a nest end
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-from ....core.target import DotProduct
-from ....dialects import arith, func, ir, memref, scf, tensor
+from ....core.target import DotProduct, Target
+from ....dialects import arith, func, ir, memref
 from ....dialects.builders import index_constant
 from ....dialects.walk import defining_op
-from ...ir.structure import dim_of, indexing_maps
-from ..tiles.buffers import tensor_of, view_of, write
-from ..tiles.regions import Interval, Linear, NotSchedulable, Region, full_region
-from ..tiles.structured import capture_scalar
-from ..tiling.border import copy_box, fill_box
+from ...ir.kernel import run_upstream
+from ..loop_plan import PARALLEL_WORK, estimate_work
+from ..tiles.regions import NotSchedulable
+from ..tiling.destination_passing import destination_passing, is_empty
 from ..tiling.dynamic_border import DynamicBorder
-from ..tiling.nest import build_nest
-from .block_operands import Held, given_to
-from .block_parts import parts_of
-from .blocks import STEPS, BlockKernel, Blocks, Version
+from .block_kernels import STEPS, Version
+from .part_loops import Part, Segment, cut_axis, loop_over, share_of_steps
 
 # Shares of the work that threads take, at least, where the blocks are as many.
 _SHARES = 16
 
 
-def build_blocks(
-    blocks: Blocks,
-    function: func.FuncOp,
-    buffer: ir.Value,
-    lo: ir.Value,
-    hi: ir.Value,
-    arguments: Mapping[ir.Value, ir.Value],
-    dot: DotProduct | None = None,
-    kind: type[Part] | None = None,
-) -> None:
-    """Emit the loops at the insertion point.
-
-    Args:
-        buffer: where the result is written, a memref of its shape.
-        lo, hi: the part to compute, of ``STEPS`` steps.
-        arguments: the tensors to use for the function's arguments.
-        dot: the target's instruction for sums of products of bytes.
-        kind: what computes the blocks of a version; ``Part`` if not given.
-    """
-    border = DynamicBorder.of(function)
-    inner = border.view(buffer, arguments)
-    border.fill(buffer, inner, lo, arguments)
-    extents = {axis: memref.DimOp(inner, index_constant(axis)).result for axis in blocks.cuts}
-    segments = {axis: _segments(extents[axis], sizes) for axis, sizes in blocks.cuts.items()}
-    parts = []
-    for version in blocks.versions:
-        chosen = {axis: segments[axis][version.sizes[axis]] for axis in blocks.cuts}
-        parts.append((kind or Part)(version, chosen, blocks, function, arguments, inner, dot))
-    if blocks.split:
-        for part in parts:
-            part.loop_steps(lo, hi)
-        return
-    groups = _group_count(parts[0].blocks, blocks)
-    steps = arith.muli(groups, index_constant(blocks.panels))
-    first, last = (_share(steps, n) for n in (lo, hi))
-
-    def body(step: ir.Value) -> None:
-        panels = index_constant(blocks.panels)
-        group, panel = (step, None) if blocks.panels == 1 else (arith.divui(step, panels), arith.remui(step, panels))
-        for part in parts:
-            ends = (group, arith.addi(group, index_constant(1)))
-            part.loop(*(arith.divui(arith.muli(part.blocks, end), groups) for end in ends), panel)
-
-    loop_over(first, last, 1, body)
-
-
-def _share(steps: ir.Value, of_all: ir.Value) -> ir.Value:
-    """So many of ``STEPS`` as a number of ``steps``."""
-    return arith.divui(arith.muli(of_all, steps), index_constant(STEPS))
-
-
-def _group_count(largest: ir.Value, blocks: Blocks) -> ir.Value:
-    """Groups of blocks whose panels are made one after another: enough of them for the threads, small enough to stay in
-    the cache. ``largest``: how many blocks there are of the largest size.
-
-    Where there are panels to share no group is left without such a block: it would have much less to do.
-    """
-    held = arith.ceildivsi(largest, index_constant(blocks.held))
-    wanted = index_constant(math.ceil(_SHARES / blocks.panels))
-    if blocks.panels > 1:
-        wanted = arith.minsi(wanted, arith.maxsi(largest, index_constant(1)))
-    return arith.maxsi(held, wanted)
-
-
 @dataclass(frozen=True)
-class Segment:
-    """``count`` blocks along an axis, from ``start`` on."""
+class Blocks:
+    """Versions of a kernel, one for each choice of the sizes that its axes are cut into.
 
-    size: int
-    start: Linear
-    count: ir.Value
-
-    def interval(self, number: ir.Value) -> Interval:
-        """The elements of a block."""
-        return Interval(self.start + Linear(0, ((number, self.size),)), self.size)
-
-
-def _segments(extent: ir.Value, sizes: Sequence[int]) -> dict[int, Segment]:
-    """An axis cut into blocks, as many of each size as fit, the largest first.
-
-    No element is in two of them: threads that computed it at the same time could read what the other has half done.
+    cuts: those sizes by axis, the largest first. sums: the open loops of the last op. panels: parts that each block's
+    steps are cut into; of a group of blocks these are made one after another, so that the panel of a weight that they
+    share stays in the cache. held: blocks of the largest size in a group. split: whether threads share the steps of a
+    block: each of them computes what the steps have in common, or the block is a large part of all and has no panels.
     """
-    found, start, rest = {}, Linear(), extent
-    for size in sizes:
-        count = arith.divui(rest, index_constant(size))
-        found[size] = Segment(size, start, count)
-        start, rest = start + Linear(0, ((count, size),)), arith.remui(rest, index_constant(size))
-    return found
 
+    versions: tuple[Version, ...]
+    cuts: Mapping[int, tuple[int, ...]]
+    sums: tuple[int, ...]
+    panels: int
+    held: int
+    split: bool = field(default=False, kw_only=True)
 
-class Part:
-    """Emits the loop over a version's blocks of the result in ``buffer``: all choices of its axes' segments' blocks."""
+    @property
+    def extent(self) -> int:
+        """Steps of the parallel axis."""
+        return STEPS
 
-    def __init__(
+    @property
+    def elements(self) -> int:
+        """Of the largest block's result."""
+        return math.prod(self.versions[0].sizes)
+
+    @property
+    def ahead(self) -> bool:
+        """Return whether each call computes something before its steps."""
+        return self.split and any(version.has_common for version in self.versions)
+
+    def make_part(
         self,
         version: Version,
         segments: Mapping[int, Segment],
-        blocks: Blocks,
-        source: func.FuncOp,
-        arguments: Mapping[ir.Value, ir.Value | Held],
+        function: func.FuncOp,
+        arguments: Mapping[ir.Value, ir.Value],
         buffer: ir.Value,
         dot: DotProduct | None,
+    ) -> Part:
+        """What emits the loop over a version's blocks."""
+        return Part(version, segments, function, arguments, buffer, dot, self.sums, self.panels)
+
+    def build(self, function: func.FuncOp, target: Target) -> ir.Module:
+        """The function as loops over blocks.
+
+        Raises NotSchedulable where a tile of some op cannot be computed, or where there is no element to compute.
+        """
+        kinds = (*function.type.inputs, *function.type.results)
+        if any(is_empty(kind) for kind in kinds if isinstance(kind, ir.RankedTensorType)):
+            raise NotSchedulable("tensors of no elements have no buffer")
+
+        def body(
+            arguments: dict[ir.Value, ir.Value], dests: list[ir.Value], lo: ir.Value, hi: ir.Value
+        ) -> list[ir.Value]:
+            source = defining_op(dests[0])
+            assert source is not None  # which makes a tensor of the result's buffer
+            self.emit(function, source.operands[0], lo, hi, arguments, target.dot_product)
+            return dests
+
+        made = destination_passing(function, body)
+        run_upstream(made, ("canonicalize", "cse"))
+        return made
+
+    def emit(
+        self,
+        function: func.FuncOp,
+        buffer: ir.Value,
+        lo: ir.Value,
+        hi: ir.Value,
+        arguments: Mapping[ir.Value, ir.Value],
+        dot: DotProduct | None,
     ) -> None:
-        self.version, self.segments, self.plan, self.dot = version, segments, blocks, dot
-        self.source, self.arguments, self.buffer = source, arguments, buffer
-        counts = [segment.count for segment in segments.values()]
-        self.blocks = functools.reduce(arith.muli, counts) if counts else index_constant(1)
-        self.prepare()
+        """Emit the loops at the insertion point.
 
-    def prepare(self) -> None:
-        """Emit what all blocks of the loop share, before it; a plain part has nothing of the kind."""
+        Args:
+            function: the kernel whose blocks these are.
+            buffer: where the result is written, a memref of its shape.
+            lo, hi: the part to compute, of ``STEPS`` steps.
+            arguments: the tensors to use for the function's arguments.
+            dot: the target's instruction for sums of products of bytes.
+        """
+        border = DynamicBorder.of(function)
+        inner = border.view(buffer, arguments)
+        border.fill(buffer, inner, lo, arguments)
+        extents = {axis: memref.DimOp(inner, index_constant(axis)).result for axis in self.cuts}
+        segments = {axis: cut_axis(extents[axis], sizes) for axis, sizes in self.cuts.items()}
+        parts = []
+        for version in self.versions:
+            chosen = {axis: segments[axis][version.sizes[axis]] for axis in self.cuts}
+            parts.append(self.make_part(version, chosen, function, arguments, inner, dot))
+        if self.split:
+            for part in parts:
+                part.loop_steps(lo, hi)
+            return
+        groups = self._count_groups(parts[0].blocks)
+        steps = arith.muli(groups, index_constant(self.panels))
+        first, last = (share_of_steps(steps, n) for n in (lo, hi))
 
-    def loop(self, first: ir.Value, last: ir.Value, panel: ir.Value | None) -> None:
-        """The blocks [first, last), or one panel of each of them."""
-
-        def body(number: ir.Value) -> None:
-            region = self._region(number)
-            self.compute(region, view_of(self.buffer, region), panel)
+        def body(step: ir.Value) -> None:
+            panels = index_constant(self.panels)
+            group, panel = (step, None) if self.panels == 1 else (arith.divui(step, panels), arith.remui(step, panels))
+            for part in parts:
+                ends = (group, arith.addi(group, index_constant(1)))
+                part.loop(*(arith.divui(arith.muli(part.blocks, end), groups) for end in ends), panel)
 
         loop_over(first, last, 1, body)
 
-    def loop_steps(self, lo: ir.Value, hi: ir.Value) -> None:
-        """The part [lo, hi), of ``STEPS``, of the steps of all blocks: of the first and the last block perhaps some."""
-        block = self.version.blocks[0]
-        extent, zero, one = index_constant(block.schedule.extent), index_constant(0), index_constant(1)
-        all_steps = arith.muli(self.blocks, extent)
-        first, last = (_share(all_steps, n) for n in (lo, hi))
+    def _count_groups(self, largest: ir.Value) -> ir.Value:
+        """Groups of blocks whose panels are made one after another: enough for the threads, small enough to stay in
+        the cache. ``largest``: how many blocks there are of the largest size.
 
-        def body(number: ir.Value) -> None:
-            start, region = arith.muli(number, extent), self._region(number)
-            steps = (arith.maxsi(arith.subi(first, start), zero), arith.minsi(arith.subi(last, start), extent))
-            self.compute_block(block, region, {}, view_of(self.buffer, region), steps)
-
-        some = arith.cmpi(arith.CmpIPredicate.ult, first, last)
-        end = arith.select(some, arith.addi(arith.divui(arith.subi(last, one), extent), one), zero)
-        loop_over(arith.divui(first, extent), end, 1, body)
-
-    def compute(self, region: Region, place: ir.Value, panel: ir.Value | None) -> None:
-        """One block of the result, ``region``, or a panel of it, into ``place``."""
-        if self.plan.sums:
-            self.sum_up(region, place)
-        else:
-            block = self.version.blocks[0]
-            self.compute_block(block, region, {}, place, None if panel is None else self._steps_of(block, panel))
-
-    def _steps_of(self, block: BlockKernel, panel: ir.Value) -> tuple[ir.Value, ir.Value]:
-        """The steps [first, end) of a block that make a panel."""
-        steps = index_constant(block.schedule.extent // self.plan.panels)
-        first = arith.muli(panel, steps)
-        return first, arith.addi(first, steps)
-
-    def _region(self, block: ir.Value) -> Region:
-        """The part of the result that a block is, by its number; the blocks of the last axis come one after another."""
-        region = [Interval(Linear(), n) for n in self.version.sizes]
-        for axis, segment in reversed(list(self.segments.items())):
-            outermost = axis == next(iter(self.segments))
-            region[axis] = segment.interval(block if outermost else arith.remui(block, segment.count))
-            if not outermost:
-                block = arith.divui(block, segment.count)
-        return tuple(region)
-
-    def sum_up(self, region: Region, place: ir.Value) -> None:
-        """A block of sums over open axes: chunk by chunk into a buffer of this thread, and from there to its place."""
-        last = defining_op(DynamicBorder.of(self.source).inner)
-        assert last is not None  # what sums up
-        fill = defining_op(last.operands[len(last.operands) - 1])
-        if fill is None or fill.name != "linalg.fill":
-            raise NotSchedulable("a sum over an open axis that does not begin with a number")
-        kind = ir.MemRefType(place.type)
-        total = memref.alloc(ir.MemRefType.get(kind.shape, kind.element_type), [], [])
-        whole = full_region(kind.shape)
-        write(fill_box(capture_scalar(fill.operands[0]), tensor_of(total, writable=True), whole), total)
-        self._chunks(last, self.plan.sums, region, {}, total)
-        write(copy_box(tensor_of(total), tensor_of(place, writable=True), whole), place)
-
-    def _chunks(
-        self, op: ir.Operation, sums: Sequence[int], region: Region, chosen: Mapping[int, Interval], total: ir.Value
-    ) -> None:
-        """The loops over chunks, the last one for each of their sizes."""
-        loop, *inner = sums
-        extent, start = self.loop_extent(op, loop), index_constant(0)
-        for block in self.version.blocks if not inner else self.version.blocks[:1]:
-            size = block.sums[loop]
-            left = arith.subi(extent, start)
-            end = arith.addi(start, arith.muli(arith.divui(left, index_constant(size)), index_constant(size)))
-
-            def body(number: ir.Value, block: BlockKernel = block, size: int = size) -> None:
-                part = {**chosen, loop: Interval(Linear(0, ((number, 1),)), size)}
-                if inner:
-                    self._chunks(op, inner, region, part, total)
-                else:
-                    self.compute_block(block, region, part, total)
-
-            loop_over(start, end, size, body)
-            start = end
-
-    def loop_extent(self, op: ir.Operation, loop: int) -> ir.Value:
-        """How many steps a loop has, by a tensor that it walks."""
-        for operand, indexing_map in zip(op.operands, indexing_maps(op), strict=True):
-            for axis, expression in enumerate(indexing_map.results):
-                if dim_of(expression) != loop:
-                    continue
-                if operand in self.arguments and isinstance(held := self.arguments[operand], ir.Value):
-                    return tensor.DimOp(held, index_constant(axis)).result
-                source = defining_op(operand)
-                if source is not None and source.name == "linalg.generic":
-                    walked = dim_of(indexing_maps(source)[-1].results[axis])
-                    if walked is not None:
-                        return self.loop_extent(source, walked)
-        raise NotSchedulable("a loop whose extent no argument shows")
-
-    def compute_block(
-        self,
-        block: BlockKernel,
-        region: Region,
-        sums: Mapping[int, Interval],
-        place: ir.Value,
-        steps: tuple[ir.Value, ir.Value] | None = None,
-    ) -> None:
-        """One block, or its ``steps`` [first, end), into ``place``; what it sums up is added to what is there.
-
-        Each element is read there before it is written: to bufferization what is read lies in another buffer.
+        Where there are panels to share no group is left without such a block: it would have much less to do.
         """
-        parts = parts_of(self.source, region, sums)
-        given = given_to(block.function, self.source, parts, self.arguments, [tensor_of(place)] if sums else [])
-        first, end = steps or (index_constant(0), index_constant(block.schedule.extent))
-        target = tensor_of(place, writable=True)
-        result = DynamicBorder.of(block.function).inner
-        write(build_nest(block.schedule, result, target, first, end, given, self.dot), place)
+        held = arith.ceildivsi(largest, index_constant(self.held))
+        wanted = index_constant(math.ceil(_SHARES / self.panels))
+        if self.panels > 1:
+            wanted = arith.minsi(wanted, arith.maxsi(largest, index_constant(1)))
+        return arith.maxsi(held, wanted)
 
+    def parallel_from(self, function: func.FuncOp) -> int | None:
+        """From how many elements of the result on threads pay: from the size of a block its work tells."""
+        work = max(sum(estimate_work(measured) for measured in self.measured), 1)
+        return PARALLEL_WORK * self.elements // work
 
-def loop_over(first: ir.Value, end: ir.Value, step: int, body: Callable[[ir.Value], None]) -> None:
-    loop = scf.ForOp(first, end, index_constant(step))
-    with ir.InsertionPoint(loop.body):
-        body(loop.induction_variable)
-        scf.YieldOp([])
+    def to_json(self) -> Any:
+        """There is no schedule of the whole."""
+        return None
+
+    @property
+    def measured(self) -> tuple[func.FuncOp, ...]:
+        """The functions that tell how much work so many elements are."""
+        return (self.versions[0].blocks[0].function,)
+
+    def __str__(self) -> str:
+        shown = ((" x ".join(map(str, version.sizes)), version.blocks[0].schedule) for version in self.versions)
+        return "\n".join(f"blocks of {sizes}:\n{schedule}" for sizes, schedule in shown)

@@ -13,26 +13,24 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from ....dialects import func, ir
 from ....dialects.walk import defining_op
 from ...analysis.classify import classify_op
-from ...analysis.kinds import Contraction, Conv, DepthwiseConv, OpClass, Pooling, Transform
+from ...analysis.kinds import Contraction, Conv, OpClass
 from ...ir.kernel import list_functions
 from ...ir.structure import dim_of, indexing_maps, iterator_types, list_ops, loop_extents, shape_of
-from ..families.block_sums import block_sum
-from ..language.schedule import Schedule
+from ..families.block_sums import find_block_sum
+from ..families.family import LIGHT_BLOCKS, Sizes, find_anchors
+from ..families.table import find_family
 from ..separate_windows import separate_windows
 from ..tiles.axes import result_axis
 from ..tiles.regions import NotSchedulable
 from ..tiling.dynamic_border import DynamicBorder, own_inner
 from ..tiling.part_nests import Chooser
-from ..tiling.pool_windows import find_row_window
+from .block_kernels import BlockKernel, Version
+from .block_loops import Blocks
 from .block_parts import block_module
-
-# Steps of the parallel axis that callers see; each stands for a share of the blocks, whose number the sizes tell.
-STEPS = 1 << 12
 
 # Elements along the open axes whose blocks go over a panel of a weight together.
 _HELD = 256
@@ -40,99 +38,6 @@ _HELD = 256
 _PANEL = 1 << 12
 # Chunks of an open axis that is summed up.
 _CHUNKS = (64, 8, 1)
-
-Sizes = tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class _Family:
-    """Sizes of blocks along rows, and along the innermost axis where that is open; elements of a block at most."""
-
-    rows: Sizes
-    columns: Sizes
-    most: int | None = 1 << 15
-
-    def small(self, sizes: Sizes, others: int) -> Sizes:
-        """Those of ``sizes`` that blocks of ``others`` elements along the other axes may have."""
-        return tuple(n for n in sizes if n == 1 or self.most is None or n * others <= self.most)
-
-
-_LIGHT = _Family((16, 4, 1), (256, 32, 4, 1))
-_WINDOWS = _Family((16, 4, 1), (16, 4, 1))
-_POOLS = _Family((16, 4, 1), (32, 8, 4, 1))  # whose windows move along the innermost axis
-_PRODUCTS = _Family((64, 16, 4, 1), (), None)  # rows go over a block of the weight together
-# With sizes closer to each other these take twice as long to compile, and are as fast.
-_PRODUCTS_OF_DYNAMIC_COLUMNS = _Family((32, 8, 1), (32, 8, 1), None)
-
-
-class OneFunction:
-    """What owns a module with one function; the function lives as long as the module."""
-
-    module: ir.Module
-
-    @property
-    def function(self) -> func.FuncOp:
-        """The function."""
-        return list_functions(self.module)[0]
-
-
-@dataclass(frozen=True)
-class BlockKernel(OneFunction):
-    """A module with the one function that computes a block, and its schedule. ``sums``: sizes of chunks by loops."""
-
-    module: ir.Module
-    schedule: Schedule
-    sums: Mapping[int, int]
-
-
-@dataclass(frozen=True)
-class Version:
-    """``sizes`` of the result's blocks, and one of them for each size of the chunks that are summed up."""
-
-    sizes: Sizes
-    blocks: tuple[BlockKernel, ...]
-
-
-@dataclass(frozen=True)
-class Blocks:
-    """Versions of a kernel, one for each choice of the sizes that its axes are cut into.
-
-    cuts: those sizes by axis, the largest first. sums: the open loops of the last op. panels: parts that each block's
-    steps are cut into; of a group of blocks these are made one after another, so that the panel of a weight that they
-    share stays in the cache. held: blocks of the largest size in a group. split: whether threads share the steps of a
-    block: each of them computes what the steps have in common, or the block is a large part of all and has no panels.
-    """
-
-    versions: tuple[Version, ...]
-    cuts: Mapping[int, Sizes]
-    sums: tuple[int, ...]
-    panels: int
-    held: int
-    split: bool = field(default=False, kw_only=True)
-
-    @property
-    def extent(self) -> int:
-        """Steps of the parallel axis."""
-        return STEPS
-
-    @property
-    def elements(self) -> int:
-        """Of the largest block's result."""
-        return math.prod(self.versions[0].sizes)
-
-    @property
-    def ahead(self) -> bool:
-        """Return whether each call computes something before its steps."""
-        return self.split and any(map(_has_common, self.versions))
-
-    @property
-    def measured(self) -> tuple[func.FuncOp, ...]:
-        """The functions that tell how much work so many elements are."""
-        return (self.versions[0].blocks[0].function,)
-
-    def __str__(self) -> str:
-        shown = ((" x ".join(map(str, version.sizes)), version.blocks[0].schedule) for version in self.versions)
-        return "\n".join(f"blocks of {sizes}:\n{schedule}" for sizes, schedule in shown)
 
 
 def choose_blocks(function: func.FuncOp, choose: Chooser) -> Blocks:
@@ -152,14 +57,9 @@ def choose_blocks(function: func.FuncOp, choose: Chooser) -> Blocks:
         versions.append(Version(tuple(sizes), blocks))
     shared = any(isinstance(kind, Contraction | Conv) for kind in _kinds(function))
     panels, held = _panels(versions, shared), _HELD // math.prod(versions[0].sizes[axis] for axis in cuts)
-    if any(_has_common(version) for version in versions) or (shared and panels == 1):
+    if any(version.has_common for version in versions) or (shared and panels == 1):
         return Blocks(tuple(versions), cuts, sums, 1, 1, split=not sums)
     return Blocks(tuple(versions), cuts, sums, panels, max(1, held) if shared else 1)
-
-
-def _has_common(version: Version) -> bool:
-    """Return whether the steps of a version's blocks share something that is computed or filled before them."""
-    return any(not stage.at for block in version.blocks for stage in block.schedule.stages)
 
 
 def _panels(versions: Sequence[Version], shared: bool) -> int:
@@ -227,11 +127,12 @@ def _cuts(function: func.FuncOp, result: ir.Value) -> dict[int, Sizes]:
     if _sums_rows(result):  # of any length, one by one
         return {axis: (1,) for axis in range(len(shape))}
     innermost = max((axis for axis, n in enumerate(shape) if n != 1), default=0)
-    family = _family(function, innermost in open_)
+    family = find_family(find_anchors(function))
+    blocks = LIGHT_BLOCKS if family is None else family.blocks
     cuts: dict[int, Sizes] = {axis: (1,) for axis in sorted({*open_, *_batch_axes(function, result)})}
     known = math.prod(n for n in shape if n > 0)
-    columns = family.small(family.columns, known) if innermost in open_ else (1,)
-    rows = family.small(family.rows, known * columns[0])
+    columns = blocks.of_columns(known) if innermost in open_ else (1,)
+    rows = blocks.of_rows(innermost in open_, known * columns[0])
     cuts |= {axis: rows for axis in [axis for axis in open_ if axis != innermost][-1:]}
     cuts |= {innermost: columns} if innermost in open_ else {}
     patches = _patches(function, result)
@@ -254,19 +155,7 @@ def _batch_axes(function: func.FuncOp, result: ir.Value) -> set[int]:
     """The axes of the result that products of their own are along."""
     ops = list_ops(function)
     products = [(op, kind) for op in ops if isinstance(kind := classify_op(op), Contraction)]
-    own = ((op, kind) for op, kind in products if block_sum(op) is None)  # whose scales are of columns of one product
+    # The scales of a sum of blocks are of columns of one product.
+    own = ((op, kind) for op, kind in products if find_block_sum(op) is None)
     axes = (result_axis(op, loop, result) for op, kind in own for loop in kind.batch)
     return {axis for axis in axes if axis is not None}
-
-
-def _family(function: func.FuncOp, dynamic_columns: bool) -> _Family:
-    """The sizes that fit the heaviest op of a kernel."""
-    kinds = _kinds(function)
-    pools = ((op, kind) for op, kind in zip(list_ops(function), kinds, strict=True) if isinstance(kind, Pooling))
-    if any(find_row_window(op, kind) is not None for op, kind in pools):
-        return _POOLS
-    if any(isinstance(kind, Conv | DepthwiseConv | Pooling | Transform) for kind in kinds):
-        return _WINDOWS
-    if not any(isinstance(kind, Contraction) for kind in kinds):
-        return _LIGHT
-    return _PRODUCTS_OF_DYNAMIC_COLUMNS if dynamic_columns else _PRODUCTS

@@ -1,15 +1,19 @@
-"""Carry out kernels that hold rows of any length (``dynamic_rows.py``)."""
+"""The loops of kernels that hold rows of any length (``dynamic_rows.py`` chooses these)."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
+from ....core.target import DotProduct
 from ....dialects import arith, func, ir, memref
 from ....dialects.builders import element_of, index_constant
 from ....dialects.types import DYNAMIC
 from ....dialects.walk import defining_op
+from ...analysis.size_classes import SizeClasses
+from ...ir.kernel import list_functions
 from ...ir.structure import dim_of, indexing_maps, iterator_types, list_ops, loops_along, shape_of
 from ..tiles.buffers import tensor_of, view_of, write
 from ..tiles.regions import ROW, Interval, Linear, NotSchedulable, Region, full_region, in_row
@@ -17,11 +21,11 @@ from ..tiles.structured import insert
 from ..tiling.dynamic_border import DynamicBorder
 from ..tiling.nest import HANDLERS
 from ..tiling.tiler import Form, Tiler
-from .block_loops import Part, loop_over
+from .block_kernels import BlockKernel, OneFunction, Version
+from .block_loops import Blocks
 from .block_operands import Held, given_to
 from .block_parts import parts_of
-from .blocks import BlockKernel, Blocks
-from .dynamic_rows import AttentionVersion, DynamicAttention, DynamicRows, RowKernel, row_extent
+from .part_loops import Part, Segment, loop_over
 
 # Elements between rows of scores: rows a multiple of 4 kB apart share one set of the first cache.
 _GAP = 16
@@ -29,20 +33,118 @@ _GAP = 16
 Arguments = Mapping[ir.Value, "ir.Value | Held"]
 
 
-def part_of_kind(blocks: Blocks) -> type[Part]:
-    """The class that computes the blocks of a kernel."""
-    if isinstance(blocks, DynamicRows):
-        return RowPart
-    return AttentionPart if isinstance(blocks, DynamicAttention) else Part
+@dataclass(frozen=True)
+class RowKernel(OneFunction):
+    """A module with the one function that computes a row of ``source``'s result; ``chunk``: elements of one step."""
+
+    module: ir.Module
+    source: func.FuncOp
+    chunk: int
+
+
+@dataclass(frozen=True)
+class DynamicRows(Blocks):
+    """Rows of a result, one at a time; what is made of a whole row may be one element."""
+
+    row: RowKernel
+
+    @property
+    def measured(self) -> tuple[func.FuncOp, ...]:
+        """The function as often as one element costs: for each of the chunk, or once for a row of one element."""
+        return (self.row.function,) * (1 if min(self.versions[0].sizes, default=1) < 0 else self.row.chunk)
+
+    @property
+    def elements(self) -> int:
+        """Of a result that is measured."""
+        return 1
+
+    def make_part(
+        self,
+        version: Version,
+        segments: Mapping[int, Segment],
+        function: func.FuncOp,
+        arguments: Mapping[ir.Value, ir.Value],
+        buffer: ir.Value,
+        dot: DotProduct | None,
+    ) -> Part:
+        """What emits the loop over rows."""
+        return RowPart(self, version, segments, function, arguments, buffer, dot)
+
+    def __str__(self) -> str:
+        return f"rows of any length in steps of {self.row.chunk}"
+
+
+@dataclass(frozen=True)
+class AttentionVersion(Version):
+    """``scores``: blocks of these by the sizes of their last axis, the largest first."""
+
+    scores: tuple[BlockKernel, ...]
+
+
+@dataclass(frozen=True)
+class DynamicAttention(Blocks):
+    """Attention over any number of keys.
+
+    scores, product: functions of the kernel's arguments; the last argument of ``product`` are the weights.
+    row: computes a row of weights; the last argument of its ``source`` are the scores.
+    keys: the loop of the last product that walks the keys. rows: the axis of the result, and of scores and weights.
+    """
+
+    modules: tuple[ir.Module, ...]
+    row: RowKernel
+    keys: int
+    rows: tuple[int, int]
+
+    @property
+    def scores(self) -> func.FuncOp:
+        """The function that computes scores."""
+        return list_functions(self.modules[0])[0]
+
+    @property
+    def product(self) -> func.FuncOp:
+        """The function that computes the result of weights."""
+        return list_functions(self.modules[2])[0]
+
+    @property
+    def measured(self) -> tuple[func.FuncOp, ...]:
+        """Both products, with as many keys as a block and a chunk have."""
+        largest = self.versions[0]
+        assert isinstance(largest, AttentionVersion)
+        return (largest.scores[0].function, largest.blocks[0].function)
+
+    def make_part(
+        self,
+        version: Version,
+        segments: Mapping[int, Segment],
+        function: func.FuncOp,
+        arguments: Mapping[ir.Value, ir.Value],
+        buffer: ir.Value,
+        dot: DotProduct | None,
+    ) -> Part:
+        """What emits the loop over a version's blocks of rows."""
+        return AttentionPart(self, version, segments, function, arguments, buffer, dot, self.sums)
+
+    def __str__(self) -> str:
+        shown = []
+        for version in self.versions:
+            assert isinstance(version, AttentionVersion)
+            sizes = " x ".join(map(str, version.sizes))
+            scores = f"scores in blocks:\n{version.scores[0].schedule}\nrows in steps of {self.row.chunk}"
+            shown.append(f"blocks of {sizes}:\n{scores}\nproduct in chunks:\n{version.blocks[0].schedule}")
+        return "\n".join(shown)
+
+
+def row_extent(function: func.FuncOp) -> int:
+    """The length of the rows that a function's result has, as ``parts_of`` knows it."""
+    return SizeClasses(function).of(DynamicBorder.of(function).inner)[-1]
 
 
 class RowPart(Part):
     """Rows of the result, one at a time."""
 
-    def prepare(self) -> None:
-        """The length of the rows."""
-        assert isinstance(self.plan, DynamicRows)
-        self.row, self.length = self.plan.row, _row_length(self)
+    def __init__(self, rows: DynamicRows, *shared: Any) -> None:
+        super().__init__(*shared)
+        self.row, self.length = rows.row, _row_length(self)
 
     def compute(self, region: Region, place: ir.Value, panel: ir.Value | None) -> None:
         """A row."""
@@ -52,16 +154,17 @@ class RowPart(Part):
 class AttentionPart(Part):
     """Blocks of rows: their scores, the weights of each row, and the product with the values."""
 
-    def prepare(self) -> None:
-        """Buffers of the thread's own for a block's rows of scores and of weights."""
-        assert isinstance(self.version, AttentionVersion) and isinstance(self.plan, DynamicAttention)
-        self.attention, self.scores_of = self.plan, self.version.scores
+    def __init__(self, attention: DynamicAttention, *shared: Any) -> None:
+        super().__init__(*shared)
+        assert isinstance(self.version, AttentionVersion)  # as all of attention's are
+        self.attention, self.scores_of = attention, self.version.scores
         last = defining_op(DynamicBorder.of(self.source).inner)
         assert last is not None  # the product
-        self.last, self.length = last, self.loop_extent(last, self.plan.keys)
-        self.lhs = next(n for n, m in enumerate(indexing_maps(last)) if dim_of(m.results[-1]) == self.plan.keys)
-        rows = self.version.sizes[self.plan.rows[0]]
+        self.last, self.length = last, self.loop_extent(last, attention.keys)
+        self.lhs = next(n for n, m in enumerate(indexing_maps(last)) if dim_of(m.results[-1]) == attention.keys)
+        rows = self.version.sizes[attention.rows[0]]
         weights = last.operands[self.lhs]
+        # Buffers of the thread's own for a block's rows of scores and of weights.
         self.scores, self.weights = (_held_rows(rows, self.length, weights) for _ in range(2))
 
     def compute(self, region: Region, place: ir.Value, panel: ir.Value | None) -> None:
@@ -72,8 +175,7 @@ class AttentionPart(Part):
         self._scores(rows)
         self._weights(rows)
         product, given = self.attention.product, self._bind_arguments(self.attention.product, self.weights, rows)
-        none = Blocks((), {}, self.plan.sums, 1, 1)
-        Part(self.version, {}, none, product, given, self.buffer, self.dot).sum_up(region, place)
+        Part(self.version, {}, product, given, self.buffer, self.dot, self.sums).sum_up(region, place)
 
     def _bind_arguments(self, stage: func.FuncOp, held: ir.Value | None, rows: Region) -> Arguments:
         """The arguments of a stage; what the stage before has made is the last one."""
@@ -85,10 +187,10 @@ class AttentionPart(Part):
     def _scores(self, rows: Region) -> None:
         """Blocks along the keys; the last one of a size ends where the keys do, and begins in the one before."""
         stage, start = self.attention.scores, index_constant(0)
-        given, none = self._bind_arguments(stage, None, rows), Blocks((), {}, (), 1, 1)
+        given = self._bind_arguments(stage, None, rows)
         for number, block in enumerate(self.scores_of):
             *_, size = shape_of(DynamicBorder.of(block.function).inner)
-            part = Part(self.version, {}, none, stage, given, self.scores, self.dot)
+            part = Part(self.version, {}, stage, given, self.scores, self.dot)
             count = arith.divui(self.length, index_constant(size))
             if number:
                 end = arith.select(arith.cmpi(arith.CmpIPredicate.ne, count, index_constant(0)), self.length, start)

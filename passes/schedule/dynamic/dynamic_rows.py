@@ -10,109 +10,34 @@ goes chunk by chunk. Scores and weights stay in memory of the thread, as many ro
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ....core.target import Target
 from ....dialects import func, ir
 from ....dialects.builders import element_of
 from ....dialects.types import element_bits
 from ....dialects.walk import defining_op
-from ...analysis.classify import classify_op
-from ...analysis.kinds import Broadcast, Contraction, Elementwise, Fill, Injective, OpClass, Reduction
+from ...analysis.kinds import Contraction, Reduction
 from ...analysis.size_classes import SizeClasses
 from ...ir.edit import clone
 from ...ir.kernel import list_functions, module_beside
 from ...ir.structure import list_ops, loops_along, shape_of
 from ...ir.uses import find_needed_values
-from ..families.attention import can_attend, long_loops
+from ..families.attention import can_attend
+from ..families.copied_rows import long_loops
+from ..families.family import Sizes, find_anchors
 from ..tiles.axes import ROW_VECTORS, result_axis
 from ..tiles.regions import NotSchedulable
 from ..tiling.dynamic_border import DynamicBorder
 from ..tiling.part_nests import Chooser
 from ..tiling.values import reduces_last
+from .block_kernels import Version
 from .block_parts import block_module
-from .blocks import BlockKernel, Blocks, OneFunction, Sizes, Version, chunk_sizes, find_dynamic_sums, make_block
+from .blocks import chunk_sizes, find_dynamic_sums, make_block
+from .dynamic_row_loops import AttentionVersion, DynamicAttention, DynamicRows, RowKernel, row_extent
 
 # Sizes of blocks along the rows and along the keys.
 _ROW_SIZES = (16, 4, 1)
 _KEY_SIZES = (64, 16, 4, 1)
-
-
-@dataclass(frozen=True)
-class RowKernel(OneFunction):
-    """A module with the one function that computes a row of ``source``'s result; ``chunk``: elements of one step."""
-
-    module: ir.Module
-    source: func.FuncOp
-    chunk: int
-
-
-@dataclass(frozen=True)
-class DynamicRows(Blocks):
-    """Rows of a result, one at a time; what is made of a whole row may be one element."""
-
-    row: RowKernel
-
-    @property
-    def measured(self) -> tuple[func.FuncOp, ...]:
-        """The function as often as one element costs: for each of the chunk, or once for a row of one element."""
-        return (self.row.function,) * (1 if min(self.versions[0].sizes, default=1) < 0 else self.row.chunk)
-
-    @property
-    def elements(self) -> int:
-        """Of a result that is measured."""
-        return 1
-
-    def __str__(self) -> str:
-        return f"rows of any length in steps of {self.row.chunk}"
-
-
-@dataclass(frozen=True)
-class AttentionVersion(Version):
-    """``scores``: blocks of these by the sizes of their last axis, the largest first."""
-
-    scores: tuple[BlockKernel, ...]
-
-
-@dataclass(frozen=True)
-class DynamicAttention(Blocks):
-    """Attention over any number of keys.
-
-    scores, product: functions of the kernel's arguments; the last argument of ``product`` are the weights.
-    row: computes a row of weights; the last argument of its ``source`` are the scores.
-    keys: the loop of the last product that walks the keys. rows: the axis of the result, and of scores and weights.
-    """
-
-    modules: tuple[ir.Module, ...]
-    row: RowKernel
-    keys: int
-    rows: tuple[int, int]
-
-    @property
-    def scores(self) -> func.FuncOp:
-        """The function that computes scores."""
-        return list_functions(self.modules[0])[0]
-
-    @property
-    def product(self) -> func.FuncOp:
-        """The function that computes the result of weights."""
-        return list_functions(self.modules[2])[0]
-
-    @property
-    def measured(self) -> tuple[func.FuncOp, ...]:
-        """Both products, with as many keys as a block and a chunk have."""
-        largest = self.versions[0]
-        assert isinstance(largest, AttentionVersion)
-        return (largest.scores[0].function, largest.blocks[0].function)
-
-    def __str__(self) -> str:
-        shown = []
-        for version in self.versions:
-            assert isinstance(version, AttentionVersion)
-            sizes = " x ".join(map(str, version.sizes))
-            scores = f"scores in blocks:\n{version.scores[0].schedule}\nrows in steps of {self.row.chunk}"
-            shown.append(f"blocks of {sizes}:\n{scores}\nproduct in chunks:\n{version.blocks[0].schedule}")
-        return "\n".join(shown)
 
 
 def choose_rows(function: func.FuncOp, target: Target) -> DynamicRows:
@@ -121,7 +46,7 @@ def choose_rows(function: func.FuncOp, target: Target) -> DynamicRows:
     Raises NotSchedulable for all others.
     """
     result = DynamicBorder.of(function).inner
-    anchors = _anchors(function)
+    anchors = find_anchors(function)
     rows = [op for op, kind in anchors if isinstance(kind, Reduction) and reduces_last(op)]
     if not rows or len(rows) < len(anchors):
         raise NotSchedulable("no kernel of rows")
@@ -145,7 +70,7 @@ def choose_attention(function: func.FuncOp, choose: Chooser, target: Target) -> 
     Raises NotSchedulable where a kernel is no such one, or no family takes a block.
     """
     result = DynamicBorder.of(function).inner
-    anchors = _anchors(function)
+    anchors = find_anchors(function)
     if len(anchors) < 3 or not all(isinstance(kind, Reduction) for _, kind in anchors[1:-1]):
         raise NotSchedulable("no attention")
     (first, scores), *reductions, (last, product) = anchors
@@ -180,21 +105,9 @@ def choose_attention(function: func.FuncOp, choose: Chooser, target: Target) -> 
     return DynamicAttention(tuple(versions), cuts | {row_axis: _ROW_SIZES}, (keys,), 1, 1, stages, row, keys, rows_at)
 
 
-def row_extent(function: func.FuncOp) -> int:
-    """The length of the rows that a function's result has, as ``parts_of`` knows it."""
-    return SizeClasses(function).of(DynamicBorder.of(function).inner)[-1]
-
-
-def _anchors(function: func.FuncOp) -> list[tuple[ir.Operation, OpClass]]:
-    """The ops that are not elementwise and their kinds, in order."""
-    ops = [op for op in list_ops(function) if op.name.startswith("linalg.")]
-    kinds = [(op, classify_op(op)) for op in ops]
-    return [(op, kind) for op, kind in kinds if not isinstance(kind, Elementwise | Broadcast | Injective | Fill)]
-
-
 def _make_row(function: func.FuncOp, sizes: Sizes, target: Target) -> RowKernel:
     """One row of a function's result, of ``sizes`` that are 1 but for the row itself."""
-    if any(not isinstance(kind, Reduction) for _, kind in _anchors(function)):
+    if any(not isinstance(kind, Reduction) for _, kind in find_anchors(function)):
         raise NotSchedulable("rows that are made by more than reductions")
     bits = element_bits(element_of(DynamicBorder.of(function).inner))
     module = block_module(function, sizes, {}, rows=True)

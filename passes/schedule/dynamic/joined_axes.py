@@ -18,7 +18,7 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ....core.target import Target
+from ....core.target import DotProduct
 from ....dialects import arith, func, ir, memref, tensor
 from ....dialects.builders import element_of, index_constant
 from ....dialects.structured import iterators_attr
@@ -41,8 +41,9 @@ from ..tiles.buffers import tensor_of
 from ..tiles.regions import NotSchedulable
 from ..tiling.destination_passing import reshape_buffer
 from ..tiling.part_nests import Chooser
-from .block_loops import build_blocks
-from .blocks import Blocks, OneFunction, choose_blocks
+from .block_kernels import OneFunction
+from .block_loops import Blocks
+from .blocks import choose_blocks
 
 # Where the axes that are joined begin, in each value that has them.
 Places = Mapping[ir.Value, int]
@@ -58,6 +59,28 @@ class JoinedAxes(OneFunction, Blocks):
     module: ir.Module
     places: Places
     count: int
+
+    def emit(
+        self,
+        function: func.FuncOp,
+        buffer: ir.Value,
+        lo: ir.Value,
+        hi: ir.Value,
+        arguments: Mapping[ir.Value, ir.Value],
+        dot: DotProduct | None,
+    ) -> None:
+        """Emit the loops on the kernel's buffers with axes joined."""
+        given = {}
+        for own, value in zip(self.function.arguments, function.arguments, strict=True):
+            held = arguments[value]
+            if value in self.places:
+                source = defining_op(held)
+                assert source is not None  # which makes a tensor of a buffer
+                held = tensor_of(_collapse_buffer(source.operands[0], self.places[value], self.count))
+            given[own] = held
+        [result] = terminator_of(function).operands
+        place = _collapse_buffer(buffer, self.places[result], self.count)
+        super().emit(self.function, place, lo, hi, given, dot)
 
 
 def choose_joined(function: func.FuncOp, choose: Chooser) -> JoinedAxes:
@@ -135,29 +158,6 @@ def _walk_joined(copy: ir.Operation, op: ir.Operation, places: Places, count: in
     left = [[e for i, e in enumerate(m.results) if i not in axes] for m, axes in zip(maps, inner, strict=True)]
     set_maps(copy, [ir.AffineMap.get(len(kept), 0, [e.compose(change) for e in results]) for results in left])
     copy.attributes["iterator_types"] = iterators_attr([kinds[d] for d in kept])
-
-
-def build_joined(
-    blocks: JoinedAxes,
-    function: func.FuncOp,
-    buffer: ir.Value,
-    lo: ir.Value,
-    hi: ir.Value,
-    arguments: Mapping[ir.Value, ir.Value],
-    target: Target,
-) -> None:
-    """Emit the blocks [lo, hi) of the kernel's steps, as ``build_blocks`` does, on its buffers with axes joined."""
-    given = {}
-    for own, value in zip(blocks.function.arguments, function.arguments, strict=True):
-        held = arguments[value]
-        if value in blocks.places:
-            source = defining_op(held)
-            assert source is not None  # which makes a tensor of a buffer
-            held = tensor_of(_collapse_buffer(source.operands[0], blocks.places[value], blocks.count))
-        given[own] = held
-    [result] = terminator_of(function).operands
-    place = _collapse_buffer(buffer, blocks.places[result], blocks.count)
-    build_blocks(blocks, blocks.function, place, lo, hi, given, target.dot_product)
 
 
 def _collapse_buffer(buffer: ir.Value, first: int, count: int) -> ir.Value:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ....core.target import Target
+from ....core.target import DotProduct
 from ....dialects import arith, func, ir, memref, scf
 from ....dialects.builders import element_of, index_constant
 from ....dialects.types import element_bits
@@ -22,8 +22,9 @@ from ...ir.structure import list_ops, terminator_of
 from ..tiles.regions import NotSchedulable
 from ..tiling.dynamic_border import find_insertions
 from ..tiling.part_nests import Chooser
-from .block_loops import build_blocks
-from .blocks import STEPS, Blocks, OneFunction, choose_blocks
+from .block_kernels import STEPS, OneFunction
+from .block_loops import Blocks
+from .blocks import choose_blocks
 
 # Bytes of the result that a share has: with what is copied there it stays in the second cache.
 _SHARE_BYTES = 1 << 18
@@ -56,6 +57,30 @@ class Pieces(Blocks):
         """A block of each piece."""
         return tuple(function for piece in self.pieces for function in piece.blocks.measured)
 
+    def emit(
+        self,
+        function: func.FuncOp,
+        buffer: ir.Value,
+        lo: ir.Value,
+        hi: ir.Value,
+        arguments: Mapping[ir.Value, ir.Value],
+        dot: DotProduct | None,
+    ) -> None:
+        """Emit the loop over shares of the steps [lo, hi), each of all pieces."""
+        kind = ir.MemRefType(buffer.type)
+        total = index_constant(math.ceil(element_bits(element_of(buffer)) / 8))
+        for axis in range(kind.rank):
+            total = arith.muli(total, memref.DimOp(buffer, index_constant(axis)).result)
+        share = arith.divui(index_constant(STEPS * _SHARE_BYTES), arith.maxsi(total, index_constant(1)))
+        loop = scf.ForOp(lo, hi, arith.maxsi(share, index_constant(1)))
+        with ir.InsertionPoint(loop.body):
+            first = loop.induction_variable
+            end = arith.minsi(arith.addi(first, loop.step), hi)
+            for piece in self.pieces:
+                given = dict(zip(piece.function.arguments, map(arguments.__getitem__, function.arguments), strict=True))
+                piece.blocks.emit(piece.function, buffer, first, end, given, dot)
+            scf.YieldOp([])
+
     def __str__(self) -> str:
         return "\n".join(f"piece {number} in {piece.blocks}" for number, piece in enumerate(self.pieces))
 
@@ -87,28 +112,3 @@ def _alone(function: func.FuncOp, insertion: ir.Operation) -> ir.Module:
                 clone(op, mapping)
         func.ReturnOp([mapping[insertion.results[0]]])
     return module
-
-
-def build_pieces(
-    pieces: Pieces,
-    function: func.FuncOp,
-    buffer: ir.Value,
-    lo: ir.Value,
-    hi: ir.Value,
-    arguments: Mapping[ir.Value, ir.Value],
-    target: Target,
-) -> None:
-    """Emit the loop over shares of the steps [lo, hi), as ``build_blocks`` does it for a kernel of one piece."""
-    kind = ir.MemRefType(buffer.type)
-    total = index_constant(math.ceil(element_bits(element_of(buffer)) / 8))
-    for axis in range(kind.rank):
-        total = arith.muli(total, memref.DimOp(buffer, index_constant(axis)).result)
-    share = arith.divui(index_constant(STEPS * _SHARE_BYTES), arith.maxsi(total, index_constant(1)))
-    loop = scf.ForOp(lo, hi, arith.maxsi(share, index_constant(1)))
-    with ir.InsertionPoint(loop.body):
-        first = loop.induction_variable
-        end = arith.minsi(arith.addi(first, loop.step), hi)
-        for piece in pieces.pieces:
-            given = dict(zip(piece.function.arguments, map(arguments.__getitem__, function.arguments), strict=True))
-            build_blocks(piece.blocks, piece.function, buffer, first, end, given, target.dot_product)
-        scf.YieldOp([])

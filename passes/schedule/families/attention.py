@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....core.sizes import require_static
-from ....core.target import Target
 from ....dialects import ir
 from ....dialects.walk import defining_op
 from ...analysis.classify import classify_op
+from ...analysis.groups import Group, OpFacts, is_reduction
 from ...analysis.kinds import Contraction, Reduction
-from ...ir.structure import dim_of, indexing_maps, loop_extents, loops_along, shape_of
+from ...ir.structure import dim_of, indexing_maps, loops_along, shape_of
 from ..language.cuts import by_name, carve, join, unroll_sum
 from ..language.schedule import Schedule
 from ..tiles.axes import ROW_VECTORS, power_floor, result_axis, row_tile
 from ..tiles.structured import loop_along
 from ..tiling.values import is_read, value_name
+from .copied_rows import copy_rows, long_loops, loop_around, reads_rows_apart
+from .family import PRODUCT_BLOCKS, Family, KernelView, Taken
 
 # Rows of scores in one block: with some hundred columns they take a quarter of the second cache.
 _BLOCK = 64
@@ -28,7 +29,7 @@ def can_attend(
     last: ir.Operation,
     product: Contraction,
 ) -> bool:
-    """Return whether `attention` can schedule two products and the ops between them.
+    """Return whether ``schedule_attention`` can schedule two products and the ops between them.
 
     It needs one dim of rows, vectors along the columns of both, and reductions along the columns of the scores only.
     """
@@ -38,19 +39,12 @@ def can_attend(
     )
 
 
-def attention(
-    plain: Schedule,
-    anchors: Sequence[ir.Operation],
-    result: ir.Value,
-    lanes: int,
-    target: Target,
-) -> Schedule | None:
+def schedule_attention(kernel: KernelView) -> Schedule | None:
     """Blocks of rows: their scores, the softmax of these, and the product of that, each in a buffer of the block."""
-    first, *reductions, last = anchors
-    scores, product = classify_op(first), classify_op(last)
-    if not isinstance(scores, Contraction) or not isinstance(product, Contraction):
-        return None
-    if not all(isinstance(classify_op(op), Reduction) for op in reductions):
+    result, lanes, target = kernel.result, kernel.lanes, kernel.target
+    (first, scores), *between, (last, product) = kernel.anchors
+    reductions = [op for op, kind in between if isinstance(kind, Reduction)]
+    if not isinstance(scores, Contraction) or not isinstance(product, Contraction) or len(reductions) < len(between):
         return None
     if not can_attend(first, scores, reductions, last, product):
         return None
@@ -61,7 +55,7 @@ def attention(
         return None
     walked = loops_along(last, product.lhs)
     inner_rows = walked.index(rows)
-    shape, length = shape_of(result), shape_of(weights)
+    shape, length = kernel.shape, shape_of(weights)
     if shape_of(made) != length or walked[-1] in (None, rows):
         return None
     block = row_tile(shape[row_axis], _BLOCK)
@@ -71,14 +65,14 @@ def attention(
     outer.append((row_axis, block))
     cuts = [*outer, (row_axis, tile), (column_axis, min(2 * lanes, power_floor(shape[column_axis])))]
     joined = len(outer) if heads and shape[row_axis] % block == 0 else max(heads, 1)
-    schedule = unroll_sum(join(carve(plain, by_name(plain.result.value, cuts)), joined))
+    schedule = unroll_sum(join(carve(kernel.plain, by_name(kernel.plain.result.value, cuts)), joined))
     for op, number, rows_of, depth in (
         (first, scores.lhs, scores.m, len(outer)),
         (last, product.rhs, product.k, max(heads, 1)),
     ):
         if reads_rows_apart(op, number, rows_of):
             schedule = copy_rows(schedule, op, number, rows_of, depth, lanes)
-    at = _around(schedule, len(outer))
+    at = loop_around(schedule, len(outer))
     schedule = schedule.cache_write(value_name(made), at).cache_write(value_name(weights), at)
     last_axis, value = len(length) - 1, schedule.nest(value_name(made)).value
     wide = [(last_axis, 2 * lanes)] if length[-1] > 2 * lanes else []
@@ -86,48 +80,6 @@ def attention(
     schedule = carve(schedule, by_name(value, [*wide, (inner_rows, tile)]), value.name, whole)
     schedule, value = unroll_sum(schedule, value.name), schedule.nest(value_name(weights)).value
     return carve(schedule, by_name(value, [(inner_rows, 1)]), value.name, row_chunk=ROW_VECTORS * lanes)
-
-
-def reads_rows_apart(op: ir.Operation, number: int, rows: Sequence[int]) -> bool:
-    """Return whether another dim lies between an operand's rows, which the loops ``rows`` walk, and their elements.
-
-    A tile of a left operand's rows would be gathered element by element. Those of a right operand are read whole, but
-    again and again, and where a large power of two divides their distance they share few lines of the first cache.
-    """
-    value, long = op.operands[number], long_loops(op, rows)
-    extents = loop_extents(op)
-    real = [loop for loop in loops_along(op, number) if loop is not None and extents[loop] != 1]
-    return is_read(value) and len(long) == 1 and long[0] in real[:-2] and real[-1] not in long
-
-
-def copy_rows(
-    schedule: Schedule, op: ir.Operation, number: int, rows: Sequence[int], depth: int, lanes: int
-) -> Schedule:
-    """Copy an operand, which lies in memory, inside of the ``depth`` outermost axes' loops, row by row."""
-    name = value_name(op.operands[number])
-    schedule = schedule.cache_read(name, _around(schedule, depth))
-    value = schedule.nest(name).value
-    row, last = loops_along(op, number).index(long_loops(op, rows)[0]), len(value.axes) - 1
-    chunk, length = ROW_VECTORS * lanes, require_static(value.axes[last].extent)
-    cuts = [(row, 1), *([(last, chunk)] if length > chunk else [])]
-    whole = [] if length > chunk else [value.axes[last].name]
-    return carve(schedule, by_name(value, cuts), value.name, whole)
-
-
-def _around(schedule: Schedule, depth: int) -> str:
-    """The loop that the first ``depth`` parts of loops end with, some of which may be joined; "" for none."""
-    parts = 0
-    for loop in schedule.result.outer:
-        parts += len(loop.parts)
-        if parts >= depth > 0:
-            return loop.name
-    return ""
-
-
-def long_loops(op: ir.Operation, loops: Sequence[int]) -> list[int]:
-    """Those of an op's loops that have more than one step."""
-    extents = loop_extents(op)
-    return [loop for loop in loops if extents[loop] != 1]
 
 
 def _reduces_columns(op: ir.Operation) -> bool:
@@ -143,3 +95,43 @@ def _vectors_along_columns(op: ir.Operation, kind: Contraction) -> bool:
     column, rhs, out = long_loops(op, kind.n)[0], maps[kind.rhs].results, maps[2].results
     packed = source is not None and source.name == "linalg.unpack"
     return not packed and dim_of(rhs[len(rhs) - 1]) == column and dim_of(out[len(out) - 1]) == column
+
+
+def _merge_products(rows: Group, facts: OpFacts, taken: Taken) -> list[ir.Operation] | None:
+    """The ops of a softmax, of the one product that makes its rows and of the product that alone reads them.
+
+    Nothing else that it reads (a mask, flags of rows) depends on the scores, as these have no other reader.
+    """
+    root = max(rows.members, key=facts.order.__getitem__)
+    if not rows.rows or len(readers := facts.users(root)) != 1 or readers[0] not in taken:
+        return None
+    [reader], sources = readers, _find_sources(rows, taken)
+    products = [op for op in sources if isinstance(facts.kind(taken[op].members[0]), Contraction)]
+    if len(products) != 1:
+        return None
+    [source] = products
+    first, product = taken[source].members[0], facts.kind(reader)
+    scores = facts.kind(first)
+    if not isinstance(scores, Contraction) or not isinstance(product, Contraction):
+        return None
+    if reader.operands[product.lhs] != root.results[0] or any(u not in rows for u in facts.users(source)):
+        return None
+    reductions = [op for op in rows.members if is_reduction(op, facts)]
+    if not can_attend(first, scores, reductions, reader, product):
+        return None
+    return [*taken[source].members, *rows.members, *taken[reader].members]
+
+
+def _find_sources(group: Group, taken: Taken) -> list[ir.Operation]:
+    """The ops of other kernels that a group reads."""
+    made = (defining_op(v) for m in group.members for v in m.operands)
+    return list(dict.fromkeys(op for op in made if op is not None and op in taken and op not in group))
+
+
+ATTENTION = Family(
+    "attention",
+    lambda anchors: len(anchors) > 2 and all(isinstance(anchors[i][1], Contraction) for i in (0, -1)),
+    schedule_attention,
+    PRODUCT_BLOCKS,
+    merge=_merge_products,
+)

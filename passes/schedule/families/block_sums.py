@@ -6,19 +6,24 @@ added up, so that it stays in registers, and its scale is multiplied once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ....core.target import Target
 from ....dialects import ir
 from ....dialects.builders import element_of
 from ....dialects.walk import defining_op
-from ...ir.structure import iterator_types, loops_along, num_inputs, shape_of
+from ...analysis.groups import OpFacts
+from ...ir.structure import indexing_maps, iterator_types, loops_along, num_inputs, shape_of
 from ..language.cuts import by_name, carve, share
 from ..language.schedule import Schedule
 from ..tiles.axes import result_axis, row_tiles
 from ..tiles.structured import vector_axis
 from ..tiling.tiler import packed_dims
+from .family import PRODUCT_BLOCKS, Family, KernelView, PackedOperand
+from .packing import block_packing
 
 
-def block_sum(op: ir.Operation) -> ir.Operation | None:
+def find_block_sum(op: ir.Operation) -> ir.Operation | None:
     """The op whose sums, of blocks, this one adds up times their scales; None where it is no such op."""
     if op.name != "linalg.generic" or num_inputs(op) != 2 or iterator_types(op).count("reduction") != 1:
         return None
@@ -41,18 +46,18 @@ def numbers_of(inner: ir.Operation) -> int | None:
     return None
 
 
-def block_sums(
-    plain: Schedule, op: ir.Operation, inner: ir.Operation, result: ir.Value, lanes: int, target: Target
-) -> Schedule | None:
+def schedule_block_sums(kernel: KernelView) -> Schedule | None:
     """Register tiles of rows by a block of columns; blocks of columns outermost, so that one stays in the cache.
 
     Beside the sums, registers hold a row of bytes and a row of numbers; the result's tile lies in memory meanwhile.
     """
+    (inner, _), (op, _) = kernel.anchors
+    result, shape, lanes, target = kernel.result, kernel.shape, kernel.lanes, kernel.target
     number = numbers_of(inner)
     unpack = defining_op(inner.operands[number]) if number is not None else None
     if unpack is None or unpack.name != "linalg.unpack":
         return None
-    shape, width = shape_of(result), packed_dims(unpack)[1][0]
+    width = packed_dims(unpack)[1][0]
     columns, loop = vector_axis(shape), loops_along(op, 1)[1]
     if loop is None or result_axis(op, loop, result) != columns:
         return None
@@ -60,4 +65,33 @@ def block_sums(
     vectors = width // lanes
     tiles = row_tiles(rows, shape, max(target.registers // vectors - 2, 1))
     cuts = [(columns, min(width, shape[columns])), *((axis, tiles.get(axis, 1)) for axis in rows)]
-    return share(carve(plain, by_name(plain.result.value, cuts)))
+    return share(carve(kernel.plain, by_name(kernel.plain.result.value, cuts)))
+
+
+def _begin(op: ir.Operation, facts: OpFacts, target: Target) -> list[ir.Operation] | None:
+    """The sums of blocks and the op that adds them up."""
+    inner = find_block_sum(op)
+    return [inner, op] if inner is not None else None
+
+
+def _pack_columns(ops: Sequence[ir.Operation], target: Target, columns: int) -> list[PackedOperand]:
+    """Blocks of columns of all that the sums read of a weight: what walks columns, the last loop of a result."""
+    packed = []
+    for op in ops:
+        *inputs, out = indexing_maps(op)
+        for number, m in enumerate(inputs):
+            last = len(m.results) - 1
+            if m.results[last] == out.results[len(out.results) - 1]:
+                block = columns or block_packing(shape_of(op.operands[number])[last], target).n_tile
+                packed.append(PackedOperand(op, number, [last, *range(last)], {last: block}))
+    return packed
+
+
+BLOCK_SUMS = Family(
+    "sums of blocks",
+    lambda anchors: len(anchors) == 2 and find_block_sum(anchors[1][0]) is not None,
+    schedule_block_sums,
+    PRODUCT_BLOCKS,
+    begin=_begin,
+    pack=_pack_columns,
+)

@@ -17,6 +17,7 @@ from ..language.schedule import Schedule
 from ..tiles.axes import ROW_VECTORS, power_floor, result_axis
 from ..tiles.structured import vector_axis
 from ..tiling.values import value_name
+from .family import KernelView
 
 # Vectors across a block: what is read of a row before the next is then long enough to be fetched ahead.
 _BLOCK_VECTORS = 8
@@ -26,19 +27,13 @@ _MANY_STEPS = 16
 _DEAR = 4
 
 
-def columns(
-    plain: Schedule,
-    anchors: Sequence[ir.Operation],
-    ops: Sequence[ir.Operation],
-    result: ir.Value,
-    lanes: int,
-) -> Schedule | None:
+def schedule_columns(kernel: KernelView) -> Schedule | None:
     """Blocks of the innermost axis, with a stage for each value that is read again; None where there is none."""
-    shape = shape_of(result)
+    plain, result, shape, lanes = kernel.plain, kernel.result, kernel.shape, kernel.lanes
     vector = vector_axis(shape)
-    kept = {result_axis(op, loop, result) for op in anchors[-1:] for loop in _parallel(op)}
+    kept = {result_axis(op, loop, result) for op, _ in kernel.anchors[-1:] for loop in _parallel(op)}
     reduced = [axis for axis, n in enumerate(shape) if n > 1 and axis not in kept]
-    staged = [op.results[0] for op in ops if _is_staged(op, result, reduced)]
+    staged = [op.results[0] for op in kernel.ops if _is_staged(op, result, reduced)]
     if not shape or shape[vector] == 1 or not staged or vector in reduced:
         return None
     outer = [(axis, 1) for axis, n in enumerate(shape) if n > 1 and axis not in (vector, *reduced)]

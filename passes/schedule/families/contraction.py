@@ -9,15 +9,20 @@ from ....core.target import Target
 from ....dialects import ir
 from ....dialects.builders import element_of
 from ....dialects.types import element_bits, nbytes
-from ...analysis.kinds import Contraction, Conv
+from ...analysis.classify import classify_op
+from ...analysis.kinds import Contraction, Conv, OpClass
 from ...ir.structure import dim_of, indexing_maps, iterator_types, loop_extents, shape_of
 from ..language.cuts import by_name, carve, share, stream_sum, unroll_sum
 from ..language.schedule import Schedule
 from ..tiles.axes import power_floor, result_axis, row_tiles
 from ..tiles.structured import vector_axis
-from ..tiling.dot_product import grouped_loop, most_rows
+from ..tiling.dot_instructions import GROUP
+from ..tiling.dot_product import byte_sum, grouped_loop, most_rows
 from ..tiling.values import block_of
-from .attention import copy_rows, reads_rows_apart
+from .copied_rows import copy_rows, reads_rows_apart
+from .family import PRODUCT_BLOCKS, WINDOW_BLOCKS, Family, KernelView, PackedOperand, WantedOrder
+from .packing import contraction_packing
+from .window import order_channels_last
 
 # Shares of the second cache: a weight that stays, two blocks of a weight beside the rows.
 _SMALL_WEIGHT, _PAIRED = 0.9, 0.16
@@ -26,18 +31,20 @@ _PAIRED_CHANNELS = 768
 # the bytes read again that is left, for that to be worth it: 1024 rows by 1024 channels of 1024 take 0.8 of their time.
 _ONE_ROW_VECTORS = 8
 _ROW_BLOCK, _WEIGHT_BLOCKS, _FEWER = 0.7, 8, 0.45
+# Up to so many input channels, a convolution's kernel reads single elements, wherever they lie.
+_FEW_CHANNELS = 4
 
 
-def contraction(
-    plain: Schedule, op: ir.Operation, kind: Contraction | Conv, result: ir.Value, lanes: int, target: Target
-) -> Schedule | None:
+def schedule_products(kernel: KernelView) -> Schedule | None:
     """A register tile of rows by output channels; weight blocks outermost, so that a block stays in the cache.
 
     ``rows * columns + columns + 1`` registers hold accumulators, a row of the right operand and a broadcast.
     """
+    [(op, kind)] = kernel.anchors
+    assert isinstance(kind, Contraction | Conv)  # the families are those of these
+    result, shape, lanes, target = kernel.result, kernel.shape, kernel.lanes, kernel.target
     channels = kind.n if isinstance(kind, Contraction) else kind.f
     rows = kind.m if isinstance(kind, Contraction) else kind.o or kind.n
-    shape = shape_of(result)
     channel_axis = vector_axis(shape)
     if not channels or result_axis(op, channels[-1], result) != channel_axis or not _lies_along(op, kind, channels[-1]):
         return None
@@ -56,7 +63,7 @@ def contraction(
     blocks = (channel_axis, min(width, shape[channel_axis]))
     around = [] if rows_first else _row_blocks(op, kind, shape, channel_axis, width, tiles, target)
     order = [*outer, *inner, blocks] if rows_first else [*outer, *around, blocks, *inner]
-    made = carve(plain, by_name(plain.result.value, order))
+    made = carve(kernel.plain, by_name(kernel.plain.result.value, order))
     if isinstance(element_of(op.results[0]), ir.FloatType):
         made = stream_sum(made) if _reads_weight_once(op, kind, shape, target) else unroll_sum(made)
     if not isinstance(kind, Contraction) or not reads_rows_apart(op, kind.lhs, kind.m):
@@ -144,3 +151,56 @@ def _lies_along(op: ir.Operation, kind: Contraction | Conv, channel: int) -> boo
     """Return whether the right operand can be read as vectors along the output channels: it is packed or contiguous."""
     weight = indexing_maps(op)[kind.weight].results
     return block_of(op, kind) > 0 or dim_of(weight[len(weight) - 1]) == channel
+
+
+def pack_product(ops: Sequence[ir.Operation], target: Target, columns: int) -> list[PackedOperand]:
+    """Blocks of the output channels; of bytes, products with which are added up four at a time, in fours along the sum.
+
+    A matrix becomes ``[n/block][batch][k][block]``, a convolution's filters ``[g][f/block][k...][c][block]``.
+    """
+    [op] = ops
+    kind = classify_op(op)
+    if not isinstance(kind, Contraction | Conv):
+        return []
+    value, loops = op.operands[kind.weight], [dim_of(e) for e in indexing_maps(op)[kind.weight].results]
+    place = {loop: dim for dim, loop in enumerate(loops) if loop is not None}
+    made = kind.n if isinstance(kind, Contraction) else kind.f
+    outer = (*made, *kind.batch, *kind.k) if isinstance(kind, Contraction) else (*kind.g, *made, *kind.k, *kind.c)
+    if len(made) != 1 or len(place) != len(loops) or len(outer) != len(loops):
+        return []
+    n = place[made[0]]
+    packing = contraction_packing(shape_of(value)[n], element_bits(element_of(value)), target)
+    if not (block := columns or (packing.n_tile if packing is not None else 0)):
+        return []
+    grouped = byte_sum(op, kind)
+    tiles = {n: block} if grouped is None else {n: block, place[grouped]: GROUP}
+    return [PackedOperand(op, kind.weight, [place[loop] for loop in outer], tiles)]
+
+
+def _reads_elements(op: ir.Operation, kind: Conv) -> bool:
+    """Return whether a convolution is of few channels, and not of bytes, which are read several at a time."""
+    few = math.prod(loop_extents(op)[d] for d in kind.c) <= _FEW_CHANNELS
+    return few and element_bits(element_of(op.operands[kind.data])) > 8
+
+
+def _order_data(op: ir.Operation, kind: OpClass) -> list[WantedOrder]:
+    return order_channels_last(op, kind, _reads_elements(op, kind)) if isinstance(kind, Conv) else []
+
+
+PRODUCTS = Family(
+    "products",
+    lambda anchors: len(anchors) == 1 and isinstance(anchors[0][1], Contraction),
+    schedule_products,
+    PRODUCT_BLOCKS,
+    begin=lambda op, facts, target: [op] if isinstance(facts.kind(op), Contraction) else None,
+    pack=pack_product,
+)
+CONVOLUTIONS = Family(
+    "convolutions",
+    lambda anchors: len(anchors) == 1 and isinstance(anchors[0][1], Conv),
+    schedule_products,
+    WINDOW_BLOCKS,
+    begin=lambda op, facts, target: [op] if isinstance(facts.kind(op), Conv) else None,
+    order=_order_data,
+    pack=pack_product,
+)

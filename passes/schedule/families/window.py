@@ -11,15 +11,18 @@ from ....dialects import ir
 from ....dialects.builders import element_of
 from ....dialects.types import element_bits
 from ....dialects.walk import defining_op
-from ...analysis.kinds import DepthwiseConv, Pooling
-from ...ir.structure import dim_of, indexing_maps, loop_extents, shape_of
+from ...analysis.classify import classify_op
+from ...analysis.groups import OpFacts
+from ...analysis.kinds import Conv, DepthwiseConv, OpClass, Pooling
+from ...ir.structure import dim_of, dims_in, indexing_maps, loop_extents, shape_of
 from ..language.cuts import along, by_name, carve, overlap, share
 from ..language.loopnest import Loop
 from ..language.schedule import Schedule
 from ..tiles.axes import power_floor, result_axis, row_tile
 from ..tiles.structured import vector_axis
-from ..tiling.pool_windows import Window, amounts_of, find_skipped_padding
+from ..tiling.pool_windows import amounts_of, find_row_window, find_skipped_padding
 from ..tiling.values import value_name
+from .family import WINDOW_BLOCKS, Anchors, BlockSizes, Family, KernelView, PackedOperand, WantedOrder
 
 # Pixels of a tile; how much longer the busiest core may take for tiles of two rows: they save a fifth.
 _ROWS, _BALANCE = 7, 1.2
@@ -31,15 +34,16 @@ _BLOCK_BYTES = 1 << 13
 _BLOCKS = 4
 
 
-def window(
-    plain: Schedule, op: ir.Operation, kind: DepthwiseConv | Pooling, result: ir.Value, lanes: int, target: Target
-) -> Schedule | None:
+def schedule_windows(kernel: KernelView) -> Schedule | None:
     """Depthwise convolution and pooling in channels last: vectors along channels, a few columns at a time.
 
     Half of the registers hold accumulators, the others what neighbouring windows share: two vectors of a row's pixels,
     or one of two rows' whose windows have all rows but one in common. The window's columns are straight-line code.
     """
-    shape, data = shape_of(result), indexing_maps(op)[0].results
+    [(op, kind)] = kernel.anchors
+    assert isinstance(kind, DepthwiseConv | Pooling)  # the family is that of these
+    result, shape, lanes, target = kernel.result, kernel.shape, kernel.lanes, kernel.target
+    data = indexing_maps(op)[0].results
     vector, innermost = vector_axis(shape), dim_of(data[len(data) - 1])
     if innermost is None or result_axis(op, innermost, result) != vector:
         return None
@@ -50,7 +54,7 @@ def window(
         rows = result_axis(op, kind.o[-2], result)
         if rows is not None and pairs_balance(shape[rows], target.cores):
             tiles |= {vector: min(lanes, tiles[vector]), rows: 2}
-    made = along(plain, vector, tiles)
+    made = along(kernel.plain, vector, tiles)
     sums = made.result.value.sums
     count = require_static(sums[-1].extent) if sums else 1  # a window of one element has no loops
     return made.unroll(sums[-1].name, count) if 1 < count <= _ROWS else made
@@ -62,26 +66,27 @@ def pairs_balance(rows: int, cores: int) -> bool:
     return rows > 1 and 2 * -(-pairs // cores) <= _BALANCE * -(-rows // cores)
 
 
-def pool_along_rows(
-    plain: Schedule, op: ir.Operation, kind: Pooling, along: Window, result: ir.Value, lanes: int, target: Target
-) -> Schedule | None:
+def schedule_row_pools(kernel: KernelView) -> Schedule | None:
     """A pool whose windows move along the contiguous axis: vectors along it, and the window step by step.
 
     The rows that it reads are computed ahead if the kernel makes them (``separate-windows``): those of several images,
     or several of one, as many as stay in the first cache. What is read right after it was written, in other vectors,
     has to wait.
     """
-    shape, read, vector = shape_of(result), op.operands[kind.data], result_axis(op, along.o, result)
-    if vector is None:
+    (op, kind), plain, shape, lanes = kernel.anchors[-1], kernel.plain, kernel.shape, kernel.lanes
+    assert isinstance(kind, Pooling)  # the family is that of these
+    window, read = find_row_window(op, kind), op.operands[kind.data]
+    vector = result_axis(op, window.o, kernel.result) if window is not None else None
+    if window is None or vector is None:
         return None
     outer = [axis for axis, extent in enumerate(shape) if axis != vector and extent > 1]
     pad = find_skipped_padding(op)
     made_here = defining_op(read) is not None and value_name(read) in {value.name for value in plain.values}
-    staged = made_here and (pad is None or any(amounts_of(pad)[along.axis]))
+    staged = made_here and (pad is None or any(amounts_of(pad)[window.axis]))
     sizes, depth = {axis: [1] for axis in outer}, 0
     if staged and outer:
-        rows = math.prod(shape[axis] for axis in outer) // (_BLOCKS * target.cores)
-        most = _BLOCK_BYTES * 8 // (element_bits(element_of(read)) * shape_of(read)[along.axis])
+        rows = math.prod(shape[axis] for axis in outer) // (_BLOCKS * kernel.target.cores)
+        most = _BLOCK_BYTES * 8 // (element_bits(element_of(read)) * shape_of(read)[window.axis])
         depth, size = _choose_block([shape[axis] for axis in outer], max(1, min(most, rows)))
         sizes[outer[depth - 1]] = list(dict.fromkeys((size, 1)))
     cuts = [*((axis, n) for axis in outer for n in sizes[axis]), (vector, _width(shape[vector], lanes))]
@@ -124,3 +129,65 @@ def _width(extent: int, lanes: int) -> int:
     if extent < 2 * lanes:
         return min(lanes, power_floor(extent))
     return min((2 * lanes, lanes), key=lambda width: (-(-extent // width) * width, -width))
+
+
+def order_channels_last(op: ir.Operation, kind: Conv | DepthwiseConv, light: bool = False) -> list[WantedOrder]:
+    """The orders of a convolution's data and result: what is neither batch nor spatial after these.
+
+    ``light``: the data is not worth being converted for this.
+    """
+    maps = indexing_maps(op)
+    result = WantedOrder(op.results[0], _channels_last(maps[-1], kind), len(kind.o))
+    return [WantedOrder(op.operands[kind.data], _channels_last(maps[kind.data], kind), len(kind.o), light), result]
+
+
+def _channels_last(m: ir.AffineMap, kind: Conv | DepthwiseConv) -> tuple[int, ...]:
+    spatial = [i for i, e in enumerate(m.results) if dims_in(e) & set(kind.o)]
+    batch = [i for i, e in enumerate(m.results) if dims_in(e) & set(kind.n)]
+    rest = [i for i in range(len(m.results)) if i not in spatial and i not in batch]
+    return (*batch, *spatial, *rest)
+
+
+def _pack_depthwise(ops: Sequence[ir.Operation], target: Target, columns: int) -> list[PackedOperand]:
+    """The channels of one filter tap lie together."""
+    [op] = ops
+    kind = classify_op(op)
+    if not isinstance(kind, DepthwiseConv):
+        return []
+    loops = [dim_of(e) for e in indexing_maps(op)[kind.weight].results]
+    order = [loops.index(d) for dims in (kind.k, kind.c) for d in loops if d in dims]
+    moved = order != sorted(order) and len(order) == len(loops)
+    return [PackedOperand(op, kind.weight, order)] if moved else []
+
+
+def _is_row_pool(op: ir.Operation, kind: OpClass) -> bool:
+    return isinstance(kind, Pooling) and find_row_window(op, kind) is not None
+
+
+def _are_row_pools(anchors: Anchors) -> bool:
+    return _is_row_pool(*anchors[-1]) and all(isinstance(kind, Pooling) for _, kind in anchors)
+
+
+def _find_padding(op: ir.Operation, facts: OpFacts) -> list[ir.Operation]:
+    """The padding that a pool along rows alone reads, if its kernel can leave that out."""
+    pad = find_skipped_padding(op)
+    return [pad] if pad is not None and facts.users(pad) == [op] else []
+
+
+ROW_POOLS = Family(
+    "pools along rows",
+    _are_row_pools,
+    schedule_row_pools,
+    BlockSizes((16, 4, 1), (32, 8, 4, 1)),
+    begin=lambda op, facts, target: [op] if _is_row_pool(op, facts.kind(op)) else None,
+    absorb=_find_padding,
+)
+WINDOWS = Family(
+    "windows",
+    lambda anchors: len(anchors) == 1 and isinstance(anchors[0][1], DepthwiseConv | Pooling),
+    schedule_windows,
+    WINDOW_BLOCKS,
+    begin=lambda op, facts, target: [op] if isinstance(facts.kind(op), DepthwiseConv | Pooling) else None,
+    order=lambda op, kind: order_channels_last(op, kind) if isinstance(kind, DepthwiseConv) else [],
+    pack=_pack_depthwise,
+)

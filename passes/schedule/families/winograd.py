@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from ....core.sizes import require_static
 from ....core.target import Target
 from ....dialects import ir
+from ....dialects.walk import defining_op
 from ...analysis.classify import classify_op
+from ...analysis.groups import OpFacts
 from ...analysis.kinds import Contraction, Transform
 from ...ir.structure import dim_of, indexing_maps, shape_of
 from ..language.cuts import by_name, carve, overlap, share, unroll_sum
@@ -16,6 +18,8 @@ from ..language.schedule import Schedule
 from ..tiles.axes import power_floor, row_tiles
 from ..tiling.linear_transform import row_loop
 from ..tiling.values import block_of, value_name
+from .contraction import pack_product
+from .family import WINDOW_BLOCKS, Family, KernelView
 
 # The share of the second cache that the buffers of a block may have.
 _STAGED = 0.85
@@ -63,9 +67,11 @@ def transforms_apart(products: ir.Operation, outputs: ir.Value, target: Target) 
     return 4 * patches.values > _budget(target) and choose_staged_block(patches, _budget(target))[0] == patches.rows
 
 
-def transform(plain: Schedule, op: ir.Operation, kind: Transform, result: ir.Value, lanes: int) -> Schedule:
+def schedule_transform(kernel: KernelView) -> Schedule:
     """Whole rows and columns of what the matrices make, and a vector along the innermost axis."""
-    maps, shape = indexing_maps(op), shape_of(result)
+    [(op, kind)], plain, shape, lanes = kernel.anchors, kernel.plain, kernel.shape, kernel.lanes
+    assert isinstance(kind, Transform)  # the family is that of these
+    maps = indexing_maps(op)
     axes = {dim_of(e): axis for axis, e in enumerate(maps[-1].results)}
     tiles = [*(1 for _ in shape[1:]), min(lanes, power_floor(shape[-1]))]
     for number in kind.matrices:
@@ -77,25 +83,20 @@ def transform(plain: Schedule, op: ir.Operation, kind: Transform, result: ir.Val
     return overlap(share(carve(plain, by_name(value, cuts), whole=[value.axes[axis].name for axis in whole])))
 
 
-def winograd(
-    plain: Schedule,
-    anchors: Sequence[ir.Operation],
-    result: ir.Value,
-    lanes: int,
-    target: Target,
-) -> Schedule | None:
+def schedule_winograd(kernel: KernelView) -> Schedule | None:
     """Transformed patches and their products in buffers, for blocks of rows of patches and of output channels.
 
     The patches of a block of rows are made once, before the blocks of channels, unless another kernel makes them.
     """
-    *forth, products, outputs = anchors
-    kind, back, patches = classify_op(products), classify_op(outputs), Patches.of(products, result)
+    *forth, (products, kind), (outputs, back) = kernel.anchors
+    plain, lanes, target = kernel.plain, kernel.lanes, kernel.target
+    patches = Patches.of(products, kernel.result)
     assert isinstance(kind, Contraction) and isinstance(back, Transform)
-    data, shape = products.operands[kind.lhs], shape_of(result)
+    data, shape = products.operands[kind.lhs], kernel.shape
     if (
         patches is None
         or outputs.operands[back.data] != products.results[0]
-        or any(f.results[0] != data for f in forth)
+        or any(f.results[0] != data for f, _ in forth)
     ):
         return None
     step = shape_of(outputs.operands[back.matrices[0]])[0]
@@ -187,3 +188,41 @@ def _widths(patches: Patches) -> list[int]:
     """Output channels of one block."""
     f, columns = patches.f, patches.columns
     return [columns << i for i in range(f.bit_length()) if columns << i < f] or [f]
+
+
+def _begin(op: ir.Operation, facts: OpFacts, target: Target) -> list[ir.Operation] | None:
+    """The transform, the products and the transform back (``op``) of a convolution.
+
+    The first is left alone where all of it comes before any product.
+    """
+    back = facts.kind(op)
+    products = _only_source(op, back.data, facts) if isinstance(back, Transform) else None
+    kind = facts.kind(products) if products is not None else None
+    if products is None or not isinstance(kind, Contraction):
+        return None
+    forth = _only_source(products, kind.lhs, facts)
+    if forth is None or not isinstance(facts.kind(forth), Transform):
+        return None
+    return [products, op] if transforms_apart(products, op.results[0], target) else [forth, products, op]
+
+
+def _only_source(op: ir.Operation, operand: int, facts: OpFacts) -> ir.Operation | None:
+    """The op that makes an operand, if no other op reads it."""
+    source = defining_op(op.operands[operand])
+    return source if source is not None and facts.users(source) == [op] else None
+
+
+WINOGRAD = Family(
+    "winograd",
+    lambda anchors: [type(kind) for _, kind in anchors[-2:]] == [Contraction, Transform],
+    schedule_winograd,
+    WINDOW_BLOCKS,
+    begin=_begin,
+    pack=lambda ops, target, columns: pack_product(ops[-2:-1], target, columns),
+)
+TRANSFORMS = Family(
+    "transforms",
+    lambda anchors: len(anchors) == 1 and isinstance(anchors[0][1], Transform),
+    schedule_transform,
+    WINDOW_BLOCKS,
+)

@@ -1,4 +1,4 @@
-"""Primitives in the order in which heuristics apply them: cut axes, order loops, fill the tile, share the steps."""
+"""Primitives in the order in which families apply them: cut axes, order loops, fill the tile, share the steps."""
 
 from __future__ import annotations
 

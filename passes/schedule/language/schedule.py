@@ -1,6 +1,6 @@
 """A schedule as a value: the loops of a kernel, made from plain ones by primitives, without IR.
 
-It is decided in data (``heuristic.py``, or by hand), can be printed, compared, hashed, written down (``notation.py``),
+It is decided in data (by a family, or by hand), can be printed, compared, hashed, written down (``notation.py``),
 and is carried out by ``nest.py`` (the loops around tiles) and ``vectorize.py`` (what is in a tile).
 """
 

@@ -14,7 +14,7 @@ from ...ir.structure import dims_in
 
 
 class NotSchedulable(CompileError):
-    """A kernel family cannot express this kernel; the heuristic takes the next one."""
+    """A kernel family cannot express this kernel; the next one is tried."""
 
 
 @dataclass(frozen=True)

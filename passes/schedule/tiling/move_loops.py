@@ -1,15 +1,114 @@
-"""Carry out ``Moves``: loops that copy and fill boxes of a kernel's result, at the insertion point."""
+"""Loops that copy and fill the boxes that a kernel's result is made of (``moves.py`` chooses these)."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+from ....core.target import Target
 from ....dialects import arith, func, ir, scf, tensor, vector
 from ....dialects.builders import element_of, index_constant
+from ...ir.kernel import run_upstream
+from ...ir.maps import collapse_extents
+from ..loop_plan import threads_pay
 from ..tiles.regions import Linear
-from .moves import Move, Moves
+from .destination_passing import destination_passing
+
+
+@dataclass(frozen=True)
+class Move:
+    """One box of the result.
+
+    source: number of the argument that it is copied from; ``~n``: filled with the constant that op ``n`` makes.
+    start, sizes: where it lies in the result. begin, steps: where it lies in the argument.
+    tile: elements of one step along the last dim. shared: the dim whose steps threads share.
+    """
+
+    source: int
+    start: tuple[int, ...]
+    sizes: tuple[int, ...]
+    begin: tuple[int, ...] = ()
+    steps: tuple[int, ...] = ()
+    tile: int = 1
+    shared: int = 0
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Steps of the loop along each dim."""
+        return (*self.sizes[:-1], self.sizes[-1] // self.tile)
+
+    @property
+    def rows(self) -> tuple[tuple[int, ...], ...]:
+        """A key that is the same for neighbouring boxes, which are processed row by row."""
+        return self.start[:-1], self.sizes[:-1], (self.shared,)
+
+    def __str__(self) -> str:
+        what = f"copy %arg{self.source}{_show_strides(self.begin, self.steps)}" if self.source >= 0 else "fill"
+        size = " x ".join(map(str, self.sizes))
+        return f"{what} at {list(self.start)}: {size} in steps of {self.tile}, shared along d{self.shared}"
+
+
+@dataclass(frozen=True)
+class Moves:
+    """The boxes that make up a kernel's result.
+
+    groups: the dims of the function's tensors that are one dim of the boxes each; those of extent 1 are in none.
+    shares: steps of the parallel axis; each does its share of all boxes.
+    """
+
+    groups: tuple[tuple[int, ...], ...]
+    moves: tuple[Move, ...]
+    shares: int
+
+    @property
+    def extent(self) -> int:
+        """Steps of the parallel axis."""
+        return self.shares
+
+    @property
+    def ahead(self) -> bool:
+        """Return whether each call computes something before its steps: nothing is computed here."""
+        return False
+
+    def build(self, function: func.FuncOp, target: Target) -> ir.Module:
+        """The loops that copy and fill the boxes."""
+
+        def body(
+            arguments: dict[ir.Value, ir.Value], dests: list[ir.Value], lo: ir.Value, hi: ir.Value
+        ) -> list[ir.Value]:
+            return [build_moves(self, function, dests[0], lo, hi, arguments)]
+
+        made = destination_passing(function, body, self.view)
+        run_upstream(made, ("canonicalize", "cse"))
+        return made
+
+    def parallel_from(self, function: func.FuncOp) -> int | None:
+        """From how many elements of the result on threads pay; None for never."""
+        return threads_pay(function, self.extent)
+
+    def to_json(self) -> Any:
+        """There is no schedule."""
+        return None
+
+    def view(self, tensor: ir.Type) -> ir.RankedTensorType:
+        """The type of a tensor of the function with each group as one dim."""
+        ranked = ir.RankedTensorType(tensor)
+        return ir.RankedTensorType.get(collapse_box(self.groups, list(ranked.shape)), ranked.element_type)
+
+    def __str__(self) -> str:
+        return "\n".join([f"parallel in {self.shares} shares:", *(f"  {move}" for move in self.moves)])
+
+
+def collapse_box(groups: Sequence[Sequence[int]], extents: Sequence[int]) -> list[int]:
+    """Extents in dims that are groups, at least one."""
+    return collapse_extents(extents, groups) or [1]
+
+
+def _show_strides(begin: Sequence[int], steps: Sequence[int]) -> str:
+    """``[2:, ::3]``: where a box begins in its source, and its steps."""
+    return f"[{', '.join(f'{b}:' + (f':{s}' if s != 1 else '') for b, s in zip(begin, steps, strict=True))}]"
 
 
 def build_moves(

@@ -10,95 +10,41 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ....core.target import Target
 from ....dialects import func, ir
 from ....dialects.builders import element_of
 from ....dialects.types import element_bits
 from ....dialects.walk import defining_op
-from ...ir.maps import collapse_extents
 from ...ir.structure import shape_of, terminator_of
+from ..loop_plan import makes_one_tensor
 from ..tiles.axes import ROW_VECTORS, power_floor
+from ..tiles.regions import NotSchedulable
 from .border import cut_slabs
+from .move_loops import Move, Moves, collapse_box
 
 # Shares of a box that threads may take: more of them than cores, so that they end together.
 _SHARES = 64
 
 
-@dataclass(frozen=True)
-class Move:
-    """One box of the result.
+def choose_moves(function: func.FuncOp, target: Target) -> Moves:
+    """How a kernel of known sizes that ends in a concat, padding or insertion of arguments is moved.
 
-    source: number of the argument that it is copied from; ``~n``: filled with the constant that op ``n`` makes.
-    start, sizes: where it lies in the result. begin, steps: where it lies in the argument.
-    tile: elements of one step along the last dim. shared: the dim whose steps threads share.
+    Raises NotSchedulable for all others.
     """
-
-    source: int
-    start: tuple[int, ...]
-    sizes: tuple[int, ...]
-    begin: tuple[int, ...] = ()
-    steps: tuple[int, ...] = ()
-    tile: int = 1
-    shared: int = 0
-
-    @property
-    def counts(self) -> tuple[int, ...]:
-        """Steps of the loop along each dim."""
-        return (*self.sizes[:-1], self.sizes[-1] // self.tile)
-
-    @property
-    def rows(self) -> tuple[tuple[int, ...], ...]:
-        """A key that is the same for neighbouring boxes, which are processed row by row."""
-        return self.start[:-1], self.sizes[:-1], (self.shared,)
-
-    def __str__(self) -> str:
-        what = f"copy %arg{self.source}{_show_strides(self.begin, self.steps)}" if self.source >= 0 else "fill"
-        size = " x ".join(map(str, self.sizes))
-        return f"{what} at {list(self.start)}: {size} in steps of {self.tile}, shared along d{self.shared}"
-
-
-@dataclass(frozen=True)
-class Moves:
-    """The boxes that make up a kernel's result.
-
-    groups: the dims of the function's tensors that are one dim of the boxes each; those of extent 1 are in none.
-    shares: steps of the parallel axis; each does its share of all boxes.
-    """
-
-    groups: tuple[tuple[int, ...], ...]
-    moves: tuple[Move, ...]
-    shares: int
-
-    @property
-    def extent(self) -> int:
-        """Steps of the parallel axis."""
-        return self.shares
-
-    def view(self, tensor: ir.Type) -> ir.RankedTensorType:
-        """The type of a tensor of the function with each group as one dim."""
-        ranked = ir.RankedTensorType(tensor)
-        return ir.RankedTensorType.get(_collapse_box(self.groups, list(ranked.shape)), ranked.element_type)
-
-    def __str__(self) -> str:
-        return "\n".join([f"parallel in {self.shares} shares:", *(f"  {move}" for move in self.moves)])
-
-
-def choose_moves(function: func.FuncOp, target: Target) -> Moves | None:
-    """How a kernel that ends in a concat, padding or insertion of arguments is moved; None for any other kernel."""
-    returned = list(terminator_of(function).operands)
-    root = defining_op(returned[0]) if len(returned) == 1 else None
-    pieces = _pieces(root, _Numbers(function)) if root is not None and root.name in MOVED else None
-    if not pieces:
-        return None
-    shape = shape_of(returned[0])
+    root = defining_op(terminator_of(function).operands[0]) if makes_one_tensor(function) else None
+    pieces = _pieces(root, _Numbers(function)) if root is not None and root.name in _READERS else None
+    if root is None or not pieces:
+        raise NotSchedulable("no kernel that only moves data")
+    result = root.results[0]
+    shape = shape_of(result)
     sources = [shape_of(a) for a in function.arguments]
-    if any(len(s) != len(shape) for s in sources) or 0 in shape:
-        return None
+    if any(len(s) != len(shape) for s in sources):
+        raise NotSchedulable("data of another rank")
     pieces = [piece for piece in pieces if 0 not in piece.sizes]
     groups = _find_runs(pieces, shape, sources)
-    lanes = target.lanes * 32 // element_bits(element_of(returned[0]))
+    lanes = target.lanes * 32 // element_bits(element_of(result))
     moves = tuple(_tile(_collapse_piece(piece, groups, shape, sources), ROW_VECTORS * lanes) for piece in pieces)
     return Moves(groups, moves, min(_SHARES, max(move.counts[move.shared] for move in moves)))
 
@@ -144,7 +90,7 @@ class _Numbers:
 
 def _pieces(root: ir.Operation, numbers: _Numbers) -> list[Move] | None:
     """The boxes of the root's result; None where one of them is computed in the kernel."""
-    moves = MOVED[root.name](root, numbers)
+    moves = _READERS[root.name](root, numbers)
     found = [move for move in moves if move is not None]
     return found if len(found) == len(moves) else None
 
@@ -194,7 +140,7 @@ def _read_insert(op: ir.Operation, numbers: _Numbers) -> list[Move | None]:
     return [numbers.source(op.operands[0], offsets), *kept]
 
 
-MOVED = {"tensor.concat": _read_concat, "tensor.pad": _read_pad, "tensor.insert_slice": _read_insert}
+_READERS = {"tensor.concat": _read_concat, "tensor.pad": _read_pad, "tensor.insert_slice": _read_insert}
 
 
 def _find_runs(
@@ -222,15 +168,11 @@ def _find_runs(
     return tuple(groups)
 
 
-def _collapse_box(groups: Sequence[Sequence[int]], extents: Sequence[int]) -> list[int]:
-    return collapse_extents(extents, groups) or [1]
-
-
 def _collapse_piece(
     piece: Move, groups: Sequence[Sequence[int]], shape: Sequence[int], sources: Sequence[Sequence[int]]
 ) -> Move:
     """The box in dims that are groups."""
-    sizes, start = _collapse_box(groups, piece.sizes), _places(groups, piece.start, shape)
+    sizes, start = collapse_box(groups, piece.sizes), _places(groups, piece.start, shape)
     made = replace(piece, start=start, sizes=tuple(sizes))
     if piece.source < 0:
         return made
@@ -246,8 +188,3 @@ def _tile(move: Move, widest: int) -> Move:
     dense = move.source < 0 or move.steps[-1] == 1 or move.sizes[-1] == 1
     made = replace(move, tile=min(widest, power_floor(move.sizes[-1])) if dense else 1)
     return replace(made, shared=max(range(len(made.sizes)), key=lambda d: made.counts[d]))
-
-
-def _show_strides(begin: Sequence[int], steps: Sequence[int]) -> str:
-    """``[2:, ::3]``: where a box begins in its source, and its steps."""
-    return f"[{', '.join(f'{b}:' + (f':{s}' if s != 1 else '') for b, s in zip(begin, steps, strict=True))}]"

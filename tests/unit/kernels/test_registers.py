@@ -11,7 +11,7 @@ from tilewright.dialects.context import make_context
 from tilewright.passes.infra.context import PassContext
 from tilewright.passes.ir.kernel import list_functions
 from tilewright.passes.pipeline import lower_kernel
-from tilewright.passes.schedule.families import heuristic
+from tilewright.passes.schedule.families.table import choose_schedule
 from tilewright.passes.schedule.language.schedule import Schedule
 
 # LLVM prefers 256 bits on the first three of 16 lanes, and is to use 512.
@@ -46,7 +46,7 @@ def test_matmul_keeps_its_accumulators_in_registers(text: str) -> None:
     with make_context(), ir.Location.unknown():
         source = MATMUL.replace("M", "140").replace("N", str(2 * target.lanes)).replace("K", "64")
         whole = ir.Module.parse(source)
-        schedule = heuristic.choose(list_functions(whole)[0], target)
+        schedule = choose_schedule(list_functions(whole)[0], target)
         module, _ = lower_kernel(bytecode(source), target, PassContext())
         text = codegen.emit_code(module, target, "asm").decode()
     assert isinstance(schedule, Schedule)

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence, Set
 from itertools import pairwise
 
-from ...dialects import builders, func, ir
-from ...dialects.types import element_bits
-from ..ir.edit import param_values
-from ..ir.maps import reassociation_of
-from ..ir.routine_ops import VIEWS
-from ..ir.structure import dims_in, indexing_maps, is_tensor, is_zero, list_ops, loop_extents, num_inputs, shape_of
-from ..ir.uses import find_captures
-from .classify import classify_op
-from .kinds import Contraction, Conv, DepthwiseConv
+from ....dialects import func, ir
+from ...analysis.classify import classify_op
+from ...analysis.kinds import Contraction
+from ...ir.edit import param_values
+from ...ir.maps import reassociation_of
+from ...ir.routine_ops import VIEWS
+from ...ir.structure import dims_in, indexing_maps, is_tensor, is_zero, list_ops, num_inputs, shape_of
+from ...ir.uses import find_captures
+from ...schedule.families.table import find_orders
 
 Order = tuple[int, ...]
-
-# Up to so many input channels, a convolution's kernel reads single elements, wherever they lie.
-_FEW = 4
 
 # Ops of one rank throughout, and their lists that have an entry for each dim.
 DIM_LISTS = {
@@ -108,15 +104,13 @@ class Layouts:
         inputs, maps, kind = list(op.operands)[: num_inputs(op)], indexing_maps(op), classify_op(op)
         for result, initial in zip(op.results, list(op.operands)[len(inputs) :], strict=True):
             self._join([result, initial])
-        if isinstance(kind, Conv | DepthwiseConv):
-            for value, m in ((inputs[kind.data], maps[kind.data]), (op.results[0], maps[-1])):
-                order = _channels_last(m, kind)
-                if len(kind.o) == 2:
-                    self.asked.append((op, value, order))
-                if value in self.parent and (len(kind.o) != 2 or self.conv2d != "NCHW"):
-                    light = value == inputs[kind.data] and isinstance(kind, Conv) and _reads_elements(op, kind)
-                    (self.light if light and self.conv2d != "NHWC" else self.seeds)[value] = order
-        elif not isinstance(kind, Contraction):
+        for wanted in (orders := find_orders(op, kind)):
+            if wanted.spatial == 2:
+                self.asked.append((op, wanted.value, wanted.order))
+            if wanted.value in self.parent and (wanted.spatial != 2 or self.conv2d != "NCHW"):
+                light = wanted.light and self.conv2d != "NHWC"
+                (self.light if light else self.seeds)[wanted.value] = wanted.order
+        if not orders and not isinstance(kind, Contraction):
             tied = [v for v, m in zip(inputs, maps, strict=False) if same_places(m, maps[len(inputs)])]
             gathered = [v for v in find_captures(op) if is_tensor(v) and len(shape_of(v)) == len(maps[-1].results)]
             self._join([*op.results, *tied, *gathered])
@@ -130,21 +124,6 @@ class Layouts:
         known = [v for v in values if v in self.parent]
         for a, b in pairwise(known):
             self.parent[self._find(a)] = self._find(b)
-
-
-def _reads_elements(op: ir.Operation, kind: Conv) -> bool:
-    """Return whether a convolution is of few channels, and not of bytes, which are read several at a time."""
-    extents = loop_extents(op)
-    few = math.prod(extents[d] for d in kind.c) <= _FEW
-    return few and element_bits(builders.element_of(op.operands[kind.data])) > 8
-
-
-def _channels_last(m: ir.AffineMap, kind: Conv | DepthwiseConv) -> Order:
-    """The order that puts what is neither batch nor spatial after them."""
-    spatial = [i for i, e in enumerate(m.results) if dims_in(e) & set(kind.o)]
-    batch = [i for i, e in enumerate(m.results) if dims_in(e) & set(kind.n)]
-    rest = [i for i in range(len(m.results)) if i not in spatial and i not in batch]
-    return (*batch, *spatial, *rest)
 
 
 def same_places(m: ir.AffineMap, out: ir.AffineMap) -> bool:

@@ -1,0 +1,46 @@
+"""The kernels that compute blocks of fixed sizes, by the sizes of the blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ....dialects import func, ir
+from ...ir.kernel import list_functions
+from ..language.schedule import Schedule
+
+# Steps of the parallel axis that callers see; each stands for a share of the blocks, whose number the sizes tell.
+STEPS = 1 << 12
+
+
+class OneFunction:
+    """What owns a module with one function; the function lives as long as the module."""
+
+    module: ir.Module
+
+    @property
+    def function(self) -> func.FuncOp:
+        """The function."""
+        return list_functions(self.module)[0]
+
+
+@dataclass(frozen=True)
+class BlockKernel(OneFunction):
+    """A module with the one function that computes a block, and its schedule. ``sums``: sizes of chunks by loops."""
+
+    module: ir.Module
+    schedule: Schedule
+    sums: Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class Version:
+    """``sizes`` of the result's blocks, and one of them for each size of the chunks that are summed up."""
+
+    sizes: tuple[int, ...]
+    blocks: tuple[BlockKernel, ...]
+
+    @property
+    def has_common(self) -> bool:
+        """Return whether the steps of its blocks share something that is computed or filled before them."""
+        return any(not stage.at for block in self.blocks for stage in block.schedule.stages)

@@ -1,0 +1,201 @@
+"""The loop over a version's blocks, each of which is the nest of its kernel."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ....core.target import DotProduct
+from ....dialects import arith, func, ir, memref, scf, tensor
+from ....dialects.builders import index_constant
+from ....dialects.walk import defining_op
+from ...ir.structure import dim_of, indexing_maps
+from ..tiles.buffers import tensor_of, view_of, write
+from ..tiles.regions import Interval, Linear, NotSchedulable, Region, full_region
+from ..tiles.structured import capture_scalar
+from ..tiling.border import copy_box, fill_box
+from ..tiling.dynamic_border import DynamicBorder
+from ..tiling.nest import build_nest
+from .block_kernels import STEPS, BlockKernel, Version
+from .block_operands import Held, given_to
+from .block_parts import parts_of
+
+
+def share_of_steps(steps: ir.Value, of_all: ir.Value) -> ir.Value:
+    """So many of ``STEPS`` as a number of ``steps``."""
+    return arith.divui(arith.muli(of_all, steps), index_constant(STEPS))
+
+
+@dataclass(frozen=True)
+class Segment:
+    """``count`` blocks along an axis, from ``start`` on."""
+
+    size: int
+    start: Linear
+    count: ir.Value
+
+    def interval(self, number: ir.Value) -> Interval:
+        """The elements of a block."""
+        return Interval(self.start + Linear(0, ((number, self.size),)), self.size)
+
+
+def cut_axis(extent: ir.Value, sizes: Sequence[int]) -> dict[int, Segment]:
+    """An axis cut into blocks, as many of each size as fit, the largest first.
+
+    No element is in two of them: threads that computed it at the same time could read what the other has half done.
+    """
+    found, start, rest = {}, Linear(), extent
+    for size in sizes:
+        count = arith.divui(rest, index_constant(size))
+        found[size] = Segment(size, start, count)
+        start, rest = start + Linear(0, ((count, size),)), arith.remui(rest, index_constant(size))
+    return found
+
+
+class Part:
+    """Emits the loop over a version's blocks of the result in ``buffer``: all choices of its axes' segments' blocks.
+
+    sums: the dynamic loops of the source's last op that sum. panels: parts that the steps of each block are cut into.
+    """
+
+    def __init__(
+        self,
+        version: Version,
+        segments: Mapping[int, Segment],
+        source: func.FuncOp,
+        arguments: Mapping[ir.Value, ir.Value | Held],
+        buffer: ir.Value,
+        dot: DotProduct | None,
+        sums: Sequence[int] = (),
+        panels: int = 1,
+    ) -> None:
+        self.version, self.segments, self.dot, self.sums, self.panels = version, segments, dot, sums, panels
+        self.source, self.arguments, self.buffer = source, arguments, buffer
+        counts = [segment.count for segment in segments.values()]
+        self.blocks = functools.reduce(arith.muli, counts) if counts else index_constant(1)
+
+    def loop(self, first: ir.Value, last: ir.Value, panel: ir.Value | None) -> None:
+        """The blocks [first, last), or one panel of each of them."""
+
+        def body(number: ir.Value) -> None:
+            region = self._region(number)
+            self.compute(region, view_of(self.buffer, region), panel)
+
+        loop_over(first, last, 1, body)
+
+    def loop_steps(self, lo: ir.Value, hi: ir.Value) -> None:
+        """The part [lo, hi), of ``STEPS``, of the steps of all blocks: of the first and the last block perhaps some."""
+        block = self.version.blocks[0]
+        extent, zero, one = index_constant(block.schedule.extent), index_constant(0), index_constant(1)
+        all_steps = arith.muli(self.blocks, extent)
+        first, last = (share_of_steps(all_steps, n) for n in (lo, hi))
+
+        def body(number: ir.Value) -> None:
+            start, region = arith.muli(number, extent), self._region(number)
+            steps = (arith.maxsi(arith.subi(first, start), zero), arith.minsi(arith.subi(last, start), extent))
+            self.compute_block(block, region, {}, view_of(self.buffer, region), steps)
+
+        some = arith.cmpi(arith.CmpIPredicate.ult, first, last)
+        end = arith.select(some, arith.addi(arith.divui(arith.subi(last, one), extent), one), zero)
+        loop_over(arith.divui(first, extent), end, 1, body)
+
+    def compute(self, region: Region, place: ir.Value, panel: ir.Value | None) -> None:
+        """One block of the result, ``region``, or a panel of it, into ``place``."""
+        if self.sums:
+            self.sum_up(region, place)
+        else:
+            block = self.version.blocks[0]
+            self.compute_block(block, region, {}, place, None if panel is None else self._steps_of(block, panel))
+
+    def _steps_of(self, block: BlockKernel, panel: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """The steps [first, end) of a block that make a panel."""
+        steps = index_constant(block.schedule.extent // self.panels)
+        first = arith.muli(panel, steps)
+        return first, arith.addi(first, steps)
+
+    def _region(self, block: ir.Value) -> Region:
+        """The part of the result that a block is, by its number; the blocks of the last axis come one after another."""
+        region = [Interval(Linear(), n) for n in self.version.sizes]
+        for axis, segment in reversed(list(self.segments.items())):
+            outermost = axis == next(iter(self.segments))
+            region[axis] = segment.interval(block if outermost else arith.remui(block, segment.count))
+            if not outermost:
+                block = arith.divui(block, segment.count)
+        return tuple(region)
+
+    def sum_up(self, region: Region, place: ir.Value) -> None:
+        """A block of sums over open axes: chunk by chunk into a buffer of this thread, and from there to its place."""
+        last = defining_op(DynamicBorder.of(self.source).inner)
+        assert last is not None  # what sums up
+        fill = defining_op(last.operands[len(last.operands) - 1])
+        if fill is None or fill.name != "linalg.fill":
+            raise NotSchedulable("a sum over an open axis that does not begin with a number")
+        kind = ir.MemRefType(place.type)
+        total = memref.alloc(ir.MemRefType.get(kind.shape, kind.element_type), [], [])
+        whole = full_region(kind.shape)
+        write(fill_box(capture_scalar(fill.operands[0]), tensor_of(total, writable=True), whole), total)
+        self._chunks(last, self.sums, region, {}, total)
+        write(copy_box(tensor_of(total), tensor_of(place, writable=True), whole), place)
+
+    def _chunks(
+        self, op: ir.Operation, sums: Sequence[int], region: Region, chosen: Mapping[int, Interval], total: ir.Value
+    ) -> None:
+        """The loops over chunks, the last one for each of their sizes."""
+        loop, *inner = sums
+        extent, start = self.loop_extent(op, loop), index_constant(0)
+        for block in self.version.blocks if not inner else self.version.blocks[:1]:
+            size = block.sums[loop]
+            left = arith.subi(extent, start)
+            end = arith.addi(start, arith.muli(arith.divui(left, index_constant(size)), index_constant(size)))
+
+            def body(number: ir.Value, block: BlockKernel = block, size: int = size) -> None:
+                part = {**chosen, loop: Interval(Linear(0, ((number, 1),)), size)}
+                if inner:
+                    self._chunks(op, inner, region, part, total)
+                else:
+                    self.compute_block(block, region, part, total)
+
+            loop_over(start, end, size, body)
+            start = end
+
+    def loop_extent(self, op: ir.Operation, loop: int) -> ir.Value:
+        """How many steps a loop has, by a tensor that it walks."""
+        for operand, indexing_map in zip(op.operands, indexing_maps(op), strict=True):
+            for axis, expression in enumerate(indexing_map.results):
+                if dim_of(expression) != loop:
+                    continue
+                if operand in self.arguments and isinstance(held := self.arguments[operand], ir.Value):
+                    return tensor.DimOp(held, index_constant(axis)).result
+                source = defining_op(operand)
+                if source is not None and source.name == "linalg.generic":
+                    walked = dim_of(indexing_maps(source)[-1].results[axis])
+                    if walked is not None:
+                        return self.loop_extent(source, walked)
+        raise NotSchedulable("a loop whose extent no argument shows")
+
+    def compute_block(
+        self,
+        block: BlockKernel,
+        region: Region,
+        sums: Mapping[int, Interval],
+        place: ir.Value,
+        steps: tuple[ir.Value, ir.Value] | None = None,
+    ) -> None:
+        """One block, or its ``steps`` [first, end), into ``place``; what it sums up is added to what is there.
+
+        Each element is read there before it is written: to bufferization what is read lies in another buffer.
+        """
+        parts = parts_of(self.source, region, sums)
+        given = given_to(block.function, self.source, parts, self.arguments, [tensor_of(place)] if sums else [])
+        first, end = steps or (index_constant(0), index_constant(block.schedule.extent))
+        target = tensor_of(place, writable=True)
+        result = DynamicBorder.of(block.function).inner
+        write(build_nest(block.schedule, result, target, first, end, given, self.dot), place)
+
+
+def loop_over(first: ir.Value, end: ir.Value, step: int, body: Callable[[ir.Value], None]) -> None:
+    loop = scf.ForOp(first, end, index_constant(step))
+    with ir.InsertionPoint(loop.body):
+        body(loop.induction_variable)
+        scf.YieldOp([])

@@ -1,0 +1,169 @@
+"""What a family of kernels is: all that the passes ask about a kind of kernel, in one place.
+
+A family says how its kernels begin, and what else belongs to them (`fuse-ops`); in which order of dims their data lies
+(`convert-layout`); how their weights are packed (`pack-weights`); which schedule they have, and in which blocks they go
+where sizes are dynamic (`apply-schedule`). ``table.py`` has all families, in the order in which they are asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from ....core.target import Target
+from ....dialects import func, ir
+from ....dialects.builders import element_of
+from ....dialects.types import element_bits
+from ...analysis.classify import classify_op
+from ...analysis.groups import Group, OpFacts
+from ...analysis.kinds import Broadcast, Elementwise, Fill, Injective, OpClass
+from ...ir.structure import list_ops, shape_of
+from ..language.schedule import Schedule
+from ..tiling.border import Border
+from ..tiling.values import values_of
+
+Anchors = Sequence[tuple[ir.Operation, OpClass]]
+Sizes = tuple[int, ...]
+
+
+def find_anchors(function: func.FuncOp) -> list[tuple[ir.Operation, OpClass]]:
+    """The ops of a kernel that decide its family, with their kinds, in order: those that do more than map elements."""
+    classes = _classify_ops(list_ops(function))
+    light = Elementwise | Broadcast | Injective | Fill
+    return [(op, kind) for op, kind in classes if not isinstance(kind, light) and op.name != "linalg.unpack"]
+
+
+@dataclass(frozen=True)
+class KernelView:
+    """A kernel of known sizes as families look at it. ``result`` is what it computes, without a border around it."""
+
+    function: func.FuncOp
+    target: Target
+    anchors: Anchors
+
+    @cached_property
+    def ops(self) -> list[ir.Operation]:
+        """All ops, with the terminator."""
+        return list_ops(self.function)
+
+    @cached_property
+    def classes(self) -> list[tuple[ir.Operation, OpClass]]:
+        """The structured ops and their kinds."""
+        return _classify_ops(self.ops)
+
+    @cached_property
+    def result(self) -> ir.Value:
+        """The value that the nest computes."""
+        return Border.of(self.ops[-1].operands[0]).inner
+
+    @property
+    def shape(self) -> list[int]:
+        """Extents of the result."""
+        return shape_of(self.result)
+
+    @property
+    def plain(self) -> Schedule:
+        """The schedule to begin with: loops over the axes of the result, one by one."""
+        return Schedule.start(values_of(self.function))
+
+    @property
+    def lanes(self) -> int:
+        """Elements of the result in a vector register; of narrow ones as many as of 32 bits."""
+        return self.target.lanes * 32 // max(element_bits(element_of(self.result)), 32)
+
+
+def _classify_ops(ops: Sequence[ir.Operation]) -> list[tuple[ir.Operation, OpClass]]:
+    return [(op, classify_op(op)) for op in ops if op.name.startswith("linalg.")]
+
+
+@dataclass(frozen=True)
+class BlockSizes:
+    """Sizes of the blocks that dynamic axes are cut into, the largest first.
+
+    rows: along all axes but the innermost one. columns: along the innermost axis. most: elements of a block at most.
+    rows_of_columns: in place of ``rows`` where the innermost axis is dynamic too.
+    """
+
+    rows: Sizes
+    columns: Sizes
+    most: int | None = 1 << 15
+    rows_of_columns: Sizes = ()
+
+    def of_rows(self, dynamic_columns: bool, others: int) -> Sizes:
+        """The sizes along rows of blocks that have ``others`` elements along the other axes."""
+        return self._limit(self.rows_of_columns if dynamic_columns and self.rows_of_columns else self.rows, others)
+
+    def of_columns(self, others: int) -> Sizes:
+        """The sizes along the innermost axis, likewise."""
+        return self._limit(self.columns, others)
+
+    def _limit(self, sizes: Sizes, others: int) -> Sizes:
+        return tuple(n for n in sizes if n == 1 or self.most is None or n * others <= self.most)
+
+
+@dataclass(frozen=True)
+class WantedOrder:
+    """The order of dims in memory that an op wants of a value.
+
+    light: not worth converting an input of the program for. spatial: dims that a window slides over.
+    """
+
+    value: ir.Value
+    order: tuple[int, ...]
+    spatial: int
+    light: bool = False
+
+
+@dataclass(frozen=True)
+class PackedOperand:
+    """How operand ``number`` of ``op``, a weight, is packed.
+
+    outer: the order of its dims. tiles: the extents of blocks by dim; without any the weight is only transposed.
+    """
+
+    op: ir.Operation
+    number: int
+    outer: Sequence[int]
+    tiles: Mapping[int, int] = field(default_factory=dict)
+
+
+# The kernel of each op that is in one already.
+Taken = Mapping[ir.Operation, Group]
+
+
+@dataclass(frozen=True)
+class Family:
+    """One kind of kernel, and what the passes do with it.
+
+    name: what people call it.
+    matches: whether a kernel with such anchors is of the family; the first family of the table that matches has it.
+    schedule: the kernel's loops; None for plain loops.
+    blocks: the sizes of blocks where sizes are dynamic.
+    begin: the ops that a kernel has at first whose last anchor is the given op; None if it is not of the family. What
+        follows that op elementwise joins them.
+    absorb: what else the anchor's kernel takes, if no other kernel has it.
+    merge: the ops of several kernels, one of which is the given one, that become one kernel.
+    order: the orders of dims that an op's data should have.
+    pack: how the weights of the ops that ``begin`` gives are packed, in blocks of so many columns; 0 leaves that to the
+        family.
+    """
+
+    name: str
+    matches: Callable[[Anchors], bool]
+    schedule: Callable[[KernelView], Schedule | None]
+    blocks: BlockSizes
+    begin: Callable[[ir.Operation, OpFacts, Target], list[ir.Operation] | None] = lambda op, facts, target: None
+    absorb: Callable[[ir.Operation, OpFacts], list[ir.Operation]] = lambda op, facts: []
+    merge: Callable[[Group, OpFacts, Taken], list[ir.Operation] | None] = lambda group, facts, taken: None
+    order: Callable[[ir.Operation, OpClass], list[WantedOrder]] = lambda op, kind: []
+    pack: Callable[[Sequence[ir.Operation], Target, int], list[PackedOperand]] = lambda ops, target, columns: []
+
+
+# Most kernels: short rows of long columns, so that a block's vectors lie along them.
+LIGHT_BLOCKS = BlockSizes((16, 4, 1), (256, 32, 4, 1))
+# A window's rows share what they read.
+WINDOW_BLOCKS = BlockSizes((16, 4, 1), (16, 4, 1))
+# Rows go over a block of the weight together. With sizes closer to each other, where columns are dynamic, these take
+# twice as long to compile and are as fast.
+PRODUCT_BLOCKS = BlockSizes((64, 16, 4, 1), (32, 8, 1), None, rows_of_columns=(32, 8, 1))

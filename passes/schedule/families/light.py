@@ -1,0 +1,34 @@
+"""Elementwise ops and ops that move data: vectors along the innermost axis, or square tiles that are turned."""
+
+from __future__ import annotations
+
+from ....core.sizes import require_static
+from ..language.cuts import along, by_name, carve, overlap, share
+from ..language.schedule import Schedule
+from ..tiles.axes import ROW_VECTORS, power_floor
+from ..tiles.structured import vector_axis
+from .family import LIGHT_BLOCKS, Family, KernelView
+from .transposing import crossing_axis, tile_transpose
+
+
+def schedule_light(kernel: KernelView) -> Schedule | None:
+    """Vectors, or square tiles where an operand lies along another axis."""
+    shape = kernel.shape
+    axis = crossing_axis(kernel.classes, kernel.result, vector_axis(shape)) if shape else None
+    turned = tile_transpose(shape, axis, vector_axis(shape), kernel.lanes) if axis is not None else []
+    if turned:
+        return overlap(share(carve(kernel.plain, by_name(kernel.plain.result.value, turned))))
+    # Vectors of elements that lie apart are put together one by one: several of them are as many instructions.
+    return schedule_vectors(kernel.plain, kernel.lanes, ROW_VECTORS if axis is None else 1) if kernel.classes else None
+
+
+def schedule_vectors(plain: Schedule, lanes: int, vectors: int = ROW_VECTORS) -> Schedule:
+    """Vectors along the innermost axis, everything else a loop."""
+    shape = [require_static(axis.extent) for axis in plain.result.value.axes]
+    if not shape:
+        return plain
+    vector = vector_axis(shape)
+    return along(plain, vector, {vector: min(vectors * lanes, power_floor(shape[vector]))})
+
+
+LIGHT = Family("elementwise", lambda anchors: not anchors, schedule_light, LIGHT_BLOCKS)

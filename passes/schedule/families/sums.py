@@ -1,0 +1,42 @@
+"""Kernels of reductions: rows that are reduced along the contiguous dim, products of two rows, and columns."""
+
+from __future__ import annotations
+
+from ...analysis.kinds import Reduction
+from ..language.cuts import carve, share
+from ..language.schedule import Schedule
+from ..tiles.axes import ROW_VECTORS
+from ..tiling.values import is_dot, reduces_last
+from .columns import schedule_columns
+from .family import LIGHT_BLOCKS, PRODUCT_BLOCKS, Anchors, Family, KernelView
+from .light import schedule_vectors
+
+
+def schedule_sums(kernel: KernelView) -> Schedule | None:
+    """Reductions along the contiguous dim: a row at a time, in chunks of a few vectors.
+
+    Reductions along other dims keep vectors along the contiguous one, which is then an axis of the result; twice as
+    many of them, since what is read of a row before the next row is then long enough to be fetched ahead.
+    """
+    contiguous = [reduces_last(op) for op, _ in kernel.anchors]
+    plain = kernel.plain
+    if not any(contiguous):
+        return schedule_columns(kernel) or schedule_vectors(plain, 2 * kernel.lanes)
+    value = plain.result.value
+    if not all(contiguous) or not value.row:
+        return None
+    cuts = [(axis.name, 1) for axis in value.axes if axis.extent != 1 and axis.name != value.row]
+    return share(carve(plain, cuts, row_chunk=ROW_VECTORS * kernel.lanes))
+
+
+def _are_dots(anchors: Anchors) -> bool:
+    found = [is_dot(op, kind) for op, kind in anchors]
+    return any(found) and all(dot or isinstance(kind, Reduction) for dot, (_, kind) in zip(found, anchors, strict=True))
+
+
+def _are_reductions(anchors: Anchors) -> bool:
+    return all(isinstance(kind, Reduction) for _, kind in anchors)
+
+
+DOT_PRODUCTS = Family("dot products", _are_dots, schedule_sums, PRODUCT_BLOCKS)
+REDUCTIONS = Family("reductions", _are_reductions, schedule_sums, LIGHT_BLOCKS)

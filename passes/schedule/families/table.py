@@ -1,0 +1,69 @@
+"""All families of kernels, in the order in which they are asked; the first that matches has a kernel."""
+
+from __future__ import annotations
+
+from ....core.target import Target
+from ....dialects import func, ir
+from ...analysis.groups import OpFacts
+from ...analysis.kinds import OpClass
+from ...ir.structure import terminator_of
+from ..language.schedule import Schedule
+from ..loop_plan import makes_one_tensor
+from ..tiling.border import Border, can_border
+from .attention import ATTENTION
+from .block_sums import BLOCK_SUMS
+from .contraction import CONVOLUTIONS, PRODUCTS
+from .family import Anchors, Family, KernelView, WantedOrder, find_anchors
+from .light import LIGHT
+from .sums import DOT_PRODUCTS, REDUCTIONS
+from .window import ROW_POOLS, WINDOWS
+from .winograd import TRANSFORMS, WINOGRAD
+
+FAMILIES = (
+    LIGHT,  # no anchors
+    BLOCK_SUMS,  # before reductions and products, which its two anchors are
+    DOT_PRODUCTS,  # before products: those that have no vectors along columns
+    REDUCTIONS,
+    WINOGRAD,  # kernels of several anchors before those of one
+    ATTENTION,
+    ROW_POOLS,  # before pools in channels last
+    PRODUCTS,
+    CONVOLUTIONS,
+    TRANSFORMS,
+    WINDOWS,
+)
+
+
+def find_family(anchors: Anchors) -> Family | None:
+    """The family of a kernel with these anchors; None where there is none."""
+    return next((family for family in FAMILIES if family.matches(anchors)), None)
+
+
+def begin_group(op: ir.Operation, facts: OpFacts, target: Target) -> tuple[Family, list[ir.Operation]] | None:
+    """The first family whose kernels an op can be the last anchor of, and the ops that such a kernel begins with."""
+    for family in FAMILIES:
+        if (members := family.begin(op, facts, target)) is not None:
+            return family, members
+    return None
+
+
+def find_orders(op: ir.Operation, kind: OpClass) -> list[WantedOrder]:
+    """The orders of dims that the family of an op wants for its data; none where it takes any."""
+    return next((orders for family in FAMILIES if (orders := family.order(op, kind))), [])
+
+
+def choose_schedule(function: func.FuncOp, target: Target) -> Schedule | None:
+    """The schedule of a kernel, decided from its shapes and the target's numbers; None for plain loops."""
+    if not has_nests(function):
+        return None
+    anchors = find_anchors(function)
+    family = find_family(anchors)
+    return family.schedule(KernelView(function, target, anchors)) if family is not None else None
+
+
+def has_nests(function: func.FuncOp) -> bool:
+    """Return whether a kernel has one result of static shape, with at most a border that a nest can fill around it."""
+    if not makes_one_tensor(function):
+        return False
+    border = Border.of(terminator_of(function).operands[0])
+    return border.op is None or can_border(border.op)

@@ -1,0 +1,69 @@
+"""How a kernel is carried out: what `apply-schedule` chooses, whatever makes the loops."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol
+
+from ...core.target import Target
+from ...dialects import func, ir
+from ...dialects.types import is_dynamic_type, nbytes
+from ..ir.structure import list_ops, loop_extents, shape_of
+
+# Below this many scalar operations a fork of threads costs more than it saves (a few microseconds).
+PARALLEL_WORK = 400_000
+# Ops that move whole tensors.
+MOVES = ("tensor.concat", "tensor.pad", "tensor.insert_slice")
+
+
+class LoopPlan(Protocol):
+    """The loops of a kernel, decided and not yet built. Its text is what `tilewright explain` shows."""
+
+    @property
+    def extent(self) -> int:
+        """Steps of the parallel axis."""
+        ...
+
+    @property
+    def ahead(self) -> bool:
+        """Return whether each call computes something before its steps."""
+        ...
+
+    def build(self, function: func.FuncOp, target: Target) -> ir.Module:
+        """The kernel in destination-passing style. Raises NotSchedulable where a tile of some op cannot be computed."""
+        ...
+
+    def parallel_from(self, function: func.FuncOp) -> int | None:
+        """From how many elements of the result on threads pay; None for never."""
+        ...
+
+    def to_json(self) -> Any:
+        """The schedule as data that a user can change and give back; None where there is no such."""
+        ...
+
+
+def makes_one_tensor(function: func.FuncOp) -> bool:
+    """Return whether a kernel has one result with elements, and all shapes in it are known."""
+    *ops, end = list_ops(function)
+    dynamic = any(is_dynamic_type(v.type) for op in ops for v in op.results)
+    return len(end.operands) == 1 and not dynamic and 0 not in shape_of(end.operands[0])
+
+
+def threads_pay(function: func.FuncOp, extent: int) -> int | None:
+    """``parallel_from`` of a kernel of known sizes: all or none."""
+    return 0 if extent > 1 and estimate_work(function) >= PARALLEL_WORK else None
+
+
+def estimate_work(function: func.FuncOp) -> int:
+    """Scalar operations of a kernel, or bytes that it moves if they are more, to weigh against the cost of a fork."""
+    total = 0
+    for op in list_ops(function):
+        if op.name in MOVES:
+            total += nbytes(op.results[0].type)
+        if not op.name.startswith("linalg.") or not op.regions:
+            continue
+        extents = loop_extents(op)
+        body = op.regions[0].blocks
+        count = math.prod(e for e in extents if e > 0) * (len(list(body[0].operations)) if len(body) else 1)
+        total += max(count, *(nbytes(value.type) for value in op.results if not is_dynamic_type(value.type)), 0)
+    return total

@@ -1,0 +1,57 @@
+"""A kernel of known sizes as the nest of its schedule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....core.target import Target
+from ....dialects import func, ir
+from ...ir.kernel import run_upstream
+from ...ir.structure import terminator_of
+from ..language.schedule import Schedule
+from ..loop_plan import threads_pay
+from ..tiles.structured import squeezed_type
+from .destination_passing import destination_passing
+from .nest import build_nest
+
+
+@dataclass(frozen=True)
+class NestPlan:
+    """The nest of a schedule, with a nest for each stage of it."""
+
+    schedule: Schedule
+
+    @property
+    def extent(self) -> int:
+        """Steps of the parallel axis."""
+        return self.schedule.extent
+
+    @property
+    def ahead(self) -> bool:
+        """Return whether each call computes something before its steps."""
+        return any(not stage.at for stage in self.schedule.stages)
+
+    def build(self, function: func.FuncOp, target: Target) -> ir.Module:
+        """The nest. Raises NotSchedulable where a tile of some op cannot be computed."""
+        result = terminator_of(function).operands[0]
+
+        def body(
+            arguments: dict[ir.Value, ir.Value], dests: list[ir.Value], lo: ir.Value, hi: ir.Value
+        ) -> list[ir.Value]:
+            return [build_nest(self.schedule, result, dests[0], lo, hi, arguments, target.dot_product)]
+
+        made = destination_passing(function, body, squeezed_type)
+        run_upstream(made, ("canonicalize", "cse"))
+        return made
+
+    def parallel_from(self, function: func.FuncOp) -> int | None:
+        """From how many elements of the result on threads pay; None for never."""
+        return threads_pay(function, self.extent)
+
+    def to_json(self) -> Any:
+        """The schedule as data."""
+        return self.schedule.to_json()
+
+    def __str__(self) -> str:
+        return str(self.schedule)

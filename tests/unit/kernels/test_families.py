@@ -1,0 +1,85 @@
+"""The table of kernel families: what `fuse-ops` groups is of the family that `apply-schedule` takes."""
+
+from __future__ import annotations
+
+import math
+
+import onnx
+import pytest
+
+from tilewright.core.target import Target
+from tilewright.dialects import ir
+from tilewright.dialects.context import reused_context
+from tilewright.frontends import import_model
+from tilewright.passes.ir.kernel import list_functions
+from tilewright.passes.pipeline import plan
+from tilewright.passes.schedule.families.family import find_anchors
+from tilewright.passes.schedule.families.table import FAMILIES, find_family
+
+TARGET = Target.parse("x86 -mcpu=x86-64-v3")
+HEADER = '<ir_version: 9, opset_import: ["" : 20]>'
+# A model's body, its input and weights, and the families of its kernels.
+CASES = {
+    "a convolution with its bias and Relu": (
+        "x", "float[1,8,9,9] x, float[5,8,5,5] w, float[5] b", "c = Conv(x, w, b) y = Relu(c)",
+        {"convolutions"},
+    ),
+    "by Winograd's algorithm": (
+        "x", "float[1,64,28,28] x, float[64,64,3,3] w", "y = Conv <pads=[1,1,1,1]> (x, w)",
+        {"winograd"},
+    ),
+    "depthwise": ("x", "float[1,32,9,9] x, float[32,1,3,3] w", "y = Conv <group=32> (x, w)", {"windows"}),
+    "a pool with its padding": (
+        "x", "float[1,4,16,16] x", "y = MaxPool <kernel_shape=[3,3], pads=[1,1,1,1]> (x)", {"pools along rows"},
+    ),
+    "a dense layer": ("x", "float[7,32] x, float[32,24] w", "a = MatMul(x, w) y = Relu(a)", {"products"}),
+    "attention": (
+        "q k v", "float[2,64,16] q, float[2,16,64] k, float[2,64,16] v",
+        "s = MatMul(q, k) p = Softmax(s) y = MatMul(p, v)", {"attention"},
+    ),
+    "a softmax": ("x", "float[8,100] x", "y = Softmax(x)", {"reductions"}),
+    "a matrix by a vector": ("x v", "float[64,100] x, float[100] v", "y = MatMul(x, v)", {"dot products"}),
+    "elementwise ops": ("x", "float[8,100] x", "a = Exp(x) y = Neg(a)", {"elementwise"}),
+}  # fmt: skip
+
+
+def families_of(inputs: str, values: str, body: str) -> set[str]:
+    """The families of a model's kernels; what is no input is a weight."""
+    given = [value.strip() for value in values.replace(", float", ";float").split(";")]
+    weights = [
+        f"{value} = {{{', '.join(['1'] * _count(value))}}}" for value in given if _name(value) not in inputs.split()
+    ]
+    taken = ", ".join(value for value in given if _name(value) in inputs.split())
+    text = f"{HEADER} g ({taken}) => (float y) <{', '.join(weights)}> {{ {body} }}"
+    model = onnx.shape_inference.infer_shapes(onnx.parser.parse_model(text))
+    names = set()
+    for bytecode in plan(import_model(model), TARGET).kernels.values():
+        with reused_context(), ir.Location.unknown():
+            module = ir.Module.parse(bytecode)
+            family = find_family(find_anchors(list_functions(module)[0]))
+        names.add(family.name if family is not None else "none")
+    return names
+
+
+def _name(value: str) -> str:
+    return value.split()[-1]
+
+
+def _count(value: str) -> int:
+    return math.prod(map(int, value[value.index("[") + 1 : value.index("]")].split(",")))
+
+
+@pytest.fixture(scope="module")
+def target() -> None:
+    """Nothing runs here, so targets are the test's own."""
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_kernel_is_of_the_family_that_it_was_grouped_for(case: str) -> None:
+    *model, families = CASES[case]
+    assert families <= families_of(*model)
+
+
+def test_names_are_those_of_one_family() -> None:
+    names = [family.name for family in FAMILIES]
+    assert len(set(names)) == len(names)
