@@ -104,9 +104,14 @@ class Layouts:
         inputs, maps, kind = list(op.operands)[: num_inputs(op)], indexing_maps(op), classify_op(op)
         for result, initial in zip(op.results, list(op.operands)[len(inputs) :], strict=True):
             self._join([result, initial])
-        for wanted in (orders := find_orders(op, kind)):
+        orders = find_orders(op, kind)
+        if self.conv2d != "NHWC":
+            self._join([wanted.value for wanted in orders if wanted.free])
+        for wanted in orders:
             if wanted.spatial == 2:
                 self.asked.append((op, wanted.value, wanted.order))
+            if wanted.free and self.conv2d != "NHWC":
+                continue
             if wanted.value in self.parent and (wanted.spatial != 2 or self.conv2d != "NCHW"):
                 light = wanted.light and self.conv2d != "NHWC"
                 (self.light if light else self.seeds)[wanted.value] = wanted.order

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ....core.target import Target
 from ....dialects import ir
@@ -18,7 +19,7 @@ from ..tiles.axes import power_floor, result_axis, row_tiles
 from ..tiles.structured import vector_axis
 from ..tiling.dot_instructions import GROUP
 from ..tiling.dot_product import byte_sum, grouped_loop, most_rows
-from ..tiling.values import block_of
+from ..tiling.values import block_of, is_dot
 from .copied_rows import copy_rows, reads_rows_apart
 from .family import PRODUCT_BLOCKS, WINDOW_BLOCKS, Family, KernelView, PackedOperand, WantedOrder
 from .packing import contraction_packing
@@ -157,6 +158,7 @@ def pack_product(ops: Sequence[ir.Operation], target: Target, columns: int) -> l
     """Blocks of the output channels; of bytes, products with which are added up four at a time, in fours along the sum.
 
     A matrix becomes ``[n/block][batch][k][block]``, a convolution's filters ``[g][f/block][k...][c][block]``.
+    Filters of few channels are not packed: their input channels lie together.
     """
     [op] = ops
     kind = classify_op(op)
@@ -170,21 +172,23 @@ def pack_product(ops: Sequence[ir.Operation], target: Target, columns: int) -> l
         return []
     n = place[made[0]]
     packing = contraction_packing(shape_of(value)[n], element_bits(element_of(value)), target)
-    if not (block := columns or (packing.n_tile if packing is not None else 0)):
-        return []
+    order, dots = [place[loop] for loop in outer], isinstance(kind, Conv) and is_dot(op, kind)
+    if dots or not (block := columns or (packing.n_tile if packing is not None else 0)):
+        return [PackedOperand(op, kind.weight, order)] if order != sorted(order) else []
     grouped = byte_sum(op, kind)
     tiles = {n: block} if grouped is None else {n: block, place[grouped]: GROUP}
-    return [PackedOperand(op, kind.weight, [place[loop] for loop in outer], tiles)]
-
-
-def _reads_elements(op: ir.Operation, kind: Conv) -> bool:
-    """Return whether a convolution is of few channels, and not of bytes, which are read several at a time."""
-    few = math.prod(loop_extents(op)[d] for d in kind.c) <= _FEW_CHANNELS
-    return few and element_bits(element_of(op.operands[kind.data])) > 8
+    return [PackedOperand(op, kind.weight, order, tiles)]
 
 
 def _order_data(op: ir.Operation, kind: OpClass) -> list[WantedOrder]:
-    return order_channels_last(op, kind, _reads_elements(op, kind)) if isinstance(kind, Conv) else []
+    """Channels last; of few input channels single elements are read, unless these are bytes, which are read in fours."""
+    if not isinstance(kind, Conv):
+        return []
+    data, result = order_channels_last(op, kind)
+    few = math.prod(loop_extents(op)[d] for d in kind.c) <= _FEW_CHANNELS
+    free = is_dot(op, kind)
+    light = few and element_bits(element_of(op.operands[kind.data])) > 8
+    return [replace(data, light=light, free=free), replace(result, free=free)]
 
 
 PRODUCTS = Family(

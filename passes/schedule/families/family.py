@@ -106,13 +106,15 @@ class BlockSizes:
 class WantedOrder:
     """The order of dims in memory that an op wants of a value.
 
-    light: not worth converting an input of the program for. spatial: dims that a window slides over.
+    spatial: dims that a window slides over. light: not worth converting an input of the program for. free: any order
+    does that all free values of the op have.
     """
 
     value: ir.Value
     order: tuple[int, ...]
     spatial: int
     light: bool = False
+    free: bool = False
 
 
 @dataclass(frozen=True)

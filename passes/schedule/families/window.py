@@ -131,14 +131,11 @@ def _width(extent: int, lanes: int) -> int:
     return min((2 * lanes, lanes), key=lambda width: (-(-extent // width) * width, -width))
 
 
-def order_channels_last(op: ir.Operation, kind: Conv | DepthwiseConv, light: bool = False) -> list[WantedOrder]:
-    """The orders of a convolution's data and result: what is neither batch nor spatial after these.
-
-    ``light``: the data is not worth being converted for this.
-    """
-    maps = indexing_maps(op)
-    result = WantedOrder(op.results[0], _channels_last(maps[-1], kind), len(kind.o))
-    return [WantedOrder(op.operands[kind.data], _channels_last(maps[kind.data], kind), len(kind.o), light), result]
+def order_channels_last(op: ir.Operation, kind: Conv | DepthwiseConv) -> list[WantedOrder]:
+    """The orders of a convolution's data and result: what is neither batch nor spatial after these."""
+    maps, spatial = indexing_maps(op), len(kind.o)
+    values = ((op.operands[kind.data], maps[kind.data]), (op.results[0], maps[-1]))
+    return [WantedOrder(value, _channels_last(m, kind), spatial) for value, m in values]
 
 
 def _channels_last(m: ir.AffineMap, kind: Conv | DepthwiseConv) -> tuple[int, ...]:

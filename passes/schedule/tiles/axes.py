@@ -69,3 +69,8 @@ def row_tiles(axes: Sequence[int | None], shape: Sequence[int], best: int) -> di
 def power_floor(n: int) -> int:
     """The largest power of two that is not larger."""
     return 1 << (max(n, 1).bit_length() - 1)
+
+
+def power_ceil(n: int) -> int:
+    """The smallest power of two that is not smaller."""
+    return 1 << (max(n, 1) - 1).bit_length()

@@ -11,11 +11,11 @@ from ....dialects.walk import defining_op
 from ...analysis.classify import classify_op
 from ...analysis.kinds import Contraction, Conv, Pooling
 from ...ir.structure import dim_of, indexing_maps, iterator_types, shape_of, terminator_of
-from ..tiles.axes import power_floor
+from ..tiles.axes import power_ceil, power_floor
 from ..tiles.loops import Values, for_each_between, for_each_chunk, for_each_step
 from ..tiles.regions import Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
 from ..tiles.structured import Tile, capture_scalar, clone_body, extract, insert, loop_along, make_empty, make_generic
-from .dot_product import dot_products
+from .dot_product import dot_products, grouped_loop
 from .gather import reads_at_indices
 from .pool_windows import amounts_of, combiner_of, find_skipped_padding, windows_of
 from .rows import compute_row_along, in_chunks, materialize_shared, row_vector, walk_row
@@ -29,6 +29,9 @@ CONTRACT = "contract"  # a value of `tw.ROLE`, followed by its form
 _NEUTRAL = {"arith.addf": 0.0, "arith.addi": 0, "arith.mulf": 1.0, "arith.muli": 1}
 _NEUTRAL |= {"arith.maximumf": -math.inf, "arith.maxnumf": -math.inf}
 _NEUTRAL |= {"arith.minimumf": math.inf, "arith.minnumf": math.inf}
+
+# Elements of the narrowest vectors.
+_LEAST = 4
 
 # A sum of floats in one chain of n additions has an error that grows with n: so many are added before a sum of sums.
 _CHAIN = 32
@@ -128,10 +131,15 @@ def _add(part: ir.Value, total: ir.Value) -> ir.Value:
 
 
 def _whole_blocks(op: ir.Operation, region: Region) -> Region:
-    """Widen the region to whole blocks of a packed weight: the padding's lanes are computed and not stored."""
+    """Widen the region to whole blocks of a packed weight: the padding's lanes are computed and not stored.
+
+    Of the last block, whose place is known, only as many vectors are whole as have something that is stored. Sums of
+    products of bytes take whole blocks.
+    """
     if not _is_contraction(op):
         return region
     maps, wide = indexing_maps(op), list(region)
+    in_fours = grouped_loop(op, classify_op(op)) is not None
     for operand, indexing_map in zip(list(op.operands)[:2], maps[:2], strict=True):
         unpack = defining_op(operand)
         if unpack is None or unpack.name != "linalg.unpack":
@@ -141,7 +149,8 @@ def _whole_blocks(op: ir.Operation, region: Region) -> Region:
             if expression == indexing_map.results[packed]:
                 offset = region[axis].offset
                 start = Linear(offset.const - offset.const % block, offset.terms)
-                wide[axis] = Interval(start, block)
+                left = block if offset.terms or in_fours else shape_of(op.results[0])[axis] - start.const
+                wide[axis] = Interval(start, min(block, max(_LEAST, power_ceil(left))))
     return tuple(wide)
 
 

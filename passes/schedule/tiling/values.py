@@ -38,11 +38,13 @@ from ..language.loopnest import ARGUMENT, RESULT, Axis, Block, KernelValue
 from ..tiles.axes import result_axis
 from ..tiles.structured import loop_along, vector_axis
 from .border import Border
-from .dot_product import grouped_loop
+from .dot_product import byte_sum, grouped_loop
 from .tiler import can_slice, may_repeat, packed_dims
 
 _LIGHT = (Elementwise, Broadcast, Injective, Fill)
 _SLICES_AND_PADS = ("tensor.extract_slice", "tensor.pad")
+# Of a convolution's sums along its channels: elements of a vector, and what adding up a vector takes.
+_LANES, _SUM = 8, 6
 
 
 @dataclass(frozen=True)
@@ -167,10 +169,18 @@ def reduces_last(op: ir.Operation) -> bool:
 def is_dot(op: ir.Operation, kind: OpClass) -> bool:
     """A contraction whose results are best computed as products of two rows: it has no columns, or they are rows too.
 
-    Where both operands lie along k, a tile of columns would be a transposed vector.
+    Where both operands lie along k, a tile of columns would be a transposed vector. A convolution to a few
+    channels is such a product for each element of its window: fewer vectors than with lanes that have no channel.
     """
-    if not isinstance(kind, Contraction) or block_of(op, kind):  # a packed weight is read along its blocks
+    if not isinstance(kind, Contraction | Conv) or block_of(op, kind):  # a packed weight is read along its blocks
         return False
+    if isinstance(kind, Conv):
+        extents = loop_extents(op)
+        channels, summed, steps = (math.prod(extents[loop] for loop in loops) for loops in (kind.f, kind.c, kind.k))
+        if any(extents[loop] != 1 for loop in kind.g):
+            return False
+        vectors = channels * (_SUM + steps * -(-summed // _LANES))
+        return channels == 1 or (byte_sum(op, kind) is None and vectors < summed * steps)
     last = {dim_of(m.results[len(m.results) - 1]) for m in indexing_maps(op)[:2]}
     return all(loop_extents(op)[n] == 1 for n in kind.n) or bool(last & set(kind.k) and len(last) == 1)
 

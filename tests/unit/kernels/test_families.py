@@ -21,7 +21,7 @@ HEADER = '<ir_version: 9, opset_import: ["" : 20]>'
 # A model's body, its input and weights, and the families of its kernels.
 CASES = {
     "a convolution with its bias and Relu": (
-        "x", "float[1,8,9,9] x, float[5,8,5,5] w, float[5] b", "c = Conv(x, w, b) y = Relu(c)",
+        "x", "float[1,8,9,9] x, float[16,8,5,5] w, float[16] b", "c = Conv(x, w, b) y = Relu(c)",
         {"convolutions"},
     ),
     "by Winograd's algorithm": (
@@ -31,6 +31,9 @@ CASES = {
     "depthwise": ("x", "float[1,32,9,9] x, float[32,1,3,3] w", "y = Conv <group=32> (x, w)", {"windows"}),
     "a pool with its padding": (
         "x", "float[1,4,16,16] x", "y = MaxPool <kernel_shape=[3,3], pads=[1,1,1,1]> (x)", {"pools along rows"},
+    ),
+    "a convolution to one channel": (
+        "x", "float[1,16,9,9] x, float[1,16,3,3] w", "r = Relu(x) y = Conv(r, w)", {"dot products"},
     ),
     "a dense layer": ("x", "float[7,32] x, float[32,24] w", "a = MatMul(x, w) y = Relu(a)", {"products"}),
     "attention": (
