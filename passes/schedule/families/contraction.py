@@ -181,7 +181,7 @@ def pack_product(ops: Sequence[ir.Operation], target: Target, columns: int) -> l
 
 
 def _order_data(op: ir.Operation, kind: OpClass) -> list[WantedOrder]:
-    """Channels last; of few input channels single elements are read, unless these are bytes, which are read in fours."""
+    """Channels last; of few input channels single elements are read. Bytes are read in fours, whatever their number."""
     if not isinstance(kind, Conv):
         return []
     data, result = order_channels_last(op, kind)
