@@ -166,6 +166,12 @@ Written by passes/schedule/tiling/plain_loops; read by passes/ir/kernel, passes/
 passes/schedule/vectorize.
 """
 
+REASON = "tw.reason"
+"""Function, string: why a kernel has no schedule.
+
+Written by passes/schedule/apply_schedule; read by passes/ir/kernel, passes/lower/wrap_kernel.
+"""
+
 TILE = "tw.tile"
 """Structured op of such a function, unit: it is a tile, which becomes vectors.
 

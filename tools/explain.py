@@ -50,6 +50,9 @@ _SPARE = ("kernel", "MB", "MFLOP", "GB/s", "calls")  # of a narrow table
 _LABEL = 10  # width of the names of a kernel's facts
 _SHOWN_CALLS = 3
 _SHOWN_NODES = 80  # characters of them in a row
+_SLOW = 0.2  # share of its bound below which a kernel is called slow
+_LONG_ENOUGH = 2e-5  # seconds of a call: in less the call itself counts
+_SHOWN_SLOW, _SHOWN_SLOW_NODES = 5, 40
 _SHOWN_PARTS = 6  # lines of a schedule, unless all are asked for
 
 
@@ -147,6 +150,7 @@ def explain(model: str, made: Stepwise, seconds: Sequence[float], machine: dict[
             "schedule_json": json.loads(kernel.schedule_json) if kernel.schedule_json else None,
             "steps": kernel.extent,
             "note": kernel.note,
+            "reason": kernel.reason,
             "calls": len(calls),
             "flops": flops,
             "bytes": nbytes,
@@ -190,10 +194,21 @@ def _head_lines(record: dict[str, Any]) -> list[str]:
     if plain:
         spent = sum(kernel["share"] for kernel in plain)
         lines.append(f"plain loops, without a schedule: {len(plain)} of the kernels, {spent:.1%} of the time")
+    if slow := [kernel for kernel in record["kernels"] if _is_slow(kernel)]:
+        names = ", ".join(shorten(_title(kernel), _SHOWN_SLOW_NODES) for kernel in slow[:_SHOWN_SLOW])
+        more = f" and {len(slow) - _SHOWN_SLOW} more" if len(slow) > _SHOWN_SLOW else ""
+        spent = sum(kernel["share"] for kernel in slow)
+        lines.append(f"below {_SLOW:.0%} of their bound, {spent:.1%} of the time: {names}{more}")
     if host := record["host"]:
         names = ", ".join(f"{call['function']} ({' + '.join(map(name_text, call['nodes']))})" for call in host)
         lines.append(f"on the host: {sum(call['share'] for call in host):.1%} of the time: {names}")
     return lines
+
+
+def _is_slow(kernel: dict[str, Any]) -> bool:
+    """Return whether a kernel that takes long enough to be measured is far from what bounds it."""
+    seconds = kernel["seconds"] / max(kernel["calls"], 1)
+    return 0 < kernel["peak_share"] < _SLOW and seconds > _LONG_ENOUGH
 
 
 def _print_kernels(kernels: Sequence[dict[str, Any]], full: bool) -> None:
@@ -242,6 +257,8 @@ def _kernel_facts(kernel: dict[str, Any], full: bool = False) -> Iterator[tuple[
         yield "layout", kernel["layout"]
     for i, part in enumerate(_schedule(kernel, full)):
         yield "" if i else "schedule", part
+    if kernel["reason"]:
+        yield "reason", f"no schedule of the whole: {kernel['reason']}"
     if kernel["note"]:
         yield "note", kernel["note"]
 

@@ -105,7 +105,7 @@ def describe_kernel(op: ir.OpView | ir.Operation) -> Kernel:
     extent, scratch = (ir.IntegerAttr(attributes[name]).value for name in (tw.EXTENT, tw.SCRATCH))
     texts = {
         name: ir.StringAttr(attributes[name]).value
-        for name in (tw.SCHEDULE, tw.PARTS, tw.SCHEDULE_JSON)
+        for name in (tw.SCHEDULE, tw.PARTS, tw.REASON, tw.SCHEDULE_JSON)
         if name in attributes
     }
     schedule, as_json = texts.get(tw.SCHEDULE, texts.get(tw.PARTS, "")), texts.get(tw.SCHEDULE_JSON, "")
@@ -113,4 +113,5 @@ def describe_kernel(op: ir.OpView | ir.Operation) -> Kernel:
     asks = tw.ASKS_SCRATCH in attributes
     made = Kernel(symbol_of(op), b"", extent, parallel, scratch, schedule=schedule, schedule_json=as_json, ahead=ahead)
     flushes = tw.FLUSH_DENORMALS in attributes
+    made = replace(made, reason=texts.get(tw.REASON, ""))
     return replace(made, asks_scratch=asks, parallel_from=count_of(op, tw.PARALLEL_FROM), flushes_denormals=flushes)

@@ -36,6 +36,7 @@ _FLUSHING = {"x86": 0x9FC0, "aarch64": 1 << 24}
 _DESCRIBING = (
     tw.SCHEDULE,
     tw.PARTS,
+    tw.REASON,
     tw.SCHEDULE_JSON,
     tw.EXTENT,
     tw.PARALLEL,

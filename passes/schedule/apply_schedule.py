@@ -13,12 +13,13 @@ from ...core.target import Target, detect_host
 from ...dialects import func, ir, tw
 from ..infra.base import ModuleForm, Pass
 from ..ir.kernel import copy_marks, integer_attr, is_dynamic_kernel, list_functions, symbol_of
+from ..ir.structure import list_ops
 from ..verify.sizes import verify_sizes
 from .dynamic.blocks import choose_blocks
 from .dynamic.dynamic_rows import choose_attention, choose_rows
 from .dynamic.joined_axes import choose_joined
 from .dynamic.pieces import choose_pieces
-from .families.table import choose_schedule, has_nests
+from .families.table import choose_schedule, has_nests, require_schedule
 from .language.notation import value_text
 from .language.schedule import Schedule
 from .loop_plan import LoopPlan
@@ -51,7 +52,7 @@ class ApplySchedule(Pass):
             tensor.insert_slice %y into %d
           bufferization.materialize_in_destination %v in restrict writable %r
 
-    A kernel that no family of schedules takes has no ``tw.schedule``: its ops stand in it whole.
+    A kernel that no family of schedules takes has no ``tw.schedule`` but a ``tw.reason``: its ops stand in it whole.
 
     Options:
         plain: take no schedule for any kernel.
@@ -68,41 +69,38 @@ class ApplySchedule(Pass):
         """Rebuild all functions of the module."""
         for function in list_functions(module):
             verify_sizes(function)
-            plan, made = self._build_kernel(function)
-            _note_plan(function, plan, list_functions(made)[0])
+            plan, made, reason = self._build_kernel(function)
+            _note_plan(function, plan, list_functions(made)[0], reason)
             list_functions(made)[0].operation.clone(ip=ir.InsertionPoint(function))
             function.operation.erase()
 
-    def _build_kernel(self, function: func.FuncOp) -> tuple[LoopPlan | None, ir.Module]:
+    def _build_kernel(self, function: func.FuncOp) -> tuple[LoopPlan | None, ir.Module, str]:
+        """The plan of a kernel, and what became of it; where there is no plan, why."""
         target = self.target or detect_host()
         if self.schedule is not None:
-            return NestPlan(self.schedule), _build_asked(function, self.schedule, target)
+            return NestPlan(self.schedule), _build_asked(function, self.schedule, target), ""
         if self.plain:
-            return None, as_plain_loops(function, None, target)
+            return None, as_plain_loops(function, None, target), "plain loops were asked for"
 
         def choose(part: func.FuncOp) -> Schedule | None:
             return choose_schedule(part, target)
 
+        reason = ""
         for plan_loops in _DYNAMIC if is_dynamic_kernel(function) else _STATIC:
             try:
                 plan = plan_loops(function, choose, target)
-                return plan, plan.build(function, target)
-            except NotSchedulable:
-                continue
-        return None, as_plain_loops(function, choose, target)
-
-
-def _plan_nest(function: func.FuncOp, choose: Chooser) -> NestPlan:
-    schedule = choose(function)
-    if schedule is None:
-        raise NotSchedulable("no family takes it")
-    return NestPlan(schedule)
+                return plan, plan.build(function, target), ""
+            except NotSchedulable as refusal:
+                reason = str(refusal)
+        loops = [op.name for op in list_ops(function) if op.name.startswith("scf.")]
+        reason = f"its steps may build on each other ({loops[0]})" if loops else reason
+        return None, as_plain_loops(function, choose, target), reason
 
 
 # What can make a kernel's loops, in the order in which they are tried. Each raises NotSchedulable for other kernels.
 _STATIC: tuple[Callable[[func.FuncOp, Chooser, Target], LoopPlan], ...] = (
     lambda function, choose, target: choose_moves(function, target),
-    lambda function, choose, target: _plan_nest(function, choose),
+    lambda function, choose, target: NestPlan(require_schedule(function, target)),
 )
 _DYNAMIC: tuple[Callable[[func.FuncOp, Chooser, Target], LoopPlan], ...] = (
     lambda function, choose, target: choose_pieces(function, choose),
@@ -132,11 +130,12 @@ def _build_asked(function: func.FuncOp, schedule: Schedule, target: Target) -> i
         raise ScheduleError(f"the schedule of kernel '{name}' cannot be carried out: {error}") from error
 
 
-def _note_plan(source: func.FuncOp, plan: LoopPlan | None, made: func.FuncOp) -> None:
+def _note_plan(source: func.FuncOp, plan: LoopPlan | None, made: func.FuncOp, reason: str) -> None:
     """Write down what the loops mean for those who call the kernel."""
     made.attributes[tw.EXTENT] = integer_attr(plan.extent if plan is not None else 1)
     copy_marks(source, made)
     if plan is None:
+        made.attributes[tw.REASON] = ir.StringAttr.get(reason)
         return
     made.attributes[tw.SCHEDULE] = ir.StringAttr.get(str(plan))
     if (data := plan.to_json()) is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from ....core.target import Target
 from ....dialects import func, ir
 from ...analysis.groups import OpFacts
@@ -9,6 +11,7 @@ from ...analysis.kinds import OpClass
 from ...ir.structure import terminator_of
 from ..language.schedule import Schedule
 from ..loop_plan import makes_one_tensor
+from ..tiles.regions import NotSchedulable
 from ..tiling.border import Border, can_border
 from .attention import ATTENTION
 from .block_sums import BLOCK_SUMS
@@ -54,11 +57,23 @@ def find_orders(op: ir.Operation, kind: OpClass) -> list[WantedOrder]:
 
 def choose_schedule(function: func.FuncOp, target: Target) -> Schedule | None:
     """The schedule of a kernel, decided from its shapes and the target's numbers; None for plain loops."""
+    with suppress(NotSchedulable):
+        return require_schedule(function, target)
+    return None
+
+
+def require_schedule(function: func.FuncOp, target: Target) -> Schedule:
+    """``choose_schedule``; raises NotSchedulable that says why there is none."""
     if not has_nests(function):
-        return None
+        raise NotSchedulable("it has several results, or one without elements")
     anchors = find_anchors(function)
     family = find_family(anchors)
-    return family.schedule(KernelView(function, target, anchors)) if family is not None else None
+    if family is None:
+        kinds = dict.fromkeys(type(kind).__name__ for _, kind in anchors)
+        raise NotSchedulable(f"no family takes a kernel of these kinds of ops: {', '.join(kinds)}")
+    if (schedule := family.schedule(KernelView(function, target, anchors))) is None:
+        raise NotSchedulable(f"its family, '{family.name}', has no schedule for such shapes or layouts")
+    return schedule
 
 
 def has_nests(function: func.FuncOp) -> bool:

@@ -95,6 +95,16 @@ def test_plain_loops_and_many_calls_are_told():
     assert ("kernel", "k") in facts and facts[-1] == ("schedule", "plain loops, one thread")
 
 
+def test_kernels_far_from_their_bound_are_told():
+    slow = Kernel("k", b"", 1, False, flops=10, bytes=1, reason="its steps may build on each other (scf.for)")
+    record = explain.explain("m", stepwise(slow, 1), [10.0], MACHINE)
+    assert explain._head_lines(record)[-1] == "below 20% of their bound, 100.0% of the time: n0"
+    facts = dict(explain._kernel_facts(record["kernels"][0]))
+    assert facts["reason"] == "no schedule of the whole: its steps may build on each other (scf.for)"
+    record = explain.explain("m", stepwise(slow, 1), [1e-6], MACHINE)
+    assert not any("of their bound" in line for line in explain._head_lines(record)), "the call itself takes longer"
+
+
 def test_what_the_host_computes_is_told(tmp_path, capsys):
     text = """<ir_version: 9, opset_import: ["": 20]> net (float[40, 3] x) => (float y)
     { r = Relu(x)  u, a, b, n = Unique(r)  y = Exp(u) }"""
