@@ -26,8 +26,8 @@ from pathlib import Path
 from ...core.model import must_be
 from ...core.program import METADATA_SECTION, WEIGHTS_SYMBOL, Kernel, Program, make_export_name
 from ...core.target import Target, detect_host
-from ...dialects import PassManager, codegen, ir, packed
-from ...dialects.context import diagnostics, reused_context
+from ...dialects import codegen, ir, packed
+from ...dialects.context import diagnostics, reused_context, run_pipeline
 from .main_text import main_text, report_texts
 
 _SUPPORT = [Path(__file__).with_name(name) for name in ("entry.mlir", "counters.mlir")]
@@ -116,7 +116,7 @@ def _emit_object(text: str, target: Target | None = None, opt_level: int = _OPT_
 def _lower(text: str) -> ir.Module:
     with diagnostics("the entry's code generation"):
         module = ir.Module.parse(text)
-        PassManager.parse(_LOWERING).run(module.operation)
+        run_pipeline(module.operation, _LOWERING)
     return module
 
 
