@@ -45,11 +45,11 @@ class LowerTransfers(Pass):
             interleave_transposes(function)
             _load_elements(function)
             rewrite(function, _steps_along_row, _pick_elements)
-            transform.apply(keep(_make_script, _make_script), function)
+            transform.apply(keep(_transfers_script, _transfers_script), function)
             _load_scalars(function)
 
 
-def _make_script() -> transform.Script:
+def _transfers_script() -> transform.Script:
     with transform.sequence() as made:
         transform.apply_patterns(
             made.root,

@@ -42,7 +42,7 @@ def as_plain_loops(function: func.FuncOp, choose: Chooser | None, target: Target
         return results
 
     made = destination_passing(function, body)
-    transform.apply(keep(_make_script, _make_script), made)
+    transform.apply(keep(_tensors_script, _tensors_script), made)
     run_upstream(made, _TENSORS)
     if choose is not None:
         for rebuilt in list_functions(made):
@@ -52,7 +52,7 @@ def as_plain_loops(function: func.FuncOp, choose: Chooser | None, target: Target
     return made
 
 
-def _make_script() -> transform.Script:
+def _tensors_script() -> transform.Script:
     with transform.sequence() as made:
         transform.lower_packs(made.root)
         transform.apply_patterns(made.root, "tensor.decompose_concat")
