@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -255,10 +256,15 @@ def _manifest(
         reports=program.reports,
         prepared=_prepare(program, planned.plan),
         weights_inside=weights.data.nbytes if weights and options.weights == "inside" else 0,
-        compiler=version("tilewright"),
+        compiler=_own_version(),
         source=planned.source,
         profile=options.profile,
     )
+
+
+@functools.cache
+def _own_version() -> str:
+    return version("tilewright")  # reads the package's metadata: 3 ms
 
 
 def _prepare(program: Program, plan: Plan) -> dict[str, list[str]]:
