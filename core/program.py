@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, cast
 
+from .formula import Formula
 from .model import TensorInfo
 
 Space = Literal["input", "output", "param", "arena"]
@@ -185,6 +186,7 @@ class Plan:
 
     ``specialized`` are programs for single sizes, where ``main`` has dynamic ones. All these are for one target;
     ``variants`` are the same programs, in the same order, for each of the others. Kernels and weights are those of all.
+    ``formulas`` say what some of the kernels of ``prepare`` compute.
     """
 
     main: Program
@@ -192,6 +194,7 @@ class Plan:
     kernels: Mapping[str, bytes]
     specialized: tuple[Program, ...] = ()
     variants: tuple[tuple[Program, ...], ...] = ()
+    formulas: Mapping[str, Formula] = field(default_factory=dict)
 
     @property
     def by_target(self) -> tuple[tuple[Program, ...], ...]:

@@ -6,6 +6,7 @@ record, raise); this module writes the functions and the constant tables around 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -38,7 +39,7 @@ def text_list(symbol: str, texts: Sequence[str]) -> str:
 
 def constant_bytes(symbol: str, data: bytes, section: str = "") -> str:
     """A constant of raw bytes, aligned to 8, in a section of its own where one is named."""
-    escaped = "".join(f"\\{byte:02X}" if byte in b'"\\' or not 32 <= byte < 127 else chr(byte) for byte in data)
+    escaped = re.sub(rb'["\\]|[^ -~]', lambda byte: b"\\%02X" % ord(byte[0]), data).decode()
     place = f', section = "{section}"' if section else ""
     return f'llvm.mlir.global internal constant @{symbol}("{escaped}") {{alignment = 8 : i64{place}}}\n'
 

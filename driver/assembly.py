@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,6 +20,7 @@ from ..runtime.artifact.elf_object import data_object
 from ..runtime.artifact.manifest import Manifest, RoutineRecord
 from ..runtime.artifact.on_disk import Code
 from ..runtime.artifact.weights import DATA_ALIGNMENT, Weights, WeightsWriter
+from ..runtime.executors import formulas
 from ..runtime.executors.executor import Executor, Steps
 from ..runtime.executors.timed import TimedRoutine
 from ..runtime.process.link import Library, link
@@ -191,6 +193,7 @@ def _stream_weights(
 ) -> Weights:
     """Write weights into a file, one tensor at a time: prepared ones computed where they belong, the others copied."""
     plan, params = planned.plan, planned.params
+    computed = formulas.choose_programs(plan.prepare, plan.formulas)
     with WeightsWriter(plan.params, folder) as writer:
         for number, info in enumerate(plan.params):
             compilation.options.progress("preparing weights", number, len(plan.params))
@@ -198,11 +201,14 @@ def _stream_weights(
             if info.name not in plan.prepare:
                 writer.write(info.name, params[info.name].array())
                 continue
-            assert executor is not None
             program = plan.prepare[info.name]
             sources = [params[p.name].read_aligned() for p in program.params]
             with writer.place(info) as array:
-                executor.run(program, [], sources, [array])
+                if info.name in computed:
+                    formulas.prepare_weight(program, plan.formulas, sources, [array])
+                else:
+                    assert executor is not None
+                    executor.run(program, [], sources, [array])
         return writer.finish()
 
 
@@ -250,10 +256,15 @@ def _manifest(
         reports=program.reports,
         prepared=_prepare(program, planned.plan),
         weights_inside=weights.data.nbytes if weights and options.weights == "inside" else 0,
-        compiler=version("tilewright"),
+        compiler=_own_version(),
         source=planned.source,
         profile=options.profile,
     )
+
+
+@functools.cache
+def _own_version() -> str:
+    return version("tilewright")  # reads the package's metadata: 3 ms
 
 
 def _prepare(program: Program, plan: Plan) -> dict[str, list[str]]:

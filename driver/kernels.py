@@ -10,6 +10,7 @@ from ..core.breadcrumbs import in_words
 from ..core.errors import ModelError
 from ..core.program import Kernel, Plan, Program
 from ..core.target import Target, detect_host
+from ..runtime.executors import formulas
 from . import jobs
 from .cache import compile_cache
 from .compilation import Compilation, PassJob
@@ -42,7 +43,9 @@ def compile_kernels(compilation: Compilation, plan: Plan) -> CompiledKernels:
     options = compilation.options
     groups = zip(plan.by_target, options.targets, strict=True) if options.executor == "objects" else ()
     called = [_Part(name, target) for programs, target in groups for name in kernel_names(programs)]
-    prepare = [_Part(name, detect_host()) for name in kernel_names(plan.prepare.values())]
+    computed = formulas.choose_programs(plan.prepare, plan.formulas)
+    compiled = [program for name, program in plan.prepare.items() if name not in computed]
+    prepare = [_Part(name, detect_host()) for name in kernel_names(compiled)]
     with compilation.report.stage("kernels"):
         kernels = _compile_parts(compilation, plan, [*dict.fromkeys([*called, *prepare])])
     return CompiledKernels(*({part.name: kernels[part] for part in parts} for parts in (called, prepare)))

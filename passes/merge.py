@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..core.formula import Formula
 from ..core.model import FileSlice, Param, TensorInfo
 from ..core.program import Call, Plan, Program, Routine, Step
 from ..dialects import ir
@@ -36,7 +37,9 @@ def merge(
     for plan, own, target in zip(plans, params, names, strict=True):
         programs.setdefault(target, []).append(merged.add(plan, own, f".{target}" if target else ""))
     first, *variants = programs.values()
-    plan = Plan(first[0], merged.prepare, merged.kernels, tuple(first[1:]), tuple(map(tuple, variants)))
+    plan = Plan(
+        first[0], merged.prepare, merged.kernels, tuple(first[1:]), tuple(map(tuple, variants)), merged.formulas
+    )
     return plan, merged.params
 
 
@@ -47,6 +50,7 @@ class _Merged:
         self.kernels: dict[str, bytes] = {}
         self.params: dict[str, Param] = {}
         self.prepare: dict[str, Program] = {}
+        self.formulas: dict[str, Formula] = {}
         self._prepared: dict[Program, str] = {}  # what makes a weight, and its name
 
     def add(self, plan: Plan, params: Params, suffix: str) -> Program:
@@ -59,6 +63,7 @@ class _Merged:
         with make_context(), ir.Location.unknown():
             own = {name: self._add_kernel(name + suffix, plan.kernels[name]) for name in plan.kernels if name in called}
             kernels = {name: self._add_kernel(name, plan.kernels[name]) for name in plan.kernels if name in prepare}
+        self.formulas |= {kernels[name]: formula for name, formula in plan.formulas.items()}
         weights = {name: self._add_param(param) for name, param in params.items()}
         for name, program in plan.prepare.items():
             weights[name] = self._add_prepared(name, _rename(program, kernels, weights))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ..core.breadcrumbs import step
 from ..core.errors import CompileError, ScheduleError
+from ..core.formula import Formula
 from ..core.limits import ORDINARY, ModelLimits
 from ..core.model import ELEMENTS, Model, TensorInfo, check_size
 from ..core.program import Call, Kernel, Plan, Program, Routine
@@ -14,6 +16,7 @@ from ..core.target import Target
 from ..dialects import codegen, func, ir, transform, tw
 from ..dialects.context import diagnostics, reused_context
 from .analysis.cost import estimate_cost
+from .analysis.formulas import find_formula
 from .analysis.signature import make_signature
 from .graph.canonicalize_ops import CanonicalizeOps
 from .graph.combine_parallel_conv2d import CombineParallelConv2d
@@ -203,7 +206,7 @@ def plan(model: Model, target: Target, context: PassContext | None = None, limit
             main = _program(functions["main"], model, infos, model.inputs, model.outputs, most)
             prepare = {name: _program(f, model, {}, (), (infos[name],), most) for name, f in prepared.items()}
             called = {call.kernel for program in (main, *prepare.values()) for call in program.calls}
-            made = Plan(main, prepare, _kernels(module, called))
+            made = Plan(main, prepare, _kernels(module, called), formulas=_formulas(module, prepare))
             if is_enabled():
                 verify_plan(made)
             return made
@@ -303,6 +306,13 @@ def _calls(routine: Routine) -> tuple[Call, ...]:
 def _info(name: str, type_: ir.Type) -> TensorInfo:
     tensor = ir.RankedTensorType(type_)
     return TensorInfo(name, tuple(tensor.shape), ELEMENTS[str(tensor.element_type)])
+
+
+def _formulas(module: ir.Module, prepare: Mapping[str, Program]) -> dict[str, Formula]:
+    """What kernels compute that only weights are prepared with."""
+    names = {call.kernel for program in prepare.values() for call in program.calls}
+    found = {symbol_of(f): find_formula(f) for f in list_functions(module) if symbol_of(f) in names}
+    return {name: formula for name, formula in found.items() if formula is not None}
 
 
 def _kernels(module: ir.Module, names: set[str]) -> dict[str, bytes]:

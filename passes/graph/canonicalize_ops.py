@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import PassManager, arith, builders, func, ir, tensor
+from ...dialects import arith, builders, func, ir, tensor
+from ...dialects.context import run_pipeline
 from ...dialects.walk import defining_op
 from ..analysis.classify import classify_op
 from ..analysis.kinds import Contraction
@@ -48,10 +49,9 @@ class CanonicalizeOps(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Rewrite all programs of the module."""
-        upstream = PassManager.parse("builtin.module(canonicalize)")
-        upstream.run(module.operation)
+        run_pipeline(module.operation, _UPSTREAM)
         while any([_follow(f) for f in list_programs(module)]):
-            upstream.run(module.operation)
+            run_pipeline(module.operation, _UPSTREAM)
 
 
 def _follow(function: func.FuncOp) -> bool:
@@ -248,6 +248,7 @@ def _read_offsets(op: ir.Operation) -> list[int] | None:
     return offsets if set(strides) <= {1} and len(offsets) == len(shape_of(op.results[0])) else None
 
 
+_UPSTREAM = "builtin.module(canonicalize)"
 _RULES: dict[Callable[[ir.Operation], bool], tuple[str, ...]] = {  # with the ops that each is about
     _fold_transposes: ("linalg",),
     _transpose_before_view: ("linalg",),

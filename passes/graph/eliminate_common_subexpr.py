@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import PassManager, ir
+from ...dialects import ir
+from ...dialects.context import run_pipeline
 from ..infra.base import Pass
 
 
@@ -31,4 +32,4 @@ class EliminateCommonSubexpr(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Rewrite all functions of the module."""
-        PassManager.parse("builtin.module(cse)").run(module.operation)
+        run_pipeline(module.operation, "builtin.module(cse)")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import PassManager, func, ir, linalg
+from ...dialects import func, ir, linalg
+from ...dialects.context import run_pipeline
 from ...dialects.walk import defining_op
 from ..analysis.classify import classify_op
 from ..analysis.kinds import Fill
@@ -31,7 +32,7 @@ class Generalize(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Rewrite all functions of the module."""
-        PassManager.parse("builtin.module(func.func(linalg-generalize-named-ops))").run(module.operation)
+        run_pipeline(module.operation, "builtin.module(func.func(linalg-generalize-named-ops))")
         for function in list_programs(module):
             raise_fills(function)
 

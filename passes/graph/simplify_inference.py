@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import PassManager, ir
+from ...dialects import ir
+from ...dialects.context import run_pipeline
 from ..analysis.groups import OpFacts, is_map
 from ..infra.base import Pass
 from ..ir.edit import drop_identity, list_programs, splat_of
@@ -34,8 +35,7 @@ class SimplifyInference(Pass):
             for op in list_ops(function):
                 if op.name == "linalg.generic" and any(splat_of(v) is not None for v in op.operands):
                     _use_constants(op)
-        canonicalize = PassManager.parse("builtin.module(canonicalize)")
-        canonicalize.run(module.operation)
+        run_pipeline(module.operation, "builtin.module(canonicalize)")
         for function in list_programs(module):
             for op in list_ops(function):
                 if op.name == "linalg.generic":

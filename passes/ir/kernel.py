@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from ...core.breadcrumbs import step
 from ...core.program import Kernel
-from ...dialects import PassManager, func, ir, tw
-from ...dialects.context import diagnostics
+from ...dialects import func, ir, tw
+from ...dialects.context import diagnostics, run_pipeline
 from ...dialects.types import is_static_type
 
 MAXIMA = ("arith.maximumf", "arith.maxnumf")
@@ -87,9 +87,7 @@ def run_upstream(op: ir.OpView | ir.Module, passes: tuple[str, ...]) -> None:
     for name in passes:
         what = f"upstream pass '{name.split('{')[0]}'"
         with step(what), diagnostics(what):
-            manager = PassManager.parse(f"{anchor}({name})")
-            manager.enable_verifier(False)
-            manager.run(op.operation)
+            run_pipeline(op.operation, f"{anchor}({name})", verified=False)
     with diagnostics("what upstream passes made"):
         op.operation.verify()
 

@@ -74,7 +74,8 @@ class LowerToLlvm(Pass):
         for function in list_functions(module):
             if tw.LOSES_NAN in function.attributes:
                 _maxima_without_nan(function)
-        narrow = "bf16" in str(module)  # mostly not: to ask each op took a tenth of a compile
+        # Mostly not: to ask each op took a tenth of a compile.
+        narrow = "bf16" in str(module.operation.get_asm(assume_verified=True))
         if narrow:
             run_upstream(module, _TO_CODE)
             _integers_by_float32(module)

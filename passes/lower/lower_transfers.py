@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from ...dialects import arith, func, ir, memref, transform, vector
 from ...dialects.builders import index_constant
+from ...dialects.context import keep
 from ...dialects.walk import collect, defining_op
 from ..infra.base import Pass
 from ..ir.dynamic_sizes import slice_amounts
@@ -44,17 +45,21 @@ class LowerTransfers(Pass):
             interleave_transposes(function)
             _load_elements(function)
             rewrite(function, _steps_along_row, _pick_elements)
-            with transform.sequence() as script:
-                transform.apply_patterns(
-                    script.root,
-                    "vector.lower_transfer max_transfer_rank = 1",
-                    "vector.lower_shape_cast",
-                    "vector.sink_mem_ops",
-                    "canonicalization",
-                    vector_lower_transpose="shuffle_1d",
-                )
-            transform.apply(script, function)
+            transform.apply(keep(_transfers_script, _transfers_script), function)
             _load_scalars(function)
+
+
+def _transfers_script() -> transform.Script:
+    with transform.sequence() as made:
+        transform.apply_patterns(
+            made.root,
+            "vector.lower_transfer max_transfer_rank = 1",
+            "vector.lower_shape_cast",
+            "vector.sink_mem_ops",
+            "canonicalization",
+            vector_lower_transpose="shuffle_1d",
+        )
+    return made
 
 
 def _load_elements(function: func.FuncOp) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
-from ...dialects import func, ir, transform, tw
+from ...dialects import ir, transform, tw
+from ...dialects.context import keep
+from ...dialects.walk import collect
 from ..infra.base import Pass
 from ..ir.kernel import integer_attr, scheduled_functions
 from .tiling.reduction import CONTRACT
@@ -46,22 +49,25 @@ class Vectorize(Pass):
     def apply(self, module: ir.Module) -> None:
         """Vectorize all scheduled functions of the module."""
         for function in scheduled_functions(module):
-            transform.apply(make_script(function), function)
+            marked = collect(function, lambda op: op.name == "linalg.generic" and tw.ROLE in op.attributes)
+            roles = tuple(sorted({ir.StringAttr(op.attributes[tw.ROLE]).value for op in marked}))
+            mark = tw.TILE if tw.PARTS in function.attributes else ""
+            script = keep((_make_script, roles, mark), partial(_make_script, roles, mark))
+            transform.apply(script, function)
 
 
-def make_script(function: func.FuncOp) -> transform.Script:
-    """The transform IR that vectorizes the function."""
-    roles = sorted(set(re.findall(rf'{tw.ROLE} = "({CONTRACT}(\d)x(\d+))"', str(function))))
+def _make_script(roles: Sequence[str], mark: str) -> transform.Script:
+    """The transform IR that vectorizes structured ops that have the ``mark``, and the contractions of these roles."""
     with transform.sequence() as made:
         root = made.root
-        for role, dims, at_once in roles:
+        for role in roles:
+            dims, at_once = map(int, role.removeprefix(CONTRACT).split("x"))
             contractions = transform.match(root, "linalg.generic", attributes={tw.ROLE: ir.StringAttr.get(role)})
             with transform.foreach(contractions) as op:
-                loop = transform.tile_using_for(op, [0] * int(dims) + [1])[1]
-                if int(at_once) > 1:
-                    transform.annotate(loop, tw.UNROLL, integer_attr(int(at_once)))
-        marks: dict[str, ir.Attribute] = {tw.TILE: ir.UnitAttr.get()} if tw.PARTS in function.attributes else {}
-        with transform.foreach(transform.match_linalg(root, marks)) as op:
+                loop = transform.tile_using_for(op, [0] * dims + [1])[1]
+                if at_once > 1:
+                    transform.annotate(loop, tw.UNROLL, integer_attr(at_once))
+        with transform.foreach(transform.match_linalg(root, {mark: ir.UnitAttr.get()} if mark else {})) as op:
             transform.vectorize(op)
         # Before slices are folded: a transposed read with a dim between the two cannot be taken apart, and goes element
         # by element.

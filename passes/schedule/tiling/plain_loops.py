@@ -5,6 +5,7 @@ from __future__ import annotations
 from ....core.target import Target
 from ....dialects import bufferization, func, ir, tensor, transform, tw
 from ....dialects.builders import index_constant
+from ....dialects.context import keep
 from ....dialects.types import DYNAMIC
 from ....dialects.walk import defining_op
 from ...ir.dynamic_sizes import find_destination
@@ -41,16 +42,20 @@ def as_plain_loops(function: func.FuncOp, choose: Chooser | None, target: Target
         return results
 
     made = destination_passing(function, body)
-    with transform.sequence() as script:
-        transform.lower_packs(script.root)
-        transform.apply_patterns(script.root, "tensor.decompose_concat")
-    transform.apply(script, made)
+    transform.apply(keep(_tensors_script, _tensors_script), made)
     run_upstream(made, _TENSORS)
     if choose is not None:
         for rebuilt in list_functions(made):
             if nests := build_part_nests(rebuilt, choose, target):
                 rebuilt.attributes[tw.PARTS] = ir.StringAttr.get("\n".join(["loops around nests:", *map(str, nests)]))
         run_upstream(made, ("canonicalize", "cse"))
+    return made
+
+
+def _tensors_script() -> transform.Script:
+    with transform.sequence() as made:
+        transform.lower_packs(made.root)
+        transform.apply_patterns(made.root, "tensor.decompose_concat")
     return made
 
 

@@ -37,7 +37,7 @@ def test_a_damaged_kernel_is_compiled_again(folder, path):
     [first, *_] = [item for item in Cache(folder).items() if item.kind == "kernels"]
     damage(first.path, "flipped")
     lib = built(path, num_threads=1)
-    assert lib.report.cached_kernels == lib.report.kernels
+    assert lib.report.cached_kernels == lib.report.kernels - 1
     assert len(lib.report.notes) == 1
     check(lib)
 
