@@ -47,7 +47,7 @@ def deform_conv(
     offset = ctx.demand_shape(offset, "offset", x.shape[0], offset_group * count_elements(window) * rank, *outs)
     moves = ctx.reshape(offset, [*places, rank, *outs])
     tables = [
-        _make_table(moves, axis, x.shape[axis + 2], (strides[axis], pads[axis], dilations[axis]))
+        _make_table(moves, axis, x.shape[2:], (strides[axis], pads[axis], dilations[axis]))
         for axis in range(rank)
     ]
     channels = x.shape[1] // offset_group
@@ -60,21 +60,21 @@ def deform_conv(
     return y if b is None else add_bias(ctx, y, b)
 
 
-def _make_table(moves: Tensor, axis: int, extent: Extent, steps: tuple[int, int, int]) -> Table:
+def _make_table(moves: Tensor, axis: int, image: Extents, steps: tuple[int, int, int]) -> Table:
     """Of one axis, over batch, group, window and result; a window's element lies where it would be in Conv, moved."""
     stride, pad, dilation = steps
     rank = (moves.rank - 3) // 2
     loops = 2 + 2 * rank
 
     def coordinate(move: ir.Value) -> ir.Value:
-        element, window = (builders.linalg_index(d) for d in (2 + axis, 2 + rank + axis))
+        element, window = (builders.linalg_index(d) for d in (3 + axis, 3 + rank + axis))
         start = scalars.sub(scalars.mul(window, scalars.like(window, stride)), scalars.like(window, pad))
         at = scalars.add(start, scalars.mul(element, scalars.like(element, dilation)))
         return scalars.add(scalars.from_index(at, move.type), move)
 
-    dims = [*range(2 + rank), ir.AffineExpr.get_constant(axis), *range(2 + rank, loops)]
+    dims = [*range(1, 3 + rank), ir.AffineExpr.get_constant(axis), *range(3 + rank, 1 + loops)]
     shape = [*moves.shape[: 2 + rank], *moves.shape[3 + rank :]]
-    return make_table([moves.value], [builders.affine_map(loops + 1, dims)], shape, coordinate, extent, Rule())
+    return make_table([moves.value], [builders.affine_map(loops + 1, dims)], shape, coordinate, image, axis, Rule())
 
 
 def _weigh(ctx: Context, taken: Tensor, w: Tensor, group: int, outs: Extents) -> Tensor:
