@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....core.sizes import Extent, count_elements, floor_divide
-from ....dialects import arith, builders, complexes, extents, ir, loops, scalars
+from ....dialects import arith, builders, complexes, extents, ir, linalg, loops, scalars
 from ....dialects.types import element_type, is_complex
 from ....dialects.walk import integer_of
 from ..shapes.dynamic_lengths import for_each_length, of_length
@@ -64,24 +64,30 @@ def col2im(
     zero = builders.scalar(0, scalars.compute_type(elem))
     add = arith.ori if x.dtype == "bool" else complexes.add if is_complex(x.dtype) else scalars.add
 
+    def add_element(element: ir.Value, total: ir.Value) -> ir.Value:
+        return add(total, scalars.widen(element))
+
     def add_blocks(at: Values, states: Values) -> Values:
         """The image of one channel, in the middle of what its blocks cover."""
-        canvas = builders.full([n + a + b for n, a, b in zip(image, pads[:rank], pads[rank:], strict=True)], zero)
+        # One canvas for all channels: another one would be made of zeros once, and copied for each of them.
+        canvas = extents.note(linalg.fill(zero, outs=[states[1]]), builders.shape_of(states[1]))
 
         def add_place(places: Values, canvases: Values) -> Values:
             """What all blocks have at one of their places."""
             starts = [_multiply_index(place, step) for place, step in zip(places, dilations, strict=True)]
             part = loops.at(columns.value, dict(enumerate([*at, *places])))
             covered = builders.slice_(canvases[0], starts, blocks, strides)
-            total = builders.elementwise(add, covered, part, elem=zero.type)
+            [total] = builders.generic([part], [covered], [range(rank)] * 2, "p" * rank, add_element)
             return [builders.insert(total, canvases[0], starts, strides)]
 
         [canvas] = loops.sequential(block, [canvas], add_place)
         made = builders.convert_elements(builders.slice_(canvas, pads[:rank], image), elem)
-        return [loops.store(made, states[0], dict(enumerate(at)))]
+        return [loops.store(made, states[0], dict(enumerate(at))), canvas]
 
     result = builders.empty([x.shape[0], channels, *image], elem)
-    return ctx.wrap(loops.sequential([x.shape[0], channels], [result], add_blocks)[0], x.dtype)
+    covered = [n + a + b for n, a, b in zip(image, pads[:rank], pads[rank:], strict=True)]
+    states = [result, builders.empty(covered, zero.type)]
+    return ctx.wrap(loops.sequential([x.shape[0], channels], states, add_blocks)[0], x.dtype)
 
 
 def _read_sizes(ctx: Context, shape: Tensor, what: str, rank: int) -> list[Extent]:
