@@ -20,6 +20,9 @@ TAPS = {"nearest": 1, "linear": 2, "cubic": 4}
 PADDINGS = ("zeros", "border", "reflection")
 _CUBIC_PARAMETER = -0.75  # the parameter of Keys' cubic convolution
 
+# Channels of which rows are made: fewer do not fill a vector.
+_LEAST_ROW = 8
+
 # Of one axis: what neighbours add to the number of an element in the sampled axes, and their weights where there is
 # more than one neighbour. The first axis is the taps'. A neighbour that counts as zero makes the sum negative.
 Table = list[ir.Value]
@@ -91,11 +94,26 @@ def sample(ctx: Context, x: Tensor, tables: Sequence[Table], lead: int) -> Tenso
 
     The tables have their taps, then the axes before the channels, then those of the result.
     """
+    made = sample_rows(ctx, x, tables, lead)
+    moved = ctx.transpose(made, [*range(lead - 1), lead, lead - 1])
+    return ctx.reshape(moved, [*x.shape[:lead], *builders.shape_of(tables[0][0])[lead:]])
+
+
+def sample_rows(ctx: Context, x: Tensor, tables: Sequence[Table], lead: int) -> Tensor:
+    """What ``sample`` gives, with the axes of the result as one, and after them the channels.
+
+    Many channels are read as rows, where all of a row has one weight; a few of them element by element.
+    """
     elem = element_type(x.dtype)
     acc_type = scalars.compute_type(elem)
-    sampled = builders.shape_of(tables[0][0])[lead:]
-    shape = [*x.shape[:lead], count_elements(sampled)]
-    image = ctx.reshape(x, [*x.shape[:lead], count_elements(x.shape[lead:])])
+    outer, channels = x.shape[: lead - 1], x.shape[lead - 1]
+    places = count_elements(builders.shape_of(tables[0][0])[lead:])
+    image = ctx.reshape(x, [*outer, channels, count_elements(x.shape[lead:])])
+    in_rows = isinstance(channels, int) and channels >= _LEAST_ROW
+    swap = [*range(lead - 1), lead, lead - 1]
+    if in_rows:
+        image = ctx.transpose(image, swap)
+    place_loop, channel_loop = (lead - 1, lead) if in_rows else (lead, lead - 1)
 
     def body(*args: ir.Value) -> ir.Value:
         acc, left = args[-1], iter(args)
@@ -103,19 +121,22 @@ def sample(ctx: Context, x: Tensor, tables: Sequence[Table], lead: int) -> Tenso
         number = reduce(scalars.add, (row[0] for row in rows))
         inside = scalars.compare("ge", number, scalars.like(number, 0))
         place = scalars.to_index(scalars.maximum(number, scalars.like(number, 0)))
-        value = builders.extract(image.value, [*(builders.linalg_index(d) for d in range(lead)), place])
+        channel = builders.linalg_index(channel_loop)
+        indices = [*map(builders.linalg_index, range(lead - 1)), *((place, channel) if in_rows else (channel, place))]
+        value = builders.extract(image.value, indices)
         weights = [scalars.narrow(row[1], acc_type) for row in rows if len(row) > 1]
         term = scalars.fma(value, reduce(scalars.mul, weights), acc) if weights else value
         return scalars.select(inside, term, acc)
 
     columns = [column for table in tables for column in table]
-    operands = [builders.reshape(v, [*builders.shape_of(v)[:lead], shape[lead]]) for v in columns]
-    maps = [[lead + 1 + i, *range(lead - 1), lead] for i, table in enumerate(tables) for _ in table]
+    operands = [builders.reshape(v, [*builders.shape_of(v)[:lead], places]) for v in columns]
+    maps = [[lead + 1 + i, *range(lead - 1), place_loop] for i, table in enumerate(tables) for _ in table]
+    shape = [*outer, places, channels] if in_rows else [*outer, channels, places]
     out = builders.full(shape, builders.scalar(0, acc_type))
     iterators = "p" * (lead + 1) + "r" * len(tables)
     made = builders.generic(operands, [out], [*maps, range(lead + 1)], iterators, body)[0]
-    made = builders.reshape(builders.convert_elements(made, elem), [*shape[:lead], *sampled])
-    return ctx.wrap(made, x.dtype)
+    made = ctx.wrap(builders.convert_elements(made, elem), x.dtype)
+    return made if in_rows else ctx.transpose(made, swap)
 
 
 def _pad_coordinate(at: ir.Value, extent: Extent, rule: Rule) -> ir.Value:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ....core.sizes import Extent, count_elements, floor_mod
 from ....dialects import builders, ir, scalars
-from ..algorithms.sampling import Rule, Table, make_table, sample
+from ..algorithms.sampling import Rule, Table, make_table, sample_rows
 from ..primitives.reductions import widen
 from ..state.context import Context
 from ..state.registry import op
@@ -52,10 +52,10 @@ def deform_conv(
     ]
     channels = x.shape[1] // offset_group
     wide = widen(ctx, ctx.reshape(x, [x.shape[0], offset_group, channels, *x.shape[2:]]))
-    taken = sample(ctx, wide, tables, lead=3)
+    taken = sample_rows(ctx, wide, tables, lead=3)
     if mask is not None:
         mask = ctx.demand_shape(mask, "mask", x.shape[0], offset_group * count_elements(window), *outs)
-        taken = ctx.elementwise(scalars.mul, taken, ctx.reshape(mask, [*places[:2], 1, *window, *outs]))
+        taken = ctx.elementwise(scalars.mul, taken, ctx.reshape(mask, [*taken.shape[:-1], 1]))
     y = ctx.cast(_weigh(ctx, taken, widen(ctx, w), group, outs), x.dtype)
     return y if b is None else add_bias(ctx, y, b)
 
@@ -78,11 +78,16 @@ def _make_table(moves: Tensor, axis: int, image: Extents, steps: tuple[int, int,
 
 
 def _weigh(ctx: Context, taken: Tensor, w: Tensor, group: int, outs: Extents) -> Tensor:
-    """The product of the windows' elements (batch, channels and elements, result) with the weights, group by group."""
-    batch, filters, depth = taken.shape[0], w.shape[0], count_elements(w.shape[1:])
-    columns = ctx.reshape(taken, [batch, group, depth, count_elements(outs)])
-    rows = ctx.reshape(w, [group, filters // group, depth])
-    made = builders.contract("gfk,bgko->bgfo", rows.value, columns.value)
+    """The product of the windows' elements with the weights, group by group.
+
+    The elements are there by batch, group of offsets, place in the window and of the result, and channel.
+    """
+    (batch, parts, _, channels), filters, depth = taken.shape, w.shape[0], w.shape[1]
+    window, places = count_elements(w.shape[2:]), count_elements(outs)
+    columns = ctx.reshape(taken, [batch, parts, window, places, channels])
+    columns = ctx.reshape(ctx.transpose(columns, [0, 2, 3, 1, 4]), [batch, window, places, group, depth])
+    rows = ctx.reshape(w, [group, filters // group, depth, window])
+    made = builders.contract("gfck,bkogc->bgfo", rows.value, columns.value)
     return ctx.reshape(ctx.wrap(made, taken.dtype), [batch, filters, *outs])
 
 

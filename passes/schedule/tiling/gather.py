@@ -70,12 +70,12 @@ def _compute_row(tiler: Tiler, op: ir.Operation, loops: Sequence[Interval], targ
     for operand, argument, indexing_map in zip(list(op.operands)[:-1], arguments, maps, strict=False):
         part, walkers = operand_region(indexing_map, loops)
         body.read(argument, tiler.compute(operand, part), walkers)
-    body.numbers[arguments[-1]] = len(body.inputs)
     for inner in body_ops(op):
         body.add(inner)
     _, walkers = operand_region(maps[-1], loops)
     output = tile_map(kept, [walkers[d] for d in target.dims])
     made, block = make_generic(body.inputs, [target.value], [*body.maps, output], ["parallel"] * len(kept))
+    body.numbers[arguments[-1]] = len(body.inputs)
     with ir.InsertionPoint(block):
         linalg.YieldOp([body.inside(block, terminator_of(op).operands[0])])
     return Tile(made.results[0], target.dims)
