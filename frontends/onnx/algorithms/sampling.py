@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from ....core.sizes import Extent, count_elements, has_dynamic_extents
+from ....core.sizes import Extent, count_elements, floor_divide, has_dynamic_extents
 from ....dialects import arith, builders, ir, math, scalars
 from ....dialects.types import element_type
 from ..state.context import Context
@@ -95,25 +95,25 @@ def sample(ctx: Context, x: Tensor, tables: Sequence[Table], lead: int) -> Tenso
     The tables have their taps, then the axes before the channels, then those of the result.
     """
     made = sample_rows(ctx, x, tables, lead)
-    moved = ctx.transpose(made, [*range(lead - 1), lead, lead - 1])
+    moved = ctx.transpose(made, [*range(lead - 1), lead + 1, lead, lead - 1])
     return ctx.reshape(moved, [*x.shape[:lead], *builders.shape_of(tables[0][0])[lead:]])
 
 
-def sample_rows(ctx: Context, x: Tensor, tables: Sequence[Table], lead: int) -> Tensor:
-    """What ``sample`` gives, with the axes of the result as one, and after them the channels.
+def sample_rows(ctx: Context, x: Tensor, tables: Sequence[Table], lead: int, inner: Extent = 1) -> Tensor:
+    """What ``sample`` gives, in another order: the places are two axes, and after them come the channels.
 
+    The result's first axes in the tables have ``inner`` places together; they are the second axis, all others the first.
     Many channels are read as rows, where all of a row has one weight; a few of them element by element.
     """
     elem = element_type(x.dtype)
     acc_type = scalars.compute_type(elem)
-    outer, channels = x.shape[: lead - 1], x.shape[lead - 1]
-    places = count_elements(builders.shape_of(tables[0][0])[lead:])
-    image = ctx.reshape(x, [*outer, channels, count_elements(x.shape[lead:])])
+    batch, channels = x.shape[: lead - 1], x.shape[lead - 1]
+    outer = floor_divide(count_elements(builders.shape_of(tables[0][0])[lead:]), inner)
+    image = ctx.reshape(x, [*batch, channels, count_elements(x.shape[lead:])])
     in_rows = isinstance(channels, int) and channels >= _LEAST_ROW
-    swap = [*range(lead - 1), lead, lead - 1]
     if in_rows:
-        image = ctx.transpose(image, swap)
-    place_loop, channel_loop = (lead - 1, lead) if in_rows else (lead, lead - 1)
+        image = ctx.transpose(image, [*range(lead - 1), lead, lead - 1])
+    channel_loop, inner_loop, outer_loop = (lead + 1, lead, lead - 1) if in_rows else (lead - 1, lead, lead + 1)
 
     def body(*args: ir.Value) -> ir.Value:
         acc, left = args[-1], iter(args)
@@ -129,14 +129,15 @@ def sample_rows(ctx: Context, x: Tensor, tables: Sequence[Table], lead: int) -> 
         return scalars.select(inside, term, acc)
 
     columns = [column for table in tables for column in table]
-    operands = [builders.reshape(v, [*builders.shape_of(v)[:lead], places]) for v in columns]
-    maps = [[lead + 1 + i, *range(lead - 1), place_loop] for i, table in enumerate(tables) for _ in table]
-    shape = [*outer, places, channels] if in_rows else [*outer, channels, places]
+    operands = [builders.reshape(v, [*builders.shape_of(v)[:lead], inner, outer]) for v in columns]
+    taps = [lead + 2 + i for i, table in enumerate(tables) for _ in table]
+    maps = [[tap, *range(lead - 1), inner_loop, outer_loop] for tap in taps]
+    shape = [*batch, outer, inner, channels] if in_rows else [*batch, channels, inner, outer]
     out = builders.full(shape, builders.scalar(0, acc_type))
-    iterators = "p" * (lead + 1) + "r" * len(tables)
-    made = builders.generic(operands, [out], [*maps, range(lead + 1)], iterators, body)[0]
+    iterators = "p" * (lead + 2) + "r" * len(tables)
+    made = builders.generic(operands, [out], [*maps, range(lead + 2)], iterators, body)[0]
     made = ctx.wrap(builders.convert_elements(made, elem), x.dtype)
-    return made if in_rows else ctx.transpose(made, swap)
+    return made if in_rows else ctx.transpose(made, [*range(lead - 1), lead + 1, lead, lead - 1])
 
 
 def _pad_coordinate(at: ir.Value, extent: Extent, rule: Rule) -> ir.Value:

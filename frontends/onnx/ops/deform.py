@@ -52,10 +52,11 @@ def deform_conv(
     ]
     channels = x.shape[1] // offset_group
     wide = widen(ctx, ctx.reshape(x, [x.shape[0], offset_group, channels, *x.shape[2:]]))
-    taken = sample_rows(ctx, wide, tables, lead=3)
+    taken = sample_rows(ctx, wide, tables, lead=3, inner=count_elements(window))
     if mask is not None:
         mask = ctx.demand_shape(mask, "mask", x.shape[0], offset_group * count_elements(window), *outs)
-        taken = ctx.elementwise(scalars.mul, taken, ctx.reshape(mask, [*taken.shape[:-1], 1]))
+        factors = ctx.reshape(mask, [x.shape[0], offset_group, count_elements(window), count_elements(outs), 1])
+        taken = ctx.elementwise(scalars.mul, taken, ctx.transpose(factors, [0, 1, 3, 2, 4]))
     y = ctx.cast(_weigh(ctx, taken, widen(ctx, w), group, outs), x.dtype)
     return y if b is None else add_bias(ctx, y, b)
 
@@ -80,15 +81,16 @@ def _make_table(moves: Tensor, axis: int, image: Extents, steps: tuple[int, int,
 def _weigh(ctx: Context, taken: Tensor, w: Tensor, group: int, outs: Extents) -> Tensor:
     """The product of the windows' elements with the weights, group by group.
 
-    The elements are there by batch, group of offsets, place in the window and of the result, and channel.
+    The elements are there by batch, group of offsets, place of the result, place in the window, and channel.
     """
-    (batch, parts, _, channels), filters, depth = taken.shape, w.shape[0], w.shape[1]
-    window, places = count_elements(w.shape[2:]), count_elements(outs)
-    columns = ctx.reshape(taken, [batch, parts, window, places, channels])
-    columns = ctx.reshape(ctx.transpose(columns, [0, 2, 3, 1, 4]), [batch, window, places, group, depth])
-    rows = ctx.reshape(w, [group, filters // group, depth, window])
-    made = builders.contract("gfck,bkogc->bgfo", rows.value, columns.value)
-    return ctx.reshape(ctx.wrap(made, taken.dtype), [batch, filters, *outs])
+    (batch, _, places, window, _), filters, depth = taken.shape, w.shape[0], w.shape[1]
+    columns = ctx.reshape(ctx.transpose(taken, [0, 2, 3, 1, 4]), [batch, places, window, group, depth])
+    columns = ctx.reshape(ctx.transpose(columns, [0, 3, 1, 2, 4]), [batch, group, places, window * depth])
+    rows = ctx.transpose(ctx.reshape(w, [group, filters // group, depth, window]), [0, 3, 2, 1])
+    rows = ctx.reshape(rows, [group, window * depth, filters // group])
+    made = builders.contract("bgok,gkf->bgof", columns.value, rows.value)
+    result = ctx.transpose(ctx.wrap(made, taken.dtype), [0, 1, 3, 2])
+    return ctx.reshape(result, [batch, filters, *outs])
 
 
 def _extents(ctx: Context, x: Tensor, window: Extents, strides: Ints, pads: Ints, dilations: Ints) -> list[Extent]:
