@@ -56,10 +56,6 @@ def build_part_nests(function: func.FuncOp, choose: Chooser, target: Target) -> 
     done: list[Schedule] = []
     for op in collect(function, _is_candidate):
         done += _build_nests(op, choose, target)
-    # A tile that is all of a result is said to lie in it, which only a kernel's own result must: another op may have
-    # the same memory.
-    for op in collect(function, lambda op: op.name == "bufferization.materialize_in_destination" and bool(op.results)):
-        replace(op, [op.operands[0]])
     return done
 
 
@@ -91,6 +87,10 @@ def _build_nests(op: ir.Operation, choose: Chooser, target: Target) -> list[Sche
                 draft.results = [*draft.results, part.build(schedule, target)]
     except NotSchedulable:
         return []
+    # A tile that is all of a result is said to lie in it, which only a kernel's own result must: another op may have
+    # the same memory.
+    for inner in draft.find_ops(lambda op: op.name == "bufferization.materialize_in_destination"):
+        replace(inner, [inner.operands[0]])
     for inner in draft.find_ops(_is_tile):
         inner.attributes[tw.TILE] = ir.UnitAttr.get()
     with ir.InsertionPoint(op):
