@@ -102,7 +102,7 @@ def sample(ctx: Context, x: Tensor, tables: Sequence[Table], lead: int) -> Tenso
 def sample_rows(ctx: Context, x: Tensor, tables: Sequence[Table], lead: int, inner: Extent = 1) -> Tensor:
     """What ``sample`` gives, in another order: the places are two axes, and after them come the channels.
 
-    The result's first axes in the tables have ``inner`` places together; they are the second axis, all others the first.
+    The result's first axes in the tables have ``inner`` places together: the second axis here, the others the first.
     Many channels are read as rows, where all of a row has one weight; a few of them element by element.
     """
     elem = element_type(x.dtype)

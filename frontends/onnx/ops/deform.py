@@ -47,8 +47,7 @@ def deform_conv(
     offset = ctx.demand_shape(offset, "offset", x.shape[0], offset_group * count_elements(window) * rank, *outs)
     moves = ctx.reshape(offset, [*places, rank, *outs])
     tables = [
-        _make_table(moves, axis, x.shape[2:], (strides[axis], pads[axis], dilations[axis]))
-        for axis in range(rank)
+        _make_table(moves, axis, x.shape[2:], (strides[axis], pads[axis], dilations[axis])) for axis in range(rank)
     ]
     channels = x.shape[1] // offset_group
     wide = widen(ctx, ctx.reshape(x, [x.shape[0], offset_group, channels, *x.shape[2:]]))

@@ -152,10 +152,8 @@ class _ResultPart:
                     yielded = terminator_of(op).operands[number]
                     return inner.get(yielded, yielded)
 
-                made = builders.generic(
-                    list(function.arguments)[:count], [into], kept, "".join(kind[0] for kind in iterator_types(op)), body
-                )
-                func.ReturnOp(made)
+                sources, iterators = list(function.arguments)[:count], "".join(kind[0] for kind in iterator_types(op))
+                func.ReturnOp(builders.generic(sources, [into], kept, iterators, body))
         return _ResultPart(module, function, inputs, initial if changes else None)
 
     def build(self, schedule: Schedule, target: Target) -> ir.Value:

@@ -76,9 +76,7 @@ class Tiler:
 
     def scope(self) -> Tiler:
         """A tiler for a nested block: sees what is computed around it, keeps what it computes to itself."""
-        return Tiler(
-            self.arguments, self.handlers, self.form, self.known, self.shared, self.unpadded, self.overwritten
-        )
+        return Tiler(self.arguments, self.handlers, self.form, self.known, self.shared, self.unpadded, self.overwritten)
 
     def share(self, value: ir.Value, region: Region, buffer: ir.Value) -> None:
         """Let all that is computed from now on read ``value`` in a buffer that holds the region they need."""
