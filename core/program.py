@@ -248,8 +248,8 @@ class Kernel:
     ``parallel_from``: where only the run knows how many elements its result has, more than one thread is worth it from
     so many on. ``schedule`` is its loop nest as text ("" for plain loops), ``schedule_json`` the same to be read back.
     ``reason``: why the kernel as a whole has none. ``signature`` is what it takes and gives, as text.
-    ``flushes_denormals``: while it runs, its thread takes denormals for zero; then as before. ``same_sizes``: classes of
-    its sizes that must be one, as numbers of arguments (results come after them) and axes, -1 for a size that it is
+    ``flushes_denormals``: while it runs, its thread takes denormals for zero; then as before. ``same_sizes``: classes
+    of its sizes that must be one, as numbers of arguments (results come after them) and axes, -1 for a size that it is
     called with; all others may differ.
     ``flops`` and ``bytes`` are the work of one run: its arithmetic, and the sizes of its arguments and results.
     """

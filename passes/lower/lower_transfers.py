@@ -24,8 +24,7 @@ _MOST_APART = 4
 class LowerTransfers(Pass):
     """Rows are loaded and stored whole, transposes are shuffles (``interleave.py``), more rows are left to be unrolled.
 
-    Elements that lie apart are loaded one by one where each is used alone; those that lie a few steps apart are picked
-    out of rows.
+    Elements that lie apart are loaded and stored one by one; those that lie a few steps apart are picked out of rows.
 
     Before::
 
@@ -47,6 +46,7 @@ class LowerTransfers(Pass):
             rewrite(function, _steps_along_row, _pick_elements)
             transform.apply(keep(_transfers_script, _transfers_script), function)
             _load_scalars(function)
+            rewrite(function, _is_row_apart, _move_elements)
 
 
 def _transfers_script() -> transform.Script:
@@ -112,6 +112,35 @@ def _pick_elements(read: ir.Operation) -> ir.Value:
             made = vector.shuffle(made, row, [size + place if inside else lane for place, inside, lane in lanes])
     assert made is not None
     return made
+
+
+def _is_row_apart(op: ir.Operation) -> bool:
+    """Return whether an op reads or writes a vector whose elements lie apart in their buffer."""
+    if op.name not in ("vector.transfer_read", "vector.transfer_write"):
+        return False
+    buffer = op.operands[op.name == "vector.transfer_write"]
+    axis = _find_vector_dim(op)
+    if axis is None or not isinstance(buffer.type, ir.MemRefType) or not _in_bounds(op):
+        return False
+    masked = len(op.operands) > ir.MemRefType(buffer.type).rank + 2
+    return not masked and ir.MemRefType(buffer.type).get_strides_and_offset()[0][axis] != 1
+
+
+def _move_elements(op: ir.Operation) -> list[ir.Value]:
+    """A load or a store for each element: upstream has a loop, whose vector is in memory, for an element is changed."""
+    reads = op.name == "vector.transfer_read"
+    vector_, buffer = (op.results[0], op.operands[0]) if reads else (op.operands[0], op.operands[1])
+    indices, axis = list(op.operands)[1:-1] if reads else list(op.operands)[2:], _find_vector_dim(op)
+    assert axis is not None  # what lies apart lies along a dim
+    [size] = ir.VectorType(vector_.type).shape
+    places = [
+        [*indices[:axis], arith.addi(indices[axis], index_constant(i)), *indices[axis + 1 :]] for i in range(size)
+    ]
+    if reads:
+        return [vector.from_elements(vector_.type, [memref.load(buffer, place) for place in places])]
+    for i, place in enumerate(places):
+        memref.store(vector.extract(vector_, [], [i]), buffer, place)
+    return []
 
 
 def _load_scalars(function: func.FuncOp) -> None:

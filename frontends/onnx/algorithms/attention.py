@@ -26,12 +26,7 @@ def split_heads(ctx: Context, x: Tensor, heads: int) -> Tensor:
     if x.rank != 3 or heads < 1:
         ctx.invalid(misfit)
     x = ctx.divisible(x, 2, heads, misfit)
-    return heads_of(ctx, x, heads, x.shape[2] // heads)
-
-
-def heads_of(ctx: Context, x: Tensor, heads: Extent, size: Extent) -> Tensor:
-    """``split_heads`` of an axis that is known to hold as many heads of this size."""
-    return ctx.transpose(ctx.reshape(x, (*x.shape[:2], heads, size)), [0, 2, 1, 3])
+    return ctx.transpose(ctx.reshape(x, (*x.shape[:2], heads, x.shape[2] // heads)), [0, 2, 1, 3])
 
 
 def join_heads(ctx: Context, x: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """Sampling between the elements of a tensor: GridSample and what is made like it.
 
 Every mode is separable. For each axis there is a table with the neighbours that a coordinate is made of and their
-weights; a neighbour that counts as zero is at -1. Coordinates are those of elements: 0 is the first one's centre.
+weights. Coordinates are those of elements: 0 is the first one's centre.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from ....core.sizes import Extent
+from ....core.sizes import Extent, count_elements, floor_divide, has_dynamic_extents
 from ....dialects import arith, builders, ir, math, scalars
 from ....dialects.types import element_type
 from ..state.context import Context
@@ -20,7 +20,11 @@ TAPS = {"nearest": 1, "linear": 2, "cubic": 4}
 PADDINGS = ("zeros", "border", "reflection")
 _CUBIC_PARAMETER = -0.75  # the parameter of Keys' cubic convolution
 
-# Of one axis: int64 positions, and their weights where there is more than one neighbour; the last axis is the taps'.
+# Channels of which rows are made: fewer do not fill a vector.
+_LEAST_ROW = 8
+
+# Of one axis: what neighbours add to the number of an element in the sampled axes, and their weights where there is
+# more than one neighbour. The first axis is the taps'. A neighbour that counts as zero makes the sum negative.
 Table = list[ir.Value]
 
 
@@ -51,52 +55,89 @@ def make_table(
     maps: Sequence[builders.MapSpec],
     shape: Sequence[Extent],
     coordinate: Callable[..., ir.Value],
-    extent: Extent,
+    sampled: Sequence[Extent],
+    axis: int,
     rule: Rule,
 ) -> Table:
-    """The table of an axis for the coordinates that ``coordinate`` makes of elements of the inputs."""
-    whole, rank = ir.IntegerType.get_signless(64), len(shape)
+    """The table of one of the ``sampled`` axes for the coordinates that ``coordinate`` makes of elements of the inputs.
+
+    The loops in which these are made are those over the taps and the ``shape``.
+    """
+    whole, rank, extent = _number_type(sampled), len(shape), sampled[axis]
 
     def body(*args: ir.Value) -> list[ir.Value]:
         at = _pad_coordinate(coordinate(*map(scalars.widen, args[: len(inputs)])), extent, rule)
         neighbour = scalars.add(
-            _find_lowest_neighbour(at, rule.mode), scalars.from_index(builders.linalg_index(rank), at.type)
+            _find_lowest_neighbour(at, rule.mode), scalars.from_index(builders.linalg_index(0), at.type)
         )
         position = _map_neighbour(arith.fptosi(whole, neighbour), extent, rule)
+        number = scalars.mul(position, scalars.like(position, count_elements(sampled[axis + 1 :])))
+        if rule.padding == "zeros":
+            nowhere = scalars.compare("lt", position, scalars.like(position, 0))
+            number = scalars.select(nowhere, scalars.like(position, -count_elements(sampled)), number)
         weights = [_weigh_distance(math.absf(scalars.sub(at, neighbour)), rule.mode)] if TAPS[rule.mode] > 1 else []
-        return [position, *weights]
+        return [number, *weights]
 
     weight = max((scalars.compute_type(builders.element_of(v)) for v in inputs), key=scalars.width)
-    outs = [builders.empty([*shape, TAPS[rule.mode]], t) for t in (whole, weight)[: min(TAPS[rule.mode], 2)]]
+    outs = [builders.empty([TAPS[rule.mode], *shape], t) for t in (whole, weight)[: min(TAPS[rule.mode], 2)]]
     return builders.generic(inputs, outs, [*maps, *[range(rank + 1)] * len(outs)], "p" * (rank + 1), body)
+
+
+def _number_type(sampled: Sequence[Extent]) -> ir.Type:
+    """The type of numbers of elements: vectors hold twice as many of 32 bits, and gathers take them as they are."""
+    short = not has_dynamic_extents(sampled) and count_elements(sampled) * len(sampled) < 1 << 31
+    return ir.IntegerType.get_signless(32 if short else 64)
 
 
 def sample(ctx: Context, x: Tensor, tables: Sequence[Table], lead: int) -> Tensor:
     """Weighted sums of neighbours. ``x`` has ``lead`` axes that are not sampled, the last of them the channels.
 
-    The tables have the axes before the channels, then those of the result, then their taps.
+    The tables have their taps, then the axes before the channels, then those of the result.
+    """
+    made = sample_rows(ctx, x, tables, lead)
+    moved = ctx.transpose(made, [*range(lead - 1), lead + 1, lead, lead - 1])
+    return ctx.reshape(moved, [*x.shape[:lead], *builders.shape_of(tables[0][0])[lead:]])
+
+
+def sample_rows(ctx: Context, x: Tensor, tables: Sequence[Table], lead: int, inner: Extent = 1) -> Tensor:
+    """What ``sample`` gives, in another order: the places are two axes, and after them come the channels.
+
+    The result's first axes in the tables have ``inner`` places together: the second axis here, the others the first.
+    Many channels are read as rows, where all of a row has one weight; a few of them element by element.
     """
     elem = element_type(x.dtype)
     acc_type = scalars.compute_type(elem)
-    shape = [*x.shape[:lead], *builders.shape_of(tables[0][0])[lead - 1 : -1]]
-    rank = len(shape)
+    batch, channels = x.shape[: lead - 1], x.shape[lead - 1]
+    outer = floor_divide(count_elements(builders.shape_of(tables[0][0])[lead:]), inner)
+    image = ctx.reshape(x, [*batch, channels, count_elements(x.shape[lead:])])
+    in_rows = isinstance(channels, int) and channels >= _LEAST_ROW
+    if in_rows:
+        image = ctx.transpose(image, [*range(lead - 1), lead, lead - 1])
+    channel_loop, inner_loop, outer_loop = (lead + 1, lead, lead - 1) if in_rows else (lead - 1, lead, lead + 1)
 
     def body(*args: ir.Value) -> ir.Value:
         acc, left = args[-1], iter(args)
         rows = [[next(left) for _ in columns] for columns in tables]
-        inside = reduce(scalars.both, (scalars.compare("ge", row[0], scalars.like(row[0], 0)) for row in rows))
-        places = [scalars.maximum(scalars.to_index(row[0]), scalars.const(0, ir.IndexType.get())) for row in rows]
-        value = builders.extract(x.value, [*(builders.linalg_index(d) for d in range(lead)), *places])
+        number = reduce(scalars.add, (row[0] for row in rows))
+        inside = scalars.compare("ge", number, scalars.like(number, 0))
+        place = scalars.to_index(scalars.maximum(number, scalars.like(number, 0)))
+        channel = builders.linalg_index(channel_loop)
+        indices = [*map(builders.linalg_index, range(lead - 1)), *((place, channel) if in_rows else (channel, place))]
+        value = builders.extract(image.value, indices)
         weights = [scalars.narrow(row[1], acc_type) for row in rows if len(row) > 1]
         term = scalars.fma(value, reduce(scalars.mul, weights), acc) if weights else value
         return scalars.select(inside, term, acc)
 
-    operands = [column for columns in tables for column in columns]
-    maps = [[*range(lead - 1), *range(lead, rank), rank + i] for i, columns in enumerate(tables) for _ in columns]
+    columns = [column for table in tables for column in table]
+    operands = [builders.reshape(v, [*builders.shape_of(v)[:lead], inner, outer]) for v in columns]
+    taps = [lead + 2 + i for i, table in enumerate(tables) for _ in table]
+    maps = [[tap, *range(lead - 1), inner_loop, outer_loop] for tap in taps]
+    shape = [*batch, outer, inner, channels] if in_rows else [*batch, channels, inner, outer]
     out = builders.full(shape, builders.scalar(0, acc_type))
-    iterators = "p" * rank + "r" * len(tables)
-    made = builders.generic(operands, [out], [*maps, range(rank)], iterators, body)[0]
-    return ctx.wrap(builders.convert_elements(made, elem), x.dtype)
+    iterators = "p" * (lead + 2) + "r" * len(tables)
+    made = builders.generic(operands, [out], [*maps, range(lead + 2)], iterators, body)[0]
+    made = ctx.wrap(builders.convert_elements(made, elem), x.dtype)
+    return made if in_rows else ctx.transpose(made, [*range(lead - 1), lead + 1, lead, lead - 1])
 
 
 def _pad_coordinate(at: ir.Value, extent: Extent, rule: Rule) -> ir.Value:

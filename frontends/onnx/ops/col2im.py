@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from functools import reduce
+from collections.abc import Sequence
 
 from ....core.sizes import Extent, count_elements, floor_divide
-from ....dialects import arith, builders, complexes, ir, scalars
-from ....dialects.loops import index
+from ....dialects import arith, builders, complexes, extents, ir, linalg, loops, scalars
 from ....dialects.types import element_type, is_complex
+from ....dialects.walk import integer_of
 from ..shapes.dynamic_lengths import for_each_length, of_length
 from ..state.context import Context
 from ..state.registry import op
 from ..values.attributes import Ints
 from ..values.tensor import Tensor
 from .conv import both_sides, per_axis
+
+Values = Sequence[ir.Value]
 
 _MOST_AXES = 5  # of an image where only the run knows how many: there is a kernel for each number
 
@@ -29,7 +31,7 @@ def col2im(
     pads: Ints | None = None,
     strides: Ints | None = None,
 ) -> Tensor:
-    """Each element of an image looks up, for each place in a block, whether a block lies so that it is there."""
+    """Places of blocks are added one after another to the image of a channel: all blocks' first elements, and so on."""
     given = [len(strides or ()), len(dilations or ()), len(pads or ()) // 2, *image_shape.shape, *block_shape.shape]
     rank = next((n for n in given if isinstance(n, int) and n), 0)
     if not rank and image_shape.is_dynamic:
@@ -58,22 +60,34 @@ def col2im(
     ctx.demand_equal(channels * count_elements(block), x.shape[1], what)
     ctx.demand_equal(count_elements(blocks), x.shape[2], what)
     columns = ctx.reshape(x, [x.shape[0], channels, *block, *blocks])
-    axes = list(zip(pads[:rank], dilations, strides, blocks, strict=True))
+    elem = element_type(x.dtype)
+    zero = builders.scalar(0, scalars.compute_type(elem))
     add = arith.ori if x.dtype == "bool" else complexes.add if is_complex(x.dtype) else scalars.add
 
-    def body(_place: ir.Value, acc: ir.Value) -> ir.Value:
-        at = [builders.linalg_index(d) for d in range(2 + 2 * rank)]
-        found = [_locate_block(i, k, *axis) for i, k, axis in zip(at[2 : 2 + rank], at[2 + rank :], axes, strict=True)]
-        value = builders.extract(columns.value, [*at[:2], *at[2 + rank :], *(number for number, _ in found)])
-        total = add(acc, value)
-        return scalars.select(reduce(scalars.both, (there for _, there in found)), total, acc)
+    def add_element(element: ir.Value, total: ir.Value) -> ir.Value:
+        return add(total, scalars.widen(element))
 
-    elem = element_type(x.dtype)
-    out = builders.full([*columns.shape[:2], *image], builders.scalar(0, scalars.compute_type(elem)))
-    maps = [range(2 + rank, 2 + 2 * rank), range(2 + rank)]
-    iterators = "p" * (2 + rank) + "r" * rank
-    made = builders.generic([builders.empty(block, elem)], [out], maps, iterators, body)[0]
-    return ctx.wrap(builders.convert_elements(made, elem), x.dtype)
+    def add_blocks(at: Values, states: Values) -> Values:
+        """The image of one channel, in the middle of what its blocks cover."""
+        # One canvas for all channels: another one would be made of zeros once, and copied for each of them.
+        canvas = extents.note(linalg.fill(zero, outs=[states[1]]), builders.shape_of(states[1]))
+
+        def add_place(places: Values, canvases: Values) -> Values:
+            """What all blocks have at one of their places."""
+            starts = [_multiply_index(place, step) for place, step in zip(places, dilations, strict=True)]
+            part = loops.at(columns.value, dict(enumerate([*at, *places])))
+            covered = builders.slice_(canvases[0], starts, blocks, strides)
+            [total] = builders.generic([part], [covered], [range(rank)] * 2, "p" * rank, add_element)
+            return [builders.insert(total, canvases[0], starts, strides)]
+
+        [canvas] = loops.sequential(block, [canvas], add_place)
+        made = builders.convert_elements(builders.slice_(canvas, pads[:rank], image), elem)
+        return [loops.store(made, states[0], dict(enumerate(at))), canvas]
+
+    result = builders.empty([x.shape[0], channels, *image], elem)
+    covered = [n + a + b for n, a, b in zip(image, pads[:rank], pads[rank:], strict=True)]
+    states = [result, builders.empty(covered, zero.type)]
+    return ctx.wrap(loops.sequential([x.shape[0], channels], states, add_blocks)[0], x.dtype)
 
 
 def _read_sizes(ctx: Context, shape: Tensor, what: str, rank: int) -> list[Extent]:
@@ -81,12 +95,7 @@ def _read_sizes(ctx: Context, shape: Tensor, what: str, rank: int) -> list[Exten
     return ctx.sizes(ctx.fit_shape(shape, (rank,), f"{what} of shape {list(shape.shape)} for {rank} axes"), what)
 
 
-def _locate_block(
-    at: ir.Value, place: ir.Value, pad: int, dilation: int, stride: int, count: Extent
-) -> tuple[ir.Value, ir.Value]:
-    """Along one axis the block whose element ``place`` is at this index of the image, and if there is one."""
-    start = scalars.sub(scalars.add(at, index(pad)), scalars.mul(place, index(dilation)))
-    number = arith.divui(start, index(stride))  # of what is below 0, a large one
-    aligned = scalars.compare("eq", scalars.mul(number, index(stride)), start)
-    there = scalars.both(aligned, scalars.compare("lt", number, index(count), signed=False))
-    return scalars.select(there, number, index(0)), there
+def _multiply_index(place: ir.Value, step: int) -> Extent:
+    """A loop's index times a number as an extent, which a slice can start at."""
+    known = integer_of(place)
+    return (extents.fresh(place, "place") if known is None else known) * step

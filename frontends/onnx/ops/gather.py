@@ -68,8 +68,8 @@ _REDUCTIONS: dict[str, scalars.Fold] = {
     "none": lambda _old, new, _signed: new,
     "add": lambda old, new, _: scalars.add(old, new),
     "mul": lambda old, new, _: scalars.mul(old, new),
-    "min": scalars.minimum,
-    "max": scalars.maximum,
+    "min": lambda old, new, signed: _choose_extreme("lt", old, new, signed),
+    "max": lambda old, new, signed: _choose_extreme("gt", old, new, signed),
 }
 _BOOL_REDUCTIONS = {"add": "max", "mul": "min"}  # a bool stays 0 or 1
 _COMPLEX_REDUCTIONS: dict[str, scalars.Fold] = {
@@ -166,6 +166,17 @@ def _choose_fold(
         return tensor.InsertOp(scalars.narrow(made, elem), into, list(at)).result
 
     return write
+
+
+def _choose_extreme(how: scalars.Comparison, old: ir.Value, new: ir.Value, signed: bool) -> ir.Value:
+    """The new element where it is more extreme, NaN if either is NaN.
+
+    ``maximum`` of scalars is one choice by two comparisons, for which LLVM has a branch that is hard to predict.
+    """
+    better = scalars.select(scalars.compare(how, new, old, signed), new, old)
+    if not scalars.is_float(new):
+        return better
+    return scalars.select(scalars.compare("ne", new, new), scalars.like(new, float("nan")), better)
 
 
 def _check_indices(ctx: Context, indices: Tensor, *extents: Extent) -> tuple[Tensor, bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -45,7 +46,7 @@ def grid_sample(
     grid = ctx.fit_shape(grid, (*grid.shape[:-1], rank), misfit)
     for extent in x.shape[2:]:
         ctx.demand_less(0, extent, f"there is nothing to sample in an input of shape {list(x.shape)}")
-    tables = [_make_grid_table(grid, axis, x.shape[axis + 2], rule) for axis in range(rank)]
+    tables = [_make_grid_table(grid, axis, x.shape[2:], rule) for axis in range(rank)]
     if is_complex(x.dtype) and rule.mode != "nearest":
         return by_parts(ctx, x, *[partial(sample, ctx, tables=tables, lead=2)] * 2)
     wide = x
@@ -57,8 +58,9 @@ def grid_sample(
     return ctx.cast(result if x.dtype == "bool" else saturate(ctx, result, x.dtype), x.dtype)
 
 
-def _make_grid_table(grid: Tensor, axis: int, extent: Extent, rule: Rule) -> list[ir.Value]:
+def _make_grid_table(grid: Tensor, axis: int, image: Sequence[Extent], rule: Rule) -> list[ir.Value]:
     """Of the axis whose coordinates, from -1 at one border to 1 at the other, the grid has counted from the last."""
+    extent = image[axis]
 
     def coordinate(place: ir.Value) -> ir.Value:
         half = scalars.mul(rule.span(extent, place), scalars.like(place, 0.5))
@@ -66,8 +68,8 @@ def _make_grid_table(grid: Tensor, axis: int, extent: Extent, rule: Rule) -> lis
         return scalars.add(part, rule.border(extent, place)[0])
 
     component = ir.AffineExpr.get_constant(grid.rank - 3 - axis)
-    along = builders.affine_map(grid.rank, [*range(grid.rank - 1), component])
-    return make_table([grid.value], [along], grid.shape[:-1], coordinate, extent, rule)
+    along = builders.affine_map(grid.rank, [*range(1, grid.rank), component])
+    return make_table([grid.value], [along], grid.shape[:-1], coordinate, image, axis, rule)
 
 
 @op("AffineGrid", since=20, shapes="theta[n r r+1]")

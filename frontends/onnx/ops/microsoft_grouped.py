@@ -209,7 +209,7 @@ def _positions(ctx: Context, given: Tensor | None, past: Tensor, q: Tensor, tota
         return count_from(ctx, ctx.reshape(past, (batch, 1)), (batch, rows))
     if rows == total:
         return count_from(ctx, _corner(ctx, given), (batch, rows))
-    places = positions(ctx, given, q)
+    places = positions(ctx, given, q.shape[0], q.shape[2])
     prompt = count_from(ctx, _corner(ctx, places), (batch, rows))
     return ctx.elementwise(lambda a, b: scalars.select(_is_prompt(rows, total), a, b), prompt, places)
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ....core.sizes import Extent
+from ....core.sizes import Extent, has_dynamic_extents
 from ....dialects import builders, ir, scalars
-from ..algorithms.attention import heads_of, join_heads, split_heads
 from ..primitives.movement import concat, cut, split_last
 from ..state.context import Context
 from ..state.contrib import contrib
@@ -36,20 +35,29 @@ def rotary_embedding(
         cos_cache = ctx.fit_shape(cos_cache, (cos_cache.shape[0], rotary_embedding_dim // 2), misfit)
     size = 2 * cos_cache.shape[1]
     ctx.demand_less(0, size, misfit)
-    if rotary_embedding_dim:
-        whole = split_heads(ctx, x, num_heads) if x.rank == 3 else x
-    elif x.rank == 3:
-        x = ctx.divisible(x, 2, size, misfit)
-        whole = heads_of(ctx, x, x.shape[2] // size, size)
-    else:
+    whole = x
+    if x.rank == 3:  # the heads stay where they are: all of them turn by the angle of their place
+        whole = _separate_heads(ctx, x, num_heads, None if rotary_embedding_dim else size, misfit)
+    elif not rotary_embedding_dim:
         whole = ctx.fit_shape(x, (*x.shape[:3], size), misfit)
-    turned = rotate(ctx, whole, positions(ctx, position_ids, whole), cos_cache, sin_cache, bool(interleaved))
-    return join_heads(ctx, turned) if x.rank == 3 else turned
+    heads_axis = 2 if x.rank == 3 else 1
+    at = positions(ctx, position_ids, whole.shape[0], whole.shape[3 - heads_axis])
+    return ctx.reshape(rotate(ctx, whole, at, cos_cache, sin_cache, bool(interleaved), heads_axis), x.shape)
 
 
-def positions(ctx: Context, given: Tensor, x: Tensor) -> Tensor:
+def _separate_heads(ctx: Context, x: Tensor, heads: int, size: Extent | None, misfit: str) -> Tensor:
+    """(batch, length, hidden) as (batch, length, heads, size), where one of both is known."""
+    if size is not None:
+        x = ctx.divisible(x, 2, size, misfit)
+        return ctx.reshape(x, (*x.shape[:2], x.shape[2] // size, size))
+    if heads < 1:
+        ctx.invalid(f"a tensor of shape {list(x.shape)} does not hold {heads} heads")
+    x = ctx.divisible(x, 2, heads, f"a tensor of shape {list(x.shape)} does not hold {heads} heads")
+    return ctx.reshape(x, (*x.shape[:2], heads, x.shape[2] // heads))
+
+
+def positions(ctx: Context, given: Tensor, batch: Extent, length: Extent) -> Tensor:
     """(batch, length): as given, or from one first position on."""
-    batch, _, length, _ = x.shape
     misfit = f"position_ids of shape {list(given.shape)} for a batch of {batch} sequences of {length}"
     if given.rank == 2:
         return ctx.fit_shape(given, (batch, length), misfit)
@@ -68,15 +76,27 @@ def count_from(ctx: Context, first: Tensor, shape: tuple[Extent, Extent]) -> Ten
     return ctx.elementwise(body, first, shape=shape)
 
 
-def rotate(ctx: Context, x: Tensor, at: Tensor, cos_cache: Tensor, sin_cache: Tensor, interleaved: bool) -> Tensor:
+def rotate(
+    ctx: Context,
+    x: Tensor,
+    at: Tensor,
+    cos_cache: Tensor,
+    sin_cache: Tensor,
+    interleaved: bool,
+    heads_axis: int = 1,
+) -> Tensor:
     """(batch, heads, length, size) with its first numbers turned; both caches have half of them for each position.
 
-    The pairs are neighbours if ``interleaved``, else of the first and the second half.
+    The heads may come after the length (``heads_axis`` 2). The pairs are neighbours if ``interleaved``, else of the
+    first and the second half.
     """
-    batch, _, length, size = x.shape
+    size = x.shape[3]
     half = cos_cache.shape[1]
     ctx.demand_less(2 * half, size + 1, f"caches of shape {list(cos_cache.shape)} for heads of {size}")
-    cos, sin = (ctx.reshape(gather(ctx, c, at), (batch, 1, length, half)) for c in (cos_cache, sin_cache))
+    shape = [1 if axis == heads_axis else n for axis, n in enumerate((*x.shape[:3], half))]
+    cos, sin = (ctx.reshape(gather(ctx, c, at), shape) for c in (cos_cache, sin_cache))
+    if not interleaved and size == 2 * half and not has_dynamic_extents(x.shape):
+        return _turn_halves(ctx, x, cos, sin)
     turned, rest = split_last(ctx, x, [2 * half, size - 2 * half])
     first, second = _pairs(ctx, turned, interleaved)
 
@@ -91,6 +111,21 @@ def rotate(ctx: Context, x: Tensor, at: Tensor, cos_cache: Tensor, sin_cache: Te
         made = [ctx.reshape(t, (*t.shape, 1)) for t in made]
         made = [ctx.reshape(concat(ctx, *made, axis=4), (*x.shape[:3], 2 * half))]
     return concat(ctx, *made, rest, axis=3)
+
+
+def _turn_halves(ctx: Context, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """``rotate`` of all numbers by halves, in one pass: each element reads the one of the other half as well."""
+    halves = ctx.reshape(x, (*x.shape[:3], 2, x.shape[3] // 2))
+    angles = [ctx.reshape(t, (*t.shape[:3], 1, t.shape[3])) for t in (cos, sin)]
+
+    def body(value: ir.Value, c: ir.Value, s: ir.Value) -> ir.Value:
+        *place, half, number = map(builders.linalg_index, range(5))
+        other = builders.extract(halves.value, [*place, scalars.sub(scalars.like(half, 1), half), number])
+        is_first = scalars.compare("eq", half, scalars.like(half, 0))
+        crossed = scalars.mul(other, s)
+        return scalars.add(scalars.mul(value, c), scalars.select(is_first, scalars.neg(crossed), crossed))
+
+    return ctx.reshape(ctx.elementwise(body, halves, *angles), x.shape)
 
 
 def _pairs(ctx: Context, x: Tensor, interleaved: bool) -> list[Tensor]:

@@ -28,6 +28,8 @@ def arg_min(ctx: Context, x: Tensor, *, axis: int = 0, keepdims: int = 1, select
 def arg_extreme(ctx: Context, x: Tensor, axis: int, keepdims: bool, better: scalars.Comparison) -> Tensor:
     """The index of the best element, by one reduction that carries both; its axis stays as 1 where ``keepdims``."""
     axis, signed = ctx.axis(axis, x.rank), x.signed
+    if axis == x.rank - 1 and isinstance(x.shape[axis], int) and 0 < x.shape[axis] < 1 << 31:
+        return _find_extreme_in_rows(ctx, x, keepdims, better)
     kept = [i for i in range(x.rank) if i != axis]
     shape = [x.shape[i] for i in kept]
     elem = scalars.compute_type(element_type(x.dtype))
@@ -45,6 +47,34 @@ def arg_extreme(ctx: Context, x: Tensor, axis: int, keepdims: bool, better: scal
     if keepdims:
         at = builders.reshape(at, [1 if i == axis else n for i, n in enumerate(x.shape)])
     return ctx.wrap(at, "int64")
+
+
+def _find_extreme_in_rows(ctx: Context, x: Tensor, keepdims: bool, better: scalars.Comparison) -> Tensor:
+    """``arg_extreme`` along the last axis: the best element, then the first or the last place of one that equals it.
+
+    Both are reductions of vectors, which one that carries a place is not.
+    """
+    signed, axis, greatest = x.signed, x.rank - 1, better in ("gt", "ge")
+    wide = widen(ctx, x)
+    elem = scalars.compute_type(element_type(wide.dtype))
+    worst = (scalars.lowest if greatest else scalars.highest)(elem, signed)
+    fold: scalars.Fold = scalars.maximum if greatest else scalars.minimum
+    first = better in ("gt", "lt")
+    none = int(x.shape[axis]) if first else -1
+
+    def is_number(value: ir.Value) -> ir.Value:
+        return scalars.select(scalars.compare("eq", value, value), value, scalars.like(value, worst))
+
+    def note_place(value: ir.Value, best: ir.Value) -> ir.Value:
+        wins = scalars.compare("eq", value, best)
+        here = scalars.from_index(builders.linalg_index(axis), ir.IntegerType.get_signless(32))
+        return scalars.select(wins, here, scalars.like(here, none))
+
+    numbers = ctx.elementwise(is_number, wide) if x.floating else wide
+    best = ctx.reduce(lambda a, b: fold(a, b, signed), worst, numbers, [axis], keepdims=True)
+    places = ctx.elementwise(note_place, numbers, best, dtype="int32")
+    place = ctx.reduce(scalars.minimum if first else scalars.maximum, none, places, [axis], keepdims=keepdims)
+    return ctx.cast(place, "int64")
 
 
 def softmax(ctx: Context, x: Tensor, axes: Sequence[int]) -> Tensor:

@@ -17,7 +17,7 @@ _LN2_HIGH, _LN2_LOW = 0.693359375, -2.12194440e-4
 _EXP = (1.38207444e-3, 8.36924836e-3, 4.16682810e-2, 1.66665167e-1, 4.99999940e-1, 1.0, 1.0)
 _EXP_SHORT = (8.28971807e-3, 4.18978408e-2, 1.66676477e-1, 4.99991506e-1, 9.99999702e-1, 1.0)  # within 2 ulp
 _EXP_MINUS = tuple(c * (-1) ** power for power, c in zip(reversed(range(7)), _EXP, strict=True))  # exp(-r)
-_EXPM1 = (1.38718821e-3, 8.36687628e-3, 4.16674316e-2, 1.66665420e-1, 4.99999970e-1)
+EXPM1 = (1.38718821e-3, 8.36687628e-3, 4.16674316e-2, 1.66665420e-1, 4.99999970e-1)
 _EXP2 = (1.53291650e-4, 1.33918866e-3, 9.61850304e-3, 5.55035807e-2, 2.40226477e-1, 6.93147182e-1, 1.0)
 
 
@@ -61,18 +61,14 @@ def quarter_exp(x: Value) -> Value:
     return arith.mulf(horner(_remainder(x, n), *_EXP), power_of_two(word))
 
 
-def scaled_expm1(x: Value, scale: float, bias: int) -> Value:
-    """``scale`` (exp(x) - 1) = 2^k expm1(r) + (2^k - scale), exact for small x; scale is 2^(bias - 127), -18 <= x."""
-    n, word = round_scaled(x, LOG2E, bias)
-    r = _remainder(x, n)
-    small = math.fma(arith.mulf(r, r), horner(r, *_EXPM1), r)
-    power = power_of_two(word)
-    return math.fma(power, small, arith.subf(power, f32(scale)))
-
-
 def quarter_expm1(x: Value) -> Value:
-    """(exp(x) - 1) / 4; below -18 and above 89.5 it stays as it is there."""
-    return scaled_expm1(clamp(x, -18.0, 89.5), 0.25, 125)
+    """(exp(x) - 1) / 4 = 2^k expm1(r) + (2^k - 1/4), exact for small x; below -18 and above 89.5 it stays as there."""
+    x = clamp(x, -18.0, 89.5)
+    n, word = round_scaled(x, LOG2E, 125)
+    r = _remainder(x, n)
+    small = math.fma(arith.mulf(r, r), horner(r, *EXPM1), r)
+    power = power_of_two(word)
+    return math.fma(power, small, arith.subf(power, f32(0.25)))
 
 
 def expm1(x: Value) -> Value:

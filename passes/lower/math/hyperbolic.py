@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from ....dialects import arith, math
-from .emit import NAN, Value, clamp, f32, less
-from .exponential import quarter_exp, quarter_expm1, scaled_expm1
+from .emit import NAN, Value, bits, clamp, f32, from_bits, horner, i32, less, power_of_two, round_scaled
+from .exponential import EXPM1, LOG2E, quarter_exp, quarter_expm1
 from .logarithm import log1p
 
 _LN2 = 0.693147180559945309
 
 
 def tanh(x: Value) -> Value:
-    """e / (e + 2) with e = exp(2x) - 1; beyond 9.02 it is 1."""
+    """h / (h + 1) with h = (exp(2x) - 1) / 2; beyond 9.02 it is 1.
+
+    2x is n ln2 + 2r. One number for ln2 / 2 is enough: its error is n 1e-9, and less where exp(2x) is large.
+    """
     bounded = clamp(x, -9.02, 9.02)
-    e = scaled_expm1(arith.addf(bounded, bounded), 1.0, 127)
-    return math.copysign(arith.divf(e, arith.addf(e, f32(2.0))), x)
+    n, word = round_scaled(bounded, 2 * LOG2E, 127)
+    r = math.fma(n, f32(-_LN2 / 2), bounded)
+    twice = [c * 2.0 ** (power + 1) for power, c in zip(reversed(range(len(EXPM1))), EXPM1, strict=True)]
+    small = math.fma(arith.mulf(r, r), horner(r, *twice), r)
+    power = power_of_two(word)
+    h = math.fma(power, small, math.fma(power, f32(0.5), f32(-0.5)))
+    # The quotient has the sign of x, but for -0.
+    sign = arith.andi(bits(x), i32(-(2**31)))
+    return from_bits(arith.ori(bits(arith.divf(h, arith.addf(h, f32(1.0)))), sign))
 
 
 def _odd(x: Value, value: Value) -> Value:

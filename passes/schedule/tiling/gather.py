@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 from ....dialects import arith, ir, linalg, tensor
 from ....dialects.walk import is_constant
-from ...ir.structure import body_ops, index_dim, indexing_maps, shape_of, terminator_of
+from ...ir.structure import body_ops, index_dim, indexing_maps, iterator_types, shape_of, terminator_of
 from ..language.loopnest import MAX_TILE
+from ..tiles.loops import for_each_step
 from ..tiles.regions import Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
 from ..tiles.structured import Tile, capture_scalar, make_generic
 from .tiler import Tiler, loop_intervals, make_empty_tile, tile_map
@@ -38,13 +39,31 @@ def gather_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value |
     An index that differs along the row in any other way than by one from each element to the next stays in the body: a
     gather of a vector. Raises NotSchedulable for a tile of more than a row.
     """
+    target = dest if dest is not None else make_empty_tile(op.results[0], region)
+    return _compute_row(tiler, op, loop_intervals(op, region), Tile(target, kept_dims(region)))
+
+
+def gather_sum(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
+    """A row of a reduction over elements at computed places: all steps of the reduction add a gathered row to it."""
     loops = loop_intervals(op, region)
+    reductions = [i for i, kind in enumerate(iterator_types(op)) if kind == "reduction" and loops[i].size != 1]
+    if any(interval.size < 0 for interval in loops):
+        raise NotSchedulable("a sum at computed places along a row of any length")
+    init = tiler.compute(op.operands[len(op.operands) - 1], region, dest)
+
+    def add_row(acc: ir.Value) -> ir.Value:
+        return _compute_row(tiler.scope(), op, loops, Tile(acc, init.dims)).value
+
+    return Tile(for_each_step(reductions, loops, init.value, add_row), init.dims)
+
+
+def _compute_row(tiler: Tiler, op: ir.Operation, loops: Sequence[Interval], target: Tile) -> Tile:
+    """One step of an op on a row of its result, which is written into ``target``, or combined with what is there."""
     if any(interval.size < 0 for interval in loops):
         raise NotSchedulable("a gather of a row of any length")
     kept = [i for i, interval in enumerate(loops) if interval.size > 1]
     if len(kept) > 1 or math.prod(loops[i].size for i in kept) > MAX_TILE:
         raise NotSchedulable("a gather of more than a row at a time")
-    target = dest if dest is not None else make_empty_tile(op.results[0], region)
     body = _Body(tiler, loops, kept)
     maps = indexing_maps(op)
     arguments = list(op.regions[0].blocks[0].arguments)
@@ -54,12 +73,12 @@ def gather_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value |
     for inner in body_ops(op):
         body.add(inner)
     _, walkers = operand_region(maps[-1], loops)
-    dims = kept_dims(region)
-    output = tile_map(kept, [walkers[d] for d in dims])
-    made, block = make_generic(body.inputs, [target], [*body.maps, output], ["parallel"] * len(kept))
+    output = tile_map(kept, [walkers[d] for d in target.dims])
+    made, block = make_generic(body.inputs, [target.value], [*body.maps, output], ["parallel"] * len(kept))
+    body.numbers[arguments[-1]] = len(body.inputs)
     with ir.InsertionPoint(block):
         linalg.YieldOp([body.inside(block, terminator_of(op).operands[0])])
-    return Tile(made.results[0], dims)
+    return Tile(made.results[0], target.dims)
 
 
 @dataclass

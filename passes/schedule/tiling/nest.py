@@ -79,7 +79,8 @@ def build_nest(
     owner = defining_op(result)
     assert owner is not None  # a kernel computes its result
     staged = [(stage, value_called(stage.value.name, owner.block)) for stage in schedule.stages]
-    tiler = Tiler(arguments, HANDLERS, _make_form(schedule.result, border.inner, dot))
+    overwritten = [argument for argument, value in arguments.items() if value == dest]
+    tiler = Tiler(arguments, HANDLERS, _make_form(schedule.result, border.inner, dot), overwritten=overwritten)
     loops = _Loops(schedule.result, border.inner, staged)
 
     def tile(scope: Tiler, region: Region, target: ir.Value) -> ir.Value:

@@ -56,10 +56,6 @@ def build_part_nests(function: func.FuncOp, choose: Chooser, target: Target) -> 
     done: list[Schedule] = []
     for op in collect(function, _is_candidate):
         done += _build_nests(op, choose, target)
-    # A tile that is all of a result is said to lie in it, which only a kernel's own result must: another op may have
-    # the same memory.
-    for op in collect(function, lambda op: op.name == "bufferization.materialize_in_destination" and bool(op.results)):
-        replace(op, [op.operands[0]])
     return done
 
 
@@ -91,6 +87,10 @@ def _build_nests(op: ir.Operation, choose: Chooser, target: Target) -> list[Sche
                 draft.results = [*draft.results, part.build(schedule, target)]
     except NotSchedulable:
         return []
+    # A tile that is all of a result is said to lie in it, which only a kernel's own result must: another op may have
+    # the same memory.
+    for inner in draft.find_ops(lambda op: op.name == "bufferization.materialize_in_destination"):
+        replace(inner, [inner.operands[0]])
     for inner in draft.find_ops(_is_tile):
         inner.attributes[tw.TILE] = ir.UnitAttr.get()
     with ir.InsertionPoint(op):
@@ -104,30 +104,40 @@ def _is_tile(op: ir.Operation) -> bool:
 
 @dataclass(frozen=True)
 class _ResultPart:
-    """One result of an op as a kernel of its own: a ``function`` of the op's ``inputs``."""
+    """One result of an op as a kernel of its own: a ``function`` of the op's ``inputs``, and of what it ``changes``."""
 
     module: ir.Module
     function: func.FuncOp
     inputs: Sequence[ir.Value]
+    changed: ir.Value | None = None
 
     @staticmethod
     def of(op: ir.Operation, number: int) -> _ResultPart | None:
-        """The part of this result; None where what the op adds to is no constant."""
+        """The part of this result; None where an op that sums up does not begin with a constant.
+
+        What an elementwise op reads of its result's place is the function's last argument.
+        """
         count = num_inputs(op)
         inputs, initial = list(op.operands)[:count], op.operands[count + number]
         block = op.regions[0].blocks[0]
         reads = any(any(True for _ in argument.uses) for argument in list(block.arguments)[count:])
         scalar = _filled_with(initial) if reads else None
-        if reads and (scalar is None or len(op.results) > 1):
+        changes = reads and scalar is None
+        if (reads and len(op.results) > 1) or (changes and not _is_pointwise(op)):
             return None
         module, kind = ir.Module.create(), ir.RankedTensorType(initial.type)
         with ir.InsertionPoint(module.body), op.location:
-            function = func.FuncOp("part", ([v.type for v in inputs], [op.results[number].type]))
+            types = [v.type for v in (*inputs, *([initial] if changes else []))]
+            function = func.FuncOp("part", (types, [op.results[number].type]))
+            if changes:
+                function.attributes[tw.IN_PLACE] = ir.DenseI64ArrayAttr.get([count])
             with ir.InsertionPoint(function.add_entry_block()):
                 mapping = {}
                 for value in find_captures(op):
                     clone(value.owner.operation, mapping)
-                if scalar is not None:
+                if changes:
+                    into = function.arguments[count]
+                elif scalar is not None:
                     into = builders.full(list(kind.shape), clone(scalar, mapping).results[0])
                 else:
                     into = builders.empty(list(kind.shape), kind.element_type)
@@ -142,30 +152,32 @@ class _ResultPart:
                     yielded = terminator_of(op).operands[number]
                     return inner.get(yielded, yielded)
 
-                made = builders.generic(
-                    function.arguments, [into], kept, "".join(kind[0] for kind in iterator_types(op)), body
-                )
-                func.ReturnOp(made)
-        return _ResultPart(module, function, inputs)
+                sources, iterators = list(function.arguments)[:count], "".join(kind[0] for kind in iterator_types(op))
+                func.ReturnOp(builders.generic(sources, [into], kept, iterators, body))
+        return _ResultPart(module, function, inputs, initial if changes else None)
 
     def build(self, schedule: Schedule, target: Target) -> ir.Value:
         """Emit the nest at the insertion point; returns the result."""
         result = terminator_of(self.function).operands[0]
         kind = squeezed_type(result.type)
-        made = build_nest(
-            schedule,
-            result,
-            tensor.EmptyOp(list(kind.shape), kind.element_type).result,
-            index_constant(0),
-            index_constant(schedule.extent),
-            dict(zip(self.function.arguments, map(_squeeze, self.inputs), strict=True)),
-            target.dot_product,
-        )
+        arguments = dict(zip(self.function.arguments, map(_squeeze, self.inputs), strict=False))
+        if self.changed is None:
+            dest = tensor.EmptyOp(list(kind.shape), kind.element_type).result
+        else:
+            dest = arguments[self.function.arguments[len(self.inputs)]] = _squeeze(self.changed)
+        ends = index_constant(0), index_constant(schedule.extent)
+        made = build_nest(schedule, result, dest, *ends, arguments, target.dot_product)
         return builders.reshape(made, shape_of(result))
 
 
 def _squeeze(value: ir.Value) -> ir.Value:
     return builders.reshape(value, list(squeezed_type(value.type).shape))
+
+
+def _is_pointwise(op: ir.Operation) -> bool:
+    """Return whether an op looks at the place of its result that it writes, and at no other one."""
+    output = indexing_maps(op)[num_inputs(op)]
+    return set(iterator_types(op)) == {"parallel"} and output == ir.AffineMap.get_identity(output.n_dims)
 
 
 def _filled_with(value: ir.Value) -> ir.Operation | None:

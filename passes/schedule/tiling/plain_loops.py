@@ -60,19 +60,22 @@ def _tensors_script() -> transform.Script:
 
 
 def _write_into(result: ir.Value, dest: ir.Value) -> None:
-    """Let the ops that make an open result write it where it belongs: upstream proves that for static shapes alone.
+    """Let the ops that make a result write it where it belongs.
 
-    What they write over, unless it is nothing, is copied there first.
+    What they write over, unless it is nothing, is copied there first. Of static shapes upstream has that proven but for
+    arguments, which it would copy to a buffer of their own.
     """
     value, reader = result, None
     while (before := find_destination(value)) is not None:
         value, reader = before, defining_op(value)
     source = defining_op(value)
-    if reader is None or is_static(value):
+    if reader is None or (is_static(value) and (source is None or source.name != "bufferization.to_tensor")):
         return
     with ir.InsertionPoint(reader):
         into = dest if value.type == dest.type else tensor.CastOp(value.type, dest).result
-        if source is None or source.name != "tensor.empty":
+        if is_static(value):
+            into = bufferization.MaterializeInDestinationOp(into.type, value, into).results[0]
+        elif source is None or source.name != "tensor.empty":
             rank = ir.RankedTensorType(value.type).rank
             dims = [tensor.DimOp(value, index_constant(axis)).result for axis in range(rank)]
             marks = [DYNAMIC] * rank

@@ -16,7 +16,7 @@ from ..tiles.loops import Values, for_each_between, for_each_chunk, for_each_ste
 from ..tiles.regions import Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
 from ..tiles.structured import Tile, capture_scalar, clone_body, extract, insert, loop_along, make_empty, make_generic
 from .dot_product import dot_products, grouped_loop
-from .gather import reads_at_indices
+from .gather import gather_sum, reads_at_indices
 from .pool_windows import amounts_of, combiner_of, find_skipped_padding, windows_of
 from .rows import compute_row_along, in_chunks, materialize_shared, row_vector, walk_row
 from .tiler import Form, Tiler, locate_within, loop_intervals, make_empty_tile, packed_dims, part_of, tile_map, tile_op
@@ -39,6 +39,8 @@ _CHAIN = 32
 
 def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
     """Accumulate over the reduction loops: all of them step by step but the one that a vector or a matmul walks."""
+    if reads_at_indices(op):
+        return gather_sum(tiler, op, region, dest)
     wide = _whole_blocks(op, region)
     if wide != region:
         return _compute_within(tiler, op, region, wide)

@@ -56,7 +56,8 @@ class Form:
 class Tiler:
     """Computes regions of a kernel's values at the insertion point, each value once in a scope.
 
-    ``unpadded``: padded values whose readers ask for nothing of the padding.
+    ``unpadded``: padded values whose readers ask for nothing of the padding. ``overwritten``: arguments whose elements
+    lie where the result is written.
     """
 
     def __init__(
@@ -67,13 +68,15 @@ class Tiler:
         known: Mapping[tuple[ir.Value, Region], Tile] | None = None,
         shared: Mapping[ir.Value, tuple[Region, Tile]] | None = None,
         unpadded: Iterable[ir.Value] = (),
+        overwritten: Iterable[ir.Value] = (),
     ) -> None:
         self.arguments, self.handlers, self.form = arguments, handlers, form
         self.known, self.shared, self.unpadded = dict(known or {}), dict(shared or {}), set(unpadded)
+        self.overwritten = frozenset(overwritten)
 
     def scope(self) -> Tiler:
         """A tiler for a nested block: sees what is computed around it, keeps what it computes to itself."""
-        return Tiler(self.arguments, self.handlers, self.form, self.known, self.shared, self.unpadded)
+        return Tiler(self.arguments, self.handlers, self.form, self.known, self.shared, self.unpadded, self.overwritten)
 
     def share(self, value: ir.Value, region: Region, buffer: ir.Value) -> None:
         """Let all that is computed from now on read ``value`` in a buffer that holds the region they need."""
@@ -271,7 +274,7 @@ def tile_op(
     _, walkers = operand_region(maps[-1], loops)
     if init is None:
         target = dest if dest is not None else make_empty_tile(op.results[0], region)
-        if _reads_init(op):
+        if _reads_init(op) and not (dest is not None and op.operands[count] in tiler.overwritten):
             target = tiler.compute(op.operands[count], region).value
         dims = kept_dims(region)
     else:

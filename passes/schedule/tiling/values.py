@@ -39,6 +39,7 @@ from ..tiles.axes import result_axis
 from ..tiles.structured import loop_along, vector_axis
 from .border import Border
 from .dot_product import byte_sum, grouped_loop
+from .gather import reads_at_indices
 from .tiler import can_slice, may_repeat, packed_dims
 
 _LIGHT = (Elementwise, Broadcast, Injective, Fill)
@@ -161,8 +162,8 @@ def anchor_of(value: ir.Value) -> ir.Operation | None:
 
 
 def reduces_last(op: ir.Operation) -> bool:
-    """Return whether an op reduces along the contiguous dim of its first operand."""
-    loop = loop_along(op, 0)
+    """Return whether an op reduces along the contiguous dim of its first operand, and reads nothing at other places."""
+    loop = loop_along(op, 0) if not reads_at_indices(op) else None
     return loop is not None and iterator_types(op)[loop] == "reduction"
 
 

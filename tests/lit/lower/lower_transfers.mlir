@@ -52,12 +52,33 @@ func.func @every_second(%x: memref<4x32xf32>, %i: index) -> vector<8xf32> attrib
   return %v : vector<8xf32>
 }
 
-// CHECK-LABEL: func.func @rejects_strided_vector(
-// CHECK:         vector.transfer_read %{{.*}} vector<4xf32>
-func.func @rejects_strided_vector(%x: memref<4x8xf32, strided<[16, 2]>>, %i: index) -> vector<4xf32>
+// CHECK-LABEL: func.func @strided_vector(
+// CHECK-COUNT-4: memref.load %{{.*}} : memref<4x8xf32, strided<[16, 2]>>
+// CHECK:         vector.from_elements %{{.*}} : vector<4xf32>
+func.func @strided_vector(%x: memref<4x8xf32, strided<[16, 2]>>, %i: index) -> vector<4xf32>
     attributes {tw.schedule = "tile"} {
   %p = ub.poison : f32
   %v = vector.transfer_read %x[%i, %i], %p {in_bounds = [true]} : memref<4x8xf32, strided<[16, 2]>>, vector<4xf32>
+  return %v : vector<4xf32>
+}
+
+// CHECK-LABEL: func.func @strided_write(
+// CHECK-COUNT-4: memref.store %{{.*}} : memref<8x2xf32>
+// CHECK-NOT:     vector.transfer_write
+func.func @strided_write(%v: vector<4xf32>, %x: memref<8x2xf32>, %i: index) attributes {tw.schedule = "tile"} {
+  vector.transfer_write %v, %x[%i, %i] {in_bounds = [true], permutation_map = affine_map<(i, j) -> (i)>}
+    : vector<4xf32>, memref<8x2xf32>
+  return
+}
+
+// A mask is upstream's to lower.
+// CHECK-LABEL: func.func @rejects_masked(
+// CHECK:         vector.transfer_read
+func.func @rejects_masked(%x: memref<8x2xf32>, %i: index, %m: vector<4xi1>) -> vector<4xf32>
+    attributes {tw.schedule = "tile"} {
+  %p = ub.poison : f32
+  %v = vector.transfer_read %x[%i, %i], %p, %m {in_bounds = [true], permutation_map = affine_map<(i, j) -> (i)>}
+    : memref<8x2xf32>, vector<4xf32>
   return %v : vector<4xf32>
 }
 
