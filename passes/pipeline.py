@@ -15,6 +15,7 @@ from ..core.program import Call, Kernel, Plan, Program, Routine
 from ..core.target import Target
 from ..dialects import codegen, func, ir, transform, tw
 from ..dialects.context import diagnostics, reused_context
+from .analysis.classify import remembering_kinds
 from .analysis.cost import estimate_cost
 from .analysis.formulas import find_formula
 from .analysis.signature import make_signature
@@ -261,7 +262,7 @@ def _run_passes(passes: tuple[Pass, ...], module: ir.Module, context: PassContex
     """Run passes on a module that is in a ``form``; where that is asked for, verify the form after each of them."""
     if checked := is_enabled():
         verify(form, module, "what the passes begin with")
-    with context:
+    with context, remembering_kinds():
         for stage in passes:
             context.run(stage, module)
             if checked and context.is_enabled(stage):

@@ -7,7 +7,9 @@ of the op play which role.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from ...dialects import ir
 from ...dialects.walk import defining_op, is_constant
@@ -39,11 +41,45 @@ from .kinds import (
     Transform,
 )
 
+# Kinds by all that tells them. Attributes keep their context alive, so what is known ends with the work.
+_KNOWN: ContextVar[dict[Hashable, OpClass] | None] = ContextVar("tilewright_known_kinds", default=None)
+
+
+@contextmanager
+def remembering_kinds() -> Iterator[None]:
+    """Classify ops that are alike once, in passes over one module: each pass asks, and to find out is a third of it."""
+    token = _KNOWN.set({})
+    try:
+        yield
+    finally:
+        _KNOWN.reset(token)
+
 
 def classify_op(op: AnyOp) -> OpClass:
     """The kind of an op on tensors, whatever their sizes; Opaque for what is none of the others."""
-    if not is_structured(op):
-        return Opaque()
+    known, op = _KNOWN.get(), op.operation
+    if known is None or op.name != "linalg.generic":
+        return _find_kind(op) if is_structured(op) else Opaque()
+    key = _describe_generic(op)
+    if key not in known:
+        known[key] = _find_kind(op)
+    return known[key]
+
+
+def _describe_generic(op: ir.Operation) -> Hashable:
+    """All that the kind of an op depends on: generics that have the same are of the same kind."""
+    operands, attributes, [*body] = list(op.operands), op.attributes, op.regions[0].blocks[0].operations
+    numbers = {argument: number for number, argument in enumerate(op.regions[0].blocks[0].arguments)}
+    steps = []
+    for inner in body:
+        steps.append((inner.operation.name, len(inner.regions), *(numbers.get(v, -1) for v in inner.operands)))
+        numbers.update((result, len(numbers)) for result in inner.results)
+    constant = [is_constant(v) for v in operands] if len(operands) > 3 else ()  # matrices of a transform
+    names = ("indexing_maps", "iterator_types", "operandSegmentSizes")
+    return (*(attributes[n] for n in names), *(v.type for v in operands), *steps, *constant)
+
+
+def _find_kind(op: ir.Operation) -> OpClass:
     maps, kinds = indexing_maps(op), iterator_types(op)
     inputs, outputs = maps[: num_inputs(op)], maps[num_inputs(op) :]
     parallel = tuple(d for d, kind in enumerate(kinds) if kind == "parallel")

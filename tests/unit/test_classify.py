@@ -6,7 +6,7 @@ import pytest
 
 from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
-from tilewright.passes.analysis.classify import classify_op
+from tilewright.passes.analysis.classify import classify_op, remembering_kinds
 from tilewright.passes.analysis.kinds import (
     Broadcast,
     Contraction,
@@ -143,6 +143,14 @@ def test_classify(name):
         module = ir.Module.parse(_generic(*source))
         op = module.body.operations[0].regions[0].blocks[0].operations[0]
         assert classify_op(op) == expected
+
+
+def test_what_is_remembered_tells_all_cases_apart():
+    with make_context(), remembering_kinds():
+        modules = [(ir.Module.parse(_generic(*source)), expected) for source, expected in CASES.values()] * 2
+        for module, expected in modules:
+            op = module.body.operations[0].regions[0].blocks[0].operations[0]
+            assert classify_op(op) == expected
 
 
 def test_named_ops_and_foreign_ops():

@@ -33,11 +33,12 @@ def is_plain_float(value: ir.Value) -> bool:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """A cache of facts about single ops, independent of their operands. Erased ops must be forgotten."""
+    """A cache of facts about single ops. Ops must be forgotten before they are erased, or their operands change."""
 
     _in_place: dict[ir.Value, bool] = field(default_factory=dict)
     _steps: dict[ir.Value, bool] = field(default_factory=dict)
     _reductions: dict[ir.Value, bool] = field(default_factory=dict)
+    _inputs: dict[ir.Value, list[ir.Value]] = field(default_factory=dict)  # these depend on operands
 
     def in_place(self, op: ir.Operation) -> bool:
         """Return whether an op is elementwise and moves nothing: a composite keeps its order of dims."""
@@ -55,13 +56,14 @@ class Surroundings:
         self._in_place.pop(value, None)
         self._steps.pop(value, None)
         self._reductions.pop(value, None)
+        self._inputs.clear()  # of those that read it, too
 
     def before(self, op: ir.Operation) -> list[ir.Value]:
         """The tensors that an op is made from by elementwise ops, reductions and views, nearest first."""
         found: dict[ir.Value, None] = {}
         level = [op]
         for _ in range(_MAX_STEPS):
-            tensors = [v for o in level for v in _find_tensor_inputs(o) if v not in found]
+            tensors = [v for o in level for v in self._find_inputs(o) if v not in found]
             found.update(dict.fromkeys(tensors))
             makers = [m for m in (defining_op(v) for v in tensors) if m is not None]
             level = [m for m in makers if self._is_step(m)]
@@ -108,7 +110,7 @@ class Surroundings:
             if op is None or source == x or not self._is_step(op):
                 found |= {source} - {x}
                 continue
-            inputs = [v for v in _find_tensor_inputs(op) if v not in seen]
+            inputs = [v for v in self._find_inputs(op) if v not in seen]
             seen.update(inputs)
             pending += inputs
         return found | set(pending) if x in seen else None
@@ -117,6 +119,12 @@ class Surroundings:
         """Return whether an op may be one on the rows of ``x``, for all that it is made of."""
         others = self.others(op.results[0], x)
         return others is not None and len(others) <= _MAX_OTHERS
+
+    def _find_inputs(self, op: ir.Operation) -> list[ir.Value]:
+        known = self._inputs.get(op.results[0])
+        if known is None:
+            known = self._inputs[op.results[0]] = _find_tensor_inputs(op)
+        return known
 
     def _is_step(self, op: ir.Operation) -> bool:
         if not len(op.results):
