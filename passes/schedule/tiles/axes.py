@@ -10,6 +10,8 @@ from ...ir.structure import loops_along, shape_of
 
 # Vectors in one step along a row.
 ROW_VECTORS = 4
+# Elements of the narrowest vectors.
+NARROWEST = 4
 
 # Rows of two vectors whose sums keep two multipliers busy: each sum waits for four steps, fewer rows take as long.
 _FULL_ROWS = 4

@@ -11,7 +11,7 @@ from ....dialects.walk import defining_op
 from ...analysis.classify import classify_op
 from ...analysis.kinds import Contraction, Conv, Pooling
 from ...ir.structure import dim_of, indexing_maps, iterator_types, shape_of, terminator_of
-from ..tiles.axes import power_ceil, power_floor
+from ..tiles.axes import NARROWEST, power_ceil, power_floor
 from ..tiles.loops import Values, for_each_between, for_each_chunk, for_each_step
 from ..tiles.regions import Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
 from ..tiles.structured import Tile, capture_scalar, clone_body, extract, insert, loop_along, make_empty, make_generic
@@ -29,9 +29,6 @@ CONTRACT = "contract"  # a value of `tw.ROLE`, followed by its form
 _NEUTRAL = {"arith.addf": 0.0, "arith.addi": 0, "arith.mulf": 1.0, "arith.muli": 1}
 _NEUTRAL |= {"arith.maximumf": -math.inf, "arith.maxnumf": -math.inf}
 _NEUTRAL |= {"arith.minimumf": math.inf, "arith.minnumf": math.inf}
-
-# Elements of the narrowest vectors.
-_LEAST = 4
 
 # A sum of floats in one chain of n additions has an error that grows with n: so many are added before a sum of sums.
 _CHAIN = 32
@@ -152,7 +149,7 @@ def _whole_blocks(op: ir.Operation, region: Region) -> Region:
                 offset = region[axis].offset
                 start = Linear(offset.const - offset.const % block, offset.terms)
                 left = block if offset.terms or in_fours else shape_of(op.results[0])[axis] - start.const
-                wide[axis] = Interval(start, min(block, max(_LEAST, power_ceil(left))))
+                wide[axis] = Interval(start, min(block, max(NARROWEST, power_ceil(left))))
     return tuple(wide)
 
 

@@ -7,14 +7,11 @@ from collections.abc import Callable, Sequence
 from ....dialects import ir
 from ....dialects.walk import defining_op
 from ...ir.structure import indexing_maps, iterator_types
-from ..tiles.axes import ROW_VECTORS, power_floor
+from ..tiles.axes import NARROWEST, ROW_VECTORS, power_floor
 from ..tiles.loops import RowStep, Values, along_dynamic_row, along_row
 from ..tiles.regions import Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
 from ..tiles.structured import Tile, extract, insert
 from .tiler import Tiler, loop_intervals, make_empty_tile, may_repeat, tile_op
-
-# Elements of the narrowest vectors.
-_LEAST = 4
 
 
 def in_chunks(tiler: Tiler, region: Region) -> bool:
@@ -70,7 +67,7 @@ def walk_row(tiler: Tiler, size: int, chunk: int, vector: int, init: Values, ste
 
 def row_vector(tiler: Tiler, size: int) -> int:
     """Elements of one vector along a row; less in a row that is shorter. A short row is one step, of any length."""
-    vector = max(power_floor(tiler.form.row_chunk) // ROW_VECTORS, _LEAST)
+    vector = max(power_floor(tiler.form.row_chunk) // ROW_VECTORS, NARROWEST)
     return vector if size < 0 else min(vector, power_floor(size))
 
 
