@@ -4,6 +4,7 @@ BIN := .venv/bin
 PROGRAM := .venv/.installed-program
 STAMP := .venv/.installed
 BENCH_STAMP := .venv/.installed-bench
+unexport PYTHONDONTWRITEBYTECODE  # with it each process compiles all modules that it imports
 NETWORKS := resnet18 resnet50 mobilenet_v2 squeezenet1_1 vgg16 bert_base gpt2 vit_b16
 
 .PHONY: setup demo test test-all lint unit lit conformance conformance-open torch-coverage fuzz fuzz-open stress bench bench-ops bench-torch tour clean

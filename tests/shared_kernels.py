@@ -16,8 +16,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from tilewright.core.program import Kernel
+from tilewright.core.target import Target
 from tilewright.driver.compilation import Compilation, PassJob
-from tilewright.driver.jobs import compile_kernel
+from tilewright.driver.jobs import Settings, compile_kernel
 
 _FOLDER = "TILEWRIGHT_TEST_KERNELS"
 _run = Compilation.run
@@ -43,7 +45,8 @@ def _run_sharing(
 ) -> list[Any]:
     if self.options.context is not None:
         return _run(self, jobs, on_done)
-    paths = [_path(self, job) if job.function is compile_kernel else None for job in jobs]
+    level = self.options.opt_level
+    paths = [_path(job.target, level, *job.arguments) if job.function is compile_kernel else None for job in jobs]
     results = [_read(path) for path in paths]
     missing = [i for i, result in enumerate(results) if result is None]
     have = len(jobs) - len(missing)
@@ -56,8 +59,14 @@ def _run_sharing(
     return results
 
 
-def _path(compilation: Compilation, job: PassJob) -> Path:
-    key = hashlib.sha256(pickle.dumps((job.target, compilation.options.opt_level)) + b"".join(job.arguments))
+def find_or_compile(bytecode: bytes, target: Target) -> Kernel:
+    """A kernel at the usual level, which another test may have compiled."""
+    path = _path(target, 3, bytecode)
+    return _read(path) or compile_kernel(bytecode, Settings(target))[0]
+
+
+def _path(target: Target, level: int, bytecode: bytes) -> Path:
+    key = hashlib.sha256(pickle.dumps((target, level)) + bytecode)
     return Path(os.environ[_FOLDER], key.hexdigest())
 
 

@@ -1,4 +1,4 @@
-"""Random models: 300 that stay the same, and what the generator and the comparison promise."""
+"""Random models: 304 that stay the same, and what the generator and the comparison promise."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ import tilewright as tw
 from tilewright.tools import networks
 from tilewright.tools.debugging.verdict import Verdict
 
-EACH = 20
+EACH = 8
 MUTANTS = 24
 
 
-@pytest.mark.parametrize("first", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(EACH, 300, EACH))])
+@pytest.mark.parametrize("first", [EACH, *(pytest.param(n, marks=pytest.mark.slow) for n in range(0, 304, EACH) if n != EACH)])
 def test_random_models_agree_with_the_oracles(first):
     found = run.verdicts([(0, first + i) for i in range(EACH)], processes=1, seconds=300)
     wrong = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fuzz import programs
 
-MUTANTS = 16
+MUTANTS = 8
 
 
 def test_mutants_of_programs_harm_nobody():

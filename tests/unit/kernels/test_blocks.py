@@ -10,6 +10,7 @@ import onnxruntime
 import pytest
 from cpu_targets import FOR_THIS_MACHINE
 from kernel_runner import TARGET
+from shared_kernels import find_or_compile
 
 import tilewright as tw
 from tilewright.core.program import Kernel
@@ -235,8 +236,7 @@ def kernels(kind: str) -> list[Kernel]:
     target = TARGET.get(detect_host())
     with make_context(), ir.Location.unknown():
         planned = pipeline.plan(import_model(model(kind)), target, PassContext())
-        names = {call.kernel for call in planned.main.calls}
-        return [pipeline.lower_kernel(planned.kernels[name], target, PassContext())[1] for name in names]
+    return [find_or_compile(planned.kernels[name], target) for name in {call.kernel for call in planned.main.calls}]
 
 
 def schedules(kind: str) -> dict[str, str]:

@@ -12,6 +12,7 @@ import onnxruntime
 import pytest
 from cpu_targets import FOR_THIS_MACHINE
 from kernel_runner import TARGET
+from shared_kernels import find_or_compile
 
 import tilewright as tw
 from tilewright.core.target import detect_host
@@ -112,8 +113,8 @@ def schedules(made: onnx.ModelProto) -> list[str]:
     target = TARGET.get(detect_host())
     with make_context(), ir.Location.unknown():
         planned = pipeline.plan(import_model(made), target, PassContext())
-        names = {call.kernel for call in planned.main.calls}
-        return [pipeline.lower_kernel(planned.kernels[n], target, PassContext())[1].schedule for n in names]
+    names = {call.kernel for call in planned.main.calls}
+    return [find_or_compile(planned.kernels[name], target).schedule for name in names]
 
 
 @FOR_THIS_MACHINE

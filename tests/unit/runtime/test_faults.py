@@ -24,7 +24,7 @@ from tilewright.passes import prefix
 from tilewright.passes.ir.kernel import symbol_of
 from tilewright.tools import compile as compile_tool
 from tilewright.tools import opt
-from tilewright.workers import crash_bundle
+from tilewright.workers import crash_bundle, fork
 from tilewright.workers.fork import ENDLESS, Outcome, attempt
 from tilewright.workers.process import Job, Limits
 
@@ -90,7 +90,7 @@ def crashes(tmp_path, monkeypatch) -> Iterator[Path]:
 def test_a_fault_is_one_line_that_repro_shows_again(place, way, options, said, model, crashes, monkeypatch, capsys):
     worker_faults.inject(monkeypatch, place, way)
     leap_over_an_inquest(monkeypatch)
-    assert compile_tool.main([str(model), "--no-cache", *options]) == 2
+    assert compile_tool.main([str(model), "--no-cache", "--workers=1", *options]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert re.search(said, line)
     [bundle] = crashes.iterdir()
@@ -105,7 +105,7 @@ def test_a_fault_is_one_line_that_repro_shows_again(place, way, options, said, m
 def test_a_model_that_is_no_file_is_in_the_bundle_of_its_import(model, crashes, monkeypatch, capsys):
     worker_faults.inject(monkeypatch, "importer", "abort")
     with pytest.raises(tw.InternalError, match=r"SIGABRT\) in node 'first' \(Sin\) of the model: .*opt --repro"):
-        tw.compile(model.read_bytes(), cache=False)
+        tw.compile(model.read_bytes(), workers=1, cache=False)
     [bundle] = crashes.iterdir()
     assert (bundle / crash_bundle.MODEL).read_bytes() == model.read_bytes()
     moved = bundle.rename(crashes / "moved")
@@ -152,7 +152,9 @@ def test_a_count_that_fails_in_another_way_is_not_the_one():
     assert blame.first_failing(9, run, 10) == 8
 
 
-def test_an_attempt_says_how_it_failed():
+def test_an_attempt_says_how_it_failed(monkeypatch):
+    monkeypatch.setattr(fork, "_GROWTH_BYTES", 128 << 20)
+
     def leave() -> None:
         raise KeyError
 

@@ -15,7 +15,7 @@ from tilewright.tools.debugging.verdict import Verdict
 
 Fields = dict[str, Any]
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>'
-MUTANTS = 40
+MUTANTS = 20
 OPEN = "g (float[n,8] x, float[8,8] w) => (float[n,8] y) { a = MatMul(x, w) y = Softmax(a) }"
 
 
