@@ -1,8 +1,8 @@
 """Kernels that a session's tests compile once, for many of them compile the same small ones.
 
-A kernel's bytecode, target and level decide its object, so a compilation takes the kernel that another test's
-compilation made. A test that patches anything, which may be a pass, compiles its kernels anew, and so does one that
-watches the passes.
+A kernel's bytecode, target, level and what a pass context says of its passes decide its object, so a compilation takes
+the kernel that another test's compilation made. A test that patches anything, which may be a pass, compiles its kernels
+anew, unless it is marked ``shares_kernels``, and so does one that watches the passes.
 """
 
 from __future__ import annotations
@@ -14,10 +14,14 @@ import pickle
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tilewright.core.target import Target
 from tilewright.driver.compilation import Compilation, PassJob
 from tilewright.driver.jobs import compile_kernel
+
+if TYPE_CHECKING:
+    from tilewright.passes.infra.context import PassContext
 
 _FOLDER = "TILEWRIGHT_TEST_KERNELS"
 _run = Compilation.run
@@ -41,7 +45,7 @@ def compiling_anew() -> Iterator[None]:
 def _run_sharing(
     self: Compilation, jobs: Sequence[PassJob], on_done: Callable[[int], object] = lambda number: None
 ) -> list[Any]:
-    if self.options.context is not None:
+    if self.options.context is not None and self.options.context.instruments:
         return _run(self, jobs, on_done)
     paths = [_path(self, job) if job.function is compile_kernel else None for job in jobs]
     results = [_read(path) for path in paths]
@@ -57,8 +61,21 @@ def _run_sharing(
 
 
 def _path(compilation: Compilation, job: PassJob) -> Path:
-    key = hashlib.sha256(pickle.dumps((job.target, compilation.options.opt_level)) + b"".join(job.arguments))
-    return Path(os.environ[_FOLDER], key.hexdigest())
+    options = compilation.options
+    said = pickle.dumps(
+        (job.target, options.opt_level, options.context and _said_of_kernels(options.context, job.target))
+    )
+    return Path(os.environ[_FOLDER], hashlib.sha256(said + b"".join(job.arguments)).hexdigest())
+
+
+def _said_of_kernels(context: PassContext, target: Target) -> tuple[Any, ...]:
+    """What of a context kernels may depend on: of other passes, their bytecode tells."""
+    from tilewright.passes.infra.context import SCHEDULES
+    from tilewright.passes.pipeline import kernel_passes
+
+    names = {stage.name for stage in kernel_passes(target)}
+    config = {key: value for key, value in context.config.items() if key.split(".")[0] in {*names, SCHEDULES}}
+    return sorted(names & {*context.required_pass}), sorted(names & {*context.disabled_pass}), config
 
 
 def _read(path: Path | None) -> Any:
