@@ -47,7 +47,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @pytest.fixture(autouse=True)
 def _compile_anew_what_is_patched(request: pytest.FixtureRequest) -> Iterator[None]:
-    with shared_kernels.compiling_anew() if "monkeypatch" in request.fixturenames else nullcontext():
+    patches = "monkeypatch" in request.fixturenames and request.node.get_closest_marker("shares_kernels") is None
+    with shared_kernels.compiling_anew() if patches else nullcontext():
         yield
 
 

@@ -1,8 +1,8 @@
 """Kernels that a session's tests compile once, for many of them compile the same small ones.
 
-A kernel's bytecode, target and level decide its object, so a compilation takes the kernel that another test's
-compilation made. A test that patches anything, which may be a pass, compiles its kernels anew, and so does one that
-watches the passes.
+A kernel's bytecode, target, level and what a pass context says of its passes decide its object, so a compilation takes
+the kernel that another test's compilation made. A test that patches anything, which may be a pass, compiles its kernels
+anew, unless it is marked ``shares_kernels``, and so does one that watches the passes.
 """
 
 from __future__ import annotations
@@ -14,60 +14,26 @@ import pickle
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
-
-from tilewright.core.program import Kernel
-from tilewright.core.target import Target
-from tilewright.driver.compilation import Compilation, PassJob
-from tilewright.driver.jobs import Settings, compile_kernel
-
-_FOLDER = "TILEWRIGHT_TEST_KERNELS"
-_run = Compilation.run
-
-
-def install(folder: str) -> None:
-    """Share kernels through a folder, which the processes of one session have in common."""
-    os.environ.setdefault(_FOLDER, folder)
-    Compilation.run = _run_sharing
-
-
-@contextmanager
-def compiling_anew() -> Iterator[None]:
-    """Let all kernels be compiled."""
-    Compilation.run = _run
-    yield
-    Compilation.run = _run_sharing
-
-
-@functools.wraps(_run)
-def _run_sharing(
-    self: Compilation, jobs: Sequence[PassJob], on_done: Callable[[int], object] = lambda number: None
-) -> list[Any]:
-    if self.options.context is not None:
-        return _run(self, jobs, on_done)
-    level = self.options.opt_level
-    paths = [_path(job.target, level, *job.arguments) if job.function is compile_kernel else None for job in jobs]
-    results = [_read(path) for path in paths]
-    missing = [i for i, result in enumerate(results) if result is None]
-    have = len(jobs) - len(missing)
-    for number in range(have):
-        on_done(number + 1)
-    made = _run(self, [jobs[i] for i in missing], lambda number: on_done(have + number))
-    for i, result in zip(missing, made, strict=True):
-        results[i] = result
-        _write(paths[i], result)
-    return results
-
+from typing import TYPE_CHECKING, Any
 
 def find_or_compile(bytecode: bytes, target: Target) -> Kernel:
     """A kernel at the usual level, which another test may have compiled."""
-    path = _path(target, 3, bytecode)
-    return _read(path) or compile_kernel(bytecode, Settings(target))[0]
+    return _read(_path(target, 3, None, bytecode)) or compile_kernel(bytecode, Settings(target))[0]
 
 
-def _path(target: Target, level: int, bytecode: bytes) -> Path:
-    key = hashlib.sha256(pickle.dumps((target, level)) + bytecode)
-    return Path(os.environ[_FOLDER], key.hexdigest())
+def _path(target: Target, level: int, context: PassContext | None, bytecode: bytes) -> Path:
+    said = pickle.dumps((target, level, context and _said_of_kernels(context, target)))
+    return Path(os.environ[_FOLDER], hashlib.sha256(said + bytecode).hexdigest())
+
+
+def _said_of_kernels(context: PassContext, target: Target) -> tuple[Any, ...]:
+    """What of a context kernels may depend on: of other passes, their bytecode tells."""
+    from tilewright.passes.infra.context import SCHEDULES
+    from tilewright.passes.pipeline import kernel_passes
+
+    names = {stage.name for stage in kernel_passes(target)}
+    config = {key: value for key, value in context.config.items() if key.split(".")[0] in {*names, SCHEDULES}}
+    return sorted(names & {*context.required_pass}), sorted(names & {*context.disabled_pass}), config
 
 
 def _read(path: Path | None) -> Any:

@@ -68,13 +68,13 @@ class OperatorModel:
         dtype = helper.tensor_dtype_to_np_dtype(kind.elem_type)
         if info.name in self.values:
             low, high = self.values[info.name]
-            numbers = random.random(shape) * (high - low) + low
+            numbers = random.random(shape, np.float32) * np.float32(high - low) + np.float32(low)
             return np.asarray(np.floor(numbers) if dtype.kind in "iu" else numbers).astype(dtype)
         if dtype.kind == "b":
             return random.random(shape) < 0.5
         if dtype.kind in "iu":
             return random.integers(0, 100, shape).astype(dtype)
-        return np.asarray(random.standard_normal(shape)).astype(dtype)
+        return np.asarray(random.standard_normal(shape, np.float32)).astype(dtype)
 
 
 def _is_weight(name: str, weights: list[str]) -> bool:

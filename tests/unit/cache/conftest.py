@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import onnx
@@ -10,11 +11,12 @@ from cache_case import model
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch) -> Path:
+def folder(tmp_path) -> Iterator[Path]:
     """The user's cache, which is on."""
-    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setenv("TILEWRIGHT_CACHE_SIZE", "100MB")
-    return tmp_path / "cache"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
+        patch.setenv("TILEWRIGHT_CACHE_SIZE", "100MB")
+        yield tmp_path / "cache"
 
 
 @pytest.fixture

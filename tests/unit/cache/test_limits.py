@@ -80,12 +80,12 @@ import sys, numpy as np, tilewright as tw
 from tilewright.driver.cache.store import Cache
 model, folder, number = sys.argv[1], sys.argv[2], int(sys.argv[3])
 if number == 0:
-    for _ in range(200):
+    for _ in range(100):
         cache = Cache(folder and __import__("pathlib").Path(folder))
         cache.trim(0)
         assert not cache.notes, cache.notes
 else:
-    for i in range(6):
+    for i in range(3):
         lib = tw.compile(model, input_shapes={"x": (4 + (i + number) % 2, 32)}, workers=0, cache=folder)
         assert not lib.report.notes, lib.report.notes
         rows = lib.inputs[0].shape[0]
@@ -99,8 +99,8 @@ def test_processes_may_share_it_while_one_prunes(folder, path):
         line = [sys.executable, "-c", PROCESS, path, str(folder), str(number)]
         return subprocess.run(line, capture_output=True, text=True)
 
-    with ThreadPoolExecutor(4) as pool:
-        for done in pool.map(run, range(4)):
+    with ThreadPoolExecutor(3) as pool:
+        for done in pool.map(run, range(3)):
             assert done.returncode == 0, done.stderr
     cache = Cache(folder)
     assert compile_cache.verify(cache) == [] and cache.notes == []

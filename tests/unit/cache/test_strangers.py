@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import stat
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from cache_case import KEY, built, check, only
+from samples import some_of
 
 from tilewright.core import own_files
 from tilewright.driver.cache import compile_cache
@@ -18,7 +20,6 @@ from tilewright.driver.cache.store import Cache
 from tilewright.tools import cache as cache_tool
 
 NOBODY = 65534
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 
 
 def open_to_others(path: Path) -> None:
@@ -33,6 +34,8 @@ def open_to_the_group(path: Path) -> None:
 
 def give_away(path: Path) -> None:
     """Let it be another user's."""
+    if os.geteuid() != 0:
+        pytest.skip("only root gives files away")
     os.chown(path, NOBODY, NOBODY)
 
 
@@ -43,21 +46,17 @@ def link_away(path: Path) -> None:
     path.symlink_to(moved)
 
 
-WAYS = {
-    "written by others": open_to_others,
-    "written by the group": open_to_the_group,
-    "given away": pytest.param(give_away, marks=as_root),
-    "link": link_away,
-}
-ways = pytest.mark.parametrize("spoil", WAYS.values(), ids=WAYS)
+WAYS = [open_to_others, open_to_the_group, give_away, link_away]
+LEVELS = ["file", "folder", "kind"]
+ways = pytest.mark.parametrize("spoil", WAYS)
 
 
-@ways
-@pytest.mark.parametrize("levels", range(3), ids=["file", "folder", "kind"])
-@pytest.mark.parametrize("kind", ["programs", "weights", "sources"])
-def test_what_may_be_of_others_is_not_used_and_told_once(folder, path, kind, levels, spoil: Callable[[Path], None]):
+@pytest.mark.parametrize(
+    ("kind", "level", "spoil"), some_of(itertools.product(["programs", "weights", "sources"], LEVELS, WAYS), 3)
+)
+def test_what_may_be_of_others_is_not_used_and_told_once(folder, path, kind, level, spoil: Callable[[Path], None]):
     built(path)
-    strange = [only(folder, kind), *only(folder, kind).parents][levels]
+    strange = [only(folder, kind), *only(folder, kind).parents][LEVELS.index(level)]
     spoil(strange)
     lib = built(path)
     assert not lib.report.cached

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import ml_dtypes
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper
-from onnx_case import check_node, node_model
+from onnx_case import check_model, check_node, model_of, node_model
 from reference import run_model
 
 from tilewright.core.errors import ModelError
@@ -32,9 +35,9 @@ NUMERIC = [
 @pytest.mark.parametrize("source", NUMERIC)
 def test_to_every_type(source):
     values = (VALUES if source[0] in "fi" else np.abs(VALUES)).astype(source)
-    for target in NUMERIC:
-        given = np.abs(values) if target.startswith("u") and source[0] in "fi" else values
-        check_node("Cast", given, to=helper.np_dtype_to_tensor_dtype(np.dtype(target)), rtol=1e-3)
+    inputs = {"x": values, "positive": np.abs(values) if source[0] in "fi" else values}
+    names = ["positive" if target.startswith("u") else "x" for target in NUMERIC]
+    check_model(cast_model(inputs, names, NUMERIC), inputs, rtol=1e-3)
 
 
 def test_cast_like():
@@ -76,8 +79,8 @@ def test_what_an_integer_does_not_hold(source, target):
 def test_integers_wrap_and_keep_their_sign(source):
     info = np.iinfo(source)
     values = np.array([info.min, info.max, 0, 127, 128, 200, 255, 256, 1000, 32768 % info.max], source)
-    for target in NUMERIC:
-        got = cast(values, tensor_type(target))
+    model = cast_model({"x": values}, ["x"] * len(NUMERIC), NUMERIC)
+    for target, got in zip(NUMERIC, run_model(import_model(model), {"x": values}), strict=True):
         with np.errstate(over="ignore"):
             np.testing.assert_array_equal(got, values.astype(target))
 
@@ -108,6 +111,15 @@ def test_bits_of_another_width_are_refused():
 
 def tensor_type(dtype: str) -> int:
     return helper.np_dtype_to_tensor_dtype(np.dtype(getattr(ml_dtypes, dtype, dtype)))
+
+
+def cast_model(inputs: Mapping[str, np.ndarray], names: Sequence[str], targets: Sequence[str]) -> onnx.ModelProto:
+    """A model that casts the named inputs, each to a target."""
+    nodes = [
+        helper.make_node("Cast", [name], [target], to=tensor_type(target))
+        for name, target in zip(names, targets, strict=True)
+    ]
+    return model_of(nodes, dict(inputs), targets)
 
 
 def cast(values: np.ndarray, to: int) -> np.ndarray:

@@ -19,6 +19,7 @@ import tilewright as tw
 from tilewright.core import custom_ops
 from tilewright.tools import check, compile, explain, inspect_artifact, run
 
+pytestmark = pytest.mark.shares_kernels
 X = np.arange(-4, 4, dtype=np.float32).reshape(2, 4)
 HEAD = '<ir_version: 9, opset_import: ["": 20, "my.domain": 1]>'
 

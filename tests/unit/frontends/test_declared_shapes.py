@@ -8,7 +8,7 @@ from typing import Any, NoReturn, cast
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx_case import foreign_model
 from open_case import check_open, check_refused, open_model
@@ -231,6 +231,7 @@ def test_a_name_that_no_operand_says_may_be_anything():
 SIZES = st.sampled_from([1, 2, 3, 4, 6])
 
 
+@settings(max_examples=40)
 @given(x=st.tuples(SIZES, SIZES, SIZES), w=st.tuples(SIZES, SIZES, SIZES), b=SIZES, group=st.sampled_from([1, 2, 3]), hidden=st.integers(0, 127))  # fmt: skip
 def test_what_the_run_checks_is_what_numbers_say(
     x: tuple[int, ...], w: tuple[int, ...], b: int, group: int, hidden: int

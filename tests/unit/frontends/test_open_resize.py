@@ -11,7 +11,7 @@ import onnxruntime
 import pytest
 from onnx_case import node_model
 from reference import run_model
-from samples import some_of
+from samples import leaving, some_of
 
 import tilewright as tw
 from tilewright.core.errors import InputError
@@ -54,13 +54,13 @@ def check(model: onnx.ModelProto, *runs: tuple[np.ndarray, ...], atol: float = 1
         np.testing.assert_allclose(got, want, atol=atol)
 
 
-@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("mode", leaving(["nearest", "linear", "cubic"], ["linear"]))
 def test_open_extents(mode):
     model = open_model([IMAGES[0], None, numbers(1, 1, 2, 0.6)], known=(2,), mode=mode)
     check(model, *((x,) for x in (*IMAGES[::2], np.ones((1, 2, 4, 11), np.float32))))
 
 
-@pytest.mark.parametrize(("coordinates", "rounding"), some_of(itertools.product(COORDINATES, ROUNDINGS), 5))
+@pytest.mark.parametrize(("coordinates", "rounding"), some_of(itertools.product(COORDINATES, ROUNDINGS), 7))
 def test_nearest_by_scales(coordinates, rounding):
     attributes = {"coordinate_transformation_mode": coordinates, "nearest_mode": rounding}
     model = open_model([IMAGES[0], None, numbers(1, 1, 2, 3)], **attributes)
@@ -68,7 +68,7 @@ def test_nearest_by_scales(coordinates, rounding):
 
 
 @pytest.mark.parametrize(
-    ("coordinates", "rounding"), some_of(itertools.product([*COORDINATES, "align_corners"], ROUNDINGS), 5)
+    ("coordinates", "rounding"), some_of(itertools.product([*COORDINATES, "align_corners"], ROUNDINGS), 7)
 )
 def test_nearest_by_whole_numbers(coordinates, rounding):
     attributes = {"coordinate_transformation_mode": coordinates, "nearest_mode": rounding}
@@ -83,36 +83,43 @@ def test_an_axis_that_only_repeats_is_broadcast(rounding, gathers):
     assert ("tensor.extract" in str(import_model(model).module)) == gathers
 
 
-@pytest.mark.parametrize("mode", ["linear", "cubic"])
-@pytest.mark.parametrize("coordinates", ["pytorch_half_pixel", "half_pixel_symmetric"])
+@pytest.mark.parametrize(
+    ("coordinates", "mode"),
+    leaving(
+        itertools.product(["pytorch_half_pixel", "half_pixel_symmetric"], ["linear", "cubic"]),
+        [("pytorch_half_pixel", "cubic"), ("half_pixel_symmetric", "linear")],
+    ),
+)
 def test_interpolation_by_scales(coordinates, mode):
     model = open_model([IMAGES[0], None, numbers(1, 1, 2, 3)], coordinate_transformation_mode=coordinates, mode=mode)
     check(model, *((x, numbers(1, 1, *s)) for x in IMAGES[::2] for s in SCALES))
 
 
-@pytest.mark.parametrize("outside", [0, 1])
-@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize(
+    ("mode", "outside"), leaving(itertools.product(["linear", "cubic"], [0, 1]), [("linear", 0), ("cubic", 1)])
+)
 def test_antialias_by_scales(mode, outside):
     model = open_model([IMAGES[0], None, numbers(2, 3)], mode=mode, antialias=1, exclude_outside=outside, along=[2, 3])
     check(model, *((IMAGES[0], numbers(*s)) for s in ((2, 3), (0.6, 0.5), (0.3, 0.2))))
 
 
-@pytest.mark.parametrize("policy", ["stretch", "not_larger", "not_smaller"])
-@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize(
+    ("mode", "policy"), some_of(itertools.product(["nearest", "linear"], ["stretch", "not_larger", "not_smaller"]), 2)
+)
 def test_sizes(mode, policy):
     attributes = {"along": [2, 3], "keep_aspect_ratio_policy": policy, "mode": mode}
     model = open_model([IMAGES[0], None, None, np.array([9, 4])], **attributes)
     check(model, *((x, np.array(sizes)) for x in IMAGES for sizes in ((9, 4), (2, 13))))
 
 
-@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("mode", leaving(["nearest", "linear"], ["nearest"]))
 def test_aligned_corners_by_sizes(mode):
     attributes = {"coordinate_transformation_mode": "align_corners", "mode": mode}
     model = open_model([IMAGES[0], None, None, np.array([1, 2, 9, 4])], **attributes)
     check(model, *((x, np.array([1, 2, *sizes])) for x in IMAGES for sizes in ((9, 4), (1, 13))))
 
 
-@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("mode", leaving(["nearest", "linear", "cubic"], ["linear"]))
 def test_crop_by_a_region(mode):
     attributes = {"coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 7.5, "mode": mode}
     model = open_model([IMAGES[0], numbers(0, 0, 0, 0, 1, 1, 1, 1), numbers(1, 1, 2, 3)], known=(2,), **attributes)
@@ -120,14 +127,18 @@ def test_crop_by_a_region(mode):
     check(model, *((x, numbers(0, 0, *r[:2], 1, 1, *r[2:])) for x in IMAGES[::2] for r in regions))
 
 
-@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("mode", leaving(["nearest", "linear"], ["linear"]))
 def test_the_first_versions(mode):
     model = open_model([IMAGES[0], numbers(1, 1, 2, 3)], op="Upsample", opset=9, mode=mode)
     check(model, *((x, numbers(1, 1, 2, 1.5)) for x in IMAGES))
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("coordinates", ["tf_half_pixel_for_nn", "align_corners", "tf_crop_and_resize"])
+@pytest.mark.parametrize(
+    ("dtype", "coordinates"),
+    some_of(
+        itertools.product([np.float32, np.float64], ["tf_half_pixel_for_nn", "align_corners", "tf_crop_and_resize"]), 2
+    ),
+)
 def test_the_programs_tables_are_the_imports(coordinates, dtype):
     attributes = {"coordinate_transformation_mode": coordinates, "nearest_mode": "floor"}  # which shows the last bit
     line, roi = RNG.random(31, dtype), np.array([0.13, 0.87], dtype)

@@ -31,8 +31,8 @@ def i(*numbers: int) -> np.ndarray:
         ("nearest", "zeros", 0),
         ("linear", "border", 1),
         ("cubic", "reflection", 0),
-        ("linear", "reflection", 1),
-        ("nearest", "border", 0),
+        pytest.param("linear", "reflection", 1, marks=pytest.mark.slow),
+        pytest.param("nearest", "border", 0, marks=pytest.mark.slow),
     ],
 )
 def test_grid_sample(mode: str, padding: str, aligned: int):

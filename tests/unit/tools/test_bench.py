@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from cold_start import replace_cold_start
 from onnx import helper
 
 import tilewright as tw
@@ -20,12 +21,22 @@ from tilewright.tools.run import fill, write_arrays
 
 SHAPE = ("--input-shape", "x:2,16")
 FEW = ("--rounds", "2")
+pytestmark = pytest.mark.shares_kernels
+COLD = children.compile_cold, children.measure_run_memory
 
 
 @pytest.fixture(autouse=True)
-def short_rounds(monkeypatch):
+def quick(monkeypatch):
+    """Rounds without length, and no processes for the costs of a cold start: ``cold`` brings them back."""
     monkeypatch.setattr(model_bench, "SLICE_SECONDS", 0.0)
     monkeypatch.setattr(kernel_bench, "KERNEL_SLICE_SECONDS", 0.0)
+    replace_cold_start(monkeypatch)
+
+
+@pytest.fixture
+def cold(quick, monkeypatch):
+    for function in COLD:
+        monkeypatch.setattr(children, function.__name__, function)
 
 
 @pytest.fixture
@@ -58,7 +69,7 @@ class Wrong(rivals.OnnxRuntime):
         return [output + 1 for output in super().run(inputs)]
 
 
-def test_compares_with_another_runtime(path, capsys):
+def test_compares_with_another_runtime(path, capsys, cold):
     assert bench.main([path, "--compare", "onnxruntime", *SHAPE, *FEW, "--json"]) == 0
     record = json.loads(capsys.readouterr().out)
     [run] = record["runs"]
@@ -118,7 +129,10 @@ def test_several_models_are_a_table(path, tmp_path, capsys):
     assert f"onnxruntime {onnxruntime.__version__}" in text
 
 
-def test_files_of_one_name_are_told_apart(program, tmp_path, capsys):
+def test_files_of_one_name_are_told_apart(program, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(
+        table, "run_module", lambda name, words: ({**record("", {}), "model": words[0], "compile": None}, 0, 0.0)
+    )
     other = tmp_path / "b" / "net.so"
     other.parent.mkdir()
     other.write_bytes((tmp_path / "net.so").read_bytes())
@@ -162,7 +176,7 @@ def record(name: str, ratios: dict[str, float]) -> dict:
         }
         for n, r in ratios.items()
     ]
-    fastest = max(ratios, key=lambda n: ratios[n])
+    fastest = max(ratios, key=lambda n: ratios[n], default=None)
     runs = [{"threads": n, "seconds": spread(2 / n), "calls": CALLS, "speedup": spread(n), "machine_speedup": spread(n),
              "speedup_share": spread(1.0), "rivals": rivals, "fastest": fastest} for n in (1, 2)]  # fmt: skip
     memory = {"peak_bytes": 5_000_000}

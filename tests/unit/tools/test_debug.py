@@ -31,6 +31,7 @@ from tilewright.tools.debugging.walk import COPIES, OTHERS, Walk, describe_node
 from tilewright.tools.run import read_arrays
 
 ops.load_converters()
+pytestmark = pytest.mark.shares_kernels  # converters and passes on graphs are patched
 
 
 def network() -> onnx.ModelProto:
@@ -186,7 +187,7 @@ def test_values_of_nested_graphs_are_said_to_be_left_out(wrong_converter):
     assert "values inside of 'the_If' (If) are not compared, only what comes out" in result.notes
 
 
-@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("depth", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_a_bad_node_in_the_branch_of_an_if_is_named(wrong_converter, depth):
     """The branch has a weight of its own, and reads a value from outside."""
     branch = [node("Exp", "b", "n"), node("Tanh", "n", "t"), node("Mul", "t two", "m")]

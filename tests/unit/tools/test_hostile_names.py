@@ -12,6 +12,7 @@ from pathlib import Path
 
 import onnx
 import pytest
+from cold_start import replace_cold_start
 from onnx import TensorProto, helper
 
 import tilewright as tw
@@ -157,7 +158,9 @@ def test_errors(evil, tmp_path, capsys):
     ],
     ids=" ".join,
 )
-def test_commands_that_take_long(words, tmp_path, capsys):
+@pytest.mark.shares_kernels
+def test_commands_that_take_long(words, tmp_path, capsys, monkeypatch):
+    replace_cold_start(monkeypatch)
     if words[0] in ("debug", "reduce"):
         pytest.importorskip("onnxruntime")
     path = tmp_path / "m\x1b[2J[red].onnx"
@@ -166,6 +169,7 @@ def test_commands_that_take_long(words, tmp_path, capsys):
     assert "\\x1b[2J" in text and "[red]" in text
 
 
+@pytest.mark.shares_kernels
 def test_the_cache(tmp_path, monkeypatch, capsys):
     path = tmp_path / "m.onnx"
     path.write_bytes(hostile().SerializeToString())

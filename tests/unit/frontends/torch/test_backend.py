@@ -16,6 +16,7 @@ import tilewright as tw
 from tilewright.driver.torch_backend import tilewright as backend
 from tilewright.frontends.torch.graph import Border, GraphSource
 
+pytestmark = pytest.mark.shares_kernels
 ROOT = Path(__file__).resolve().parents[4]
 
 
@@ -80,7 +81,7 @@ def test_the_entry_point_is_the_backend():
 
 
 def test_a_program_of_the_cache_is_not_exported_again(tmp_path, monkeypatch):
-    module, x = nn.Sequential(Block(), Block()), torch.randn(2, 3, 6, 6)
+    module, x = Block(), torch.randn(2, 3, 6, 6)
     with torch.no_grad():
         close(compiled(module, tmp_path)(x), module(x))
         torch._dynamo.reset()
@@ -166,7 +167,7 @@ def test_sizes_go_from_graph_to_graph():
     module = Broken()
     made = torch.compile(module, backend=backend, options={"num_threads": 1, "cache": False}, dynamic=True)
     with torch.no_grad():
-        for rows, taken in [(4, 2), (7, 5), (3, 3), (6, 1), (6, 0)]:
+        for rows, taken in [(4, 2), (7, 5), (3, 3), (6, 0)]:
             x = torch.randn(rows, 3)
             close(made(x, taken), module(x, taken))
 

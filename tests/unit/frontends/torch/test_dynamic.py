@@ -211,7 +211,7 @@ class Written(nn.Module):
         return one, rows, inner, last, sums.index_put((mask,), torch.tensor(2.0), accumulate=True), given
 
 
-@pytest.mark.parametrize("shapes", [None, ({0: BATCH}, {0: BATCH})])
+@pytest.mark.parametrize("shapes", [pytest.param(None, marks=pytest.mark.slow), ({0: BATCH}, {0: BATCH})])
 def test_masks_say_where_is_written(shapes):
     module = Written()
     made = compiled(module, (torch.randn(4, 6), torch.rand(4, 6) > 0.5), shapes)

@@ -145,13 +145,13 @@ def test_programs_are_pickled_and_copied_with_their_states():
     assert (counting.states["seen"].tolist(), other.states["seen"].tolist()) == ([1.0] * 3, [2.0] * 3)
 
 
+@pytest.mark.parametrize("rows", [1, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("dim", [Dim.DYNAMIC, Dim("batch", max=64)])
-def test_an_example_may_have_an_open_batch_of_one(dim):
+def test_an_example_may_have_an_open_batch_of_one(dim, rows):
     module = nn.Sequential(nn.Linear(4, 3), nn.ReLU()).eval()
-    for rows in (1, 3):
-        made = tw.compile(
-            module, example_inputs=torch.randn(rows, 4), dynamic_shapes=({0: dim},), num_threads=1, cache=False
-        )
-        with torch.no_grad():
-            for x in (torch.randn(n, 4) for n in (1, 2, 5)):
-                torch.testing.assert_close(made(x), module(x), rtol=1e-5, atol=1e-5)
+    made = tw.compile(
+        module, example_inputs=torch.randn(rows, 4), dynamic_shapes=({0: dim},), num_threads=1, cache=False
+    )
+    with torch.no_grad():
+        for x in (torch.randn(n, 4) for n in (1, 2, 5)):
+            torch.testing.assert_close(made(x), module(x), rtol=1e-5, atol=1e-5)
