@@ -16,6 +16,52 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tilewright.core.program import Kernel
+from tilewright.core.target import Target
+from tilewright.driver.compilation import Compilation, PassJob
+from tilewright.driver.jobs import Settings, compile_kernel
+
+if TYPE_CHECKING:
+    from tilewright.passes.infra.context import PassContext
+
+_FOLDER = "TILEWRIGHT_TEST_KERNELS"
+_run = Compilation.run
+
+
+def install(folder: str) -> None:
+    """Share kernels through a folder, which the processes of one session have in common."""
+    os.environ.setdefault(_FOLDER, folder)
+    Compilation.run = _run_sharing
+
+
+@contextmanager
+def compiling_anew() -> Iterator[None]:
+    """Let all kernels be compiled."""
+    Compilation.run = _run
+    yield
+    Compilation.run = _run_sharing
+
+
+@functools.wraps(_run)
+def _run_sharing(
+    self: Compilation, jobs: Sequence[PassJob], on_done: Callable[[int], object] = lambda number: None
+) -> list[Any]:
+    if self.options.context is not None and self.options.context.instruments:
+        return _run(self, jobs, on_done)
+    asked = self.options.opt_level, self.options.context
+    paths = [_path(job.target, *asked, *job.arguments) if job.function is compile_kernel else None for job in jobs]
+    results = [_read(path) for path in paths]
+    missing = [i for i, result in enumerate(results) if result is None]
+    have = len(jobs) - len(missing)
+    for number in range(have):
+        on_done(number + 1)
+    made = _run(self, [jobs[i] for i in missing], lambda number: on_done(have + number))
+    for i, result in zip(missing, made, strict=True):
+        results[i] = result
+        _write(paths[i], result)
+    return results
+
+
 def find_or_compile(bytecode: bytes, target: Target) -> Kernel:
     """A kernel at the usual level, which another test may have compiled."""
     return _read(_path(target, 3, None, bytecode)) or compile_kernel(bytecode, Settings(target))[0]
