@@ -22,7 +22,9 @@ EACH = 8
 MUTANTS = 24
 
 
-@pytest.mark.parametrize("first", [EACH, *(pytest.param(n, marks=pytest.mark.slow) for n in range(0, 304, EACH) if n != EACH)])
+@pytest.mark.parametrize(
+    "first", [EACH, *(pytest.param(n, marks=pytest.mark.slow) for n in range(0, 304, EACH) if n != EACH)]
+)
 def test_random_models_agree_with_the_oracles(first):
     found = run.verdicts([(0, first + i) for i in range(EACH)], processes=1, seconds=300)
     wrong = [
