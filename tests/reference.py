@@ -7,8 +7,10 @@ It is slow and right, so frontend tests compare it with onnxruntime and graph pa
 from __future__ import annotations
 
 import ctypes
+import functools
 import io
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import ml_dtypes
@@ -24,6 +26,7 @@ from mlir.runtime import get_ranked_memref_descriptor
 from tilewright.core.model import Model, numpy_dtype
 from tilewright.dialects.context import reused_context
 
+Shape = tuple[int, ...]
 ENTRY = "tw_reference"
 
 PIPELINE = (
@@ -94,23 +97,40 @@ def run(module: ir.Module, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """
     copy = io.BytesIO()
     module.operation.write_bytecode(copy)
+    return _compiled(copy.getvalue())(arrays)
+
+
+@dataclass(frozen=True)
+class _Program:
+    """Compiled code with the shapes and dtypes of its arguments and results; ``order`` says which each result is."""
+
+    engine: ExecutionEngine
+    inputs: Sequence[tuple[Shape, np.dtype]]
+    results: Sequence[tuple[Shape, np.dtype]]
+    order: Sequence[int]
+
+    def __call__(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        arguments = [
+            _as_bits(a, *kind, f"argument {i}") for i, (a, kind) in enumerate(zip(arrays, self.inputs, strict=True))
+        ]
+        results = [np.empty(*kind) for kind in self.results]
+        _invoke(self.engine, [*arguments, *results])
+        return [results[i] for i in self.order]
+
+
+@functools.lru_cache(maxsize=64)
+def _compiled(bytecode: bytes) -> _Program:
+    """The program of a module; a plan calls the same kernels several times."""
     with reused_context(), ir.Location.unknown():
-        private = ir.Module.parse(copy.getvalue())
+        private = ir.Module.parse(bytecode)
         main = _entry(private)
         order = _return_each_once(main)
-        arguments = [
-            _as_bits(a, t, f"argument {i}") for i, (a, t) in enumerate(zip(arrays, main.type.inputs, strict=True))
-        ]
-        results = [np.empty(ir.RankedTensorType(t).shape, _dtype(t)) for t in main.type.results]
+        inputs, results = ([_kind(t) for t in types] for types in (main.type.inputs, main.type.results))
         _decompose(private)
         control_flow = "scf." in str(private)
-        for stage in PIPELINE:
-            if control_flow and stage in FREEING:
-                continue
-            PassManager.parse(f"builtin.module({stage})").run(private.operation)
-        engine = ExecutionEngine(private, opt_level=0, shared_libs=_libraries())
-        _invoke(engine, [*arguments, *results])
-        return [results[i] for i in order]
+        stages = [stage for stage in PIPELINE if not (control_flow and stage in FREEING)]
+        PassManager.parse(f"builtin.module({','.join(stages)})").run(private.operation)
+        return _Program(ExecutionEngine(private, opt_level=0, shared_libs=_libraries()), inputs, results, order)
 
 
 def run_model(model: Model, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
@@ -158,14 +178,14 @@ def _decompose(module: ir.Module) -> None:
     interpreter.apply_named_sequence(module.operation, schedule.body.operations[0], schedule)
 
 
-def _dtype(tensor: ir.Type) -> np.dtype:
-    return np.dtype(_BITS[str(ir.RankedTensorType(tensor).element_type)])
+def _kind(tensor: ir.Type) -> tuple[Shape, np.dtype]:
+    ranked = ir.RankedTensorType(tensor)
+    return tuple(ranked.shape), np.dtype(_BITS[str(ranked.element_type)])
 
 
-def _as_bits(array: np.ndarray, tensor: ir.Type, what: str) -> np.ndarray:
-    shape, dtype = tuple(ir.RankedTensorType(tensor).shape), _dtype(tensor)
+def _as_bits(array: np.ndarray, shape: Shape, dtype: np.dtype, what: str) -> np.ndarray:
     if array.shape != shape or array.dtype.itemsize != dtype.itemsize:
-        raise ValueError(f"{what}: {array.dtype}{array.shape} given, {tensor} expected")
+        raise ValueError(f"{what}: {array.dtype}{array.shape} given, {dtype}{shape} expected")
     return np.ascontiguousarray(array).view(dtype).reshape(shape)
 
 

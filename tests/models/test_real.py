@@ -29,7 +29,8 @@ CASES = {
     "silero_vad_half": ("first", "speech"),
     "silero_vad_op18_ifless": ("first", "speech"),
 }
-LARGE = {"pp_ocr_cls", "pp_ocr_det", "pp_ocr_rec"}
+LARGE = {"pp_ocr_cls", "pp_ocr_det", "pp_ocr_rec", "centerface", "basic_pitch"}
+ALIKE = {"silero_vad_openvino_16k", "silero_vad_16k_op15"}  # the same network as its siblings, from other exporters
 DETECTORS = {"retinanet_small", "fcos_small"}  # whose work depends on what they find
 # Random pixels drive this network's last Sigmoid to 1e-22. onnxruntime's is right to 1.2e-7 of 1 at most, and zero for
 # 97 % of the pixels: the recording is 1.3e-4 from the truth (float64), and we are 1e-5. Given the true logits,
@@ -38,8 +39,8 @@ FLUSHED = {("pp_ocr_det", "rand320")}
 
 
 def marked(name: str, case: str) -> Any:
-    """A case as a parameter: those of networks that compile for long, and all but one of the others, are slow."""
-    is_slow = name in DETECTORS | LARGE or case != CASES[name][0]
+    """A case as a parameter: those of networks that compile for long or are alike, and all but one of the others, are slow."""
+    is_slow = name in DETECTORS | LARGE | ALIKE or case != CASES[name][0]
     return pytest.param(name, case, marks=[pytest.mark.slow] if is_slow else [])
 
 
@@ -72,7 +73,7 @@ def test_a_network_whose_ranks_depend_on_its_open_sizes(shared_models):
             check(module.outputs, module.run(dict(inputs)), wanted)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "fcos_small")) for n in CASES])
 def test_shapes_that_check_tells_to_give_fit(name, shared_models):
     path = shared_models / name / "model.onnx"
     given = [text.removeprefix("--input-shape ").rpartition(":") for text in tw.check_model(path).give]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from source_trees import ROOT, tree
 
 # Where the types of two values may be compared, and why that is no claim about sizes. Rather shorten this than add to it.
 ALLOWED = {
@@ -33,7 +32,7 @@ RAW = ("shape", "type")
 def comparisons() -> Iterator[tuple[str, str, int]]:
     """Comparisons of two values' types, or of two types' shapes: file, function and line."""
     for path in sorted((ROOT / "passes").rglob("*.py")):
-        for function in [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.FunctionDef)]:
+        for function in [n for n in ast.walk(tree(path)) if isinstance(n, ast.FunctionDef)]:
             for node in ast.walk(function):
                 if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq | ast.NotEq):
                     sides = (node.left, *node.comparators)
@@ -63,7 +62,7 @@ def test_the_mark_of_unknown_extents_is_compared_in_attributes_alone():
     """An extent of ``shape_of`` refuses to be compared with the mark when it runs; raw shapes must not do so unseen."""
     found = set()
     for path in sorted((ROOT / "passes").rglob("*.py")):
-        for function in [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.FunctionDef)]:
+        for function in [n for n in ast.walk(tree(path)) if isinstance(n, ast.FunctionDef)]:
             for node in ast.walk(function):
                 if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq | ast.NotEq | ast.In | ast.NotIn):
                     sides = [ast.unparse(side) for side in (node.left, *node.comparators)]

@@ -12,9 +12,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from source_trees import FOLDERS, ROOT, tree
 
-ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("core", "dialects", "driver", "frontends", "passes", "runtime", "tools", "workers")
 Name = tuple[str, ...]  # of a module or a folder, without the package's own
 Arrows = Mapping[str, set[str]]
 
@@ -131,7 +130,7 @@ def imported(name: Name, path: Path) -> tuple[Name, ...]:
 
 def _read_imports(name: Name, path: Path) -> Iterator[Name]:
     own = name if path.name == "__init__.py" else name[:-1]
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree(path)):
         if not isinstance(node, ast.ImportFrom):
             continue
         words = tuple(node.module.split(".")) if node.module else ()

@@ -10,13 +10,11 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
+from source_trees import trees
 
-ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("core", "dialects", "driver", "frontends", "passes", "runtime", "tools", "workers")
 KNOWN = Path(__file__).with_name("names.txt")
 
 # Folders and files whose one-word functions are a vocabulary of others: the standard's, MLIR's, TVM's, schedules'.
@@ -44,13 +42,6 @@ IRREGULAR = "bound built chosen drawn found frozen given held hidden kept known 
 PARTICIPLE = re.compile(rf"_?([a-z]+(ed|ing)|{'|'.join(IRREGULAR.split())})")
 NO_PARTICIPLES = {"embedding", "string", "need", "speed", "nothing", "padding", "spread"}  # but look like ones
 EVERYWHERE = {"main", "_parser", "__all__", "__getattr__"}  # what a command has, and what Python asks for
-
-
-@cache
-def trees() -> dict[str, ast.Module]:
-    """The modules of the package by their paths."""
-    files = sorted(file for folder in FOLDERS for file in (ROOT / folder).rglob("*.py"))
-    return {str(file.relative_to(ROOT)): ast.parse(file.read_text()) for file in files}
 
 
 def functions(tree: ast.Module) -> Iterator[ast.FunctionDef]:

@@ -154,12 +154,17 @@ def ops(model: Path) -> set[str]:
     return {node.op_type for node in onnx.load(model).graph.node}
 
 
+def slow(*values: Any) -> Any:
+    """A row of a table whose ops are in another network or form, too."""
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
 STATIC = [
     ("convolutions", QuantFormat.QOperator, True, {"QLinearConv", "QGemm", "QLinearConcat", "QLinearAveragePool"}),
-    ("convolutions", QuantFormat.QDQ, True, {"Conv", "QuantizeLinear", "DequantizeLinear"}),
+    slow("convolutions", QuantFormat.QDQ, True, {"Conv", "QuantizeLinear", "DequantizeLinear"}),
     ("mlp", QuantFormat.QOperator, False, {"QGemm", "QLinearMatMul", "QLinearSigmoid", "QLinearSoftmax"}),
     ("mlp", QuantFormat.QDQ, True, {"Gemm", "MatMul", "DequantizeLinear"}),
-    ("transformer", QuantFormat.QOperator, True, {"QLinearMatMul", "QLinearAdd", "QLinearSoftmax"}),
+    slow("transformer", QuantFormat.QOperator, True, {"QLinearMatMul", "QLinearAdd", "QLinearSoftmax"}),
     ("transformer", QuantFormat.QDQ, False, {"MatMul", "LayerNormalization", "QuantizeLinear"}),
 ]
 
@@ -229,7 +234,7 @@ def in_doubles(model: onnx.ModelProto) -> onnx.ModelProto:
 @pytest.mark.parametrize(
     ("kind", "data", "weights"),
     [
-        ("convolutions", QuantType.QUInt8, QuantType.QUInt8),
+        slow("convolutions", QuantType.QUInt8, QuantType.QUInt8),
         ("convolutions", QuantType.QInt8, QuantType.QInt8),
         ("mlp", QuantType.QUInt8, QuantType.QUInt8),
         ("transformer", QuantType.QUInt8, QuantType.QInt8),

@@ -125,11 +125,11 @@ def _deep_value(levels: int, n: int, m: int) -> int:
 
 
 def test_deep_sizes_are_pickled_without_recursion():
-    data = pickle.dumps([deep(2000), deep(2000)])
-    assert len(data) < 2000 * 300
+    data = pickle.dumps([deep(1200), deep(1200)])
+    assert len(data) < 1200 * 300
     [size, _] = pickle.loads(data)
-    assert size == deep(2000)
-    assert isinstance(size, Sym) and len(atoms_of(size)) == 4002
+    assert size == deep(1200)
+    assert isinstance(size, Sym) and len(atoms_of(size)) == 2402
 
 
 def test_texts_are_short_and_different():

@@ -7,32 +7,29 @@ import re
 from collections import defaultdict
 from functools import cache
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
+from source_trees import trees
 
 from tilewright.core import program
 from tilewright.dialects import tw
 
-ROOT = Path(__file__).resolve().parents[2]
 NAMES = {name: value for name, value in vars(tw).items() if name.isupper()}
 VERIFIERS = ("passes/verify/kernels", "passes/verify/programs")  # which look at all of them
-FOLDERS = ("core", "dialects", "driver", "frontends", "passes", "runtime", "tools", "workers")
-TABLE = ROOT / "dialects" / "tw.py"
+TABLE = "dialects/tw.py"
 
 
 @cache
-def trees() -> dict[str, ast.Module]:
-    """All modules of the package but the table, by their paths."""
-    paths = (path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py") if path != TABLE)
-    return {path.relative_to(ROOT).with_suffix("").as_posix(): ast.parse(path.read_text()) for path in paths}
+def modules() -> dict[str, ast.Module]:
+    """All modules of the package but the table, by their paths without an ending."""
+    return {path.removesuffix(".py"): tree for path, tree in trees().items() if path != TABLE}
 
 
 @cache
 def users() -> dict[str, set[str]]:
     """The modules that name each attribute."""
     found: dict[str, set[str]] = defaultdict(set)
-    for path, tree in trees().items():
+    for path, tree in modules().items():
         for node in ast.walk(tree) if path not in VERIFIERS else ():
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "tw":
                 found[node.attr].add(path)
@@ -42,7 +39,7 @@ def users() -> dict[str, set[str]]:
 @cache
 def descriptions() -> dict[str, str]:
     """The text after each name of the table."""
-    body = ast.parse(TABLE.read_text()).body
+    body = trees()[TABLE].body
     texts = {}
     for entry, text in pairwise(body):
         if isinstance(entry, ast.Assign) and isinstance(entry.targets[0], ast.Name):
@@ -66,7 +63,7 @@ def test_no_attribute_is_written_out_elsewhere():
     allowed = {("core/program", program.REPORT)}  # a step's op, for rooms without MLIR
     found = {
         (path, node.value)
-        for path, tree in trees().items()
+        for path, tree in modules().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and node.value in set(NAMES.values())
     }

@@ -31,7 +31,7 @@ OUTPUTS = {
     "bert_base": {"last_hidden_state": (1, 128, 768), "pooler_output": (1, 768)},
     "gpt2": {"logits": (1, 64, 50257)},
 }
-SMALL = ("resnet18", "mobilenet_v2", "squeezenet1_1")
+SMALL = ("mobilenet_v2", "squeezenet1_1")
 NETWORKS = [pytest.param(n, marks=() if n in SMALL else pytest.mark.slow) for n in networks.NAMES]
 
 

@@ -165,7 +165,7 @@ def attempt(schedule: Schedule, change: Change) -> Schedule:
         return schedule
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(schedules(), st.integers(1, 4))
 def test_whatever_is_accepted_is_right(schedule: Schedule, chunks: int) -> None:
     try:

@@ -117,7 +117,7 @@ def test_matmul(m, n, k, block):
     check(matmul(m, n, k, block), [a, pack(w, block), b], a.astype(np.int32) @ w.astype(np.int32) + b)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(m=st.integers(1, 40), n=st.integers(2, 80), k=st.integers(2, 40), data=st.data())
 def test_any_bytes_of_any_shape(m, n, k, data):
     """Sums of the extremes, which pairs in 16 bits do not hold, among them."""

@@ -44,7 +44,7 @@ def check(op: str, *arrays: np.ndarray | None, known: tuple[int, ...] = (), atol
         np.testing.assert_allclose(got.astype(np.float64), np.asarray(want).astype(np.float64), rtol=1e-6, atol=atol)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(st.data())
 def test_gather_along_any_axis(data: st.DataObject) -> None:
     rank, dtype = data.draw(st.integers(1, 3)), data.draw(st.sampled_from(DTYPES))

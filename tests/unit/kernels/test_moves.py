@@ -174,7 +174,7 @@ def permutation(shape: tuple[int, ...], order: list[int], element: str) -> tuple
     return text, out
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.data())
 def test_transposes_of_any_shape(data: st.DataObject) -> None:
     rank, element = data.draw(st.integers(2, 4)), data.draw(ELEMENTS)

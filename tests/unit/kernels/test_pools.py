@@ -73,7 +73,7 @@ def check(
     return made
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(st.data())
 def test_windows_of_any_form(data: st.DataObject) -> None:
     rank = data.draw(st.integers(1, 3))

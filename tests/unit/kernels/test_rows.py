@@ -72,7 +72,7 @@ REDUCTIONS = {
 }
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.data())
 def test_reductions_along_any_axes(data: st.DataObject) -> None:
     rank = data.draw(st.integers(1, 4))
@@ -169,7 +169,7 @@ def test_rows_of_any_length_are_done_in_vectors(op: str, length: int) -> None:
     assert not [line for line in scalars if "math.fma" in line or "arith.maximumf" in line]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.data())
 def test_softmax_along_any_axis_is_one_kernel(data: st.DataObject) -> None:
     rank = data.draw(st.integers(1, 4))

@@ -1,7 +1,7 @@
 """Descriptions of programs that no compiler has written are refused, with the reason in the line."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import onnx.parser
@@ -120,6 +120,17 @@ def test_refuses_deep_nesting():
         Manifest.from_json("[" * 100_000, "m.so")
 
 
+@pytest.fixture(scope="module")
+def one_network() -> Iterator[None]:
+    """Have programs of one of the zoo's networks broken beside the smaller ones."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(artifacts, "NETWORKS", ("small_squeezenet",))
+        artifacts._programs.cache_clear()
+        yield
+        artifacts._programs.cache_clear()
+
+
+@pytest.mark.usefixtures("one_network")
 def test_mutants_of_artifacts_are_refused_or_run():
     """A short run; ``python -m fuzz.run --artifacts`` makes more."""
     found = list(artifacts.verdicts([(0, i) for i in range(MUTANTS)], processes=1, seconds=60))
@@ -128,6 +139,7 @@ def test_mutants_of_artifacts_are_refused_or_run():
     assert {verdict.kind for _, verdict in found} == {"agrees", "refused"}
 
 
+@pytest.mark.usefixtures("one_network")
 def test_the_same_number_gives_the_same_broken_artifact(tmp_path):
     verdict = Verdict("error", "why")
     for index in range(40):

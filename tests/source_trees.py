@@ -1,0 +1,23 @@
+"""The syntax trees of the package's modules, which several tests of its texts read: parsed once in a process."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = ("core", "dialects", "driver", "frontends", "passes", "runtime", "tools", "workers")
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    """The tree of a file."""
+    return ast.parse(path.read_text())
+
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    """Those of all modules in the package's folders by their paths."""
+    files = sorted(file for folder in FOLDERS for file in (ROOT / folder).rglob("*.py"))
+    return {str(file.relative_to(ROOT)): tree(file) for file in files}
