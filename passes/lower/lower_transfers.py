@@ -45,7 +45,7 @@ class LowerTransfers(Pass):
             _load_elements(function)
             rewrite(function, _steps_along_row, _pick_elements)
             transform.apply(keep(_transfers_script, _transfers_script), function)
-            _load_scalars(function)
+            _move_scalars(function)
             rewrite(function, _is_row_apart, _move_elements)
 
 
@@ -143,20 +143,25 @@ def _move_elements(op: ir.Operation) -> list[ir.Value]:
     return []
 
 
-def _load_scalars(function: func.FuncOp) -> None:
-    """Load single elements, vectors without dims, that the patterns leave where they lie apart from others."""
+def _move_scalars(function: func.FuncOp) -> None:
+    """Load and store single elements, vectors without dims, that the patterns leave where others lie apart."""
 
-    def load(read: ir.Operation) -> ir.Value:
-        element = memref.load(read.operands[0], list(read.operands)[1:-1])
-        return vector.broadcast(read.results[0].type, element)
+    def move(op: ir.Operation) -> list[ir.Value]:
+        if op.name == "vector.transfer_write":
+            memref.store(vector.extract(op.operands[0], [], []), op.operands[1], list(op.operands)[2:])
+            return []
+        element = memref.load(op.operands[0], list(op.operands)[1:-1])
+        return [vector.broadcast(op.results[0].type, element)]
 
-    rewrite(function, _reads_scalar, load)
+    rewrite(function, _moves_scalar, move)
 
 
-def _reads_scalar(op: ir.Operation) -> bool:
-    if op.name != "vector.transfer_read" or not isinstance(op.operands[0].type, ir.MemRefType):
+def _moves_scalar(op: ir.Operation) -> bool:
+    if op.name not in ("vector.transfer_read", "vector.transfer_write"):
         return False
-    return ir.VectorType(op.results[0].type).rank == 0
+    writes = op.name == "vector.transfer_write"
+    kind = op.operands[0].type if writes else op.results[0].type
+    return isinstance(op.operands[writes].type, ir.MemRefType) and ir.VectorType(kind).rank == 0
 
 
 def _lies_apart(op: ir.Operation) -> bool:

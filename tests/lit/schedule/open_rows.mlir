@@ -120,10 +120,10 @@ func.func @mean(%x: tensor<?x?xf32>, %count: index, %n: index) -> tensor<?xf32> 
   return %r : tensor<?xf32>
 }
 
-// Rows that read other elements of an open tensor as well have no chunks: the kernel stays whole.
+// Rows that read other elements of an open tensor as well are summed up element by element, but by several threads.
 // CHECK-LABEL: func.func @chosen(
-// CHECK-SAME:    tw.extent = 1 : i64
-// CHECK-NOT:     tw.schedule
+// CHECK-SAME:    tw.parallel
+// CHECK-SAME:    tw.schedule = "blocks of 1:
 func.func @chosen(%x: tensor<?x?xf32>, %table: tensor<?xf32>, %n: index) -> tensor<?xf32> attributes {tw.same_sizes = [array<i64: 0, 0, 2, -1, 3, 0>], tw.result_sizes = 1 : i64} {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty(%n) : tensor<?xf32>

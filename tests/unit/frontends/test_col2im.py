@@ -35,6 +35,8 @@ def test_blocks_in_the_padding_alone():
         ((4, 5), (3, 2), 10, {"pads": [1, 0, 2, 0], "strides": [1, 2], "dilations": [1, 1]}),
         ((4, 3, 5), (1, 2, 3), 24, {}),
         ((9,), (3,), 4, {"strides": [3], "pads": [1, 2]}),
+        ((12, 40), (3, 3), 480, {"pads": [1, 1, 1, 1]}),
+        ((11, 40), (3, 2), 120, {"pads": [1, 0, 1, 0], "strides": [2, 2]}),
     ],
 )
 def test_col2im(image, block, blocks, attributes):

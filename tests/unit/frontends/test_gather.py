@@ -108,6 +108,14 @@ def test_scatter_with_a_reduction(reduction, known):
     check_node("ScatterND", X, at([0, 1], [-1, 2], [0, 1]), rows, known=known, reduction=reduction)
 
 
+@pytest.mark.parametrize("reduction", ["min", "max"])
+def test_a_scattered_extreme_is_nan_if_either_is(reduction):
+    x, updates = np.array([np.nan, 1, 2, 3], np.float32), np.array([1, np.nan, 5, 0], np.float32)
+    model, inputs = node_model("ScatterElements", [x, np.arange(4), updates], opset=18, reduction=reduction)
+    [got] = run_model(import_model(model), inputs)
+    np.testing.assert_array_equal(got, {"min": [np.nan, np.nan, 2, 0], "max": [np.nan, np.nan, 5, 3]}[reduction])
+
+
 def test_bools_stay_bools():
     indices = RANDOM.integers(-4, 4, (2, 2, 6, 3))
     check_node("ScatterElements", X > 40, indices, RANDOM.random(indices.shape) > 0.5, axis=2, reduction="add")

@@ -62,6 +62,25 @@ def test_no_axes_can_mean_no_reduction():
     check_node("ReduceSum", X, noop_with_empty_axes=1)
 
 
+@pytest.mark.parametrize("op", ["ArgMax", "ArgMin", "Hardmax"])
+@pytest.mark.parametrize("size", [1, 7, 65, 300])
+def test_extremes_along_rows_of_ties_and_of_infinities(op, size):
+    x = RANDOM.integers(-3, 4, (6, size)).astype(np.float32)
+    x[0], x[1] = -np.inf, np.inf
+    check_node(op, x)
+    if op != "Hardmax":
+        check_node(op, np.nan_to_num(x, posinf=9, neginf=-9).astype(np.int32), axis=1, select_last_index=1)
+        check_node(op, x.astype(np.float64), axis=-1, keepdims=0)
+
+
+@pytest.mark.parametrize("op", ["ArgMax", "ArgMin"])
+def test_what_is_no_number_is_no_extreme(op):
+    x = np.array([[np.nan, 2, 5, np.nan, 5, 2], [np.nan] * 6], np.float32)
+    model, inputs = node_model(op, [x], axis=1)
+    [got] = run_model(import_model(model), inputs)
+    np.testing.assert_array_equal(got, [[2 if op == "ArgMax" else 1], [0]])
+
+
 @pytest.mark.parametrize("op", ["ArgMax", "ArgMin"])
 @pytest.mark.parametrize("last", [0, 1])
 def test_arg_extremes_take_the_first_or_the_last(op, last):

@@ -157,6 +157,17 @@ def test_deform_conv(group, offset_group, outs, attributes, masked):
     check("DeformConv", x, w, offset, bias, mask, group=group, offset_group=offset_group, **attributes)
 
 
+@pytest.mark.parametrize(("group", "offset_group"), [(1, 1), (2, 1), (1, 2), (4, 2), (2, 4)])
+def test_deform_conv_of_rows_of_channels(group, offset_group):
+    """Groups of the weights and of the offsets are independent."""
+    x = RANDOM.standard_normal((2, 32, 5, 6)).astype(np.float32)
+    w = RANDOM.standard_normal((12, 32 // group, 3, 2)).astype(np.float32)
+    offset = (RANDOM.standard_normal((2, offset_group * 12, 3, 5)) * 2).astype(np.float32)
+    mask = RANDOM.random((2, offset_group * 6, 3, 5)).astype(np.float32)
+    bias = RANDOM.standard_normal(12).astype(np.float32)
+    check("DeformConv", x, w, offset, bias, mask, group=group, offset_group=offset_group, atol=1e-4)
+
+
 @pytest.mark.parametrize("spatial", [(6,), (4, 5, 3)])
 def test_deform_conv_without_moves_is_a_convolution(spatial):
     x = RANDOM.standard_normal((2, 2, *spatial))

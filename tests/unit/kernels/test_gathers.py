@@ -92,3 +92,11 @@ def test_indices_outside_are_moved_to_the_nearest() -> None:
         compiled = CompiledPlan(pipeline.plan(import_model(model), TARGET.get(detect_host()), PassContext()))
     (got,) = compiled(inputs, {}, 2)
     np.testing.assert_array_equal(got, x[[3, 0, 2]])
+
+
+@pytest.mark.parametrize("channels", [3, 8, 21])
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_samples_of_few_channels_and_of_rows_of_many(mode: str, channels: int) -> None:
+    """Some places are outside, where all of a row is zero."""
+    x, grid = RNG.standard_normal((2, channels, 5, 9)), RNG.uniform(-1.5, 1.5, (2, 7, 6, 2))
+    check("GridSample", x.astype(np.float32), grid.astype(np.float32), mode=mode, opset=20, atol=1e-5)

@@ -70,3 +70,41 @@ def test_ops_of_a_few_elements_stay_whole() -> None:
     x, w = RNG.standard_normal((3, 1, 3), np.float32), np.zeros((3, 3), np.float32)
     want = (x.astype(np.float64) / 2) ** 2
     np.testing.assert_allclose(kernel([x, w], np.empty((1, 3), np.float32)), want.sum(axis=0), rtol=1e-5)
+
+
+# Of %x (steps, 5, width): a sum of its steps, each written over a part of the result that begins one place further on.
+IN_PLACE = """
+#id = affine_map<(i, j) -> (i, j)>
+func.func @k(%x: tensor<{steps}x5x{width}xf32>, %y: tensor<5x{whole}xf32>) -> tensor<5x{whole}xf32> {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %steps = arith.constant {steps} : index
+  %r = scf.for %t = %c0 to %steps step %c1 iter_args(%s = %y) -> (tensor<5x{whole}xf32>) {{
+    %a = tensor.extract_slice %x[%t, 0, 0] [1, 5, {width}] [1, 1, 1] : tensor<{steps}x5x{width}xf32> to tensor<5x{width}xf32>
+    %b = tensor.extract_slice %s[0, %t] [5, {width}] [1, {step}] : tensor<5x{whole}xf32> to tensor<5x{width}xf32>
+    %c = linalg.generic {{indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}}
+      ins(%a : tensor<5x{width}xf32>) outs(%b : tensor<5x{width}xf32>) {{
+    ^bb0(%v: f32, %o: f32):
+      %n = arith.addf %v, %o : f32
+      linalg.yield %n : f32
+    }} -> tensor<5x{width}xf32>
+    %d = tensor.insert_slice %c into %s[0, %t] [5, {width}] [1, {step}] : tensor<5x{width}xf32> into tensor<5x{whole}xf32>
+    scf.yield %d : tensor<5x{whole}xf32>
+  }}
+  return %r : tensor<5x{whole}xf32>
+}}"""
+
+
+@pytest.mark.parametrize(("width", "step"), [(64, 1), (28, 1), (37, 2), (9, 3)])
+def test_an_op_that_changes_what_is_there(width: int, step: int) -> None:
+    """Its tiles never overlap, an argument is copied into the result once, and nothing is kept in scratch memory."""
+    steps = 4
+    whole = (width - 1) * step + steps
+    kernel = CompiledKernel(IN_PLACE.format(steps=steps, width=width, step=step, whole=whole))
+    assert "tile" in kernel.kernel.schedule
+    assert kernel.kernel.scratch_bytes == 0
+    x, y = (RNG.standard_normal(shape).astype(np.float32) for shape in ((steps, 5, width), (5, whole)))
+    want = y.copy()
+    for t in range(steps):
+        want[:, t : t + (width - 1) * step + 1 : step] += x[t]
+    np.testing.assert_allclose(kernel([x, y], want), want, rtol=1e-6)
