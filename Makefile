@@ -44,7 +44,7 @@ unit: $(STAMP)
 
 # What takes long besides: large networks, another CPU, longer samples; then the campaigns at their usual lengths.
 test-all: lint $(STAMP)
-	$(BIN)/pytest -q -n 2
+	TILEWRIGHT_VERIFY=1 $(BIN)/pytest -q -n 2
 	$(BIN)/lit -v -j 2 tests/lit
 	$(MAKE) conformance conformance-open torch-coverage fuzz fuzz-open stress
 

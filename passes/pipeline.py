@@ -15,7 +15,6 @@ from ..core.program import Call, Kernel, Plan, Program, Routine
 from ..core.target import Target
 from ..dialects import codegen, func, ir, transform, tw
 from ..dialects.context import diagnostics, reused_context
-from .analysis.classify import remembering_kinds
 from .analysis.cost import estimate_cost
 from .analysis.formulas import find_formula
 from .analysis.signature import make_signature
@@ -81,7 +80,7 @@ from .schedule.language import by_hand
 from .schedule.language.schedule import Schedule
 from .schedule.separate_windows import SeparateWindows
 from .schedule.vectorize import Vectorize
-from .verify.forms import is_enabled, verify
+from .verify.forms import is_after_each_pass, is_enabled, verify
 from .verify.plans import verify_plan
 from .verify.sizes import stated_sizes
 
@@ -259,15 +258,21 @@ def compile_kernel(bytecode: bytes, target: Target, context: PassContext) -> Ker
 
 
 def _run_passes(passes: tuple[Pass, ...], module: ir.Module, context: PassContext, form: ModuleForm) -> None:
-    """Run passes on a module that is in a ``form``; where that is asked for, verify the form after each of them."""
-    if checked := is_enabled():
+    """Run passes on a module that is in a ``form``; where that is asked for, verify the forms."""
+    checked, each = is_enabled(), is_after_each_pass()
+    if checked:
         verify(form, module, "what the passes begin with")
-    with context, remembering_kinds():
+    with context:
         for stage in passes:
+            runs = checked and context.is_enabled(stage)
+            if runs and not each and stage.form is not None:
+                verify(form, module, f"a pass before '{stage.name}'")
             context.run(stage, module)
-            if checked and context.is_enabled(stage):
-                form = stage.form or form
+            form = (runs and stage.form) or form
+            if runs and each:
                 verify(form, module, f"pass '{stage.name}'")
+        if checked and not each:
+            verify(form, module, "one of the last passes")
 
 
 def _clone_module(module: ir.Module) -> ir.Module:

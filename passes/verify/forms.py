@@ -34,6 +34,11 @@ def is_enabled() -> bool:
     return any(os.environ.get(name, "") not in ("", "0") for name in ("TILEWRIGHT_VERIFY", "TILEWRIGHT_DEBUG"))
 
 
+def is_after_each_pass() -> bool:
+    """Return whether a form is verified after each pass, and not once, where it ends: ``TILEWRIGHT_VERIFY=forms``."""
+    return os.environ.get("TILEWRIGHT_VERIFY") != "forms" or os.environ.get("TILEWRIGHT_DEBUG", "") not in ("", "0")
+
+
 def verify(form: ModuleForm, module: ir.Module, stage: str) -> None:
     """Raise InternalError that names the ``stage`` where a module is not in the ``form`` that the stage leaves."""
     if form is ModuleForm.FOREIGN:

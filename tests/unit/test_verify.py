@@ -42,6 +42,11 @@ class Planted(Pass):
             self.fault(module)
 
 
+@pytest.fixture(autouse=True)
+def _verify_after_each_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_VERIFY", "1")
+
+
 def _plan(passes: tuple[Pass, ...]) -> Plan:
     with make_context(), ir.Location.unknown():
         model = networks.residual_block()
@@ -309,6 +314,12 @@ def test_a_fault_in_a_plan(change: Callable[[Program], Program], rule: str):
     verify_plan(made)
     with pytest.raises(InternalError, match=rf"planning: .*{rule}"):
         verify_plan(replace(made, main=change(main)))
+
+
+def test_a_form_is_verified_where_it_ends(monkeypatch):
+    monkeypatch.setenv("TILEWRIGHT_VERIFY", "forms")
+    with pytest.raises(InternalError, match="a pass before 'outline' breaks a rule"):
+        _plan(_after(pipeline.graph_passes(TARGET), "fuse-ops", _add_constant))
 
 
 def test_the_environment_asks_for_it(monkeypatch):
