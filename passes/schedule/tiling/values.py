@@ -181,7 +181,8 @@ def is_dot(op: ir.Operation, kind: OpClass) -> bool:
         if any(extents[loop] != 1 for loop in kind.g):
             return False
         vectors = channels * (_SUM + steps * -(-summed // _LANES))
-        return channels == 1 or (byte_sum(op, kind) is None and vectors < summed * steps)
+        few = channels <= _LANES // 2 and vectors < summed * steps and byte_sum(op, kind) is None
+        return channels == 1 or few
     last = {dim_of(m.results[len(m.results) - 1]) for m in indexing_maps(op)[:2]}
     return all(loop_extents(op)[n] == 1 for n in kind.n) or bool(last & set(kind.k) and len(last) == 1)
 

@@ -111,7 +111,7 @@ EPILOGUES = st.sampled_from(["", "m", "b", "bm", "brm", "rb", "r"])
 @given(
     st.integers(1, 3),
     st.integers(5, 40),  # an input of fewer channels stays as it lies
-    st.integers(1, 40).map(lambda half: 2 * half),
+    st.integers(3, 40).map(lambda half: 2 * half),  # to fewer channels it is a product of rows
     st.tuples(st.integers(3, 40), st.integers(3, 40)),
     PADS,
     EPILOGUES,
