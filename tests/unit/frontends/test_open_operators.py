@@ -41,8 +41,8 @@ CASES: dict[str, tuple[str, list[list[np.ndarray]], dict[str, Any]]] = {
     ),
     "means of windows that stick out": (
         "AveragePool",
-        [[f(1, 2, n)] for n in (5, 6, 3)],
-        {"kernel_shape": [3], "strides": [2], "pads": [1, 1], "ceil_mode": 1, "opset": 19},
+        [[f(1, 2, h, w)] for h, w in ((5, 6), (6, 5), (3, 4))],
+        {"kernel_shape": [3, 2], "strides": [2, 2], "pads": [1, 0, 1, 0], "ceil_mode": 1, "opset": 19},
     ),
     "windows larger than some inputs": (
         "MaxPool",
