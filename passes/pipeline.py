@@ -15,6 +15,7 @@ from ..core.program import Call, Kernel, Plan, Program, Routine
 from ..core.target import Target
 from ..dialects import codegen, func, ir, transform, tw
 from ..dialects.context import diagnostics, reused_context
+from .analysis.classify import remembering_kinds
 from .analysis.cost import estimate_cost
 from .analysis.formulas import find_formula
 from .analysis.signature import make_signature
@@ -262,7 +263,7 @@ def _run_passes(passes: tuple[Pass, ...], module: ir.Module, context: PassContex
     checked, each = is_enabled(), is_after_each_pass()
     if checked:
         verify(form, module, "what the passes begin with")
-    with context:
+    with context, remembering_kinds():
         for stage in passes:
             runs = checked and context.is_enabled(stage)
             if runs and not each and stage.form is not None:

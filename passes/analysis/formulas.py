@@ -106,8 +106,8 @@ class _Writer:
     def _write_map(self, op: ir.Operation) -> int:
         """Each input in the order of the loops, what the body does with these, and the order of the result."""
         block, maps, extents = op.regions[0].blocks[0], indexing_maps(op), tuple(loop_extents(op))
-        order = [dim_of(expr) for expr in maps[-1].results]
-        if None in order or sorted(map(int, order)) != list(range(len(extents))):  # type: ignore[arg-type]
+        order = [loop for loop in map(dim_of, maps[-1].results) if loop is not None]
+        if len(order) < len(maps[-1].results) or sorted(order) != list(range(len(extents))):
             raise _NoFormulaError
         own: dict[ir.Value, int] = {}
         for argument, operand, m in zip(block.arguments, op.operands, maps, strict=True):

@@ -53,12 +53,7 @@ def col2im(
     pads = both_sides(ctx, pads, rank)
     sizes = zip(image, pads[:rank], pads[rank:], block, dilations, strides, strict=True)
     blocks = [floor_divide(n + a + b - (k - 1) * d - 1, s) + 1 for n, a, b, k, d, s in sizes]
-    what = f"an input of shape {list(x.shape)} does not hold {blocks} blocks of {block} for each channel"
-    for extent in (*block, *blocks):
-        ctx.demand_less(0, extent, what)
-    channels = floor_divide(x.shape[1], count_elements(block))
-    ctx.demand_equal(channels * count_elements(block), x.shape[1], what)
-    ctx.demand_equal(count_elements(blocks), x.shape[2], what)
+    channels = _count_channels(ctx, x, block, blocks)
     columns = ctx.reshape(x, [x.shape[0], channels, *block, *blocks])
     elem = element_type(x.dtype)
     zero = builders.scalar(0, scalars.compute_type(elem))
@@ -93,6 +88,17 @@ def col2im(
 def _read_sizes(ctx: Context, shape: Tensor, what: str, rank: int) -> list[Extent]:
     """The elements of an operand as extents; the attributes may tell how many there are, or the other operand."""
     return ctx.sizes(ctx.fit_shape(shape, (rank,), f"{what} of shape {list(shape.shape)} for {rank} axes"), what)
+
+
+def _count_channels(ctx: Context, x: Tensor, block: Sequence[Extent], blocks: Sequence[Extent]) -> Extent:
+    """The channels of an input that holds so many blocks for each of them; refuse one that does not."""
+    what = f"an input of shape {list(x.shape)} does not hold {blocks} blocks of {block} for each channel"
+    for extent in (*block, *blocks):
+        ctx.demand_less(0, extent, what)
+    channels = floor_divide(x.shape[1], count_elements(block))
+    ctx.demand_equal(channels * count_elements(block), x.shape[1], what)
+    ctx.demand_equal(count_elements(blocks), x.shape[2], what)
+    return channels
 
 
 def _multiply_index(place: ir.Value, step: int) -> Extent:
