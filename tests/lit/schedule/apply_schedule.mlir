@@ -147,10 +147,10 @@ func.func @pad(%x: tensor<2x5xf32>) -> tensor<4x7xf32> {
   return %p : tensor<4x7xf32>
 }
 
-// No family of schedules takes an insertion with steps: it stays whole, and one thread runs it.
+// No family of schedules takes an insertion with steps: it stays whole, one thread runs it, and it says why.
 // CHECK-LABEL: func.func @rejects_steps(
 // CHECK-NOT:     tw.schedule
-// CHECK-SAME:    attributes {tw.extent = 1 : i64}
+// CHECK-SAME:    attributes {tw.extent = 1 : i64, tw.reason = "{{.+}}"}
 // CHECK-NOT:     scf.for
 // CHECK:         tensor.insert_slice
 func.func @rejects_steps(%x: tensor<2x3xf32>, %y: tensor<4x5xf32>) -> tensor<4x5xf32> {
