@@ -29,6 +29,9 @@ if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# Threads of numpy's products wait in a loop, in each process, and take the cores from the tests beside.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # No test reads or writes the user's compile cache, or leaves crash bundles there; those of the cache itself say which
 # folder to use.
 os.environ["TILEWRIGHT_CACHE_SIZE"] = "0"

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import helper, numpy_helper, shape_inference
 from reference import run_model
 
 from tilewright.frontends import import_model
+from tilewright.tools.debugging.oracle import make_session
 
 
 def model_of(
@@ -103,9 +103,7 @@ def foreign_model(
 
 def check_model(model: onnx.ModelProto, inputs: dict[str, np.ndarray], rtol: float = 1e-5, atol: float = 1e-6) -> None:
     """The model's outputs, as imported and run by the reference executor, are onnxruntime's."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    expected = onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, inputs)
+    expected = make_session(model).run(None, inputs)
     imported = import_model(model)
     for info, got, want in zip(imported.outputs, run_model(imported, inputs), expected, strict=True):
         want = np.asarray(want)

@@ -15,6 +15,7 @@ from onnx_case import foreign_model
 
 import tilewright as tw
 from tilewright.core.errors import InputError
+from tilewright.tools.debugging.oracle import make_session
 
 Arrays = Sequence[np.ndarray | None]
 
@@ -83,6 +84,4 @@ def _of_shapes(
 
 
 def _session(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    return onnxruntime.InferenceSession(model.SerializeToString(), options)
+    return make_session(model)

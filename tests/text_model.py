@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import numpy as np
 import onnx.parser
-import onnxruntime
 from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import tilewright as tw
 from tilewright.core.dims import InputShapes
+from tilewright.tools.debugging.oracle import make_session
 
 RANDOM = np.random.default_rng(0)
 TYPES = {"float32": "float", "float16": "float16", "int64": "int64", "int32": "int32", "bool": "bool"}
@@ -46,9 +46,7 @@ def check(
     input_shapes: InputShapes | None = None,
 ) -> tw.Module:
     """One program does for all runs what onnxruntime, or onnx's reference, does. Gives the program."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    oracle = ReferenceEvaluator(made) if reference else onnxruntime.InferenceSession(made.SerializeToString(), options)
+    oracle = ReferenceEvaluator(made) if reference else make_session(made)
     module = tw.compile(made, input_shapes=input_shapes, workers=0, num_threads=1, cache=False)
     for inputs in runs:
         want = [np.asarray(array) for array in oracle.run(None, dict(inputs))]

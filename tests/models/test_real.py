@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from agreement import TOLERANCE, check, check_detections, program
 
 import tilewright as tw
+from tilewright.tools.debugging.oracle import make_session
 
 # The recorded cases of each model, as the folder's index.json lists them.
 CASES = {
@@ -86,7 +86,7 @@ def with_exact_sigmoid(path: Path, inputs: dict[str, np.ndarray]) -> np.ndarray:
     """The one answer of a model that ends in a Sigmoid: onnxruntime's logits, and theirs in float64."""
     model = onnx.load(path)
     model.graph.output[0].name = model.graph.node.pop().input[0]
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = make_session(model)
     logits = np.asarray(session.run(None, inputs)[0], np.float64)
     return (1 / (1 + np.exp(-logits))).astype(np.float32)
 

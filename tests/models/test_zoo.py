@@ -2,11 +2,11 @@
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from agreement import check, program
 
 from tilewright.tools import networks
+from tilewright.tools.debugging.oracle import make_session
 from tilewright.tools.run import fill
 
 QUICK = ("resnet18",)
@@ -22,5 +22,5 @@ def test_answers_are_those_of_onnxruntime(name, tmp_path):
     if "input_ids" in inputs:
         inputs["input_ids"] = np.random.default_rng(7).integers(0, WORDS, inputs["input_ids"].shape)
     got = module.run(inputs)
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    session = make_session(path)
     check(module.outputs, got, session.run(None, inputs))

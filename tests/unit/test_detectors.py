@@ -13,6 +13,7 @@ from samples import some_of
 from text_model import model, values
 
 import tilewright as tw
+from tilewright.tools.debugging.oracle import make_session
 
 SIZE, CLASSES, MOST = 96, 5, 30  # of the image, of what is told apart, and of detections
 
@@ -143,9 +144,7 @@ def programs(kind: str) -> tuple[tw.Module, onnxruntime.InferenceSession]:
     }
     made = model(outputs, nodes, inputs, weights())
     onnx.checker.check_model(made)
-    return tw.compile(made, workers=0, num_threads=2, cache=False), onnxruntime.InferenceSession(
-        made.SerializeToString()
-    )
+    return tw.compile(made, workers=0, num_threads=2, cache=False), make_session(made)
 
 
 def detect(kind: str, image: np.ndarray, shift: float, threshold: float) -> dict[str, np.ndarray]:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from cpu_targets import other_targets
 from exact_weights import LARGEST
@@ -24,6 +23,7 @@ from tilewright.dialects.context import make_context
 from tilewright.frontends import import_model
 from tilewright.passes.infra.context import PassContext
 from tilewright.passes.pipeline import compile_kernel, plan
+from tilewright.tools.debugging.oracle import make_session
 
 RNG = np.random.default_rng(0)
 
@@ -105,9 +105,7 @@ def model(
 
 
 def onnxruntimes(proto: onnx.ModelProto, **inputs: np.ndarray) -> Any:
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return onnxruntime.InferenceSession(proto.SerializeToString(), options).run(None, inputs)[0]
+    return make_session(proto, optimize=False).run(None, inputs)[0]
 
 
 def kernels(proto: onnx.ModelProto, target: str = "x86 -mcpu=icelake-server") -> str:

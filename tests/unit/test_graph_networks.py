@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 
 import tilewright as tw
+from tilewright.tools.debugging.oracle import make_session
 
 NODES, EDGES, FEATURES, RESULTS = 13, 40, 5, 3
 _GATHER = """
@@ -96,7 +96,7 @@ def layer(kind: str, nodes: object = NODES, edges: object = EDGES) -> onnx.Model
 def test_layers(kind: str, open_: bool):
     model = layer(kind, "N", "E") if open_ else layer(kind)
     module = tw.compile(model, workers=0, cache=False)
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = make_session(model)
     for nodes, edges in [(NODES, EDGES), (4, 1), (50, 300)] if open_ else [(NODES, EDGES)]:
         x = RNG.standard_normal((nodes, FEATURES)).astype(np.float32)
         ends = RNG.integers(0, nodes, (2, edges))

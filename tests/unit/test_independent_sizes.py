@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
 import tilewright as tw
+from tilewright.tools.debugging.oracle import make_session
 
 SIZES = (1, 3, 33, 300, 700)
 
@@ -33,7 +33,7 @@ def node(op: str, inputs: str, output: str, **attributes: Any) -> onnx.NodeProto
 
 def check(made: onnx.ModelProto, names: Sequence[str], sizes: Sequence[Sequence[int]], threads: int = 2) -> None:
     """Compile once, and run with each tuple of ``sizes`` of the ``names``, against onnxruntime."""
-    session = onnxruntime.InferenceSession(made.SerializeToString())
+    session = make_session(made)
     program = tw.compile(made, workers=0, num_threads=threads)
     rng = np.random.default_rng(0)
     for bound in sizes:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from cpu_targets import other_targets
 from onnx import TensorProto, helper, numpy_helper
@@ -15,6 +14,7 @@ from onnx.reference import ReferenceEvaluator
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
 
 import tilewright as tw
+from tilewright.tools.debugging.oracle import make_session
 
 
 def network(kind: str) -> onnx.ModelProto:
@@ -134,11 +134,7 @@ def saved(kind: str, folder: Path) -> tuple[Path, list[int]]:
 def outputs(model: Path, shape: list[int]) -> tuple[Any, Any]:
     """Ours and onnxruntime's, which runs the nodes as they are."""
     x = np.random.default_rng(2).standard_normal(shape).astype(np.float32)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    options.intra_op_num_threads = 1  # DynamicQuantizeLSTM has a grid for what each thread does
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    [want] = onnxruntime.InferenceSession(model, options).run(None, {"x": x})
+    [want] = make_session(model, optimize=False).run(None, {"x": x})
     [got] = tw.compile(model, workers=0, num_threads=1, cache=False)(x)
     return got, want
 

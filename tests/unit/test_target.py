@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from llvm_cpus import help_of_llvm, of_llvm
 from onnx import helper, numpy_helper
@@ -24,6 +23,7 @@ from tilewright.tools import bench, explain, networks
 from tilewright.tools import compile as compile_tool
 from tilewright.tools import run as run_tool
 from tilewright.tools.benchmarks import children, markdown
+from tilewright.tools.debugging.oracle import make_session
 
 # Instructions of AMD's Bulldozer, which no CPU has had before or since.
 FOREIGN = "x86 -mattr=+xop"
@@ -296,7 +296,7 @@ def test_code_for_a_lesser_cpu_runs_here(path, text, executor):
 def test_a_network_for_a_lesser_cpu_gives_the_oracles_answer(cpu, name, tmp_path):
     network = str(tmp_path / f"{name}.onnx")
     onnx.save(networks.build(name), network)
-    session = onnxruntime.InferenceSession(network, providers=["CPUExecutionProvider"])
+    session = make_session(network)
     [given] = session.get_inputs()
     x = np.random.default_rng(0).standard_normal(given.shape, np.float32)
     want = np.asarray(session.run(None, {given.name: x})[0])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -145,15 +146,19 @@ class NodeOracle:
 _RUNTIMES = {"onnxruntime": NodeOracle.onnxruntime, "reference": NodeOracle.reference}
 
 
-def make_session(model: ModelProto, optimize: bool = True) -> Any:
-    """An onnxruntime session on one thread that keeps its warnings to itself."""
+def make_session(model: ModelProto | bytes | str | Path, optimize: bool = True) -> Any:
+    """An onnxruntime session of a model, its bytes or its file, on one thread, that keeps its warnings to itself.
+
+    Threads of a pool would wait in a loop and take the cores from others; DynamicQuantizeLSTM's grid depends on them.
+    """
     ort = importlib.import_module("onnxruntime")
     options = ort.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
     if not optimize:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    source = model.SerializeToString() if isinstance(model, ModelProto) else model
+    return ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
 
 
 def find_taken_branch(node: NodeProto, values: Mapping[str, Any]) -> tuple[str, onnx.GraphProto]:

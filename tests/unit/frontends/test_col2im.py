@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx.reference import ReferenceEvaluator
 from onnx_case import check_node, node_model
@@ -13,6 +12,7 @@ from reference import run_model
 import tilewright as tw
 from tilewright.core.errors import InputError, ModelError
 from tilewright.frontends import import_model
+from tilewright.tools.debugging.oracle import make_session
 
 RANDOM = np.random.default_rng(0)
 
@@ -68,7 +68,7 @@ def test_sizes_that_the_run_gives():
     for info in (model.graph.input[0], model.graph.output[0]):
         info.type.tensor_type.shape.CopyFrom(onnx.TensorShapeProto(dim=[{}, {}, {}, {}][: 3 + (info.name == "out0")]))
     module = tw.compile(model, workers=0, num_threads=1, cache=False)
-    session = onnxruntime.InferenceSession(model.SerializeToString())
+    session = make_session(model)
     for image, block, blocks in (([5, 5], [2, 3], 10), ([4, 6], [1, 1], 20), ([3, 2], [4, 3], 1)):
         x = RANDOM.standard_normal((2, 2 * np.prod(block), blocks)).astype(np.float32)
         arrays = [x, np.array(image), np.array(block)]

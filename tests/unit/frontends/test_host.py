@@ -5,12 +5,12 @@ import sys
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from PIL import Image
 
 import tilewright as tw
 from tilewright.core.errors import InputError, ModelError
+from tilewright.tools.debugging.oracle import make_session
 
 
 def compiled(text: str, opset: int = 20) -> tuple[tw.Module, onnx.ModelProto]:
@@ -26,7 +26,7 @@ def test_sequences_are_made_changed_and_joined():
       z = ConcatFromSequence<axis = 0>(u)  n = SequenceLength(u) }"""
     module, made = compiled(text)
     x, y = np.arange(6, dtype=np.float32).reshape(2, 3), np.full((1, 3), 7, np.float32)
-    session = onnxruntime.InferenceSession(made.SerializeToString())
+    session = make_session(made)
     for at in (0, 1, -1):
         want = session.run(None, {"x": x, "y": y, "at": np.array(at)})
         for a, b in zip(module(x, y, np.array(at)), want, strict=True):
@@ -65,9 +65,7 @@ def test_the_file_holds_text():
       parts, n = StringSplit<delimiter = "b">(w)  t = Identity(w) }"""
     module, made = compiled(text)
     x = np.array(["a", "Grüß"], object)
-    for got, want in zip(
-        module(x), onnxruntime.InferenceSession(made.SerializeToString()).run(None, {"x": x}), strict=True
-    ):
+    for got, want in zip(module(x), make_session(made).run(None, {"x": x}), strict=True):
         assert np.array_equal(np.asarray(got), np.asarray(want))
 
 
@@ -80,7 +78,7 @@ def test_words_and_numbers_by_a_table():
       f = ai.onnx.ml.LabelEncoder<keys_strings = ["a", "b"], values_floats = [0.5, 1.5], default_float = 0.1>(x) }}""")
     inputs = {"x": np.array(["b", "", "a"], object), "i": np.array([5, 4])}
     module = tw.compile(made, workers=0, num_threads=1, cache=False)
-    wanted = onnxruntime.InferenceSession(made.SerializeToString()).run(None, inputs)
+    wanted = make_session(made).run(None, inputs)
     for got, want in zip(module.run(inputs), wanted, strict=True):
         assert np.asarray(got).dtype == np.asarray(want).dtype and np.asarray(got).tolist() == np.asarray(want).tolist()
 
@@ -111,7 +109,7 @@ def test_boxes_are_chosen_as_onnxruntime_does(limit: float):
     boxes = np.concatenate([corner, corner + rng.uniform(1, 5, (1, 40, 2))], -1).astype(np.float32)
     scores = rng.uniform(0, 1, (1, 2, 40)).astype(np.float32)
     inputs = [boxes, scores, np.array([8]), np.array([limit], np.float32), np.array([0.2], np.float32)]
-    session = onnxruntime.InferenceSession(made.SerializeToString())
+    session = make_session(made)
     [want] = session.run(None, dict(zip(["b", "s", "most", "iou", "least"], inputs, strict=True)))
     np.testing.assert_array_equal(module(*inputs)[0], want)
 
@@ -123,7 +121,7 @@ def test_what_is_there_once(axis: int | None, ordered: int):
     text = f"g (float[N, M] x) => (float a, int64 b, int64 c, int64 d) {{ a, b, c, d = Unique<sorted = {ordered}{along}>(x) }}"
     module, made = compiled(text)
     x = np.array([[2, 1, 2], [2, 1, 2], [0, 3, 0]], np.float32)
-    session = onnxruntime.InferenceSession(made.SerializeToString())
+    session = make_session(made)
     for got, want in zip(module(x), session.run(None, {"x": x}), strict=True):
         np.testing.assert_array_equal(got, want)
 

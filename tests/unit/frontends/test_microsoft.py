@@ -16,6 +16,7 @@ from reference import run_model
 
 from tilewright.core.errors import ModelError, UnsupportedError
 from tilewright.frontends import import_model
+from tilewright.tools.debugging.oracle import make_session
 
 RANDOM = np.random.default_rng(0)
 
@@ -95,7 +96,7 @@ def test_convolution_with_channels_last():
     model, inputs = foreign_model(
         "FusedConv", [x.transpose(0, 3, 1, 2).copy(), w, b], "com.microsoft", activation="Tanh"
     )
-    [want] = onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)
+    [want] = make_session(model).run(None, inputs)
     check_numpy("NhwcFusedConv", [x, w, b], np.asarray(want).transpose(0, 2, 3, 1), activation="Tanh")
 
 
@@ -126,7 +127,7 @@ def onnxruntime_erf(x: np.ndarray) -> np.ndarray:
     kinds = [helper.make_tensor_value_info(n, 1, x.shape) for n in "xy"]
     model = helper.make_model(helper.make_graph([node], "erf", kinds[:1], kinds[1:]), ir_version=10)
     model.opset_import[0].version = 18
-    return np.asarray(onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})[0])
+    return np.asarray(make_session(model).run(None, {"x": x})[0])
 
 
 @pytest.mark.parametrize("bias", [f(2, 1, 1, 5), f(3, 4, 5)])
@@ -304,6 +305,6 @@ def test_layouts_of_one_cpu_are_refused_with_what_to_do():
 def test_layer_norm_of_this_domain_is_the_one_of_onnx():
     model, inputs = foreign_model("LayerNormalization", [f(2, 3, 4), f(4), f(4)], "com.microsoft")
     model.graph.node[0].domain = ""
-    [want] = onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)
+    [want] = make_session(model).run(None, inputs)
     model.graph.node[0].domain = "com.microsoft"
     np.testing.assert_allclose(run_model(import_model(model), inputs)[0], np.asarray(want), rtol=1e-5, atol=1e-5)

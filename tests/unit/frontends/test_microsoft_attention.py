@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
 from onnx_case import check_model, foreign_model
 from reference import run_model
 
 from tilewright.core.errors import ModelError
 from tilewright.frontends import import_model
+from tilewright.tools.debugging.oracle import make_session
 
 RANDOM = np.random.default_rng(0)
 B, S, T, H, D = 2, 3, 5, 2, 4  # batch, queries, keys, heads, size of a head
@@ -104,7 +104,7 @@ def test_packed_operands_are_the_separate_ones():
     q, k, v, bias = f(B, H, S, D), f(B, H, S, D), f(B, H, S, D), f(3 * H * D)
     apart = [joined(t) for t in (q, k, v)]
     model, inputs = foreign_model("MultiHeadAttention", [*apart, bias], "com.microsoft", num_heads=H)
-    [want] = onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)
+    [want] = make_session(model).run(None, inputs)
     together = np.ascontiguousarray(np.stack([q, k, v], axis=3).transpose(0, 2, 1, 3, 4))
     pair = np.ascontiguousarray(np.stack([k, v], axis=3).transpose(0, 2, 1, 3, 4))
     for arrays in ([together, None, None, bias], [apart[0], pair, None, bias]):
@@ -140,7 +140,7 @@ def check_grouped(*arrays: np.ndarray | None, outputs: int = 1, **options: Any) 
     model, inputs = foreign_model(
         "GroupQueryAttention", arrays, "com.microsoft", ["float32"] * 3, [6], **GROUPS, **options
     )
-    wants = onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)
+    wants = make_session(model).run(None, inputs)
     for got, want in list(zip(run_model(import_model(model), inputs), wants, strict=True))[:outputs]:
         np.testing.assert_allclose(got, np.asarray(want), rtol=1e-4, atol=1e-5)
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from exact_weights import halve
 from onnx import helper, numpy_helper
@@ -15,6 +14,7 @@ from reference import run_model
 
 from tilewright.core.errors import ModelError
 from tilewright.frontends import import_model
+from tilewright.tools.debugging.oracle import make_session
 
 RANDOM = np.random.default_rng(0)
 BYTES = [np.uint8, np.int8]
@@ -62,10 +62,7 @@ def check(
 ) -> None:
     """The node gives what onnxruntime gives; ``steps`` apart is right as well, where its kernels round otherwise."""
     model, inputs = contrib(op, arrays, *results, known=known, **attributes)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    options.intra_op_num_threads = 1  # DynamicQuantizeLSTM has a grid for what each thread does
-    wanted: Any = onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, inputs)
+    wanted: Any = make_session(model).run(None, inputs)
     for got, want, result in zip(run_model(import_model(model), inputs), wanted, results, strict=True):
         assert (got.dtype, got.shape) == (want.dtype, want.shape) == (np.dtype(result[0]), result[1])
         np.testing.assert_allclose(got.astype(np.float64), want.astype(np.float64), rtol=rtol, atol=steps or rtol)

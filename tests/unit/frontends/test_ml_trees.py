@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
 from onnx import numpy_helper
 from onnx_case import check_model, foreign_model
@@ -14,6 +13,7 @@ from reference import run_model
 import tilewright as tw
 from tilewright.core.errors import ModelError
 from tilewright.frontends import import_model
+from tilewright.tools.debugging.oracle import make_session
 
 RANDOM = np.random.default_rng(0)
 ML, LABELLED, FEATURES = "ai.onnx.ml", ["int64", "float32"], 4
@@ -109,7 +109,7 @@ def test_votes_for_one_of_two_classes(voted, transform, positive):
 def test_the_greater_of_two_classes_wins():
     options = {"classlabels_int64s": [5, 7], "results": LABELLED}
     model, inputs = foreign_model("TreeEnsembleClassifier", [X], ML, **forest("class", votes=[0, 1]), **options)
-    want = np.asarray(onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)[1])
+    want = np.asarray(make_session(model).run(None, inputs)[1])
     labels, scores = run_model(import_model(model), inputs)
     np.testing.assert_allclose(scores, want, rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(labels, np.where(want[:, 1] > want[:, 0], 7, 5))
@@ -117,7 +117,7 @@ def test_the_greater_of_two_classes_wins():
 
 def test_a_forest_compiles():
     model, inputs = foreign_model("TreeEnsembleRegressor", [X], ML, version=3, **forest("target"), n_targets=3)
-    [want] = onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)
+    [want] = make_session(model).run(None, inputs)
     [got] = tw.compile(model, cache=False, workers=0, num_threads=1)(X)
     np.testing.assert_allclose(got, np.asarray(want), rtol=1e-5, atol=1e-6)
 

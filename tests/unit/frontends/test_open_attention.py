@@ -7,13 +7,13 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
 from exact_weights import halve
 from onnx_case import foreign_model
 from open_case import check_open, check_refused, open_model
 
 import tilewright as tw
+from tilewright.tools.debugging.oracle import make_session
 
 RNG = np.random.default_rng(3)
 H = 2  # heads
@@ -135,7 +135,7 @@ def test_packed_operands_of_open_sizes_are_the_separate_ones():
     module = tw.compile(open_model("MultiHeadAttention", [packed], **OPTIONS), workers=0, num_threads=1, cache=False)
     q, k, v = (packed[:, :, :, i].reshape(2, 3, H * 4) for i in range(3))
     model, inputs = foreign_model("MultiHeadAttention", [q, k, v], **OPTIONS)
-    [want] = onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)
+    [want] = make_session(model).run(None, inputs)
     np.testing.assert_allclose(module(packed)[0], np.asarray(want), 1e-4, 1e-5)
     check_refused(module, "MultiHeadAttention", [f(2, 3, H, 2, 4)], "what is packed has shape")
     check_refused(module, "MultiHeadAttention", [f(2, 3, 3, 3, 4)], "what is packed has shape")
@@ -178,7 +178,7 @@ def program_of_groups(placed: bool) -> tw.Module:
 def test_one_program_for_a_prompt_and_each_token(placed: bool):
     for arrays in runs_of_groups(placed):
         model, inputs = foreign_model("GroupQueryAttention", arrays, known=[7, 8], **GROUPS)
-        wants = map(np.asarray, onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs))
+        wants = map(np.asarray, make_session(model).run(None, inputs))
         (got, *caches), (want, *held) = program_of_groups(placed)(*inputs.values()), wants
         np.testing.assert_allclose(got, want, 1e-4, 1e-5)
         for ours, theirs in zip(caches, held, strict=True):

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx_case import node_model
 from open_case import check_open
@@ -16,6 +15,7 @@ from samples import leaving
 import tilewright as tw
 from tilewright.core.errors import InputError, ModelError
 from tilewright.frontends import import_model
+from tilewright.tools.debugging.oracle import make_session
 
 RNG = np.random.default_rng(5)
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -136,7 +136,7 @@ def test_inside_of_a_scan():
     for output in made.graph.output:
         output.type.tensor_type.ClearField("shape")
     module = tw.compile(made, workers=0, num_threads=1, cache=False)
-    session = onnxruntime.InferenceSession(made.SerializeToString())
+    session = make_session(made)
     for steps, batch, count in ((3, 2, 2), (1, 1, 1), (2, 1, 4)):
         inputs = [f(1, 3, 4), f(1, 3, 3), f(count, steps, batch, 4), f(1, batch, 3)]
         given = dict(zip([value.name for value in made.graph.input], inputs, strict=True))

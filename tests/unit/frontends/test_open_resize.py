@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx_case import node_model
 from reference import run_model
@@ -16,6 +15,7 @@ from samples import leaving, some_of
 import tilewright as tw
 from tilewright.core.errors import InputError
 from tilewright.frontends import import_model
+from tilewright.tools.debugging.oracle import make_session
 
 RNG = np.random.default_rng(0)
 IMAGES = [RNG.random((1, 2, *size), np.float32) for size in ((5, 7), (1, 4), (6, 6))]
@@ -44,7 +44,7 @@ def open_model(arrays: list[np.ndarray | None], names: str = "..hw", known: tupl
 def check(model: onnx.ModelProto, *runs: tuple[np.ndarray, ...], atol: float = 1e-5) -> None:
     """One program gives what onnxruntime does for every run's inputs."""
     module = tw.compile(model, workers=0, num_threads=1, cache=False)
-    session = onnxruntime.InferenceSession(model.SerializeToString())
+    session = make_session(model)
     names = [value.name for value in model.graph.input]
     for arrays in runs:
         [want] = session.run(None, dict(zip(names, arrays, strict=True)))

@@ -6,7 +6,6 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
@@ -15,6 +14,7 @@ from reference import run_model
 
 from tilewright.core.errors import ModelError
 from tilewright.frontends import import_model
+from tilewright.tools.debugging.oracle import make_session
 
 RANDOM = np.random.default_rng(0)
 FLOAT8 = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
@@ -55,7 +55,7 @@ def test_rounding_and_saturation(dtype, known):
     x = np.concatenate([VALUES, RANDOM.standard_normal(500).astype(np.float32) * 90])
     arrays = (x, np.array(0.5, np.float32), np.array(3, dtype))
     model, inputs = node_model("QuantizeLinear", arrays, opset=21)
-    [want] = onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)
+    [want] = make_session(model).run(None, inputs)
     np.testing.assert_array_equal(run("QuantizeLinear", *arrays, known=known, opset=21), want)
 
 
@@ -129,7 +129,7 @@ def test_the_grid_is_chosen_at_run_time(values):
     x = np.array(values, np.float32).reshape(-1, 1)
     model, inputs = node_model("DynamicQuantizeLinear", [x], outputs=3, opset=11)
     got = run_model(import_model(model), inputs)
-    wanted = onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs) if values else (x, 1, 0)
+    wanted = make_session(model).run(None, inputs) if values else (x, 1, 0)
     for a, want in zip(got, wanted, strict=True):
         np.testing.assert_array_equal(a, want)
 

@@ -6,7 +6,6 @@ import itertools
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from cpu_targets import FOR_THIS_MACHINE
 from kernel_runner import TARGET
@@ -20,6 +19,7 @@ from tilewright.dialects.context import make_context
 from tilewright.frontends import import_model
 from tilewright.passes import pipeline
 from tilewright.passes.infra.context import PassContext
+from tilewright.tools.debugging.oracle import make_session
 
 RNG = np.random.default_rng(11)
 SIZES = (1, 2, 7, 8, 15, 17, 64, 65, 77)
@@ -219,7 +219,7 @@ def pairs() -> list[tuple[int, int]]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_kernels_of_open_sizes_are_right(kind: str):
     made = model(kind)
-    session = onnxruntime.InferenceSession(made.SerializeToString())
+    session = make_session(made)
     module = tw.compile(made, workers=0, num_threads=3)
     for threads, (a, b) in itertools.product((1, 3), pairs()):
         module.num_threads = threads
@@ -287,7 +287,7 @@ def test_where_an_extreme_of_columns_lies(op: str):
     )
     made.graph.output[0].type.tensor_type.elem_type = 7 if "Arg" in op else 1
     made.graph.output[0].type.tensor_type.ClearField("shape")
-    module, session = tw.compile(made, cache=False, workers=0), onnxruntime.InferenceSession(made.SerializeToString())
+    module, session = tw.compile(made, cache=False, workers=0), make_session(made)
     for shape in ((1, 1), (3, 5), (70, 33)):
         x = RNG.standard_normal(shape).astype(np.float32)
         np.testing.assert_array_equal(module(x)[0], session.run(None, {"x": x})[0])

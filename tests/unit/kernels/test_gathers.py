@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,6 +16,7 @@ from tilewright.dialects.context import make_context
 from tilewright.frontends import import_model
 from tilewright.passes import pipeline
 from tilewright.passes.infra.context import PassContext
+from tilewright.tools.debugging.oracle import make_session
 
 RNG = np.random.default_rng(0)
 DTYPES = [np.int8, np.int32, np.int64, np.float16, np.float32, np.float64]
@@ -30,9 +30,7 @@ def random(shape: tuple[int, ...], dtype: type = np.float32) -> np.ndarray:
 def check(op: str, *arrays: np.ndarray | None, known: tuple[int, ...] = (), atol: float = 0, **attributes: Any) -> None:
     """The node's kernels have schedules, and give what onnxruntime does in any number of chunks."""
     model, inputs = node_model(op, arrays, known, **attributes)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    (want,) = onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, inputs)
+    (want,) = make_session(model).run(None, inputs)
     imported = import_model(model)
     with make_context():
         plan = pipeline.plan(imported, TARGET.get(detect_host()), PassContext())

@@ -21,6 +21,7 @@ from tilewright.dialects.context import make_context
 from tilewright.frontends import import_model
 from tilewright.passes import pipeline
 from tilewright.passes.infra.context import PassContext
+from tilewright.tools.debugging.oracle import make_session
 
 RNG = np.random.default_rng(5)
 # Batch, rows and keys.
@@ -122,7 +123,7 @@ def schedules(made: onnx.ModelProto) -> list[str]:
 def test_attention_over_open_keys_is_right(kind: str):
     inputs, body = KINDS[kind]
     made, module = model(inputs, body), program(kind)
-    session = onnxruntime.InferenceSession(made.SerializeToString())
+    session = make_session(made)
     for threads, (batch, rows, keys) in itertools.product((1, 2), SIZES):
         module.num_threads = threads
         check(module, session, values(inputs, batch, rows, keys))
@@ -184,6 +185,6 @@ def test_rows_of_open_length_are_one_kernel(kind: str):
 @pytest.mark.parametrize("kind", ROWS)
 def test_rows_of_open_length_are_right(kind: str):
     made = model_of_rows(kind)
-    session, module = onnxruntime.InferenceSession(made.SerializeToString()), tw.compile(made, workers=0, num_threads=2)
+    session, module = make_session(made), tw.compile(made, workers=0, num_threads=2)
     for a, b in ((1, 1), (2, 3), (1, 15), (3, 16), (2, 17), (1, 64), (2, 77), (1, 128), (5, 200), (40, 1000)):
         check(module, session, {"x": RNG.standard_normal((a, 3, b), dtype=np.float32)})

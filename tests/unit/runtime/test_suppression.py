@@ -13,6 +13,7 @@ from onnx_case import node_model
 from tilewright.core.errors import InputError
 from tilewright.runtime.steps.host import FUNCTIONS
 from tilewright.runtime.steps.suppression import suppress
+from tilewright.tools.debugging.oracle import make_session
 
 MOST = 1 << 40
 
@@ -24,7 +25,7 @@ def session(centered: bool) -> onnxruntime.InferenceSession:
     for value in model.graph.input[:2]:
         for dim in value.type.tensor_type.shape.dim:
             dim.ClearField("value")
-    return onnxruntime.InferenceSession(model.SerializeToString())
+    return make_session(model)
 
 
 def check(boxes: Any, scores: Any, most: int = MOST, limit: float = 0.5, threshold: float = 0.0, centered=False) -> int:
