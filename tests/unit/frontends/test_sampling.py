@@ -1,4 +1,4 @@
-"""GridSample, AffineGrid and DeformConv against ONNX's reference."""
+"""GridSample, AffineGrid and DeformConv against ONNX's reference, and onnxruntime where many are computed."""
 
 from __future__ import annotations
 
@@ -154,7 +154,13 @@ def test_deform_conv(group, offset_group, outs, attributes, masked):
     offset = RANDOM.uniform(-2, 2, (2, offset_group * 12, *outs)).astype(np.float32)
     bias = RANDOM.standard_normal(6).astype(np.float32) if masked else None
     mask = RANDOM.random((2, offset_group * 6, *outs), np.float32) if masked else None
-    check("DeformConv", x, w, offset, bias, mask, group=group, offset_group=offset_group, **attributes)
+    attributes |= {"group": group, "offset_group": offset_group}
+    check_node("DeformConv", x, w, offset, bias, mask, opset=22, rtol=1e-4, atol=1e-4, **attributes)
+
+
+def test_deform_conv_as_the_reference_has_it():
+    x, w, offset = (RANDOM.standard_normal(s).astype(np.float32) for s in ((1, 2, 4, 4), (2, 2, 2, 2), (1, 8, 3, 3)))
+    check("DeformConv", x, w, offset)
 
 
 @pytest.mark.parametrize(("group", "offset_group"), [(1, 1), (2, 1), (1, 2), (4, 2), (2, 4)])
@@ -165,7 +171,8 @@ def test_deform_conv_of_rows_of_channels(group, offset_group):
     offset = (RANDOM.standard_normal((2, offset_group * 12, 3, 5)) * 2).astype(np.float32)
     mask = RANDOM.random((2, offset_group * 6, 3, 5)).astype(np.float32)
     bias = RANDOM.standard_normal(12).astype(np.float32)
-    check("DeformConv", x, w, offset, bias, mask, group=group, offset_group=offset_group, atol=1e-4)
+    groups = {"group": group, "offset_group": offset_group}
+    check_node("DeformConv", x, w, offset, bias, mask, opset=22, rtol=1e-4, atol=1e-4, **groups)
 
 
 @pytest.mark.parametrize("spatial", [(6,), (4, 5, 3)])
