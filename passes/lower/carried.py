@@ -12,6 +12,7 @@ from ..ir.uses import readers_of
 
 _FIRST_WRITTEN = {
     "tensor.insert": 1,
+    "tensor.insert_slice": 1,
     "vector.transfer_write": 1,
     "scf.for": 3,
     "scf.while": 0,
@@ -63,8 +64,9 @@ def _hand_on(block: ir.Block, handed: Sequence[ir.Value], placed: set[ir.Value])
     """
     end = list(block.operations)[-1]
     values = list(end.operands)
-    tensors = [i for i, value in enumerate(values) if is_tensor(value) and not _lies_in(value, handed[i])]
+    tensors = [i for i, value in enumerate(values) if is_tensor(value)]
     stores = {i: op for i in tensors if (op := _find_insertion(values[i], handed[i])) is not None}
+    tensors = [i for i in tensors if i in stores or not _lies_in(values[i], handed[i])]
     sources = {i: stores[i].operands[0] if i in stores else values[i] for i in tensors}
     seen = set(handed)
     with ir.InsertionPoint(end), end.location:

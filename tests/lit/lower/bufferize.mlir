@@ -144,3 +144,33 @@ func.func @rejects_elements_under_a_reader(%x: memref<8xf32>, %r: memref<8xf32>)
   bufferization.materialize_in_destination %y in restrict writable %r : (tensor<8xf32>, memref<8xf32>) -> ()
   return
 }
+
+// Rows that are written in two pieces, the first of them by a loop, lie in what the loop around was handed.
+// CHECK-LABEL: func.func @pieces(
+// CHECK-NOT:     memref.alloc
+// CHECK-NOT:     copy
+// CHECK:         return
+func.func @pieces(%x: memref<4x2xf32>, %r: memref<4x6xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c4 = arith.constant 4 : index
+  %t = bufferization.to_tensor %x restrict : memref<4x2xf32> to tensor<4x2xf32>
+  %d = bufferization.to_tensor %r restrict writable : memref<4x6xf32> to tensor<4x6xf32>
+  %y = scf.for %i = %c0 to %c4 step %c1 iter_args(%a = %d) -> tensor<4x6xf32> {
+    %row = tensor.extract_slice %t[%i, 0] [1, 2] [1, 1] : tensor<4x2xf32> to tensor<2xf32>
+    %b = scf.for %j = %c0 to %c2 step %c1 iter_args(%e = %a) -> tensor<4x6xf32> {
+      %k = arith.muli %j, %c2 : index
+      %place = tensor.extract_slice %e[%i, %k] [1, 2] [1, 1] : tensor<4x6xf32> to tensor<2xf32>
+      %v = linalg.exp ins(%row : tensor<2xf32>) outs(%place : tensor<2xf32>) -> tensor<2xf32>
+      %f = tensor.insert_slice %v into %e[%i, %k] [1, 2] [1, 1] : tensor<2xf32> into tensor<4x6xf32>
+      scf.yield %f : tensor<4x6xf32>
+    }
+    %last = tensor.extract_slice %b[%i, 4] [1, 2] [1, 1] : tensor<4x6xf32> to tensor<2xf32>
+    %w = linalg.negf ins(%row : tensor<2xf32>) outs(%last : tensor<2xf32>) -> tensor<2xf32>
+    %c = tensor.insert_slice %w into %b[%i, 4] [1, 2] [1, 1] : tensor<2xf32> into tensor<4x6xf32>
+    scf.yield %c : tensor<4x6xf32>
+  }
+  bufferization.materialize_in_destination %y in restrict writable %r : (tensor<4x6xf32>, memref<4x6xf32>) -> ()
+  return
+}
