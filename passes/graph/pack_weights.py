@@ -8,11 +8,16 @@ from typing import ClassVar
 
 from ...core.target import Target, detect_host
 from ...dialects import builders, ir
+from ...dialects.walk import collect
+from ..analysis.classify import classify_op
 from ..analysis.groups import OpFacts
+from ..analysis.kinds import Contraction
 from ..infra.base import Pass
 from ..ir.edit import list_programs, param_values
 from ..ir.maps import permute, set_maps
+from ..ir.routine_ops import is_control
 from ..ir.structure import indexing_maps, is_static, list_ops, shape_of
+from ..schedule.families.contraction import PRODUCTS
 from ..schedule.families.family import PackedOperand
 from ..schedule.families.table import begin_group
 
@@ -40,6 +45,9 @@ class PackWeights(Pass):
     `keep-packed` has made goes in blocks of columns: bytes ``[N/NT][block][byte][NT]``, zero points and scales
     ``[N/NT][block][NT]``.
 
+    A product in a loop or branch that is a kernel, as in a recurrent layer, reads its weight packed as well: ``pack``
+    stands before the loop, ``unpack`` in it.
+
     Options:
         n_tile: block of the output channels; 0 asks the schedule of the target.
         target: the machine; None is this one.
@@ -62,27 +70,34 @@ class PackWeights(Pass):
             for family, members in begun:
                 if len(members) > 1 or members[0] not in inside:
                     for packed in family.pack(members, target, self.n_tile):
-                        _pack_operand(packed, weights)
+                        _pack_operand(packed, weights, packed.op)
+            for around in ops:
+                if around.name.startswith("scf.") and not is_control(around):
+                    for op in collect(around, _is_product):
+                        for packed in PRODUCTS.pack([op], target, self.n_tile):
+                            _pack_operand(packed, weights, around)
 
 
-def _pack_operand(packed: PackedOperand, weights: set[ir.Value]) -> None:
-    """Pack an operand, if it is a weight of known sizes."""
+def _is_product(op: ir.Operation) -> bool:
+    return op.name == "linalg.generic" and isinstance(classify_op(op), Contraction)
+
+
+def _pack_operand(packed: PackedOperand, weights: set[ir.Value], around: ir.Operation) -> None:
+    """Pack an operand, if it is a weight of known sizes, before ``around``: the op, or the loop that it is in."""
     op, value = packed.op, packed.op.operands[packed.number]
     if value not in weights or not is_static(value):
         return
+    if not packed.tiles:
+        _transpose_operand(packed, around)
+        return
+    with ir.InsertionPoint(around), op.location:
+        blocks = _pack_blocks(value, packed.outer, packed.tiles)
     with ir.InsertionPoint(op), op.location:
-        if packed.tiles:
-            op.operands[packed.number] = _pack_and_unpack(value, packed.outer, packed.tiles)
-        else:
-            _transpose_operand(op, packed.number, packed.outer)
-
-
-def _pack_and_unpack(value: ir.Value, outer: Dims, tiles: Mapping[int, int]) -> ir.Value:
-    """A value through a copy in blocks: ``tiles`` has their extents by dim, ``outer`` the order of dims around them."""
-    return _unpack_blocks(_pack_blocks(value, outer, tiles), value, outer, tiles)
+        op.operands[packed.number] = _unpack_blocks(blocks, value, packed.outer, packed.tiles)
 
 
 def _pack_blocks(value: ir.Value, outer: Dims, tiles: Mapping[int, int]) -> ir.Value:
+    """A copy in blocks: ``tiles`` has their extents by dim, ``outer`` the order of dims around them."""
     shape, element = shape_of(value), builders.element_of(value)
     blocks = [-(-shape[d] // tiles.get(d, 1)) for d in outer]
     dest = builders.empty([*blocks, *tiles.values()], element)
@@ -110,9 +125,11 @@ def _create(name: str, result: ir.Type, operands: list[ir.Value], attributes: di
     return ir.Operation.create(name, results=[result], operands=operands, attributes=attributes).results[0]
 
 
-def _transpose_operand(op: ir.Operation, number: int, order: Dims) -> None:
-    """Let an op read an operand whose dims lie in another order."""
+def _transpose_operand(packed: PackedOperand, around: ir.Operation) -> None:
+    """Let an op read an operand whose dims lie in another order, which is made before ``around``."""
+    op, number = packed.op, packed.number
     maps = indexing_maps(op)
-    op.operands[number] = builders.transpose(op.operands[number], order)
-    maps[number] = permute(maps[number], order)
+    with ir.InsertionPoint(around), op.location:
+        op.operands[number] = builders.transpose(op.operands[number], packed.outer)
+    maps[number] = permute(maps[number], packed.outer)
     set_maps(op, maps)

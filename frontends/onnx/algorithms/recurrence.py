@@ -6,6 +6,7 @@ elementwise op that writes the new states over the old ones, so that the loop ca
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -36,10 +37,13 @@ class Settings:
 
 @dataclass(frozen=True)
 class Direction:
-    """Weights and functions of one direction: w (gates, inputs), r (hidden, gates), b (2 gates), p (3 hidden)."""
+    """Weights and functions of one direction: w (gates, inputs), b (2 gates), p (3 hidden).
+
+    r, which is (hidden, gates), is in the parts that a step multiplies one by one.
+    """
 
     w: ir.Value
-    r: ir.Value
+    r: Sequence[ir.Value]
     b: ir.Value | None
     p: ir.Value | None
     functions: Sequence[Function]
@@ -71,9 +75,10 @@ def prepare_layer(
     x: Tensor,
     lengths: Tensor | None,
     states: Sequence[Tensor | None],
+    parts: Sequence[int] = (),
 ) -> Layer:
     """Inputs as the ops have them, of which sizes may be open; ``functions`` are the default ones of the op's
-    ``gates``, ``weights`` are w, r, b, p.
+    ``gates``, ``weights`` are w, r, b, p. ``parts`` has the numbers of gates in the parts of r; without them it is one.
     """
     w, r, b, p = (_widen_optional(ctx, t) for t in weights)
     assert w is not None and r is not None
@@ -105,7 +110,8 @@ def prepare_layer(
         bias, holes = (_take_direction(t, i) if t is not None else None for t in (b, p))
         mine = chosen[i * each : (i + 1) * each]
         across = builders.transpose(_take_direction(r, i), [1, 0])  # a step reads it along the gates: in vectors
-        directions.append(Direction(_take_direction(w, i), across, bias, holes, mine, back))
+        cut = _cut_gates(across, [n * hidden for n in parts]) if parts else [across]
+        directions.append(Direction(_take_direction(w, i), cut, bias, holes, mine, back))
     return Layer(x, directions, given, lengths, settings.batch_first)
 
 
@@ -156,6 +162,13 @@ def split_gates(x: ir.Value, count: int) -> list[ir.Value]:
     return [builders.slice_(x, [*zeros, i * size], [*outer, size]) for i in range(count)]
 
 
+def _cut_gates(r: ir.Value, sizes: Sequence[Extent]) -> list[ir.Value]:
+    """The last axis in parts of these sizes."""
+    starts = itertools.accumulate(sizes, initial=0)
+    rows = builders.shape_of(r)[0]
+    return [builders.slice_(r, [0, start], [rows, size]) for start, size in zip(starts, sizes, strict=False)]
+
+
 def _pass(
     ctx: Context, layer: Layer, which: int, cell: Cell, summed: int | None
 ) -> tuple[ir.Value | None, list[ir.Value]]:
@@ -193,7 +206,7 @@ def _project(x: Tensor, direction: Direction, summed: int | None) -> ir.Value:
     elem, size = builders.element_of(flat), builders.shape_of(flat)[1]
     if direction.b is not None:
         wb, rb = split_gates(direction.b, 2)
-        count = size if summed is None else summed * builders.shape_of(direction.r)[0]
+        count = size if summed is None else summed * builders.shape_of(direction.r[0])[0]
         both = (builders.slice_(v, [0], [count]) for v in (wb, rb))
         rest = builders.slice_(wb, [count], [size - count])
         bias = builders.concat([builders.elementwise(scalars.add, *both, elem=elem), rest], 0)

@@ -65,7 +65,7 @@ def lstm_cell(d: Direction, gates: Values, states: Values, coupled: bool) -> tup
         cell = scalars.fma(keep, old[1], scalars.mul(i, g(c)))
         return [scalars.mul(gate(o, 1, cell), h(cell)), cell]
 
-    return [*gates, *split_gates(project_state(states[0], d.r), 4), *peepholes], body
+    return [*gates, *split_gates(project_state(states[0], *d.r), 4), *peepholes], body
 
 
 @op("GRU", since=3)
@@ -89,7 +89,8 @@ def gru(
     output_sequence: int = 0,
 ) -> tuple[Tensor, ...]:
     settings = Settings(direction, activations, activation_alpha, activation_beta, clip, bool(layout), hidden_size)
-    node = prepare_layer(ctx, settings, ("Sigmoid", "Tanh"), 3, (w, r, b, None), x, sequence_lens, (initial_h,))
+    functions, weights, parts = ("Sigmoid", "Tanh"), (w, r, b, None), (3,) if linear_before_reset else (2, 1)
+    node = prepare_layer(ctx, settings, functions, 3, weights, x, sequence_lens, (initial_h,), parts)
     if linear_before_reset:  # the bias of the last gate waits for the reset
         return run(ctx, node, _gru_cell_linear, summed=2, dtype=x.dtype)
     return run(ctx, node, _gru_cell, dtype=x.dtype)
@@ -98,9 +99,7 @@ def gru(
 def _gru_cell(d: Direction, gates: Values, states: Values) -> tuple[Values, StepBody]:
     """Gates z, r, h: the reset works on the state before its projection."""
     f, g = d.functions
-    h, hidden = states[0], builders.shape_of(states[0])[1]
-    both = builders.slice_(d.r, [0, 0], [hidden, 2 * hidden])
-    last = builders.slice_(d.r, [0, 2 * hidden], [hidden, hidden])
+    h, (both, last) = states[0], d.r
     update, reset = split_gates(project_state(h, both), 2)
 
     def after_reset(a: ir.Value, b: ir.Value, state: ir.Value) -> ir.Value:
@@ -127,7 +126,7 @@ def _gru_cell_linear(d: Direction, gates: Values, states: Values) -> tuple[Value
         new = g(scalars.fma(f(scalars.add(xr, hr)), hh, xh))
         return [_mix(f(scalars.add(xz, hz)), new, old[0])]
 
-    return [*gates, *split_gates(project_state(states[0], d.r), 3), *bias], body
+    return [*gates, *split_gates(project_state(states[0], *d.r), 3), *bias], body
 
 
 def _mix(z: ir.Value, new: ir.Value, old: ir.Value) -> ir.Value:
@@ -162,4 +161,4 @@ def rnn(
 def _rnn_cell(d: Direction, gates: Values, states: Values) -> tuple[Values, StepBody]:
     """One gate."""
     [f] = d.functions
-    return [*gates, project_state(states[0], d.r)], lambda operands, _old: [f(scalars.add(*operands))]
+    return [*gates, project_state(states[0], *d.r)], lambda operands, _old: [f(scalars.add(*operands))]

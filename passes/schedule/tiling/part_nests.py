@@ -118,7 +118,9 @@ class _ResultPart:
         What an elementwise op reads of its result's place is the function's last argument.
         """
         count = num_inputs(op)
-        inputs, initial = list(op.operands)[:count], op.operands[count + number]
+        sources, initial = list(op.operands)[:count], op.operands[count + number]
+        unpacks = [_find_unpack(v) for v in sources]
+        inputs = [v if unpack is None else unpack.operands[0] for v, unpack in zip(sources, unpacks, strict=True)]
         block = op.regions[0].blocks[0]
         reads = any(any(True for _ in argument.uses) for argument in list(block.arguments)[count:])
         scalar = _filled_with(initial) if reads else None
@@ -152,8 +154,12 @@ class _ResultPart:
                     yielded = terminator_of(op).operands[number]
                     return inner.get(yielded, yielded)
 
-                sources, iterators = list(function.arguments)[:count], "".join(kind[0] for kind in iterator_types(op))
-                func.ReturnOp(builders.generic(sources, [into], kept, iterators, body))
+                read = [
+                    a if unpack is None else _unpack_again(unpack, a)
+                    for a, unpack in zip(list(function.arguments)[:count], unpacks, strict=True)
+                ]
+                iterators = "".join(kind[0] for kind in iterator_types(op))
+                func.ReturnOp(builders.generic(read, [into], kept, iterators, body))
         return _ResultPart(module, function, inputs, initial if changes else None)
 
     def build(self, schedule: Schedule, target: Target) -> ir.Value:
@@ -168,6 +174,17 @@ class _ResultPart:
         ends = index_constant(0), index_constant(schedule.extent)
         made = build_nest(schedule, result, dest, *ends, arguments, target.dot_product)
         return builders.reshape(made, shape_of(result))
+
+
+def _find_unpack(value: ir.Value) -> ir.Operation | None:
+    """The op that unpacks a value from blocks: a nest reads those where they lie."""
+    op = defining_op(value)
+    return op if op is not None and op.name == "linalg.unpack" else None
+
+
+def _unpack_again(unpack: ir.Operation, packed: ir.Value) -> ir.Value:
+    dest = builders.empty(shape_of(unpack.results[0]), builders.element_of(packed))
+    return clone(unpack, {unpack.operands[0]: packed, unpack.operands[1]: dest}).results[0]
 
 
 def _squeeze(value: ir.Value) -> ir.Value:

@@ -42,20 +42,27 @@ def as_plain_loops(function: func.FuncOp, choose: Chooser | None, target: Target
         return results
 
     made = destination_passing(function, body)
-    transform.apply(keep(_tensors_script, _tensors_script), made)
+    transform.apply(keep(_concats_script, _concats_script), made)
     run_upstream(made, _TENSORS)
     if choose is not None:
         for rebuilt in list_functions(made):
             if nests := build_part_nests(rebuilt, choose, target):
                 rebuilt.attributes[tw.PARTS] = ir.StringAttr.get("\n".join(["loops around nests:", *map(str, nests)]))
         run_upstream(made, ("canonicalize", "cse"))
+    transform.apply(keep(_packs_script, _packs_script), made)  # after the nests, which read packed weights as they are
+    run_upstream(made, _TENSORS)
     return made
 
 
-def _tensors_script() -> transform.Script:
+def _concats_script() -> transform.Script:
+    with transform.sequence() as made:
+        transform.apply_patterns(made.root, "tensor.decompose_concat")
+    return made
+
+
+def _packs_script() -> transform.Script:
     with transform.sequence() as made:
         transform.lower_packs(made.root)
-        transform.apply_patterns(made.root, "tensor.decompose_concat")
     return made
 
 

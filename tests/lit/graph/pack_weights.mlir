@@ -162,3 +162,32 @@ func.func @bytes(%x: tensor<4x6xi8>, %w: tensor<6x20xi8> {tw.param = "w"}) -> (t
   } -> tensor<4x20xi32>
   return %m, %signed : tensor<4x20xi32>, tensor<4x20xi32>
 }
+
+// In a loop that is a kernel: packed before it, read in blocks inside.
+// CHECK-LABEL: func.func @recurrence
+// CHECK:       %[[PACK:.*]] = linalg.pack %arg1 outer_dims_perm = [1, 0] inner_dims_pos = [1] inner_tiles = [16]
+// CHECK-SAME:    tensor<32x32xf32> -> tensor<2x32x16xf32>
+// CHECK:       scf.for
+// CHECK:         %[[UNPACK:.*]] = linalg.unpack %[[PACK]]
+// CHECK:         linalg.generic {{.*}} ins(%{{.*}}, %[[UNPACK]] : tensor<4x32xf32>, tensor<32x32xf32>)
+func.func @recurrence(%x: tensor<4x32xf32>, %w: tensor<32x32xf32> {tw.param = "w"}) -> tensor<4x32xf32> {
+  %c = arith.constant 0.0 : f32
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %steps = arith.constant 5 : index
+  %e = tensor.empty() : tensor<4x32xf32>
+  %z = linalg.fill ins(%c : f32) outs(%e : tensor<4x32xf32>) -> tensor<4x32xf32>
+  %r = scf.for %t = %zero to %steps step %one iter_args(%h = %x) -> (tensor<4x32xf32>) {
+    %m = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>,
+                                          affine_map<(m, n, k) -> (m, n)>],
+                         iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%h, %w : tensor<4x32xf32>, tensor<32x32xf32>) outs(%z : tensor<4x32xf32>) {
+    ^bb0(%a: f32, %b: f32, %o: f32):
+      %p = arith.mulf %a, %b fastmath<contract> : f32
+      %s = arith.addf %o, %p fastmath<contract> : f32
+      linalg.yield %s : f32
+    } -> tensor<4x32xf32>
+    scf.yield %m : tensor<4x32xf32>
+  }
+  return %r : tensor<4x32xf32>
+}

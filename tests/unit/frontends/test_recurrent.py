@@ -53,6 +53,17 @@ def test_directions_and_initial_states(op):
 
 
 @every
+def test_several_rows_of_tiles(op):
+    """A batch that is no multiple of a tile's rows, and units of no multiple of a block's: weights are packed."""
+    batch, hidden = 13, 37
+    gates = GATES[op] * hidden
+    shapes = ((3, batch, INPUTS), (2, gates, INPUTS), (2, gates, hidden), (2, 2 * gates))
+    arrays = [values(*shape) for shape in shapes]
+    attributes = {"hidden_size": hidden, "direction": "bidirectional", "rtol": 1e-4, "atol": 1e-5}
+    check_node(op, *arrays, known=(1, 2, 3), outputs=3 if op == "LSTM" else 2, **attributes)
+
+
+@every
 def test_sequence_lengths(op):
     check(op, arguments(op, directions=2, lengths=[2, 5, 1]), direction="bidirectional")
     check(op, arguments(op, lengths=[5, 5, 5]), known=[1, 2, 3, 4], direction="reverse")
