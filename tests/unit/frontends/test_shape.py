@@ -55,6 +55,11 @@ def test_trilu_and_eye(upper):
     check_node("EyeLike", X[0], k=upper)
 
 
+@pytest.mark.parametrize("k", [-(1 << 32), -4, -3, 32, 33, 1 << 32])
+def test_a_diagonal_may_lie_outside(k):
+    check_node("EyeLike", np.zeros((4, 33), np.float32), k=k)
+
+
 def test_one_hot_wraps_negative_indices():
     check_node("OneHot", np.array([[1, -1], [2, 7]]), np.array(4), np.array([0.5, 2], np.float32), known=[1], axis=0)
     check_node("OneHot", np.array([1.0, 3.0], np.float32), np.array(4), np.array([0, 1]), known=[1])
