@@ -185,7 +185,7 @@ class Recording:
             calls=np.array(tape.calls, np.int64),
             offsets=_pack_numbers([0, *places, *tape.sizes])[wiring.offsets],
             arena_bytes=arena_bytes,
-            nbytes=max(arena_bytes + scratch, ALIGNMENT),
+            nbytes=arena_bytes + scratch,
             made=tuple((tape.made[i][0].shape, tape.made[i][1]) for i in wiring.kept),
             views=tuple((register, base, results[register].shape) for register, base in wiring.views),
             scalars={register: v for register, v in results.items() if not isinstance(v, Shaped)},
@@ -212,7 +212,10 @@ class Recording:
         """
         block, *made = arrays = [pool.array((self.nbytes,), _BYTE), *[pool.array(*made) for made in self.made]]
         arena, *others = [array.ctypes.data for array in arrays]
-        bases = np.concatenate((_pack_numbers([0, arena]), weights, _pack_numbers([*words, *others])))
+        if len(weights):
+            bases = np.concatenate((_pack_numbers([0, arena]), weights, _pack_numbers([*words, *others])))
+        else:
+            bases = _pack_numbers([0, arena, *words, *others])
         calls, which, offsets = self._tables
         scratch = arena + self.arena_bytes
         team.run_calls(len(self.calls), calls, which, offsets, self.wiring.most, bases.ctypes.data, scratch, deadline)
