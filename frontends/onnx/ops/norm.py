@@ -70,9 +70,11 @@ def _update_running(ctx: Context, running: Tensor, new: Tensor, momentum: float)
 @op("InstanceNormalization", shapes="x[n c *s] scale[c] bias[c]")
 def instance_normalization(ctx: Context, x: Tensor, scale: Tensor, bias: Tensor, *, epsilon: float = 1e-5) -> Tensor:
     """Each channel of each image by its own statistics."""
-    centred, inverse, _ = _standardize(ctx, x, range(2, x.rank), epsilon)
-    shape = (x.shape[1], *[1] * (x.rank - 2))
-    return _scale_and_add(ctx, centred, inverse, ctx.reshape(scale, shape), ctx.reshape(bias, shape), x.dtype)
+    rows = _join_dynamic(ctx, x, 2)
+    centred, inverse, _ = _standardize(ctx, rows, range(2, rows.rank), epsilon)
+    shape = (x.shape[1], *[1] * (rows.rank - 2))
+    result = _scale_and_add(ctx, centred, inverse, ctx.reshape(scale, shape), ctx.reshape(bias, shape), x.dtype)
+    return ctx.reshape(result, x.shape)
 
 
 @op("GroupNormalization", since=21, shapes="x[n num_groups*c *s] scale[num_groups*c] bias[num_groups*c]")
@@ -89,7 +91,10 @@ def group_normalization(
     """Groups of channels by their own statistics; scale and bias are those of channels."""
     batch, channels, *spatial = x.shape
     grouped = ctx.reshape(x, (batch, num_groups, channels // num_groups, number.prod(spatial)))
-    centred, inverse, _ = _standardize(ctx, grouped, (2, 3), epsilon)
+    rows = _join_dynamic(ctx, grouped, 2)
+    centred, inverse, _ = _standardize(ctx, rows, range(2, rows.rank), epsilon)
+    if rows.rank < grouped.rank:  # each channel of a row has a scale of its own
+        centred, inverse = ctx.reshape(ctx.elementwise(scalars.mul, centred, inverse), grouped.shape), None
     scale, bias = (ctx.reshape(t, (num_groups, channels // num_groups, 1)) for t in (scale, bias))
     result = _scale_and_add(ctx, centred, inverse, scale, bias, x.dtype)
     return ctx.reshape(result, x.shape)
@@ -193,6 +198,12 @@ def _standardize(ctx: Context, x: Tensor, axes: Sequence[int], epsilon: float) -
     return centred, _inverse_deviation(ctx, centred, axes, epsilon), mean
 
 
+def _join_dynamic(ctx: Context, x: Tensor, axis: int) -> Tensor:
+    """The axes from ``axis`` on as one if any of them is dynamic: one kernel computes all that such a row is for."""
+    spatial = x.shape[axis:]
+    return ctx.reshape(x, (*x.shape[:axis], number.prod(spatial))) if has_dynamic_extents(spatial) else x
+
+
 def _mean_over(ctx: Context, x: Tensor, axes: Sequence[int]) -> Tensor:
     count = count_elements([x.shape[axis] for axis in axes])
     total = ctx.reduce(scalars.add, 0, x, axes, keepdims=True)
@@ -212,12 +223,16 @@ def _inverse_root(value: ir.Value, epsilon: float) -> ir.Value:
     return scalars.div(scalars.like(value, 1), math.sqrt(scalars.add(value, scalars.like(value, epsilon))))
 
 
-def _scale_and_add(ctx: Context, x: Tensor, inverse: Tensor, scale: Tensor, bias: Tensor | None, dtype: str) -> Tensor:
+def _scale_and_add(
+    ctx: Context, x: Tensor, inverse: Tensor | None, scale: Tensor, bias: Tensor | None, dtype: str
+) -> Tensor:
     """``x * inverse * scale + bias`` in one pass."""
-    affine = [ctx.cast(t, x.dtype) for t in (scale, bias) if t is not None]
+    factors = [ctx.cast(t, x.dtype) for t in (inverse, scale) if t is not None]
+    shifts = [ctx.cast(bias, x.dtype)] if bias is not None else []
 
-    def body(a: ir.Value, i: ir.Value, s: ir.Value, *b: ir.Value) -> ir.Value:
-        scaled = scalars.mul(scalars.mul(a, i), s)
-        return scalars.add(scaled, b[0]) if b else scaled
+    def body(a: ir.Value, *rest: ir.Value) -> ir.Value:
+        for factor in rest[: len(factors)]:
+            a = scalars.mul(a, factor)
+        return scalars.add(a, rest[-1]) if shifts else a
 
-    return ctx.elementwise(body, x, inverse, *affine, dtype=dtype, shape=x.shape)
+    return ctx.elementwise(body, x, *factors, *shifts, dtype=dtype, shape=x.shape)

@@ -253,6 +253,11 @@ def test_threads_go_on_with_what_others_have_left_of_products():
     assert products and all(kernel.pieces > 1 and kernel.parallel for kernel in products)
 
 
+def test_a_norm_of_an_image_and_what_follows_are_one_kernel():
+    [schedule] = schedules("norm of an image").values()
+    assert schedule.startswith("rows of any length")
+
+
 def test_inputs_side_by_side_are_copied_by_one_kernel():
     found = list(schedules("inputs side by side").values())
     assert sum("piece 2 in blocks" in text for text in found) == 1 and len(found) == 2
