@@ -12,22 +12,33 @@ from ...dialects.types import DYNAMIC
 from ...dialects.walk import defining_op
 from .maps import reassociation_of
 from .routine_ops import is_control
-from .structure import num_inputs
+from .structure import num_inputs, terminator_of
 
 _DESTINATIONS = {"linalg.fill": 1, "tensor.insert_slice": 1, "tensor.insert": 1}
 
 
 def find_destination(value: ir.Value) -> ir.Value | None:
     """The tensor that an op writes a result over, which therefore has its shape; None for other values."""
+    number = find_destination_operand(value)
+    return None if number is None else value.owner.operands[number]
+
+
+def find_destination_operand(value: ir.Value) -> int | None:
+    """Which operand of the op that makes a value is its destination."""
     op = defining_op(value)
     if op is None:
         return None
     if op.name in _DESTINATIONS:
-        return op.operands[_DESTINATIONS[op.name]]
+        return _DESTINATIONS[op.name]
     number = list(op.results).index(value)
     if op.name.startswith("linalg."):
-        return op.operands[num_inputs(op) + number]
-    return op.operands[3 + number] if op.name == "scf.for" and not is_control(op) else None
+        return num_inputs(op) + number
+    if is_control(op):
+        return None
+    if op.name == "scf.while":  # which hands on what it tests
+        tested, passed = op.regions[0].blocks[0], terminator_of(op).operands[1 + number]
+        return list(tested.arguments).index(passed) if passed in list(tested.arguments) else None
+    return 3 + number if op.name == "scf.for" else None
 
 
 def emit_dynamic_sizes(value: ir.Value) -> list[ir.Value]:

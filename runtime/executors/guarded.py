@@ -165,7 +165,7 @@ def _partial(routine: Routine) -> Iterator[int]:
             found.add(step.operands[step.facts["over"]])
         elif _inserts(step):
             found.update(step.operands[: tensor_count(step)])
-        if step.op == "func.call" and re.match(r"for_|insert_(?!slice)", step.facts["kernel"]):
+        if step.op == "func.call" and re.match(r"for_|while_|insert_(?!slice)", step.facts["kernel"]):
             found.update(step.results)
     yield from found
 

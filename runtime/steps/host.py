@@ -15,7 +15,6 @@ import numpy as np
 
 from ...core.errors import InputError
 from ...core.model import numpy_dtype
-from .suppression import suppress
 
 Attributes = Mapping[str, Any]
 HostFunction = Callable[..., tuple[Any, ...]]
@@ -206,20 +205,6 @@ def _unique(attributes: Attributes, x: np.ndarray) -> tuple[Any, ...]:
         inverse = np.argsort(order)[inverse.reshape(-1)]
     places = [np.ascontiguousarray(a.reshape(-1), np.int64) for a in (first, inverse, counts)]
     return np.ascontiguousarray(values.astype(x.dtype)), *places
-
-
-@register_host_function("NonMaxSuppression")
-def _suppress(attributes: Attributes, boxes: np.ndarray, scores: np.ndarray, *limits: np.ndarray | None) -> tuple:
-    """The boxes that overlap no better one of their class by more than a limit: [batch, class, box] each."""
-    most, overlap, least = ([*limits, None, None, None])[:3]
-    count = int(most.reshape(-1)[0]) if most is not None else 0
-    limit = float(overlap.reshape(-1)[0]) if overlap is not None else 0.0
-    if not 0 <= limit <= 1:
-        raise InputError(f"NonMaxSuppression: an iou_threshold of {limit:g} is not between 0 and 1")
-    if boxes.shape != (scores.shape[0], scores.shape[2], 4):
-        raise InputError(f"NonMaxSuppression: boxes {list(boxes.shape)} do not fit scores {list(scores.shape)}")
-    threshold = float(least.reshape(-1)[0]) if least is not None else None
-    return (suppress(boxes, scores, count, limit, threshold, bool(attributes["center_point_box"])),)
 
 
 def _strings(x: np.ndarray) -> np.ndarray:

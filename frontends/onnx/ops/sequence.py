@@ -1,4 +1,4 @@
-"""Sequences and optionals, which the host holds, and what only it computes: Unique, NonMaxSuppression, ImageDecoder."""
+"""Sequences and optionals, which the host holds, and what only it computes: Unique, ImageDecoder."""
 
 from __future__ import annotations
 
@@ -121,24 +121,6 @@ def _known_unique(ctx: Context, x: Tensor, axis: int | None, in_order: bool) -> 
         first, counts = first[order], counts[order]
         inverse = np.argsort(order)[inverse]
     return ctx.const(values, x.dtype), *(ctx.const(a.reshape(-1), "int64") for a in (first, inverse, counts))
-
-
-@op("NonMaxSuppression", shapes="boxes[n k 4] scores[n c k]")
-def non_max_suppression(
-    ctx: Context,
-    boxes: Tensor,
-    scores: Tensor,
-    max_output_boxes_per_class: Tensor | None = None,
-    iou_threshold: Tensor | None = None,
-    score_threshold: Tensor | None = None,
-    *,
-    center_point_box: int = 0,
-) -> Tensor:
-    most = ctx.const(0, "int64") if max_output_boxes_per_class is None else max_output_boxes_per_class
-    overlap = ctx.const(0.0, "float32") if iou_threshold is None else iou_threshold
-    inputs = [boxes, scores, most, overlap, *_as_list(score_threshold)]
-    found = ctx.host("NonMaxSuppression", inputs, Element("int64", 2), center_point_box=center_point_box)[0]
-    return ctx.as_shape(found, [found.shape[0], 3])
 
 
 @op("ImageDecoder", shapes="encoded[n]")

@@ -8,7 +8,7 @@ from ....dialects.builders import index_constant
 from ....dialects.context import keep
 from ....dialects.types import DYNAMIC
 from ....dialects.walk import defining_op
-from ...ir.dynamic_sizes import find_destination
+from ...ir.dynamic_sizes import find_destination_operand
 from ...ir.edit import clone
 from ...ir.kernel import in_place, list_functions, run_upstream
 from ...ir.structure import body_ops, is_static, list_ops, terminator_of
@@ -72,9 +72,11 @@ def _write_into(result: ir.Value, dest: ir.Value) -> None:
     What they write over, unless it is nothing, is copied there first. Of static shapes upstream has that proven but for
     arguments, which it would copy to a buffer of their own.
     """
-    value, reader = result, None
-    while (before := find_destination(value)) is not None:
-        value, reader = before, defining_op(value)
+    value, reader, place = result, None, 0
+    while (number := find_destination_operand(value)) is not None:
+        reader, place = defining_op(value), number
+        assert reader is not None  # it has an operand
+        value = reader.operands[place]
     source = defining_op(value)
     if reader is None or (is_static(value) and (source is None or source.name != "bufferization.to_tensor")):
         return
@@ -88,9 +90,7 @@ def _write_into(result: ir.Value, dest: ir.Value) -> None:
             marks = [DYNAMIC] * rank
             # Upstream would fold a copy, and then make a buffer of its own.
             into = tensor.InsertSliceOp(value, into, [], dims, [], [0] * rank, marks, [1] * rank).result
-    for i, operand in enumerate(reader.operands):
-        if operand == value and find_destination(reader.results[0]) == value:
-            reader.operands[i] = into
+    reader.operands[place] = into
 
 
 def _copy_buffer(value: ir.Value) -> ir.Value:

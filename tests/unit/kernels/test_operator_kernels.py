@@ -69,6 +69,13 @@ def test_plain_loops_are_those_that_are_known(name: str) -> None:
         assert kernel.schedule or known, f"plain loops: {kernel.reason}"
 
 
+def test_a_box_is_held_against_eight_at_once() -> None:
+    search = kernels_of("NonMaxSuppression 80x2000")[0]
+    with reused_context(), ir.Location.unknown():
+        module, _ = lower_kernel(search, TARGET, PassContext())
+        assert re.search(r"\bvdivps\s[^\n]*%ymm", codegen.emit_code(module, TARGET, "asm").decode())
+
+
 def kernels_of(name: str) -> list[bytes]:
     """The kernels of an operator's model, of which onnx may not know the outputs' types."""
     model = OPERATORS[name].build(name)

@@ -4,39 +4,52 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx_case import node_model
 
-from tilewright.core.errors import InputError
-from tilewright.runtime.steps.host import FUNCTIONS
-from tilewright.runtime.steps.suppression import suppress
+import tilewright
+from tilewright.core.errors import InputError, ModelError
 from tilewright.tools.debugging.oracle import make_session
 
 MOST = 1 << 40
 
 
+NAMES = ["boxes", "scores", "most", "limit", "least"]
+LIMITS = ", int64[1] most, float[1] limit, float[1] least"
+
+
+def model(inputs: str, nodes: str) -> onnx.ModelProto:
+    head = '<ir_version: 10, opset_import: ["": 21]> g (float[B, N, 4] boxes, float[B, C, N] scores'
+    return onnx.parser.parse_model(f"{head}{inputs}) => (int64[K, 3] y) {{ {nodes} }}")
+
+
 @cache
-def session(centered: bool) -> onnxruntime.InferenceSession:
-    inputs = [*(np.zeros((1, 1, n), np.float32) for n in (4, 1)), np.zeros(1, np.int64), *[np.zeros(1, np.float32)] * 2]
-    model, _ = node_model("NonMaxSuppression", inputs, center_point_box=int(centered))
-    for value in model.graph.input[:2]:
-        for dim in value.type.tensor_type.shape.dim:
-            dim.ClearField("value")
-    return make_session(model)
+def compiled(centered: bool) -> tuple[tilewright.Module, onnxruntime.InferenceSession]:
+    made = model(LIMITS, f"y = NonMaxSuppression<center_point_box = {int(centered)}>({', '.join(NAMES)})")
+    return compile_here(made), make_session(made)
+
+
+@cache
+def compiled_without_threshold() -> tilewright.Module:
+    known = f"most = Constant<value_int = {MOST}>() limit = Constant<value_float = 0.5>()"
+    return compile_here(model("", f"{known} y = NonMaxSuppression({', '.join(NAMES[:4])})"))
+
+
+def compile_here(made: onnx.ModelProto) -> tilewright.Module:
+    return tilewright.compile(made, workers=0, num_threads=1, cache=False)
 
 
 def check(boxes: Any, scores: Any, most: int = MOST, limit: float = 0.5, threshold: float = 0.0, centered=False) -> int:
     """Compare, and say how many were kept."""
     boxes, scores = (np.asarray(a, np.float32) for a in (boxes, scores))
-    limits = [np.array([most]), np.array([limit], np.float32), np.array([threshold], np.float32)]
-    names = [f"in{i}" for i in range(5)]
-    [want] = session(centered).run(None, dict(zip(names, [boxes, scores, *limits], strict=True)))
-    got = suppress(boxes, scores, most, limit, threshold, centered)
+    inputs = [boxes, scores, np.array([most]), np.array([limit], np.float32), np.array([threshold], np.float32)]
+    module, session = compiled(centered)
+    [want] = session.run(None, dict(zip(NAMES, inputs, strict=True)))
+    [got] = module(*inputs)
     np.testing.assert_array_equal(got, np.asarray(want))
-    assert got.dtype == np.int64
     return len(got)
 
 
@@ -90,7 +103,7 @@ def test_of_equal_scores_the_first_box_is_kept():
     scores[0, 0, ::2] = -0.0
     boxes = np.tile(np.array([0, 0, 1, 1], np.float32), (1, 300, 1))
     assert check(boxes, scores, threshold=-1) == 1
-    assert suppress(boxes, scores.astype(np.float32), MOST, 0.5, None, False).tolist() == [[0, 0, 0]]
+    assert compiled_without_threshold()(boxes, scores.astype(np.float32))[0].tolist() == [[0, 0, 0]]
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 3e38])
@@ -111,14 +124,32 @@ def test_scores_of_what_is_no_number(value):
     scores[0, 0, ::3] = value
     check(boxes, scores)
     least = np.where(np.isnan(scores), np.float32(-np.inf), scores)
-    got, want = (suppress(boxes, given, MOST, 0.5, None, False) for given in (scores, least))
+    got, want = (compiled_without_threshold()(boxes, given)[0] for given in (scores, least))
     np.testing.assert_array_equal(got, want)
 
 
-def test_limits_and_shapes_that_do_not_fit_are_refused():
-    call, ones = FUNCTIONS["NonMaxSuppression"], np.ones
-    limits = [ones(1, np.int64), np.array([1.5], np.float32)]
-    with pytest.raises(InputError, match=r"an iou_threshold of 1\.5 is not between 0 and 1"):
-        call({"center_point_box": 0}, ones((1, 2, 4), np.float32), ones((1, 1, 2), np.float32), *limits)
-    with pytest.raises(InputError, match=r"boxes \[1, 2, 4\] do not fit scores \[1, 1, 3\]"):
-        call({"center_point_box": 0}, ones((1, 2, 4), np.float32), ones((1, 1, 3), np.float32))
+def test_limits_that_make_no_sense_are_refused():
+    module, _ = compiled(False)
+    boxes, scores, most, least = (np.ones(n, t) for n, t in [((1, 2, 4), "f"), ((1, 1, 2), "f"), (1, "q"), (1, "f")])
+    for limit in (1.5, -0.5, np.nan):
+        with pytest.raises(InputError, match="iou_threshold must be from 0 to 1"):
+            module(boxes, scores, most, np.array([limit], np.float32), least)
+    known = "most = Constant<value_int = 3>() limit = Constant<value_float = 1.5>()"
+    with pytest.raises(ModelError, match=r"NonMaxSuppression.*iou_threshold must be from 0 to 1, it is 1\.5"):
+        compile_here(model("", f"{known} y = NonMaxSuppression(boxes, scores, most, limit)"))
+
+
+@pytest.mark.parametrize(("most", "kept"), [(-1, 0), (0, 0), (1, 2), (9, 6)])
+def test_what_is_known_at_import(most, kept):
+    """The most boxes, the threshold and all sizes: places for no more boxes are made."""
+    known = f"most = Constant<value_int = {most}>() limit = Constant<value_float = 0.0>()"
+    made = model("", f"{known} y = NonMaxSuppression(boxes, scores, most, limit, limit)")
+    module = tilewright.compile(
+        made, workers=0, num_threads=1, cache=False, input_shapes={"boxes": (2, 3, 4), "scores": (2, 1, 3)}
+    )
+    boxes = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    scores = np.array([[[1, 2, 3]], [[3, 2, 1]]], np.float32)
+    session = onnxruntime.InferenceSession(made.SerializeToString())
+    [want], [got] = session.run(None, {"boxes": boxes, "scores": scores}), module(boxes, scores)
+    np.testing.assert_array_equal(got, np.asarray(want).reshape(-1, 3))
+    assert len(got) == kept
