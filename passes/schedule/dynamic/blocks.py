@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from ....dialects import func, ir
 from ....dialects.walk import defining_op
@@ -36,6 +37,8 @@ from .block_parts import block_module
 _HELD = 256
 # Elements of a block that are worth a share of their own.
 _PANEL = 1 << 12
+# Elements along the known axes of a block whose innermost axis is open.
+_ENOUGH = 16
 # Chunks of an open axis that is summed up.
 _CHUNKS = (64, 8, 1)
 
@@ -47,8 +50,16 @@ def choose_blocks(function: func.FuncOp, choose: Chooser) -> Blocks:
     """
     own_inner(function)
     result = DynamicBorder.of(function).inner
-    cuts, sums = _cuts(function, result), find_dynamic_sums(result)
-    versions = []
+    if known := _cut_known(function, result):
+        with suppress(NotSchedulable):  # an op may need such an axis whole
+            return _make_versions(function, _cuts(function, result, known), choose)
+    return _make_versions(function, _cuts(function, result, {}), choose)
+
+
+def _make_versions(function: func.FuncOp, cuts: Mapping[int, Sizes], choose: Chooser) -> Blocks:
+    """Versions for all choices of the sizes that axes are cut into."""
+    result = DynamicBorder.of(function).inner
+    sums, versions = find_dynamic_sums(result), []
     for chosen in itertools.product(*cuts.values()):
         sizes = list(shape_of(result))
         for axis, size in zip(cuts, chosen, strict=True):
@@ -117,8 +128,10 @@ def chunk_sizes(sums: tuple[int, ...]) -> list[dict[int, int]]:
     return [{**dict.fromkeys(sums, 1), sums[-1]: size} for size in _CHUNKS] if sums else [{}]
 
 
-def _cuts(function: func.FuncOp, result: ir.Value) -> dict[int, Sizes]:
+def _cuts(function: func.FuncOp, result: ir.Value, cut_known: Mapping[int, Sizes]) -> dict[int, Sizes]:
     """The sizes that axes of the result are cut into: the open ones, and those that products of their own are along.
+
+    ``cut_known``: the sizes of known axes that are cut as well.
 
     None is, and the result is one block, where all of its sizes are known and its arguments' are not.
     """
@@ -129,14 +142,35 @@ def _cuts(function: func.FuncOp, result: ir.Value) -> dict[int, Sizes]:
     innermost = max((axis for axis, n in enumerate(shape) if n != 1), default=0)
     family = find_family(find_anchors(function))
     blocks = LIGHT_BLOCKS if family is None else family.blocks
-    cuts: dict[int, Sizes] = {axis: (1,) for axis in sorted({*open_, *_batch_axes(function, result)})}
-    known = math.prod(n for n in shape if n > 0)
+    once = {axis: (1,) for axis in {*open_, *_batch_axes(function, result)}}
+    cuts: dict[int, Sizes] = dict(sorted({**once, **cut_known}.items()))
+    known = math.prod(cut_known[axis][0] if axis in cut_known else n for axis, n in enumerate(shape) if n > 0)
     columns = blocks.of_columns(known) if innermost in open_ else (1,)
     rows = blocks.of_rows(innermost in open_, known * columns[0])
     cuts |= {axis: rows for axis in [axis for axis in open_ if axis != innermost][-1:]}
     cuts |= {innermost: columns} if innermost in open_ else {}
     patches = _patches(function, result)
     return {axis: tuple(n * patches.get(axis, 1) for n in sizes) for axis, sizes in cuts.items()}
+
+
+def _cut_known(function: func.FuncOp, result: ir.Value) -> dict[int, Sizes]:
+    """The sizes that known axes are cut into where the innermost one is open: as small as leave ``_ENOUGH`` elements.
+
+    Only of kernels that map elements. A block of many rows that lie far apart would be narrow, and few of its lines
+    would stay in the cache.
+    """
+    shape, found = shape_of(result), dict[int, Sizes]()
+    innermost = max((axis for axis, n in enumerate(shape) if n != 1), default=0)
+    if not shape or shape[innermost] >= 0 or find_anchors(function):
+        return found
+    inner = math.prod(n for n in shape if n > 0)
+    for axis, n in enumerate(shape):
+        if n > 1 and inner > _ENOUGH:
+            inner //= n
+            size = next(d for d in range(1, n + 1) if n % d == 0 and (d * inner >= _ENOUGH or d == n))
+            found |= {axis: (size,)} if size < n else {}
+            inner *= size
+    return found
 
 
 def _patches(function: func.FuncOp, result: ir.Value) -> dict[int, int]:

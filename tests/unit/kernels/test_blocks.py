@@ -147,6 +147,7 @@ KINDS = {
         "r = Gather<axis = 0>(x, ends) y = Gather<axis = 1>(r, ends)",
         "A B",
     ),
+    "resize to many rows": ("float[2, A, B] x", 'y = Resize<mode = "linear", axes = [1]>(x, , , many)', "2 A B"),
     "resize": ("float[1, 6, A, B] x", 'y = Resize<mode = "nearest">(x, , twice)', "1 6 A B"),
     "resize of channels last": (
         "float[A, 6, B, 5] x",
@@ -188,6 +189,7 @@ NUMBERS = {
     "groups": np.array([0, 4, -1]),
     "ends": np.array([-1, 0]),
     "eps": np.float32(1e-3),
+    "many": np.array([600]),
     "twice": np.array([1, 1, 2, 2], np.float32),
     "sides": np.array([0, 0, 2, 1, 0, 0, 3, 9]),
 }
@@ -251,6 +253,10 @@ def test_pixels_are_rows_of_one_product():
 def test_threads_go_on_with_what_others_have_left_of_products():
     products = [kernel for kernel in kernels("pointwise") if kernel.name.startswith("conv")]
     assert products and all(kernel.pieces > 1 and kernel.parallel for kernel in products)
+
+
+def test_blocks_of_many_known_rows_have_few_of_them_and_long_vectors():
+    assert any("blocks of 1 x 20 x 256" in text for text in schedules("resize to many rows").values())
 
 
 def test_a_norm_of_an_image_and_what_follows_are_one_kernel():
