@@ -274,6 +274,7 @@ def _interpolate(ctx: Context, x: Tensor, axis: Axis, taps: Taps) -> Tensor:
     parts, count, result = taps.weights.shape
     part_loop = 0 if parts == 1 else 1
     along = part_loop + axis.index
+    places = None if taps.inside else _clamp_taps(ctx, axis, taps)
 
     def add_taps(first: ir.Value, _out: ir.Value) -> ir.Value:
         part = builders.linalg_index(0) if part_loop else builders.index_constant(0)
@@ -282,11 +283,12 @@ def _interpolate(ctx: Context, x: Tensor, axis: Axis, taps: Taps) -> Tensor:
             start = scalars.add(start, scalars.mul(part, scalars.like(part, count)))
         place = [builders.linalg_index(part_loop + i) for i in range(x.rank)]
         for tap in map(builders.index_constant, range(count)):
-            weight = builders.extract(taps.weights.value, [part, tap, builders.linalg_index(along)])
+            entry = [part, tap, builders.linalg_index(along)]
+            weight = builders.extract(taps.weights.value, entry)
             at = scalars.add(start, tap)
-            place[axis.index] = at if taps.inside else clamp_index(at, axis.extent)
+            place[axis.index] = at if places is None else scalars.to_index(builders.extract(places.value, entry))
             value = builders.extract(x.value, place)
-            if not taps.inside:
+            if places is not None:
                 zero = scalars.like(weight, 0)
                 value = scalars.select(scalars.compare("eq", weight, zero), zero, value)
             total = scalars.mul(value, weight) if total is None else scalars.fma(value, weight, total)
@@ -297,6 +299,20 @@ def _interpolate(ctx: Context, x: Tensor, axis: Axis, taps: Taps) -> Tensor:
     out, maps = builders.empty(shape, element_type(x.dtype)), [[along], range(len(shape))]
     made = ctx.wrap(builders.generic([taps.first.value], [out], maps, "p" * len(shape), add_taps)[0], x.dtype)
     return ctx.reduce(scalars.add, 0.0, made, [0]) if part_loop else made
+
+
+def _clamp_taps(ctx: Context, axis: Axis, taps: Taps) -> Tensor:
+    """Where each tap lies, within the input: one table, and not two comparisons for each element that is read."""
+    _, count, _ = taps.weights.shape
+
+    def body(first: ir.Value, _out: ir.Value) -> ir.Value:
+        part, tap = (builders.linalg_index(i) for i in range(2))
+        at = scalars.add(scalars.to_index(first), scalars.add(scalars.mul(part, scalars.like(part, count)), tap))
+        return scalars.from_index(clamp_index(at, axis.extent), element_type("int64"))
+
+    out = builders.empty(taps.weights.shape, element_type("int64"))
+    [made] = builders.generic([taps.first.value], [out], [[2], range(3)], "ppp", body)
+    return ctx.wrap(made, "int64")
 
 
 def _extrapolate(ctx: Context, x: Tensor, axis: Axis, rule: Rule) -> Tensor:
