@@ -65,7 +65,8 @@ class Winograd(Pass):
     The transformed filters are four times as large as the filters; where reading them takes longer than the products
     (many channels, few pixels), patches of 4x4 give 2x2 outputs: 16 multiplications in place of 36, and filters not
     twice as large. Where that does not pay either, the convolution stays. So do those of float64, those with groups,
-    strides, dilations or other windows, and those whose filters are an odd number or no params.
+    strides, dilations or other windows, and those whose filters are no params. To an odd number of filters some of
+    zeros are added; a slice of the result is left, as of an open extent.
 
     The rounding error is two to three times that of a direct sum, and relative to the largest value of a patch: an
     output beside much larger values has fewer right digits. Values beyond 1e32 overflow. One that is not finite makes
@@ -137,8 +138,8 @@ class _Form:
         n, h, w, _ = shape_of(result)
         image = zip(shape_of(data), [n, h + TAPS - 1, w + TAPS - 1, c], strict=True)
         whole = all(a == b for a, b in image if a >= 0) and 0 not in (n, h, w, c, f)
-        if (i, j) != (TAPS, TAPS) or not whole or f % 2:
-            return None  # the last vector of an odd number of channels is a scalar, which transforms do not take
+        if (i, j) != (TAPS, TAPS) or not whole:
+            return None
         return _Form(op, kind, order, n, h, w, c, f)
 
     @property
@@ -146,6 +147,11 @@ class _Form:
         """Images, height and width; where only the run knows them, what they may be like."""
         n, h, w = (n if n >= 0 else guess for n, guess in zip((self.n, self.h, self.w), _LIKELY, strict=True))
         return n, h, w
+
+    @property
+    def channels(self) -> int:
+        """The channels that are made: an odd number grows to whole vectors, as transforms take no vector of one."""
+        return self.f + -self.f % _CHANNELS if self.f % 2 else self.f
 
     @property
     def direct(self) -> int:
@@ -156,8 +162,8 @@ class _Form:
         """The cost of the products, of reading their weights, and of both transforms, in multiply-adds."""
         n, h, w = self.likely
         patches, values = n * -(-h // outputs) * -(-w // outputs), count_points(outputs) ** 2
-        transforms = patches * _TRANSFORM * values * (self.c + self.f)
-        return (patches + _MADDS_PER_WEIGHT) * values * self.c * self.f + transforms
+        transforms = patches * _TRANSFORM * values * (self.c + self.channels)
+        return (patches + _MADDS_PER_WEIGHT) * values * self.c * self.channels + transforms
 
     def rewrite(self, outputs: int, patches: WholePatches) -> ir.Value:
         """The ops that take the convolution's place, at the insertion point; returns their result."""
@@ -165,21 +171,23 @@ class _Form:
         extent = count_points(outputs)
         elem = element_of(self.op.results[0])
         g, b, a = (builders.constant(m.astype(np.float32), elem) for m in (filters, forth, back))
-        n, h, w, f = sizes = note_sizes(self.op.results[0])
+        n, h, w, _ = sizes = note_sizes(self.op.results[0])
         s, t = (floor_divide(size + outputs - 1, outputs) for size in (h, w))
         dims = [ir.AffineExpr.get_dim(i) for i in range(8)]
         weight = builders.transpose(self.op.operands[self.kind.weight], self.order)
-        u = _transform([weight, g, g], [(4, 5, 2, 3), (0, 4), (1, 5)], (extent, extent, self.c, f), 6)
+        channels = self.channels
+        weight = builders.pad(weight, [0] * 4, [0, 0, 0, channels - self.f], builders.scalar(0.0, elem))
+        u = _transform([weight, g, g], [(4, 5, 2, 3), (0, 4), (1, 5)], (extent, extent, self.c, channels), 6)
         patch = (dims[2], dims[3] * outputs + dims[6], dims[4] * outputs + dims[7], dims[5])
         data = self._pad_data([n, s * outputs + TAPS - 1, t * outputs + TAPS - 1, self.c])
         v = _transform([data, b, b], [patch, (0, 6), (1, 7)], (extent, extent, n, s, t, self.c), 8)
-        shape = (extent, extent, n, s, t, f)
+        shape = (extent, extent, n, s, t, channels)
         m = builders.contraction((v, u), [(0, 1, 2, 3, 4, 6), (0, 1, 6, 5)], shape, range(6), 1, elem)
         row, column = (ir.AffineExpr.get_floor_div(dims[i], outputs) for i in (1, 2))
         rows, columns = (ir.AffineExpr.get_mod(dims[i], outputs) for i in (1, 2))
         maps = [(4, 5, 0, row, column, 3), (rows, dims[4]), (columns, dims[5])]
         # Of open extents whole patches are made: kernels cut such axes into blocks of them.
-        made = (n, h if isinstance(h, int) else s * outputs, w if isinstance(w, int) else t * outputs, f)
+        made = (n, h if isinstance(h, int) else s * outputs, w if isinstance(w, int) else t * outputs, channels)
         return patches.slice(_transform([m, a, a], maps, made, 6), sizes)
 
     def _pad_data(self, shape: Sequence[Extent]) -> ir.Value:
@@ -198,6 +206,8 @@ class _Form:
 # rewriting is not worth its rounding errors; those of 2x2 are small.
 _TRANSFORM, _MADDS_PER_WEIGHT, _GAIN = 7, 12, {2: 0.9, 4: 0.75}
 
+# The lanes of the smallest vectors.
+_CHANNELS = 4
 
 # An image whose size is open.
 _LIKELY = (1, 32, 32)

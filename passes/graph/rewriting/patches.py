@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ....core.sizes import Extent
 from ....dialects import builders, ir
+from ....dialects.types import is_dynamic_type
 from ....dialects.walk import defining_op
 from ...analysis.groups import is_pointwise
 from ...ir.edit import body_of, replace
-from ...ir.structure import dim_of, indexing_maps, is_zero, num_inputs, terminator_of
+from ...ir.structure import dim_of, indexing_maps, is_zero, num_inputs, shape_of, terminator_of
 from ...schedule.tiling.dynamic_border import is_dynamic_insertion
 
 
@@ -41,13 +43,28 @@ class WholePatches:
         maps, inputs = indexing_maps(op), list(op.operands)[: num_inputs(op)]
         places = [[None if is_zero(e) else dim_of(e) for e in m.results] for m in maps]
         for value, m, dims in zip(inputs, maps, places, strict=False):
-            if m != maps[-1] if value in self.whole else cut & set(dims):
+            if m != maps[-1] if value in self.whole else cut & set(dims) and not _is_short(value, dims, cut):
                 return
         with ir.InsertionPoint(op), op.location:
             out = builders.empty(extents, builders.element_of(op.results[0]))
-            values = [self.whole.get(value, value) for value in inputs]
+            values = [
+                self.whole[value] if value in self.whole else _lengthen(value, dims, extents, cut)
+                for value, dims in zip(inputs, places, strict=False)
+            ]
             [made] = builders.generic(values, [out], places, "p" * len(sizes), body_of(op))
             replace(op, [self.slice(made, sizes, self.roots[parts[0]])])
+
+
+def _is_short(value: ir.Value, dims: Sequence[int | None], cut: set[int]) -> bool:
+    """Return whether a value has one number for each place of cut axes of known extent: zeros after it cost little."""
+    return set(dims) - {None} <= cut and not is_dynamic_type(value.type)
+
+
+def _lengthen(value: ir.Value, dims: Sequence[int | None], extents: Sequence[Extent], cut: set[int]) -> ir.Value:
+    """The value with zeros after its end where it lies along axes that are cut."""
+    sizes = shape_of(value)
+    high = [extents[dim] - size if dim in cut else 0 for size, dim in zip(sizes, dims, strict=True)]
+    return builders.pad(value, [0] * len(high), high, builders.scalar(0.0, builders.element_of(value)))
 
 
 def _is_float_elementwise(op: ir.Operation) -> bool:
