@@ -32,10 +32,7 @@ demo: $(PROGRAM)
 	cd demo && ../$(BIN)/compile.py --target x86 resnet18.onnx
 	cd demo && ../$(BIN)/tilewright run resnet18.so --fill random --seed 0 --print-top 5
 
-# The type checker has one thread, so that lit runs beside it.
-test: $(STAMP)
-	$(MAKE) --no-print-directory -j 2 --output-sync=target lint lit
-	$(MAKE) --no-print-directory unit
+test: lint unit lit
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -33,7 +33,8 @@ _DIALECTS = (
 
 def make_context() -> ir.Context:
     """A context without threads of its own whose errors reach an attached handler (and ``diagnostics``)."""
-    context = ir.Context(load_on_create_dialects=_DIALECTS)
+    make: Any = ir.Context  # a class of the wheel's own, of which its types do not know
+    context: ir.Context = make(load_on_create_dialects=_DIALECTS)
     context.enable_multithreading(False)
     context.emit_error_diagnostics = True
     return context

@@ -44,8 +44,8 @@ class Script:
 @contextmanager
 def sequence() -> Iterator[Script]:
     """Open a new schedule module; transform ops built inside go to its named sequence."""
-    _ = ir.Context.current.dialects["transform"]  # loads it
     module = ir.Module.create()
+    _ = module.context.dialects["transform"]  # loads it
     module.operation.attributes["transform.with_named_sequence"] = ir.UnitAttr.get()
     with ir.InsertionPoint(module.body):
         consumed = {"transform.consumed": ir.UnitAttr.get()}
