@@ -15,7 +15,7 @@ MLIRError: type[Exception] = ir.MLIRError  # type: ignore[attr-defined]  # made 
 
 # The dialects of which IR is built. What is parsed, and what passes make, loads its own. To load all that exist takes
 # 8 ms in place of 2: 6 of them for the transform dialect, which only the schedules of kernels need.
-_DIALECTS = (
+_LOADED_DIALECTS = (
     "affine",
     "arith",
     "bufferization",
@@ -34,7 +34,7 @@ _DIALECTS = (
 def make_context() -> ir.Context:
     """A context without threads of its own whose errors reach an attached handler (and ``diagnostics``)."""
     make: Any = ir.Context  # a class of the wheel's own, of which its types do not know
-    context: ir.Context = make(load_on_create_dialects=_DIALECTS)
+    context: ir.Context = make(load_on_create_dialects=_LOADED_DIALECTS)
     context.enable_multithreading(False)
     context.emit_error_diagnostics = True
     return context
