@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ....core.target import DotProduct, Target
+from ....core.target import Target
 from ....dialects import arith, func, ir, memref
 from ....dialects.builders import index_constant
 from ....dialects.walk import defining_op
@@ -21,7 +21,7 @@ from ..tiles.regions import NotSchedulable
 from ..tiling.destination_passing import destination_passing, is_empty
 from ..tiling.dynamic_border import DynamicBorder
 from .block_kernels import STEPS, Version
-from .part_loops import Part, Segment, cut_axis, loop_over, share_of_steps
+from .part_loops import Computation, Part, Segment, cut_axis, loop_over, share_of_steps
 
 # Shares of the work that threads take, at least, where the blocks are as many.
 _SHARES = 16
@@ -59,17 +59,9 @@ class Blocks:
         """Return whether each call computes something before its steps."""
         return self.split and any(version.has_common for version in self.versions)
 
-    def make_part(
-        self,
-        version: Version,
-        segments: Mapping[int, Segment],
-        function: func.FuncOp,
-        arguments: Mapping[ir.Value, ir.Value],
-        buffer: ir.Value,
-        dot: DotProduct | None,
-    ) -> Part:
+    def make_part(self, version: Version, segments: Mapping[int, Segment], computed: Computation) -> Part:
         """What emits the loop over a version's blocks."""
-        return Part(version, segments, function, arguments, buffer, dot, self.sums, self.panels)
+        return Part(version, segments, computed, self.sums, self.panels)
 
     def build(self, function: func.FuncOp, target: Target) -> ir.Module:
         """The function as loops over blocks.
@@ -85,40 +77,29 @@ class Blocks:
         ) -> list[ir.Value]:
             source = defining_op(dests[0])
             assert source is not None  # which makes a tensor of the result's buffer
-            self.emit(function, source.operands[0], lo, hi, arguments, target.dot_product)
+            self.emit(Computation(function, arguments, source.operands[0], target.dot_product), lo, hi)
             return dests
 
         made = destination_passing(function, body)
         run_upstream(made, ("canonicalize", "cse"))
         return made
 
-    def emit(
-        self,
-        function: func.FuncOp,
-        buffer: ir.Value,
-        lo: ir.Value,
-        hi: ir.Value,
-        arguments: Mapping[ir.Value, ir.Value],
-        dot: DotProduct | None,
-    ) -> None:
+    def emit(self, computed: Computation, lo: ir.Value, hi: ir.Value) -> None:
         """Emit the loops at the insertion point.
 
         Args:
-            function: the kernel whose blocks these are.
-            buffer: where the result is written, a memref of its shape.
+            computed: the kernel whose blocks these are, and where.
             lo, hi: the part to compute, of ``STEPS`` steps.
-            arguments: the tensors to use for the function's arguments.
-            dot: the target's instruction for sums of products of bytes.
         """
-        border = DynamicBorder.of(function)
-        inner = border.view(buffer, arguments)
-        border.fill(buffer, inner, lo, arguments)
+        border, arguments = DynamicBorder.of(computed.source), computed.tensors
+        inner = border.view(computed.buffer, arguments)
+        border.fill(computed.buffer, inner, lo, arguments)
         extents = {axis: memref.DimOp(inner, index_constant(axis)).result for axis in self.cuts}
         segments = {axis: cut_axis(extents[axis], sizes) for axis, sizes in self.cuts.items()}
         parts = []
         for version in self.versions:
             chosen = {axis: segments[axis][version.sizes[axis]] for axis in self.cuts}
-            parts.append(self.make_part(version, chosen, function, arguments, inner, dot))
+            parts.append(self.make_part(version, chosen, replace(computed, buffer=inner)))
         if self.split:
             for part in parts:
                 part.loop_steps(lo, hi)

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ....core.target import DotProduct
 from ....dialects import arith, func, ir, memref
 from ....dialects.builders import element_of, index_constant
 from ....dialects.types import DYNAMIC
@@ -25,7 +24,7 @@ from .block_kernels import BlockKernel, OneFunction, Version
 from .block_loops import Blocks
 from .block_operands import Held, given_to
 from .block_parts import parts_of
-from .part_loops import Part, Segment, loop_over
+from .part_loops import Computation, Part, Segment, loop_over
 
 # Elements between rows of scores: rows a multiple of 4 kB apart share one set of the first cache.
 _GAP = 16
@@ -58,17 +57,9 @@ class DynamicRows(Blocks):
         """Of a result that is measured."""
         return 1
 
-    def make_part(
-        self,
-        version: Version,
-        segments: Mapping[int, Segment],
-        function: func.FuncOp,
-        arguments: Mapping[ir.Value, ir.Value],
-        buffer: ir.Value,
-        dot: DotProduct | None,
-    ) -> Part:
+    def make_part(self, version: Version, segments: Mapping[int, Segment], computed: Computation) -> Part:
         """What emits the loop over rows."""
-        return RowPart(self, version, segments, function, arguments, buffer, dot)
+        return RowPart(self, version, segments, computed)
 
     def __str__(self) -> str:
         return f"rows of any length in steps of {self.row.chunk}"
@@ -112,17 +103,9 @@ class DynamicAttention(Blocks):
         assert isinstance(largest, AttentionVersion)
         return (largest.scores[0].function, largest.blocks[0].function)
 
-    def make_part(
-        self,
-        version: Version,
-        segments: Mapping[int, Segment],
-        function: func.FuncOp,
-        arguments: Mapping[ir.Value, ir.Value],
-        buffer: ir.Value,
-        dot: DotProduct | None,
-    ) -> Part:
+    def make_part(self, version: Version, segments: Mapping[int, Segment], computed: Computation) -> Part:
         """What emits the loop over a version's blocks of rows."""
-        return AttentionPart(self, version, segments, function, arguments, buffer, dot, self.sums)
+        return AttentionPart(self, version, segments, computed, self.sums)
 
     def __str__(self) -> str:
         shown = []
@@ -174,8 +157,11 @@ class AttentionPart(Part):
         rows = tuple(Interval(Linear(), 1) if loop is None else made[loop] for loop in loops_along(self.last, self.lhs))
         self._scores(rows)
         self._weights(rows)
-        product, given = self.attention.product, self._bind_arguments(self.attention.product, self.weights, rows)
-        Part(self.version, {}, product, given, self.buffer, self.dot, self.sums).sum_up(region, place)
+        Part(self.version, {}, self._stage(self.attention.product, self.weights, rows), self.sums).sum_up(region, place)
+
+    def _stage(self, stage: func.FuncOp, held: ir.Value | None, rows: Region) -> Computation:
+        """A stage on what the one before has made."""
+        return replace(self.computed, source=stage, arguments=self._bind_arguments(stage, held, rows))
 
     def _bind_arguments(self, stage: func.FuncOp, held: ir.Value | None, rows: Region) -> Arguments:
         """The arguments of a stage; what the stage before has made is the last one."""
@@ -186,11 +172,10 @@ class AttentionPart(Part):
 
     def _scores(self, rows: Region) -> None:
         """Blocks along the keys; the last one of a size ends where the keys do, and begins in the one before."""
-        stage, start = self.attention.scores, index_constant(0)
-        given = self._bind_arguments(stage, None, rows)
+        start, computed = index_constant(0), replace(self._stage(self.attention.scores, None, rows), buffer=self.scores)
         for number, block in enumerate(self.scores_of):
             *_, size = shape_of(DynamicBorder.of(block.function).inner)
-            part = Part(self.version, {}, stage, given, self.scores, self.dot)
+            part = Part(self.version, {}, computed)
             count = arith.divui(self.length, index_constant(size))
             if number:
                 end = arith.select(arith.cmpi(arith.CmpIPredicate.ne, count, index_constant(0)), self.length, start)

@@ -18,7 +18,6 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ....core.target import DotProduct
 from ....dialects import arith, func, ir, memref, tensor
 from ....dialects.builders import element_of, index_constant
 from ....dialects.structured import iterators_attr
@@ -44,6 +43,7 @@ from ..tiling.part_nests import Chooser
 from .block_kernels import OneFunction
 from .block_loops import Blocks
 from .blocks import choose_blocks
+from .part_loops import Computation
 
 # Where the axes that are joined begin, in each value that has them.
 Places = Mapping[ir.Value, int]
@@ -60,27 +60,19 @@ class JoinedAxes(OneFunction, Blocks):
     places: Places
     count: int
 
-    def emit(
-        self,
-        function: func.FuncOp,
-        buffer: ir.Value,
-        lo: ir.Value,
-        hi: ir.Value,
-        arguments: Mapping[ir.Value, ir.Value],
-        dot: DotProduct | None,
-    ) -> None:
+    def emit(self, computed: Computation, lo: ir.Value, hi: ir.Value) -> None:
         """Emit the loops on the kernel's buffers with axes joined."""
         given = {}
-        for own, value in zip(self.function.arguments, function.arguments, strict=True):
-            held = arguments[value]
+        for own, value in zip(self.function.arguments, computed.source.arguments, strict=True):
+            held = computed.tensors[value]
             if value in self.places:
                 source = defining_op(held)
                 assert source is not None  # which makes a tensor of a buffer
                 held = tensor_of(_collapse_buffer(source.operands[0], self.places[value], self.count))
             given[own] = held
-        [result] = terminator_of(function).operands
-        place = _collapse_buffer(buffer, self.places[result], self.count)
-        super().emit(self.function, place, lo, hi, given, dot)
+        [result] = terminator_of(computed.source).operands
+        place = _collapse_buffer(computed.buffer, self.places[result], self.count)
+        super().emit(Computation(self.function, given, place, computed.dot), lo, hi)
 
 
 def choose_joined(function: func.FuncOp, choose: Chooser) -> JoinedAxes:

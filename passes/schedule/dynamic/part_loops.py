@@ -53,8 +53,26 @@ def cut_axis(extent: ir.Value, sizes: Sequence[int]) -> dict[int, Segment]:
     return found
 
 
+@dataclass(frozen=True)
+class Computation:
+    """A function, the tensors to use for its arguments, and the memref that takes its result.
+
+    dot: the target's instruction for sums of products of bytes.
+    """
+
+    source: func.FuncOp
+    arguments: Mapping[ir.Value, ir.Value | Held]
+    buffer: ir.Value
+    dot: DotProduct | None
+
+    @property
+    def tensors(self) -> dict[ir.Value, ir.Value]:
+        """The arguments that are tensors of the kernel's."""
+        return {own: value for own, value in self.arguments.items() if isinstance(value, ir.Value)}
+
+
 class Part:
-    """Emits the loop over a version's blocks of the result in ``buffer``: all choices of its axes' segments' blocks.
+    """Emits the loop over a version's blocks of a result: all choices of its axes' segments' blocks.
 
     sums: the dynamic loops of the source's last op that sum. panels: parts that the steps of each block are cut into.
     """
@@ -63,15 +81,12 @@ class Part:
         self,
         version: Version,
         segments: Mapping[int, Segment],
-        source: func.FuncOp,
-        arguments: Mapping[ir.Value, ir.Value | Held],
-        buffer: ir.Value,
-        dot: DotProduct | None,
+        computed: Computation,
         sums: Sequence[int] = (),
         panels: int = 1,
     ) -> None:
-        self.version, self.segments, self.dot, self.sums, self.panels = version, segments, dot, sums, panels
-        self.source, self.arguments, self.buffer = source, arguments, buffer
+        self.version, self.segments, self.sums, self.panels = version, segments, sums, panels
+        self.computed, self.source, self.arguments = computed, computed.source, computed.arguments
         counts = [segment.count for segment in segments.values()]
         self.blocks = functools.reduce(arith.muli, counts) if counts else index_constant(1)
 
@@ -80,7 +95,7 @@ class Part:
 
         def body(number: ir.Value) -> None:
             region = self._region(number)
-            self.compute(region, view_of(self.buffer, region), panel)
+            self.compute(region, view_of(self.computed.buffer, region), panel)
 
         loop_over(first, last, 1, body)
 
@@ -94,7 +109,7 @@ class Part:
         def body(number: ir.Value) -> None:
             start, region = arith.muli(number, extent), self._region(number)
             steps = (arith.maxsi(arith.subi(first, start), zero), arith.minsi(arith.subi(last, start), extent))
-            self.compute_block(block, region, {}, view_of(self.buffer, region), steps)
+            self.compute_block(block, region, {}, view_of(self.computed.buffer, region), steps)
 
         some = arith.cmpi(arith.CmpIPredicate.ult, first, last)
         end = arith.select(some, arith.addi(arith.divui(arith.subi(last, one), extent), one), zero)
@@ -191,7 +206,7 @@ class Part:
         first, end = steps or (index_constant(0), index_constant(block.schedule.extent))
         target = tensor_of(place, writable=True)
         result = DynamicBorder.of(block.function).inner
-        write(build_nest(block.schedule, result, target, first, end, given, self.dot), place)
+        write(build_nest(block.schedule, result, target, first, end, given, self.computed.dot), place)
 
 
 def loop_over(first: ir.Value, end: ir.Value, step: int, body: Callable[[ir.Value], None]) -> None:

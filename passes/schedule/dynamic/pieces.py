@@ -8,10 +8,8 @@ they take one after another.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ....core.target import DotProduct
 from ....dialects import arith, func, ir, memref, scf
 from ....dialects.builders import element_of, index_constant
 from ....dialects.types import element_bits
@@ -25,6 +23,7 @@ from ..tiling.part_nests import Chooser
 from .block_kernels import STEPS, OneFunction
 from .block_loops import Blocks
 from .blocks import choose_blocks
+from .part_loops import Computation
 
 # Bytes of the result that a share has: with what is copied there it stays in the second cache.
 _SHARE_BYTES = 1 << 18
@@ -57,16 +56,9 @@ class Pieces(Blocks):
         """A block of each piece."""
         return tuple(function for piece in self.pieces for function in piece.blocks.measured)
 
-    def emit(
-        self,
-        function: func.FuncOp,
-        buffer: ir.Value,
-        lo: ir.Value,
-        hi: ir.Value,
-        arguments: Mapping[ir.Value, ir.Value],
-        dot: DotProduct | None,
-    ) -> None:
+    def emit(self, computed: Computation, lo: ir.Value, hi: ir.Value) -> None:
         """Emit the loop over shares of the steps [lo, hi), each of all pieces."""
+        buffer = computed.buffer
         kind = ir.MemRefType(buffer.type)
         total = index_constant(math.ceil(element_bits(element_of(buffer)) / 8))
         for axis in range(kind.rank):
@@ -77,8 +69,9 @@ class Pieces(Blocks):
             first = loop.induction_variable
             end = arith.minsi(arith.addi(first, loop.step), hi)
             for piece in self.pieces:
-                given = dict(zip(piece.function.arguments, map(arguments.__getitem__, function.arguments), strict=True))
-                piece.blocks.emit(piece.function, buffer, first, end, given, dot)
+                given = [computed.arguments[value] for value in computed.source.arguments]
+                own = dict(zip(piece.function.arguments, given, strict=True))
+                piece.blocks.emit(replace(computed, source=piece.function, arguments=own), first, end)
             scf.YieldOp([])
 
     def __str__(self) -> str:
