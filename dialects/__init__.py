@@ -17,7 +17,6 @@ try:
         builtin,
         cf,
         func,
-        linalg,
         llvm,
         math,
         memref,
@@ -26,6 +25,8 @@ try:
         vector,
     )
     from mlir.passmanager import PassManager
+
+    from . import linalg
 except ModuleNotFoundError as error:
     raise CompileError(NO_MLIR) from error
 

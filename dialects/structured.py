@@ -78,9 +78,7 @@ def empty(shape: Sequence[Extent], elem: ir.Type) -> ir.Value:
 def full(shape: Sequence[Extent], value: ir.Value) -> ir.Value:
     """``linalg.fill`` of a new tensor with a scalar value."""
     out = empty(shape, value.type)
-    fill = linalg.FillOp([out.type], [value], [out])
-    linalg.fill_builtin_region(fill.operation)  # type: ignore[attr-defined]  # left out of the stubs
-    return extents.note(fill.results[0], shape)
+    return extents.note(linalg.fill(value, out), shape)
 
 
 def affine_map(dims: int, spec: MapSpec) -> ir.AffineMap:

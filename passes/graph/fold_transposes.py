@@ -72,7 +72,7 @@ def _fold_result(op: ir.Operation) -> None:
         sizes = iter(emit_dynamic_sizes(op.operands[2]))
         shape = [next(sizes) if n < 0 else n for n in shape_of(op.operands[2])]
         out = tensor.EmptyOp([shape[d] for d in order], builders.element_of(op.results[0]))
-        op.operands[2] = linalg.fill(fill.operands[0], outs=[out.result])
+        op.operands[2] = linalg.fill(fill.operands[0], out.result)
     maps[2] = permute(maps[2], order)
     set_maps(op, maps)
     op.results[0].set_type(op.operands[2].type)

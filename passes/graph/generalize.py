@@ -61,6 +61,5 @@ def _raise_fill(op: ir.Operation) -> None:
         return None
     with ir.InsertionPoint(op), op.location:
         out = op.operands[len(op.operands) - 1]
-        fill = linalg.FillOp([out.type], [value], [out])
-        linalg.fill_builtin_region(fill.operation)  # type: ignore[attr-defined]  # left out of the stubs
-    return replace(op, list(fill.operation.results))
+        filled = linalg.fill(value, out)
+    return replace(op, [filled])

@@ -52,7 +52,7 @@ def indexing_maps(op: AnyOp) -> list[ir.AffineMap]:
     op = op.operation
     if op.name == "linalg.generic":
         return [ir.AffineMapAttr(a).value for a in ir.ArrayAttr(op.attributes["indexing_maps"])]
-    return [ir.AffineMapAttr(a).value for a in linalg.get_indexing_maps(op) or []]  # type: ignore[attr-defined]  # no stub
+    return [ir.AffineMapAttr(a).value for a in linalg.get_indexing_maps(op) or []]
 
 
 def iterator_types(op: AnyOp) -> list[str]:

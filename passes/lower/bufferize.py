@@ -55,5 +55,5 @@ class Bufferize(Pass):
 
 
 def _lower_copy(op: ir.Operation) -> list[ir.Value]:
-    linalg.copy(op.operands[0], outs=[op.operands[1]])
+    linalg.copy(op.operands[0], op.operands[1])
     return []

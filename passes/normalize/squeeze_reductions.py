@@ -51,7 +51,7 @@ def _squeeze_reduction(op: ir.Operation) -> None:
         left = iter(sizes)
         extents = [next(left) if shape[d] < 0 else shape[d] for d in kept]
         out = tensor.EmptyOp(extents, builders.element_of(start))
-        filled = linalg.fill(fill.operands[0], outs=[out.result])
+        filled = linalg.fill(fill.operands[0], out.result)
         maps[-1] = ir.AffineMap.get(maps[-1].n_dims, 0, [maps[-1].results[d] for d in kept])
         letters = "".join(kind[0] for kind in iterator_types(op))
         [made] = builders.generic(list(op.operands)[: num_inputs(op)], [filled], maps, letters, body_of(op))

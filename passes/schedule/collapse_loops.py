@@ -204,7 +204,7 @@ def _remade(walk: _Walk, joins: _Joins, new: dict[ir.Value, ir.Value]) -> ir.Val
     out = make_empty(kind.shape, kind.element_type)
     source = defining_op(walk.op.operands[len(walk.op.operands) - 1])
     if source is not None and source.name == "linalg.fill":
-        out = linalg.fill(capture_scalar(source.operands[0]), outs=[out])
+        out = linalg.fill(capture_scalar(source.operands[0]), out)
     made, body = make_generic([new[v] for v, _ in walk.tensors[:-1]], [out], maps, kinds)
     clone_body(walk.op, body, list(body.arguments), full_region(walk.extents), [])
     return made.results[0]

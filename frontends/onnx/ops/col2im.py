@@ -65,7 +65,7 @@ def col2im(
     def add_blocks(at: Values, states: Values) -> Values:
         """The image of one channel, in the middle of what its blocks cover."""
         # One canvas for all channels: another one would be made of zeros once, and copied for each of them.
-        canvas = extents.note(linalg.fill(zero, outs=[states[1]]), builders.shape_of(states[1]))
+        canvas = extents.note(linalg.fill(zero, states[1]), builders.shape_of(states[1]))
 
         def add_place(places: Values, canvases: Values) -> Values:
             """What all blocks have at one of their places."""

@@ -164,7 +164,7 @@ def _emit_is_apart(source: ir.Value, dest: ir.Value) -> ir.Value:
 
 
 def _fill_box(value: ir.Value, dest: ir.Value, box: Region) -> ir.Value:
-    return insert(linalg.fill(capture_scalar(value), outs=[extract(dest, box).value]), dest, box)
+    return insert(linalg.fill(capture_scalar(value), extract(dest, box).value), dest, box)
 
 
 def _copy_box(source: ir.Value, dest: ir.Value, box: Region) -> ir.Value:

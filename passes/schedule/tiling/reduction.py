@@ -79,7 +79,7 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
 
         def chain(start: Linear, length: int, total: ir.Value) -> ir.Value:
             zero = arith.ConstantOp(element_of(total), 0.0).result
-            none = linalg.fill(zero, outs=[make_empty_tile(op.results[0], region)])
+            none = linalg.fill(zero, make_empty_tile(op.results[0], region))
             return _add(
                 for_each_chunk(length, 1, none, lambda o, size, value: steps(start + o, size, value), at_once), total
             )
@@ -205,7 +205,7 @@ def _row_reduction(
     chunk = tiler.form.row_chunk or 64
     chunk = chunk if size < 0 else min(chunk, power_floor(size))
     element = element_of(op.results[0])
-    partial = linalg.fill(_neutral(op), outs=[make_empty([chunk], element)])
+    partial = linalg.fill(_neutral(op), make_empty([chunk], element))
 
     def step(tiler: Tiler, offset: Linear, length: int, again: int | ir.Value, carried: Values) -> Values:
         [value] = carried

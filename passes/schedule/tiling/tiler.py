@@ -182,7 +182,7 @@ def constant_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value
 def fill_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
     value = op.results[0]
     target = dest if dest is not None else make_empty_tile(value, region)
-    return Tile(linalg.fill(capture_scalar(op.operands[0], tiler.arguments), outs=[target]), kept_dims(region))
+    return Tile(linalg.fill(capture_scalar(op.operands[0], tiler.arguments), target), kept_dims(region))
 
 
 def empty_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
