@@ -22,7 +22,7 @@ import tilewright as tw
 from tilewright.tools._common import THIS_CPU
 from tilewright.tools.benchmarks.markdown import describe_setup, format_table
 from tilewright.tools.benchmarks.measure import Spread, compute_ratio, geometric_mean, interleave
-from tilewright.tools.run import fill
+from tilewright.tools.run import make_inputs
 
 OURS, EAGER, INDUCTOR, ONNX = "tilewright", "eager", "inductor", "onnx"
 SECONDS = 0.1  # of a round, for each
@@ -102,7 +102,7 @@ def _of_torch(module: torch.nn.Module, inputs: tuple[Any, ...]) -> dict[str, Cal
 
 def _of_onnx(file: Path, threads: int) -> Callable[[], object]:
     module = tw.compile(file, num_threads=threads)
-    arrays = fill(module.inputs, "random", 0)
+    arrays = make_inputs(module.inputs, "random", 0)
     return lambda: module.run(arrays)
 
 

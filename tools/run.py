@@ -105,7 +105,7 @@ def add_inputs(cli: argparse.ArgumentParser) -> None:
 
 def given_inputs(infos: Sequence[TensorInfo], args: argparse.Namespace) -> dict[str, np.ndarray]:
     """The inputs by the options of ``add_inputs``. Raises InputError for an array of another size than the input's."""
-    return given_arrays(args.inputs, infos) if args.inputs else fill(infos, args.fill, args.seed)
+    return given_arrays(args.inputs, infos) if args.inputs else make_inputs(infos, args.fill, args.seed)
 
 
 def for_run(infos: Sequence[TensorInfo], args: argparse.Namespace) -> Sequence[TensorInfo]:
@@ -143,7 +143,7 @@ def load_program(args: argparse.Namespace, say: Teller) -> Module:
     return module
 
 
-def fill(infos: Sequence[TensorInfo], how: str, seed: int) -> dict[str, np.ndarray]:
+def make_inputs(infos: Sequence[TensorInfo], how: str, seed: int) -> dict[str, np.ndarray]:
     """Made-up inputs. Random integers are 0 or 1, which any table that they index has.
 
     Raises InputError for what is no tensor of numbers.

@@ -11,11 +11,12 @@ from typing import ClassVar
 
 import networks
 import pytest
+from mlir.dialects import linalg
 
 from tilewright.core.errors import InternalError
 from tilewright.core.program import Plan, Program, Routine, Slot, Step
 from tilewright.core.target import Target
-from tilewright.dialects import arith, func, ir, linalg, tensor, tw
+from tilewright.dialects import arith, func, ir, tensor, tw
 from tilewright.dialects.context import make_context, reused_context
 from tilewright.dialects.walk import collect
 from tilewright.passes import pipeline

@@ -14,7 +14,7 @@ from tilewright.tools.benchmarks.markdown import describe_setup, format_table
 from tilewright.tools.benchmarks.measure import interleave
 from tilewright.tools.benchmarks.model_bench import counting_rounds, format_spread, summarize_spread
 from tilewright.tools.networks import kernels
-from tilewright.tools.run import fill
+from tilewright.tools.run import make_inputs
 
 if TYPE_CHECKING:
     from tilewright.driver.assembly import Stepwise
@@ -46,7 +46,7 @@ def _measure_kernel(
 ) -> dict[str, Any]:
     """Rounds of the kernel, of multiply-adds, and of copying as many bytes as it reads and writes."""
     program = made.program
-    steps = made.steps([np.ascontiguousarray(a) for a in fill(program.inputs, "random", args.seed).values()])
+    steps = made.steps([np.ascontiguousarray(a) for a in make_inputs(program.inputs, "random", args.seed).values()])
     nbytes = model.bytes or sum(info.nbytes for info in (*program.inputs, *program.outputs, *program.params))
     counted = _find_kernel_calls(model, made)
     copying = machine.make_copy_probe(nbytes)

@@ -10,7 +10,7 @@ import sys
 
 from tilewright.core.specialization import fix_sizes
 from tilewright.runtime.module import load_module
-from tilewright.tools.run import fill
+from tilewright.tools.run import make_inputs
 
 _RUNS = 3
 
@@ -18,7 +18,7 @@ _RUNS = 3
 def main(path: str, shapes: str) -> None:
     """Run the program in one thread, on inputs of these shapes; print its peak memory, and if MLIR is there."""
     module = load_module(path, 1)
-    inputs = fill(fix_sizes(module.inputs, json.loads(shapes), path), "random", 0)
+    inputs = make_inputs(fix_sizes(module.inputs, json.loads(shapes), path), "random", 0)
     for _ in range(_RUNS):
         module.run(inputs)
     print(json.dumps({"peak_bytes": peak_bytes(), "mlir": "mlir" in sys.modules}))

@@ -18,7 +18,7 @@ from tilewright.tools.benchmarks.measure import relative_error
 from tilewright.tools.debugging.oracle import make_session
 from tilewright.tools.networks import kernels as network_kernels
 from tilewright.tools.networks.operators import OPERATORS
-from tilewright.tools.run import fill, write_arrays
+from tilewright.tools.run import make_inputs, write_arrays
 
 SHAPE = ("--input-shape", "x:2,16")
 FEW = ("--rounds", "2")
@@ -290,7 +290,7 @@ def test_the_kernels_are_valid_models(name):
 def test_the_kernels_compute_what_the_oracle_does(name):
     model = network_kernels.get(name).build()
     module = tw.compile(model, num_threads=1)
-    inputs = fill(module.inputs, "random", 0)
+    inputs = make_inputs(module.inputs, "random", 0)
     [want] = make_session(model).run(None, inputs)
     assert relative_error(module.run(inputs)[0], np.asarray(want)) < 1e-5
 

@@ -41,7 +41,7 @@ def test_makes_up_inputs(program, how, capsys):
 
 def test_random_inputs_depend_on_the_seed_alone():
     infos = affine_module().inputs
-    one, same, other = (run.fill(infos, "random", seed)["x"] for seed in (1, 1, 2))
+    one, same, other = (run.make_inputs(infos, "random", seed)["x"] for seed in (1, 1, 2))
     np.testing.assert_array_equal(one, same)
     assert not np.array_equal(one, other)
 
@@ -68,7 +68,7 @@ def test_compares_with_what_is_expected(program, x, tmp_path, capsys):
 @pytest.mark.parametrize("dtype", ["bfloat16", "float8_e5m2", "float8_e8m0fnu", "int2"])
 def test_types_that_numpy_cannot_save_come_back(dtype, tmp_path):
     module = copy_module(dtype, (3,))
-    values = run.fill(module.inputs, "random", 0)
+    values = run.make_inputs(module.inputs, "random", 0)
     run.write_arrays(tmp_path / "x.npz", values)
     back = run.read_arrays(tmp_path / "x.npz", module.inputs)
     assert back["x"].dtype == values["x"].dtype
@@ -81,7 +81,7 @@ def test_complex_numbers_are_made_up_compared_and_printed(dtype, tmp_path, capsy
     module = copy_module(dtype, (3,))
     path = str(module.export_library(tmp_path / "copy.so"))
     [name, out] = [module.inputs[0].name, module.outputs[0].name]
-    values = run.fill(module.inputs, "random", 0)[name]
+    values = run.make_inputs(module.inputs, "random", 0)[name]
     assert values.dtype == dtype and (np.imag(values) != 0).all()
     for part, agrees in ((values, 0), (np.real(values).astype(dtype), 1)):
         run.write_arrays(tmp_path / "want.npz", {out: part})
@@ -94,7 +94,7 @@ def test_complex_numbers_are_made_up_compared_and_printed(dtype, tmp_path, capsy
 
 def test_what_is_no_number_is_not_made_up():
     with pytest.raises(InputError, match="input 't' is a string: made-up inputs are numbers"):
-        run.fill([tw.TensorInfo("x", (2,), "float32"), tw.TensorInfo("t", (2,), "string")], "random", 0)
+        run.make_inputs([tw.TensorInfo("x", (2,), "float32"), tw.TensorInfo("t", (2,), "string")], "random", 0)
 
 
 @pytest.mark.parametrize(
