@@ -35,6 +35,11 @@ class Spread:
         return Spread(median, low, high)
 
 
+# Seconds after which threads sleep that wait for work in a loop: onnxruntime's do for 60 ms, and take a core from what
+# is measured next.
+REST = 0.1
+
+
 def interleave(
     runs: Mapping[Key, Callable[[], object]],
     rounds: int,
@@ -42,16 +47,19 @@ def interleave(
     clock: Callable[[], float] = time.perf_counter,
     on_round: Callable[[int], None] = lambda number: None,
     calls: dict[Key, list[float]] | None = None,
+    rest: float = 0.0,
 ) -> dict[Key, list[float]]:
     """Seconds that each of ``runs`` takes, by key: for each round the median of its slice.
 
     A round gives each a slice of ``seconds`` or more, in an order that alternates: what drifts (the clock rate, other
     work on the machine) meets all alike, and cancels in the ratios of one round. ``calls`` gets those of each call.
+    Before a slice there are ``rest`` seconds without work: ``REST`` where threads of another run may be awake still.
     """
     times: dict[Key, list[float]] = {name: [] for name in runs}
     for number in range(rounds):
         on_round(number)
         for name in list(runs) if number % 2 == 0 else reversed(list(runs)):
+            time.sleep(rest)
             found = _run_slice(runs[name], seconds, clock)
             times[name].append(float(np.median(found)))
             if calls is not None:
@@ -65,7 +73,7 @@ def compute_percentiles(values: Sequence[float]) -> dict[str, float]:
 
 
 def _run_slice(run: Callable[[], object], seconds: float, clock: Callable[[], float]) -> list[float]:
-    run()  # not counted: it refills the caches, and by its end the threads of the one before have gone to sleep
+    run()  # not counted: it refills the caches
     times: list[float] = []
     begin = now = clock()
     while len(times) < MIN_RUNS or now - begin < seconds:

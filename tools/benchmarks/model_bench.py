@@ -19,7 +19,14 @@ from tilewright.core.sizes import has_dynamic_extents
 from tilewright.core.specialization import fix_sizes
 from tilewright.tools._common import is_program, print_report, print_table, showing_progress
 from tilewright.tools.benchmarks import children, machine
-from tilewright.tools.benchmarks.measure import Spread, compute_percentiles, compute_ratio, interleave, relative_error
+from tilewright.tools.benchmarks.measure import (
+    REST,
+    Spread,
+    compute_percentiles,
+    compute_ratio,
+    interleave,
+    relative_error,
+)
 from tilewright.tools.benchmarks.rivals import RIVALS, translating_errors
 from tilewright.tools.run import given_inputs
 
@@ -56,7 +63,8 @@ def measure_model(args: argparse.Namespace) -> dict[str, Any]:
                 runs |= _machine_runs(manifest.target, args.threads)
         with counting_rounds(f"measuring {model}", args) as show:
             calls: dict[Run, list[float]] = {}
-            times = interleave(runs, args.rounds, SLICE_SECONDS, on_round=show, calls=calls)
+            rest = REST if max(args.threads) > 1 else 0.0
+            times = interleave(runs, args.rounds, SLICE_SECONDS, on_round=show, calls=calls, rest=rest)
     weights = manifest.weight_bytes if is_program(model) else children.weight_bytes(model)
     record = {
         "model": model,

@@ -17,7 +17,7 @@ from onnx import helper
 from tilewright.core.errors import ModelError, TilewrightError
 from tilewright.tools._common import showing_progress
 from tilewright.tools.benchmarks.markdown import describe_setup, format_table
-from tilewright.tools.benchmarks.measure import compute_ratio, interleave, relative_error
+from tilewright.tools.benchmarks.measure import REST, compute_ratio, interleave, relative_error
 from tilewright.tools.benchmarks.model_bench import summarize_spread
 from tilewright.tools.benchmarks.rivals import OnnxRuntime
 from tilewright.tools.networks.operators import OPERATORS, OperatorModel
@@ -67,7 +67,7 @@ def _measure_operator(name: str, operator: OperatorModel, threads: int, args: ar
         module = api.compile(model, args.target, num_threads=threads)
         got = module.run(inputs)
         runs = {"ours": lambda: module.run(inputs), "theirs": lambda: rival.run(inputs)}
-        times = interleave(runs, args.rounds, _OPERATOR_SECONDS)
+        times = interleave(runs, args.rounds, _OPERATOR_SECONDS, rest=REST if threads > 1 else 0.0)
     ours, theirs = times["ours"], times["theirs"]
     return {
         "ours": summarize_spread(ours),

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -94,6 +95,12 @@ def test_relative_error(got, want, error):
 def test_geometric_mean():
     assert geometric_mean([0.5, 2.0, 1.0]) == pytest.approx(1.0)
     assert geometric_mean([3.0]) == pytest.approx(3.0)
+
+
+def test_threads_have_time_to_sleep_before_a_slice():
+    began: dict[str, float] = {}
+    interleave({name: lambda n=name: began.setdefault(n, time.monotonic()) for name in "ab"}, 1, 0.0, rest=0.02)
+    assert began["b"] - began["a"] >= 0.02
 
 
 def test_relative_error_of_integers_does_not_wrap():
