@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -26,6 +27,7 @@ from tilewright.passes.ir.kernel import list_functions
 
 RNG = np.random.default_rng(0)
 EXTENTS = st.sampled_from([1, 2, 3, 7, 16, 33, 70])
+MOST = 70**3  # elements: the rounding errors of longer sums in float32 exceed what `run` allows
 
 
 def random(*shape: int) -> np.ndarray:
@@ -75,8 +77,8 @@ REDUCTIONS = {
 @settings(max_examples=8, deadline=None)
 @given(st.data())
 def test_reductions_along_any_axes(data: st.DataObject) -> None:
-    rank = data.draw(st.integers(1, 4))
-    shape = data.draw(st.lists(EXTENTS, min_size=rank, max_size=rank))
+    shape = data.draw(st.lists(EXTENTS, min_size=1, max_size=4).filter(lambda shape: math.prod(shape) <= MOST))
+    rank = len(shape)
     axes = tuple(sorted(data.draw(st.sets(st.integers(0, rank - 1), min_size=1))))
     op, numbers = data.draw(st.sampled_from(sorted(REDUCTIONS))), np.random.default_rng(data.draw(st.integers(0, 999)))
     x = numbers.standard_normal(shape, dtype=np.float32)
