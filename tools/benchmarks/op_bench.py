@@ -1,4 +1,4 @@
-"""Single operators beside onnxruntime, in interleaved rounds: the slowest ones first."""
+"""Single operators beside onnxruntime and their bounds, in interleaved rounds: the slowest ones first."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from onnx import helper
 
 from tilewright.core.errors import ModelError, TilewrightError
 from tilewright.tools._common import showing_progress
+from tilewright.tools.benchmarks import machine
+from tilewright.tools.benchmarks.kernel_bench import judge
 from tilewright.tools.benchmarks.markdown import describe_setup, format_table
 from tilewright.tools.benchmarks.measure import REST, compute_ratio, interleave, relative_error
 from tilewright.tools.benchmarks.model_bench import summarize_spread
@@ -32,13 +34,16 @@ def measure_operators(args: argparse.Namespace) -> tuple[dict[str, Any], str]:
     Raises ModelError for a name with which no operator's begins.
     """
     chosen = _choose(args.models)
+    from tilewright.driver import api
+
+    peak = machine.make_arithmetic_probe(api.make_options(args.target).target)
     records = []
     for number, (name, operator) in enumerate(chosen.items(), 1):
         with showing_progress(f"measuring {name} ({number} of {len(chosen)})", args):
             try:
-                records += [
-                    {"name": name, "threads": n, **_measure_operator(name, operator, n, args)} for n in args.threads
-                ]
+                for n in args.threads:
+                    found = _measure_operator(name, operator, n, peak, args)
+                    records.append({"name": name, "threads": n, **found})
             except TilewrightError as error:
                 records.append({"name": name, "threads": args.threads[0], "refused": str(error)})
     records.sort(key=lambda record: record.get("ratio", {}).get("median", math.inf), reverse=True)
@@ -53,7 +58,10 @@ def _choose(names: Sequence[str]) -> dict[str, OperatorModel]:
     return {key: value for key, value in OPERATORS.items() if not wanted or key.startswith(wanted)}
 
 
-def _measure_operator(name: str, operator: OperatorModel, threads: int, args: argparse.Namespace) -> dict[str, Any]:
+def _measure_operator(
+    name: str, operator: OperatorModel, threads: int, peak: machine.Probe, args: argparse.Namespace
+) -> dict[str, Any]:
+    """Rounds of both runtimes, and on one thread of multiply-adds and of copying as many bytes as it has to move."""
     from tilewright.driver import api
 
     model = operator.build(name)
@@ -67,14 +75,19 @@ def _measure_operator(name: str, operator: OperatorModel, threads: int, args: ar
         module = api.compile(model, args.target, num_threads=threads)
         got = module.run(inputs)
         runs = {"ours": lambda: module.run(inputs), "theirs": lambda: rival.run(inputs)}
+        if threads == 1:
+            nbytes = sum(array.nbytes for array in (*inputs.values(), *got)) + model.ByteSize()
+            runs |= {"peak": peak.run, "copy": machine.make_copy_probe(nbytes).run}
         times = interleave(runs, args.rounds, _OPERATOR_SECONDS, rest=REST if threads > 1 else 0.0)
     ours, theirs = times["ours"], times["theirs"]
+    plain, flops = _inspect_kernels(model, args.target)
     return {
         "ours": summarize_spread(ours),
         "onnxruntime": summarize_spread(theirs),
         "ratio": dataclasses.asdict(compute_ratio(ours, theirs)),
         "error": max((relative_error(a, b) for a, b in zip(got, want, strict=True)), default=0.0),
-        "plain_loops": _find_plain_loops(model, args.target),
+        "plain_loops": plain,
+        **(judge({**times, "kernel": ours}, flops / peak.amount) if threads == 1 else {}),
     }
 
 
@@ -86,23 +99,27 @@ def _declare_outputs(model: onnx.ModelProto, arrays: Sequence[np.ndarray]) -> No
             info.CopyFrom(helper.make_tensor_value_info(info.name, kind, array.shape))
 
 
-def _find_plain_loops(model: onnx.ModelProto, target: str) -> list[str]:
-    """The kernels that no family took; of programs whose kernels cannot be called one by one nothing is known."""
+def _inspect_kernels(model: onnx.ModelProto, target: str) -> tuple[list[str], int]:
+    """The kernels that no family took, and the floating-point operations of all calls.
+
+    Of programs whose kernels cannot be called one by one nothing is known: none, and zero.
+    """
     from tilewright.driver import api
 
     try:
         made = api.stepwise(model, options=api.make_options(target))
     except TilewrightError:
-        return []
-    return sorted(name for name, kernel in made.kernels.items() if not kernel.schedule)
+        return [], 0
+    plain = sorted(name for name, kernel in made.kernels.items() if not kernel.schedule)
+    return plain, sum(made.kernels[call.kernel].flops for call in made.program.calls)
 
 
 def _operator_table(records: Sequence[Mapping[str, Any]], args: argparse.Namespace) -> str:
     measured = [record for record in records if "ratio" in record]
-    rows = [["operator", "threads", "µs", "onnxruntime", "ratio", "quartiles", "notes"]]
+    rows = [["operator", "threads", "µs", "onnxruntime", "ratio", "quartiles", "of its bound", "notes"]]
     for record in records:
         if "refused" in record:
-            rows.append([record["name"], str(record["threads"]), "", "", "", "", record["refused"]])
+            rows.append([record["name"], str(record["threads"]), *[""] * 5, record["refused"]])
             continue
         notes = ["plain loops"] if record["plain_loops"] else []
         notes += [f"error {record['error']:.1g}"] if record["error"] > TOLERANCE else []
@@ -110,9 +127,14 @@ def _operator_table(records: Sequence[Mapping[str, Any]], args: argparse.Namespa
         rows.append([
             record["name"], str(record["threads"]), f"{record['ours']['median'] * 1e6:.1f}",
             f"{record['onnxruntime']['median'] * 1e6:.1f}", f"**{found['median']:.2f}**",
-            f"{found['low']:.2f}-{found['high']:.2f}", ", ".join(notes),
+            f"{found['low']:.2f}-{found['high']:.2f}",
+            f"{record['share']['median']:.0%}" if "share" in record else "", ", ".join(notes),
         ])  # fmt: skip
-    lines = [f"Measured on {describe_setup(['onnxruntime'], args.target)}: {args.rounds} interleaved rounds, medians."]
+    lines = [
+        f"Measured on {describe_setup(['onnxruntime'], args.target)}: {args.rounds} interleaved rounds, medians.",
+        "An operator's bound, on one thread, is the longer of two times: its kernels' floating-point operations as",
+        "multiply-adds in registers, and a copy of as many bytes as its inputs, weights and outputs have.",
+    ]
     for threads in args.threads:
         found = [record["ratio"]["median"] for record in measured if record["threads"] == threads]
         if found:

@@ -247,6 +247,8 @@ def test_operators_are_a_table_with_the_slowest_first(capsys, monkeypatch, tmp_p
     ratios = [record["ratio"]["median"] for record in records]
     assert ratios == sorted(ratios, reverse=True) and all(record["error"] < 1e-5 for record in records)
     assert not any(record["plain_loops"] for record in records if record["name"].startswith(("Not", "FastGelu")))
+    assert all(record["share"]["median"] > 0 for record in records)
+    assert {record["bound"] for record in records if record["name"].startswith("Not")} == {"memory"}
     assert bench.main([*words[:2], "--rounds", "1", "-o", str(tmp_path / "ops.md")]) == 0
     rows = [line for line in (tmp_path / "ops.md").read_text().splitlines() if line.startswith("|")]
     assert rows[0].startswith("| operator | threads |") and rows[2].startswith("| Not 12x512x512 | 1 |")
