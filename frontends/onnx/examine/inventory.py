@@ -13,6 +13,7 @@ from ....core.model import numpy_dtype
 from ....core.report import Parameters, Tensor
 from ..proto.nodes import Place, bodies_of, place, title_of
 from ..proto.weights import DTYPES, type_name
+from ..shapes.inputs import read_extent
 
 _NARROW = {"uint4": 4, "int4": 4, "float4e2m1": 4, "uint2": 2, "int2": 2}  # bits of elements smaller than a byte
 
@@ -90,9 +91,8 @@ def describe_value(value: onnx.ValueInfoProto) -> Tensor:
     kind = value.type.WhichOneof("value") or "unknown"
     if kind != "tensor_type" or not value.type.tensor_type.HasField("shape"):
         return Tensor(value.name, _type_text(value.type), None)
-    dims = value.type.tensor_type.shape.dim
-    shape = [d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else d.dim_param or "?" for d in dims]
-    return Tensor(value.name, _type_text(value.type), tuple(shape))
+    extents = map(read_extent, value.type.tensor_type.shape.dim)
+    return Tensor(value.name, _type_text(value.type), tuple("?" if extent == "" else extent for extent in extents))
 
 
 def _type_text(type_: TypeProto) -> str:

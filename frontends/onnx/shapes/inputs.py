@@ -15,6 +15,15 @@ from ..proto.weights import dtype_name
 from ..values.objects import element_of_type
 from .input_shapes import Agreed, Own, agree_shapes, by_input
 
+_NAMELESS = {"?", "-1", "None"}  # what exporters write for an extent of which they know nothing
+
+
+def read_extent(dim: onnx.TensorShapeProto.Dimension) -> Own:
+    """An extent in the file, or the name of an open one ("" if it has none, or one that several open ones share)."""
+    if dim.HasField("dim_value") and dim.dim_value >= 0:
+        return dim.dim_value
+    return "" if dim.dim_param in _NAMELESS else dim.dim_param
+
 
 def fixed_inputs(
     graph: onnx.GraphProto, given: InputShapes, what: str, without: Collection[str] = ()
@@ -97,10 +106,7 @@ def _read_declared_shape(value: ValueInfoProto) -> list[Own] | None:
         raise UnsupportedError(f"input '{value.name}' is no tensor ({kind.removesuffix('_type')}): not supported")
     if not value.type.tensor_type.HasField("shape"):
         return None
-    return [
-        d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else d.dim_param
-        for d in value.type.tensor_type.shape.dim
-    ]
+    return [read_extent(dim) for dim in value.type.tensor_type.shape.dim]
 
 
 def _resolve_input(value: ValueInfoProto, declared: list[Own] | None, together: Agreed, what: str) -> TensorInfo:

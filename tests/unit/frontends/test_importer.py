@@ -121,6 +121,13 @@ def test_dimensions_that_stay_open_are_symbols():
     assert list(map(str, info.shape)) == ["n", "3", "x.2"]
 
 
+@pytest.mark.parametrize("word", ["?", "-1", "None"])
+def test_a_word_for_any_extent_is_no_name(word):
+    """Exporters write it for all extents that they do not know, which may differ."""
+    [info] = import_model(relu([3, word, word])).inputs
+    assert list(map(str, info.shape)) == ["3", "x.1", "x.2"]
+
+
 @pytest.mark.parametrize(
     ("model", "shapes", "message"),
     [
