@@ -45,7 +45,8 @@ def schedule_products(kernel: KernelView) -> Schedule | None:
     assert isinstance(kind, Contraction | Conv)  # the families are those of these
     result, shape, lanes, target = kernel.result, kernel.shape, kernel.lanes, kernel.target
     channels = kind.n if isinstance(kind, Contraction) else kind.f
-    rows = kind.m if isinstance(kind, Contraction) else kind.o or kind.n
+    walked = kind.m if isinstance(kind, Contraction) else kind.o or kind.n
+    rows = [loop for loop in walked if loop_extents(op)[loop] != 1]  # the result may lack an axis of one
     channel_axis = vector_axis(shape)
     if not channels or result_axis(op, channels[-1], result) != channel_axis or not _lies_along(op, kind, channels[-1]):
         return None

@@ -60,3 +60,42 @@ def test_matmul_keeps_its_accumulators_in_registers(text: str) -> None:
     assert all(line.strip().endswith("x i32 : (i32) -> !llvm.ptr") for line in stacked), "more than the CPU's mode"
     assert not [line for line in loop.splitlines() if "(%rsp)" in line and "mm" in line], "accumulators are spilled"
     assert "fmaf" not in text, "a library's function for what the target has no instruction for"
+
+
+# A text's convolution: its images are one column wide, an axis that the model then drops.
+ONE_COLUMN = """func.func @k(%x: tensor<1x132x1x64xf32>, %w: tensor<1x3x1x64x32xf32>) -> tensor<1x130x32xf32> {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x130x1x32xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<1x130x1x32xf32>) -> tensor<1x130x1x32xf32>
+  %d = tensor.empty() : tensor<32x64x3x1xf32>
+  %u = linalg.unpack %w outer_dims_perm = [0, 2, 3, 1] inner_dims_pos = [0] inner_tiles = [32] into %d
+    : tensor<1x3x1x64x32xf32> -> tensor<32x64x3x1xf32>
+  %r = linalg.generic {
+    indexing_maps = [affine_map<(n,h,w,f,i,j,c)->(n,h+i,w+j,c)>, affine_map<(n,h,w,f,i,j,c)->(f,c,i,j)>,
+                     affine_map<(n,h,w,f,i,j,c)->(n,h,w,f)>],
+    iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]
+  } ins(%x, %u : tensor<1x132x1x64xf32>, tensor<32x64x3x1xf32>) outs(%f : tensor<1x130x1x32xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %o, %p fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<1x130x1x32xf32>
+  %t = tensor.empty() : tensor<1x130x32xf32>
+  %y = linalg.generic {
+    indexing_maps = [affine_map<(n,h,f)->(0,h,0,f)>, affine_map<(n,h,f)->(n,h,f)>],
+    iterator_types = ["parallel", "parallel", "parallel"]
+  } ins(%r : tensor<1x130x1x32xf32>) outs(%t : tensor<1x130x32xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %m = arith.negf %a : f32
+    linalg.yield %m : f32
+  } -> tensor<1x130x32xf32>
+  return %y : tensor<1x130x32xf32> }"""
+
+
+def test_rows_of_a_convolution_are_those_that_its_result_has() -> None:
+    target = Target.parse("x86 -mcpu=skylake-avx512")
+    with make_context(), ir.Location.unknown():
+        module = ir.Module.parse(ONE_COLUMN)
+        schedule = choose_schedule(list_functions(module)[0], target)
+    assert isinstance(schedule, Schedule)
+    assert [loop.steps for loop in schedule.result.tile] == [13, 32]
