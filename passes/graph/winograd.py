@@ -1,11 +1,10 @@
-"""3x3 convolutions in a quarter of the multiplications: Winograd's minimal filtering F(4x4, 3x3), and F(2x2, 3x3)."""
+"""Convolutions in a quarter to half of the multiplications: Winograd's minimal filtering."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
@@ -21,32 +20,25 @@ from ..infra.base import Pass
 from ..ir.dynamic_sizes import note_sizes
 from ..ir.edit import erase_dead, list_programs, param_values, replace
 from ..ir.structure import body_ops, list_ops, loops_along, shape_of
+from .rewriting.minimal_filtering import count_points, make_matrices
 from .rewriting.patches import WholePatches, is_zero_number, zeros_around
 
-TAPS = 3
-
-# Interpolation points besides infinity, for each number of outputs. Small and balanced ones keep the rounding error
-# low: on 512 channels 1.3e-6 against 2.7e-6 with the usual 0, 1, -1, 2, -2 (a direct sum has 2.8e-7). Pairs +-p share
-# half of their arithmetic.
-_AT = {
-    2: (Fraction(0), Fraction(1), Fraction(-1)),
-    4: (Fraction(0), Fraction(3, 4), Fraction(-3, 4), Fraction(3, 2), Fraction(-3, 2)),
-}
-
-
-def count_points(outputs: int) -> int:
-    """The extent of a patch that so many outputs, one after the other, are made of."""
-    return outputs + TAPS - 1
+# Along one axis; of one tap the axis stays as it is.
+_TAPS, _OUTPUTS = (1, 3, 5), (2, 4)
+# A patch has no more values: those of 8x8 lose too many digits.
+_MOST_VALUES = 36
 
 
 @dataclass(frozen=True)
 class Winograd(Pass):
-    """Rewrite a 3x3 convolution of stride 1 as transform, products and transform back, where that is less work.
+    """Rewrite a convolution of stride 1 as transform, products and transform back, where that is less work.
 
-    Of each 6x6 patch of the input (patches overlap by 2) 36 values are made that are multiplied with 36 values made of
-    each filter; of the products summed over the channels come 4x4 outputs: 36 multiplications in place of 144
-    (Winograd 1980; Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2016; the matrices by
-    Toom-Cook). What is made of the filters depends on weights alone and is computed ahead of time.
+    Windows have 3 or 5 taps along the one axis, along one of two, or along both. For 3x3, of each 6x6 patch of the
+    input (patches overlap by 2) 36 values are made that are multiplied with 36 values made of each filter; of the
+    products summed over the channels come 4x4 outputs: 36 multiplications in place of 144 (Winograd 1980; Lavin and
+    Gray, "Fast Algorithms for Convolutional Neural Networks", 2016; the matrices by Toom-Cook). Along one axis 3 taps
+    take 6 multiplications in place of 12, and 5 taps 8 in place of 20; 5x5 windows take 36 in place of 100. What is
+    made of the filters depends on weights alone and is computed ahead of time.
 
     Before::
 
@@ -85,7 +77,7 @@ class Winograd(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Rewrite the convolutions of all programs. Raises CompileError for outputs that it cannot be."""
-        if self.outputs not in (0, *_AT):
+        if self.outputs not in (0, *_OUTPUTS):
             raise CompileError(f"pass '{self.name}': outputs is {self.outputs}, not 0, 2 or 4")
         for function in list_programs(module):
             weights, patches = param_values(function), WholePatches()
@@ -101,15 +93,16 @@ class Winograd(Pass):
 
     def _choose_outputs(self, form: _Form) -> int | None:
         """The outputs along each side of a patch; None where the convolution stays."""
-        choices = [self.outputs] if self.outputs else sorted(_AT, key=form.cost)
-        if self.everywhere:
-            return choices[0]
-        return next((o for o in choices if form.cost(o) < _GAIN[o] * form.direct), None)
+        choices = sorted((o for o in form.choices if self.outputs in (0, o)), key=form.cost)
+        return next((o for o in choices if self.everywhere or form.cost(o) < _GAIN[o] * form.direct), None)
 
 
 @dataclass(frozen=True)
 class _Form:
-    """A channels-last 3x3 convolution. ``order``: the weight's dims of (i, j, c, f)."""
+    """A channels-last convolution of images; one along one axis is of images that are one column wide.
+
+    ``order``: the weight's dims of (i, j, c, f), or of (i, c, f). ``taps``: the window's extents.
+    """
 
     op: ir.Operation
     kind: Conv
@@ -119,28 +112,46 @@ class _Form:
     w: int
     c: int
     f: int
+    taps: tuple[int, int]
 
     @staticmethod
     def of(op: ir.Operation, weights: set[ir.Value]) -> _Form | None:
         """The op's form; None if it is any other op."""
         kind = classify_op(op) if op.name == "linalg.generic" else None
-        if not isinstance(kind, Conv) or kind.g or (kind.strides, kind.dilations) != ((1, 1), (1, 1)):
+        if not isinstance(kind, Conv) or kind.g or {*kind.strides, *kind.dilations} != {1}:
             return None
         data, weight, result = op.operands[kind.data], op.operands[kind.weight], op.results[0]
         if weight not in weights or not all(map(_is_float32, (data, weight, result))) or not _sums_from_zero(op):
             return None
         image, place, out = (loops_along(op, number) for number in (kind.data, kind.weight, 2))
-        single = (len(kind.n), len(kind.f), len(kind.c), len(kind.o), len(place)) == (1, 1, 1, 2, 4)
-        if not single or image != [*kind.n, None, None, *kind.c] or out != [*kind.n, *kind.o, *kind.f]:
+        axes = len(kind.o)
+        single = (len(kind.n), len(kind.f), len(kind.c), len(place)) == (1, 1, 1, axes + 2) and axes in (1, 2)
+        if not single or image != [*kind.n, *[None] * axes, *kind.c] or out != [*kind.n, *kind.o, *kind.f]:
             return None
         order = tuple(place.index(d) for d in (*kind.k, *kind.c, *kind.f))
-        i, j, c, f = (shape_of(weight)[d] for d in order)
-        n, h, w, _ = shape_of(result)
-        image = zip(shape_of(data), [n, h + TAPS - 1, w + TAPS - 1, c], strict=True)
-        whole = all(a == b for a, b in image if a >= 0) and 0 not in (n, h, w, c, f)
-        if (i, j) != (TAPS, TAPS) or not whole:
+        *window, c, f = (shape_of(weight)[d] for d in order)
+        n, *extents, _ = shape_of(result)
+        image = zip(shape_of(data), [n, *(e + t - 1 for e, t in zip(extents, window, strict=True)), c], strict=True)
+        whole = all(a == b for a, b in image if a >= 0) and 0 not in (n, *extents, c, f)
+        if not whole or not set(window) <= set(_TAPS) or set(window) == {1}:
             return None
-        return _Form(op, kind, order, n, h, w, c, f)
+        h, w, i, j = (*extents, *window) if axes == 2 else (*extents, 1, *window, 1)
+        return _Form(op, kind, order, n, h, w, c, f, (i, j))
+
+    @property
+    def choices(self) -> list[int]:
+        """The outputs that a patch may have along each side."""
+        return [o for o in _OUTPUTS if math.prod(self.points(o)) <= _MOST_VALUES]
+
+    def outputs(self, choice: int) -> tuple[int, int]:
+        """The outputs of a patch along both axes: one where the window is one wide."""
+        rows, columns = (choice if taps > 1 else 1 for taps in self.taps)
+        return rows, columns
+
+    def points(self, choice: int) -> tuple[int, int]:
+        """The extents of a patch."""
+        rows, columns = map(count_points, self.outputs(choice), self.taps)
+        return rows, columns
 
     @property
     def likely(self) -> tuple[int, int, int]:
@@ -156,39 +167,54 @@ class _Form:
     @property
     def direct(self) -> int:
         """The cost of the direct sum and of reading its weights, in multiply-adds."""
-        return (math.prod(self.likely) + _MADDS_PER_WEIGHT) * self.c * self.f * TAPS * TAPS
+        return (math.prod(self.likely) + _MADDS_PER_WEIGHT) * self.c * self.f * math.prod(self.taps)
 
-    def cost(self, outputs: int) -> int:
+    def cost(self, choice: int) -> float:
         """The cost of the products, of reading their weights, and of both transforms, in multiply-adds."""
         n, h, w = self.likely
-        patches, values = n * -(-h // outputs) * -(-w // outputs), count_points(outputs) ** 2
-        transforms = patches * _TRANSFORM * values * (self.c + self.channels)
+        rows, columns = self.outputs(choice)
+        patches, values = n * -(-h // rows) * -(-w // columns), math.prod(self.points(choice))
+        axes = len([taps for taps in self.taps if taps > 1])
+        transforms = patches * _TRANSFORM * axes * values * (self.c + self.channels)
         return (patches + _MADDS_PER_WEIGHT) * values * self.c * self.channels + transforms
 
-    def rewrite(self, outputs: int, patches: WholePatches) -> ir.Value:
+    def rewrite(self, choice: int, patches: WholePatches) -> ir.Value:
         """The ops that take the convolution's place, at the insertion point; returns their result."""
-        back, filters, forth = make_matrices(outputs)
-        extent = count_points(outputs)
         elem = element_of(self.op.results[0])
-        g, b, a = (builders.constant(m.astype(np.float32), elem) for m in (filters, forth, back))
-        n, h, w, _ = sizes = note_sizes(self.op.results[0])
-        s, t = (floor_divide(size + outputs - 1, outputs) for size in (h, w))
+        outputs, points = self.outputs(choice), self.points(choice)
+        back, filters, forth = (
+            [builders.constant(matrix.astype(np.float32), elem) for matrix in matrices]
+            for matrices in zip(*map(make_matrices, outputs, self.taps), strict=True)
+        )
+        sizes = note_sizes(self.op.results[0])
+        n, h, w, _ = sizes if len(sizes) == 4 else (*sizes[:2], 1, sizes[2])
+        s, t = (floor_divide(size + count - 1, count) for size, count in zip((h, w), outputs, strict=True))
         dims = [ir.AffineExpr.get_dim(i) for i in range(8)]
-        weight = builders.transpose(self.op.operands[self.kind.weight], self.order)
         channels = self.channels
+        weight = builders.transpose(self.op.operands[self.kind.weight], self.order)
+        weight = builders.reshape(weight, (*self.taps, self.c, self.f))
         weight = builders.pad(weight, [0] * 4, [0, 0, 0, channels - self.f], builders.scalar(0.0, elem))
-        u = _transform([weight, g, g], [(4, 5, 2, 3), (0, 4), (1, 5)], (extent, extent, self.c, channels), 6)
-        patch = (dims[2], dims[3] * outputs + dims[6], dims[4] * outputs + dims[7], dims[5])
-        data = self._pad_data([n, s * outputs + TAPS - 1, t * outputs + TAPS - 1, self.c])
-        v = _transform([data, b, b], [patch, (0, 6), (1, 7)], (extent, extent, n, s, t, self.c), 8)
-        shape = (extent, extent, n, s, t, channels)
+        u = _transform([weight, *filters], [(4, 5, 2, 3), (0, 4), (1, 5)], (*points, self.c, channels), 6)
+        patch = (dims[2], dims[3] * outputs[0] + dims[6], dims[4] * outputs[1] + dims[7], dims[5])
+        read = [count * size + taps - 1 for count, size, taps in zip((s, t), outputs, self.taps, strict=True)]
+        data = builders.reshape(self._pad_data([n, *read[: len(sizes) - 2], self.c]), [n, *read, self.c])
+        v = _transform([data, *forth], [patch, (0, 6), (1, 7)], (*points, n, s, t, self.c), 8)
+        shape = (*points, n, s, t, channels)
         m = builders.contraction((v, u), [(0, 1, 2, 3, 4, 6), (0, 1, 6, 5)], shape, range(6), 1, elem)
-        row, column = (ir.AffineExpr.get_floor_div(dims[i], outputs) for i in (1, 2))
-        rows, columns = (ir.AffineExpr.get_mod(dims[i], outputs) for i in (1, 2))
-        maps = [(4, 5, 0, row, column, 3), (rows, dims[4]), (columns, dims[5])]
+        tiles, rows = (
+            [make(dims[axis], count) for axis, count in zip((1, 2), outputs, strict=True)]
+            for make in (ir.AffineExpr.get_floor_div, ir.AffineExpr.get_mod)
+        )
+        maps = [(4, 5, 0, *tiles, 3), (rows[0], dims[4]), (rows[1], dims[5])]
         # Of open extents whole patches are made: kernels cut such axes into blocks of them.
-        made = (n, h if isinstance(h, int) else s * outputs, w if isinstance(w, int) else t * outputs, channels)
-        return patches.slice(_transform([m, a, a], maps, made, 6), sizes)
+        h, w = (
+            size if isinstance(size, int) else count * each
+            for size, count, each in zip((h, w), (s, t), outputs, strict=True)
+        )
+        made = _transform([m, *back], maps, (n, h, w, channels), 6)
+        if len(sizes) == 3:
+            made = builders.reshape(made, [n, h, channels])
+        return patches.slice(made, sizes)
 
     def _pad_data(self, shape: Sequence[Extent]) -> ir.Value:
         """The data with zeros after its end up to ``shape``; a padding that it has already grows."""
@@ -201,64 +227,16 @@ class _Form:
         return builders.pad(data, low, high, builders.scalar(0.0, element_of(data)))
 
 
-# Measured on AVX-512: what the transforms cost for each value of a patch, and a weight from beyond the caches, both in
-# multiply-adds (16 lanes, 2 a cycle). Above this share of the direct sum's cost, for each number of outputs, the
+# Measured on AVX-512, in multiply-adds (16 lanes, 2 a cycle): what a transform along an axis costs for each value of a
+# patch, and a weight from beyond the caches. Above this share of the direct sum's cost, for each number of outputs, the
 # rewriting is not worth its rounding errors; those of 2x2 are small.
-_TRANSFORM, _MADDS_PER_WEIGHT, _GAIN = 7, 12, {2: 0.9, 4: 0.75}
+_TRANSFORM, _MADDS_PER_WEIGHT, _GAIN = 3.5, 12, {2: 0.9, 4: 0.75}
 
 # The lanes of the smallest vectors.
 _CHANNELS = 4
 
 # An image whose size is open.
 _LIKELY = (1, 32, 32)
-
-
-def make_matrices(outputs: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """``A^T``, ``G`` and ``B^T``, float64, of ``y = A^T [(G g) * (B^T d)]``: 4x6, 6x3 and 6x6 for 4 outputs.
-
-    A correlation of 3 taps with 4 outputs is the transpose of a product of polynomials, which is found from its values
-    at 5 points and its leading coefficient (Toom-Cook). Denominators of ``B^T`` are moved into ``G``.
-    """
-    extent = count_points(outputs)
-    sums, taps, whole = (
-        [[p**k for k in range(size)] for p in _AT[outputs]] + [_make_leading_row(size)]
-        for size in (outputs, TAPS, extent)
-    )
-    inverse = _inverse(whole)
-    forth = [[inverse[k][i] for k in range(extent)] for i in range(extent)]
-    scales = [math.lcm(*(x.denominator for x in row)) // _largest_power(row) for row in forth]
-    forth = [[x * scale for x in row] for row, scale in zip(forth, scales, strict=True)]
-    taps = [[x / scale for x in row] for row, scale in zip(taps, scales, strict=True)]
-    back = [[sums[p][k] for p in range(extent)] for k in range(outputs)]
-    return _to_float_array(back), _to_float_array(taps), _to_float_array(forth)
-
-
-def _to_float_array(rows: Sequence[Sequence[Fraction]]) -> np.ndarray:
-    return np.array([[float(x) for x in row] for row in rows])
-
-
-def _largest_power(row: Sequence[Fraction]) -> int:
-    """The power of two in the row's common denominator: it can stay, float32 holds it exactly."""
-    lcm = math.lcm(*(x.denominator for x in row))
-    return lcm & -lcm
-
-
-def _make_leading_row(size: int) -> list[Fraction]:
-    return [Fraction(int(k == size - 1)) for k in range(size)]
-
-
-def _inverse(matrix: list[list[Fraction]]) -> list[list[Fraction]]:
-    """Gauss and Jordan's, exact."""
-    size = len(matrix)
-    rows = [[*row, *(Fraction(int(i == k)) for k in range(size))] for i, row in enumerate(matrix)]
-    for i in range(size):
-        pivot = next(k for k in range(i, size) if rows[k][i])
-        rows[i], rows[pivot] = rows[pivot], rows[i]
-        rows[i] = [x / rows[i][i] for x in rows[i]]
-        for k in range(size):
-            if k != i and (factor := rows[k][i]):
-                rows[k] = [a - factor * b for a, b in zip(rows[k], rows[i], strict=True)]
-    return [row[size:] for row in rows]
 
 
 def _transform(

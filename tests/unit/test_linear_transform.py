@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tilewright.dialects import func, ir
 from tilewright.dialects.context import make_context
-from tilewright.passes.graph.winograd import TAPS, count_points, make_matrices
+from tilewright.passes.graph.rewriting.minimal_filtering import count_points, make_matrices
 from tilewright.passes.schedule.tiling.linear_transform import multiply_matrix
 
 ARITHMETIC = {
@@ -69,29 +69,29 @@ def test_multiply_is_the_product_in_no_more_operations(matrix: np.ndarray, data:
 # Sums and differences of pairs are shared: +-p are interpolation points together.
 @pytest.mark.parametrize("outputs, which, most", [(4, 0, 12), (4, 1, 11), (4, 2, 17), (2, 0, 4), (2, 1, 6), (2, 2, 6)])
 def test_the_transforms_share_what_points_of_both_signs_have_in_common(outputs: int, which: int, most: int) -> None:
-    matrix = make_matrices(outputs)[which]
+    matrix = make_matrices(outputs, 3)[which]
     values = np.arange(1.0, matrix.shape[1] + 1)
     got, ops = multiplied(matrix, values)
     np.testing.assert_allclose(got, matrix @ values, rtol=1e-6)
     assert ops <= most < np.count_nonzero(matrix)
 
 
-@pytest.mark.parametrize("outputs", [2, 4])
-def test_the_matrices_give_a_correlation(outputs: int) -> None:
+@pytest.mark.parametrize("outputs, taps", [(1, 1), (2, 3), (4, 3), (2, 5), (4, 5)])
+def test_the_matrices_give_a_correlation(outputs: int, taps: int) -> None:
     """``A^T [(G g) * (B^T d)]`` is ``sum(g[i] * d[k + i])``: it is bilinear, so unit vectors show it for all."""
-    back, filters, forth = make_matrices(outputs)
-    extent = count_points(outputs)
-    assert (back.shape, filters.shape, forth.shape) == ((outputs, extent), (extent, TAPS), (extent, extent))
-    for tap in range(TAPS):
+    back, filters, forth = make_matrices(outputs, taps)
+    extent = count_points(outputs, taps)
+    assert (back.shape, filters.shape, forth.shape) == ((outputs, extent), (extent, taps), (extent, extent))
+    for tap in range(taps):
         for place in range(extent):
             got = back @ (filters[:, tap] * forth[:, place])
             want = [float(place == output + tap) for output in range(outputs)]
             np.testing.assert_allclose(got, want, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("outputs", [2, 4])
-def test_the_matrices_of_data_are_exact_in_float32(outputs: int) -> None:
+@pytest.mark.parametrize("outputs, taps", [(2, 3), (4, 3), (2, 5), (4, 5)])
+def test_the_matrices_of_data_are_exact_in_float32(outputs: int, taps: int) -> None:
     """Only the filters' transform is rounded: it is computed once, and its error is one of the weights."""
-    for matrix in (make_matrices(outputs)[0], make_matrices(outputs)[2]):
+    for matrix in make_matrices(outputs, taps)[::2]:
         np.testing.assert_array_equal(matrix.astype(np.float32), matrix)
         assert all(Fraction(x).denominator <= 64 for x in matrix.flat)

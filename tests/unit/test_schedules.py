@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tilewright.core.target import Target
 from tilewright.dialects import ir
 from tilewright.dialects.builders import index_constant
 from tilewright.dialects.context import make_context
 from tilewright.passes.ir.kernel import list_functions
 from tilewright.passes.schedule.families.window import pairs_balance
-from tilewright.passes.schedule.families.winograd import Patches, choose_shared_block, choose_staged_block
+from tilewright.passes.schedule.families.winograd import STAGED, Patches, choose_shared_block, choose_staged_block
 from tilewright.passes.schedule.tiles.regions import Interval, Linear, NotSchedulable, Region, relative_to
 from tilewright.passes.schedule.tiling.tiler import locate_within, needed_region
 
 
-@given(st.integers(1, 60), st.integers(1, 60), st.integers(1, 600), st.integers(2, 600), st.sampled_from([8, 16, 32]))
+def with_cache(staged: int, cores: int = 1) -> Target:
+    """A CPU with AVX-512 and a second cache in which blocks of so many bytes stay."""
+    return replace(Target.parse("x86 -mcpu=skylake-avx512"), l2_bytes=math.ceil(staged / STAGED), cores=cores)
+
+
+@given(st.integers(1, 60), st.integers(1, 60), st.integers(1, 600), st.integers(2, 600), st.sampled_from([16, 32]))
 def test_blocks_of_patches_lie_in_what_there_is(rows: int, tiles: int, c: int, f: int, columns: int) -> None:
-    block, channels = choose_staged_block(Patches(36, rows, tiles, c, f, columns), 1_100_000)
+    patches, target = Patches(36, rows, tiles, c, f, columns), with_cache(1_100_000)
+    block, channels = choose_staged_block(patches, target)
     assert 1 <= block <= rows
+    assert block * tiles >= min(rows * tiles, patches.register_rows(target)), "register tiles are full"
     assert channels % columns == 0 or channels == f
     assert 0 < channels < f or f <= columns, "threads share the blocks of channels: there are several"
 
@@ -31,7 +42,7 @@ def test_blocks_of_patches_lie_in_what_there_is(rows: int, tiles: int, c: int, f
     [(14, 64, (1, 32)), (7, 128, (4, 32)), (4, 256, (4, 32)), (2, 512, (2, 32))],
 )
 def test_blocks_of_resnet18(rows: int, channels: int, block: tuple[int, int]) -> None:
-    assert choose_staged_block(Patches(36, rows, rows, channels, channels, 32), 1_100_000) == block
+    assert choose_staged_block(Patches(36, rows, rows, channels, channels, 32), with_cache(1_100_000)) == block
 
 
 # (rows, channels) of VGG-16's images of 56, 28 and 14 rows: filters are read once where there are enough blocks of them.
@@ -48,13 +59,13 @@ def test_blocks_of_resnet18(rows: int, channels: int, block: tuple[int, int]) ->
 def test_blocks_of_patches_in_memory(
     patches: Patches, even: tuple[int, ...], cores: int, block: tuple[int, int]
 ) -> None:
-    assert choose_shared_block(patches, even, 891_000, cores) == block
+    assert choose_shared_block(patches, even, with_cache(891_000, cores)) == block
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 600), st.integers(2, 600), st.integers(1, 64))
 def test_there_are_as_many_blocks_as_cores(rows: int, tiles: int, c: int, f: int, cores: int) -> None:
     even = [n for n in range(1, rows) if rows % n == 0]
-    block, channels = choose_shared_block(Patches(36, rows, tiles, c, f, 32), even, 1_100_000, cores)
+    block, channels = choose_shared_block(Patches(36, rows, tiles, c, f, 32), even, with_cache(1_100_000, cores))
     assert rows // block * -(-f // channels) >= min(cores, rows * -(-f // 32))
 
 

@@ -15,14 +15,16 @@ from ...analysis.kinds import Contraction, Transform
 from ...ir.structure import dim_of, indexing_maps, shape_of
 from ..language.cuts import by_name, carve, overlap, share, unroll_sum
 from ..language.schedule import Schedule
-from ..tiles.axes import power_floor, row_tiles
+from ..tiles.axes import power_floor, result_axis, row_tiles
 from ..tiling.linear_transform import row_loop
 from ..tiling.values import block_of, value_name
 from .contraction import pack_product
 from .family import WINDOW_BLOCKS, Family, KernelView
 
 # The share of the second cache that the buffers of a block may have.
-_STAGED = 0.85
+STAGED = 0.85
+# Of blocks of some rows of patches: the axis of a sound may have a million.
+_MOST_ROWS = 256
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,15 @@ class Patches:
         """All values of all patches."""
         return self.points * self.rows * self.tiles * self.c
 
+    def register_rows(self, target: Target) -> int:
+        """The patches of a register tile of products: beside its sums there are a row of filters and a broadcast."""
+        vectors = self.columns // target.lanes
+        return max((target.registers - vectors - 1) // vectors, 1)
+
+    def fill_a_tile(self, block: int, target: Target) -> bool:
+        """Return whether blocks of so many rows have as many patches as a register tile takes, or all there are."""
+        return block * self.tiles >= min(self.register_rows(target), self.rows * self.tiles)
+
 
 def transforms_apart(products: ir.Operation, outputs: ir.Value, target: Target) -> bool:
     """Return whether patches are made by a kernel of their own, whose steps threads share.
@@ -64,7 +75,7 @@ def transforms_apart(products: ir.Operation, outputs: ir.Value, target: Target) 
     patches = Patches.of(products, outputs)
     if patches is None or target.cores == 1 or min(shape_of(outputs)) < 0:
         return False
-    return 4 * patches.values > _budget(target) and choose_staged_block(patches, _budget(target))[0] == patches.rows
+    return 4 * patches.values > _budget(target) and choose_staged_block(patches, target)[0] == patches.rows
 
 
 def schedule_transform(kernel: KernelView) -> Schedule:
@@ -90,25 +101,31 @@ def schedule_winograd(kernel: KernelView) -> Schedule | None:
     """
     *forth, (products, kind), (outputs, back) = kernel.anchors
     plain, lanes, target = kernel.plain, kernel.lanes, kernel.target
-    patches = Patches.of(products, kernel.result)
+    patches = Patches.of(products, outputs.results[0])
     assert isinstance(kind, Contraction) and isinstance(back, Transform)
-    data, shape = products.operands[kind.lhs], kernel.shape
+    data = products.operands[kind.lhs]
     if (
         patches is None
         or outputs.operands[back.data] != products.results[0]
         or any(f.results[0] != data for f, _ in forth)
     ):
         return None
-    step = shape_of(outputs.operands[back.matrices[0]])[0]
+    images, rows, columns, made_channels = (result_axis(outputs, loop, kernel.result) for loop in range(4))
+    extents = shape_of(outputs.results[0])
+    row_step, column_step = (shape_of(outputs.operands[matrix])[0] for matrix in back.matrices)
     if forth:
-        block, channels = choose_staged_block(patches, _budget(target))
+        block, channels = choose_staged_block(patches, target)
     else:
-        even = [n for n in range(1, patches.rows) if shape[1] % (n * step) == 0]
-        block, channels = choose_shared_block(patches, even, _budget(target), target.cores)
-    of_rows, of_channels = [(1, block * step)] if block < patches.rows else [], [(3, channels)]
-    outer = [(0, 1), *of_rows, *(() if forth else of_channels)]
-    over = [*(of_channels if forth else ()), (1, min(step, shape[1])), (2, min(step, shape[2]))]
-    over.append((3, min(lanes, power_floor(channels))))
+        even = [n for n in range(1, patches.rows) if extents[1] % (n * row_step) == 0]
+        block, channels = choose_shared_block(patches, even, target)
+    of_rows = [(rows, block * row_step)] if block < patches.rows else []
+    of_channels = [(made_channels, channels)]
+    outer = [(images, 1), *of_rows, *(() if forth else of_channels)]
+    over = [*(of_channels if forth else ()), *([(rows, row_step)] if block * row_step > 1 else [])]
+    over += [(columns, column_step), (made_channels, min(lanes, power_floor(channels)))]
+    outer, over = (
+        [(axis, min(step, kernel.shape[axis])) for axis, step in cuts if axis is not None] for cuts in (outer, over)
+    )
     around, within = by_name(plain.result.value, outer), by_name(plain.result.value, over)
     made = share(carve(plain, [*around, *within]), 1 if forth else len(around))
     inside = len(around) + 1 - len(made.result.outer[0].parts)  # of all loops around
@@ -119,11 +136,9 @@ def schedule_winograd(kernel: KernelView) -> Schedule | None:
         inside += 1
     name = value_name(products.results[0])
     made = made.cache_write(name, at[inside])
-    columns = patches.columns
-    best = max((target.registers - columns // lanes - 1) // (columns // lanes), 1)
-    tiles = row_tiles([3, 4], [*shape_of(data)[:2], 1, block, patches.tiles], best)
-    rows = [(3, tiles.get(3, 1)), (4, tiles.get(4, 1))]
-    cuts = by_name(made.nest(name).value, [(0, 1), (1, 1), (5, min(columns, channels)), *rows])
+    tiles = row_tiles([3, 4], [*shape_of(data)[:2], 1, block, patches.tiles], patches.register_rows(target))
+    tile = [(5, min(patches.columns, channels)), (3, tiles.get(3, 1)), (4, tiles.get(4, 1))]
+    cuts = by_name(made.nest(name).value, [(0, 1), (1, 1), *tile])
     return unroll_sum(carve(made, cuts, name), name)
 
 
@@ -136,16 +151,16 @@ def _patches_in_buffer(made: Schedule, name: str, at: str, lanes: int) -> Schedu
 
 
 def _budget(target: Target) -> int:
-    return int(_STAGED * target.l2_bytes)
+    return int(STAGED * target.l2_bytes)
 
 
-def choose_staged_block(patches: Patches, budget: int) -> tuple[int, int]:
-    """(rows of patches, output channels) of one block: those that move the fewest bytes beyond ``budget`` of cache.
+def choose_staged_block(patches: Patches, target: Target) -> tuple[int, int]:
+    """(rows of patches, output channels) of one block: those that move the fewest bytes beyond a core's own cache.
 
     Blocks of rows read all filters again each; what does not stay in the cache is written, and read for each block of
     channels. Several blocks are wanted either way, since threads share them.
     """
-    filters = 4 * patches.points * patches.c * patches.f
+    filters, budget = 4 * patches.points * patches.c * patches.f, _budget(target)
 
     def traffic(block: int, channels: int) -> int:
         blocks, passes = -(-patches.rows // block), -(-patches.f // channels)
@@ -157,16 +172,19 @@ def choose_staged_block(patches: Patches, budget: int) -> tuple[int, int]:
             moved += blocks * passes * products * 2
         return moved
 
-    choices = [(block, width) for block in range(1, patches.rows + 1) for width in _widths(patches)]
+    sizes = (*range(1, min(patches.rows, _MOST_ROWS)), patches.rows)
+    blocks = [block for block in sizes if patches.fill_a_tile(block, target)]
+    choices = [(block, width) for block in blocks for width in _widths(patches)]
     return min(choices, key=lambda choice: (traffic(*choice), choice))
 
 
-def choose_shared_block(patches: Patches, even: Sequence[int], budget: int, cores: int) -> tuple[int, int]:
+def choose_shared_block(patches: Patches, even: Sequence[int], target: Target) -> tuple[int, int]:
     """(rows of patches, output channels) of one block where patches lie in memory: as many blocks as cores, or more.
 
     Of these that move the fewest bytes. ``even`` are the numbers of rows that give blocks of one size: loops of such
     blocks, and of channels, can be joined for threads to share.
     """
+    budget, cores = _budget(target), target.cores
 
     def traffic(block: int, channels: int) -> int:
         blocks, passes = patches.rows // block, -(-patches.f // channels)
@@ -181,6 +199,7 @@ def choose_shared_block(patches: Patches, even: Sequence[int], budget: int, core
     equal = [width for width in widths if patches.f % width == 0] or widths
     choices = [(block, width) for block in (*even, patches.rows) for width in equal]
     enough = [(block, width) for block, width in choices if patches.rows // block * -(-patches.f // width) >= cores]
+    enough = [choice for choice in enough if patches.fill_a_tile(choice[0], target)] or enough
     return min(enough or choices[:1], key=lambda choice: (traffic(*choice), choice))
 
 

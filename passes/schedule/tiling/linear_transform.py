@@ -29,9 +29,10 @@ def transform_tile(tiler: Tiler, op: ir.Operation, kind: Transform, region: Regi
     part, walkers = operand_region(maps[kind.data], loops)
     data = tiler.compute(op.operands[kind.data], part)
     walked = [walkers[d] for d in data.dims]
-    axes = [walked.index(r) for r in kind.reduction if r in walked]
+    matrices = {r: m for r, m in zip(kind.reduction, kind.matrices, strict=True) if not _is_one(op.operands[m])}
+    axes = [walked.index(r) for r in matrices if r in walked]
     if (
-        len(axes) != len(kind.reduction)
+        len(axes) != len(matrices)
         or len(walked) != len(axes) + 1
         or walked[-1] in kind.reduction
         or sorted(axes) != axes
@@ -41,7 +42,7 @@ def transform_tile(tiler: Tiler, op: ir.Operation, kind: Transform, region: Regi
         raise NotSchedulable("a transform that is added to something")
     grid = _read_rows(data.value)
     dims: list[int] = []
-    for axis, number in enumerate(kind.matrices):
+    for axis, number in enumerate(matrices.values()):
         matrix = _matrix(op.operands[number])
         (rows, _), _ = operand_region(maps[number], loops)
         if rows.offset.terms or rows.stride != 1:
@@ -63,6 +64,11 @@ def _starts_from_zero(op: ir.Operation) -> bool:
     fill = defining_op(op.operands[len(op.operands) - 1])
     number = defining_op(fill.operands[0]) if fill is not None and fill.name == "linalg.fill" else None
     return number is not None and "value" in number.attributes and ir.FloatAttr(number.attributes["value"]).value == 0
+
+
+def _is_one(value: ir.Value) -> bool:
+    """Return whether a matrix is the number 1: an axis that a transform leaves as it is."""
+    return shape_of(value) == [1, 1] and float(_matrix(value)[0, 0]) == 1
 
 
 def _matrix(value: ir.Value) -> np.ndarray:

@@ -121,11 +121,11 @@ func.func @rejects_dilation(%x: tensor<1x12x12x16xf32>, %w: tensor<32x16x3x3xf32
 // CHECK-LABEL: func.func @rejects_window(
 // CHECK-NOT:   tensor<6x
 // CHECK:       return
-func.func @rejects_window(%x: tensor<1x12x12x16xf32>, %w: tensor<32x16x5x5xf32> {tw.param = "w"}) -> tensor<1x8x8x32xf32> {
+func.func @rejects_window(%x: tensor<1x14x14x16xf32>, %w: tensor<32x16x7x7xf32> {tw.param = "w"}) -> tensor<1x8x8x32xf32> {
   %c = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<1x8x8x32xf32>
   %z = linalg.fill ins(%c : f32) outs(%e : tensor<1x8x8x32xf32>) -> tensor<1x8x8x32xf32>
-  %y = linalg.generic #convolution ins(%x, %w : tensor<1x12x12x16xf32>, tensor<32x16x5x5xf32>) outs(%z : tensor<1x8x8x32xf32>) {
+  %y = linalg.generic #convolution ins(%x, %w : tensor<1x14x14x16xf32>, tensor<32x16x7x7xf32>) outs(%z : tensor<1x8x8x32xf32>) {
   ^bb0(%a: f32, %b: f32, %o: f32):
     %p = arith.mulf %a, %b fastmath<contract> : f32
     %s = arith.addf %o, %p fastmath<contract> : f32
@@ -374,4 +374,29 @@ func.func @open_images(%h: index, %g: index, %x: tensor<1x?x7x16xf32>, %w: tenso
     linalg.yield %m : f32
   } -> tensor<1x?x5x32xf32>
   return %r : tensor<1x?x5x32xf32>
+}
+
+// Along one axis: 8 values of each 4 outputs; the other axis has one column, which is left out of the result.
+// CHECK-LABEL: func.func @one_axis(
+// CHECK:       %[[X:.*]] = tensor.pad %arg0 low[0, 0, 0] high[0, 2, 0]
+// CHECK:       %[[E:.*]] = tensor.expand_shape %[[X]] {{.*}} : tensor<2x16x16xf32> into tensor<2x16x1x16xf32>
+// CHECK:       %[[V:.*]] = linalg.generic {{.*}} ins(%[[E]], %{{.*}} : tensor<2x16x1x16xf32>, tensor<8x8xf32>, tensor<1x1xf32>)
+// CHECK:       %[[M:.*]] = linalg.generic {{.*}} ins(%[[V]], %{{.*}} : tensor<8x1x2x3x1x16xf32>, tensor<8x1x16x32xf32>)
+// CHECK:       %[[Y:.*]] = linalg.generic {{.*}} ins(%[[M]], {{.*}}tensor<4x8xf32>, tensor<1x1xf32>)
+// CHECK:       tensor.collapse_shape %[[Y]] {{.*}} : tensor<2x10x1x32xf32> into tensor<2x10x32xf32>
+func.func @one_axis(%x: tensor<2x14x16xf32>, %w: tensor<32x16x5xf32> {tw.param = "w"}) -> tensor<2x10x32xf32> {
+  %c = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x10x32xf32>
+  %z = linalg.fill ins(%c : f32) outs(%e : tensor<2x10x32xf32>) -> tensor<2x10x32xf32>
+  %y = linalg.generic {
+    indexing_maps = [affine_map<(n, f, h, c, i) -> (n, h + i, c)>, affine_map<(n, f, h, c, i) -> (f, c, i)>,
+                     affine_map<(n, f, h, c, i) -> (n, h, f)>],
+    iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]
+  } ins(%x, %w : tensor<2x14x16xf32>, tensor<32x16x5xf32>) outs(%z : tensor<2x10x32xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %o, %p fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<2x10x32xf32>
+  return %y : tensor<2x10x32xf32>
 }

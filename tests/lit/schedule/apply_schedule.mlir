@@ -68,64 +68,64 @@ func.func @strided_conv(%x: tensor<1x11x11x3xf32>, %w: tensor<3x3x3x4xf32>) -> t
 // A convolution as products of transformed patches (`winograd`, here with 2x2 outputs of each patch): the transformed
 // patches and their products are computed ahead of their readers, into buffers that they share.
 // CHECK-LABEL: func.func @stages(
-// CHECK-SAME:    tw.extent = 2 : i64, tw.schedule = "parallel d1.0 in 2 x 2:\0A  stage %5:{{.*}}  for d3.0 in 2 x 16:\0A    stage %10:
+// CHECK-SAME:    tw.extent = 2 : i64, tw.parallel, tw.schedule = "parallel d1.0 in 2 x 2:\0A  stage %5:{{.*}}  for d3.0 in 2 x 16:\0A    stage %10:
 // CHECK:         scf.for
-// CHECK:           %[[VE:.*]] = tensor.empty() : tensor<4x4x2x16xf32>
+// CHECK:           %[[VE:.*]] = tensor.empty() : tensor<4x4x30x16xf32>
 // CHECK:           %[[V:.*]] = scf.for {{.*}} iter_args(%{{.*}} = %[[VE]])
 // CHECK:             vector.transfer_read
 // CHECK-NOT:         mulf
 // CHECK:             vector.transfer_write
-// CHECK:             tensor.insert_slice {{.*}} into tensor<4x4x2x16xf32>
+// CHECK:             tensor.insert_slice {{.*}} into tensor<4x4x30x16xf32>
 // CHECK:           scf.for
-// CHECK:             %[[M:.*]] = scf.for {{.*}} -> (tensor<4x4x2x16xf32>)
+// CHECK:             %[[M:.*]] = scf.for {{.*}} -> (tensor<4x4x30x16xf32>)
 // CHECK:               %[[PATCHES:.*]] = tensor.extract_slice %[[V]][
-// CHECK:               linalg.generic {{.*}} ins(%[[PATCHES]], %{{.*}} : tensor<2x16xf32>, tensor<16x16xf32>)
+// CHECK:               linalg.generic {{.*}} ins(%[[PATCHES]], %{{.*}} : tensor<30x16xf32>, tensor<16x16xf32>)
 // CHECK-SAME:            attrs =  {tw.role = "contract2x1"}
 // CHECK:             scf.for
 // CHECK:               tensor.extract_slice %[[M]][
 // CHECK:               vector.transfer_read
 // CHECK-NOT:           mulf
 // CHECK:               vector.transfer_write
-func.func @stages(%x: tensor<1x6x6x16xf32>, %packed: tensor<2x4x4x16x16xf32>) -> tensor<1x4x4x32xf32> {
+func.func @stages(%x: tensor<1x6x62x16xf32>, %packed: tensor<2x4x4x16x16xf32>) -> tensor<1x4x60x32xf32> {
   %forth = arith.constant dense<[[1.0, 0.0, -1.0, 0.0], [0.0, 1.0, 1.0, 0.0], [0.0, -1.0, 1.0, 0.0], [0.0, 1.0, 0.0, -1.0]]> : tensor<4x4xf32>
   %back = arith.constant dense<[[1.0, 1.0, 1.0, 0.0], [0.0, 1.0, -1.0, -1.0]]> : tensor<2x4xf32>
   %zero = arith.constant 0.0 : f32
-  %ve = tensor.empty() : tensor<4x4x1x2x2x16xf32>
-  %vz = linalg.fill ins(%zero : f32) outs(%ve : tensor<4x4x1x2x2x16xf32>) -> tensor<4x4x1x2x2x16xf32>
+  %ve = tensor.empty() : tensor<4x4x1x2x30x16xf32>
+  %vz = linalg.fill ins(%zero : f32) outs(%ve : tensor<4x4x1x2x30x16xf32>) -> tensor<4x4x1x2x30x16xf32>
   %v = linalg.generic {indexing_maps = [#patch, #patch_row, #patch_column, #transformed],
       iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel", "parallel", "reduction", "reduction"]}
-    ins(%x, %forth, %forth : tensor<1x6x6x16xf32>, tensor<4x4xf32>, tensor<4x4xf32>) outs(%vz : tensor<4x4x1x2x2x16xf32>) {
+    ins(%x, %forth, %forth : tensor<1x6x62x16xf32>, tensor<4x4xf32>, tensor<4x4xf32>) outs(%vz : tensor<4x4x1x2x30x16xf32>) {
   ^bb0(%d: f32, %a: f32, %b: f32, %o: f32):
     %ab = arith.mulf %a, %b : f32
     %p = arith.mulf %ab, %d : f32
     %s = arith.addf %o, %p : f32
     linalg.yield %s : f32
-  } -> tensor<4x4x1x2x2x16xf32>
+  } -> tensor<4x4x1x2x30x16xf32>
   %ue = tensor.empty() : tensor<4x4x16x32xf32>
   %u = linalg.unpack %packed outer_dims_perm = [3, 0, 1, 2] inner_dims_pos = [3] inner_tiles = [16] into %ue
     : tensor<2x4x4x16x16xf32> -> tensor<4x4x16x32xf32>
-  %me = tensor.empty() : tensor<4x4x1x2x2x32xf32>
-  %mz = linalg.fill ins(%zero : f32) outs(%me : tensor<4x4x1x2x2x32xf32>) -> tensor<4x4x1x2x2x32xf32>
+  %me = tensor.empty() : tensor<4x4x1x2x30x32xf32>
+  %mz = linalg.fill ins(%zero : f32) outs(%me : tensor<4x4x1x2x30x32xf32>) -> tensor<4x4x1x2x30x32xf32>
   %m = linalg.generic {indexing_maps = [#product_left, #product_right, #product],
       iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel", "parallel", "reduction"]}
-    ins(%v, %u : tensor<4x4x1x2x2x16xf32>, tensor<4x4x16x32xf32>) outs(%mz : tensor<4x4x1x2x2x32xf32>) {
+    ins(%v, %u : tensor<4x4x1x2x30x16xf32>, tensor<4x4x16x32xf32>) outs(%mz : tensor<4x4x1x2x30x32xf32>) {
   ^bb0(%a: f32, %b: f32, %o: f32):
     %p = arith.mulf %a, %b fastmath<contract> : f32
     %s = arith.addf %o, %p fastmath<contract> : f32
     linalg.yield %s : f32
-  } -> tensor<4x4x1x2x2x32xf32>
-  %ye = tensor.empty() : tensor<1x4x4x32xf32>
-  %yz = linalg.fill ins(%zero : f32) outs(%ye : tensor<1x4x4x32xf32>) -> tensor<1x4x4x32xf32>
+  } -> tensor<4x4x1x2x30x32xf32>
+  %ye = tensor.empty() : tensor<1x4x60x32xf32>
+  %yz = linalg.fill ins(%zero : f32) outs(%ye : tensor<1x4x60x32xf32>) -> tensor<1x4x60x32xf32>
   %y = linalg.generic {indexing_maps = [#tile, #tile_row, #tile_column, #pixel],
       iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction"]}
-    ins(%m, %back, %back : tensor<4x4x1x2x2x32xf32>, tensor<2x4xf32>, tensor<2x4xf32>) outs(%yz : tensor<1x4x4x32xf32>) {
+    ins(%m, %back, %back : tensor<4x4x1x2x30x32xf32>, tensor<2x4xf32>, tensor<2x4xf32>) outs(%yz : tensor<1x4x60x32xf32>) {
   ^bb0(%d: f32, %a: f32, %b: f32, %o: f32):
     %ab = arith.mulf %a, %b : f32
     %p = arith.mulf %ab, %d : f32
     %s = arith.addf %o, %p : f32
     linalg.yield %s : f32
-  } -> tensor<1x4x4x32xf32>
-  return %y : tensor<1x4x4x32xf32>
+  } -> tensor<1x4x60x32xf32>
+  return %y : tensor<1x4x60x32xf32>
 }
 
 // A padding is made of boxes that are copied and filled; the fifth element of a row is written with the four before it.

@@ -20,12 +20,13 @@ from tilewright.core.target import Target, detect_host
 from tilewright.dialects import builders, ir, scalars
 from tilewright.dialects.context import make_context
 from tilewright.passes import pipeline
-from tilewright.passes.graph.winograd import Winograd, count_points
+from tilewright.passes.graph.rewriting.minimal_filtering import count_points
+from tilewright.passes.graph.winograd import Winograd
 from tilewright.passes.infra.base import Pass
 from tilewright.passes.infra.context import PassContext
 from tilewright.passes.schedule.families import winograd
 
-Pads = tuple[int, int, int, int]  # before the rows and columns, after them
+Pads = tuple[int, ...]  # before the rows and columns, after them
 SAME: Pads = (1, 1, 1, 1)
 RNG = np.random.default_rng(0)
 TOLERANCE = 1e-5
@@ -34,22 +35,32 @@ TOLERANCE = 1e-5
 def padded(x: ir.Value, pads: Pads) -> ir.Value:
     if not any(pads):
         return x
-    return builders.pad(x, (0, 0, *pads[:2]), (0, 0, *pads[2:]), scalars.const(0.0, ir.F32Type.get()))
+    axes = len(pads) // 2
+    return builders.pad(x, (0, 0, *pads[:axes]), (0, 0, *pads[axes:]), scalars.const(0.0, ir.F32Type.get()))
 
 
-def convolution(n: int, c: int, f: int, size: tuple[int, int], pads: Pads = SAME, epilogue: str = "") -> Model:
+def convolution(
+    n: int,
+    c: int,
+    f: int,
+    size: tuple[int, ...],
+    pads: Pads = SAME,
+    epilogue: str = "",
+    window: tuple[int, ...] = (3, 3),
+) -> Model:
     """A network of one convolution; ``epilogue`` is in order what follows it: b(ias), r(esidual), m(aximum with 0)."""
-    height, width = (extent + pads[i] + pads[i + 2] - 2 for i, extent in enumerate(size))
+    axes = len(window)
+    made = [extent + pads[i] + pads[i + axes] - window[i] + 1 for i, extent in enumerate(size)]
 
     def body(x: ir.Value, residual: ir.Value, weight: ir.Value, bias: ir.Value) -> ir.Value:
-        y = builders.conv(padded(x, pads), weight, (1, 1), (1, 1))
-        others = {"b": builders.reshape(bias, (f, 1, 1)), "r": residual}
+        y = builders.conv(padded(x, pads), weight, (1,) * axes, (1,) * axes)
+        others = {"b": builders.reshape(bias, (f, *[1] * axes)), "r": residual}
         for step in epilogue:
             y = relu(y) if step == "m" else add(y, others[step])
         return y
 
-    inputs = {"x": (n, c, *size), "residual": (n, f, height, width)}
-    return networks.build(body, inputs, {"weight": (f, c, 3, 3), "bias": (f,)})
+    inputs = {"x": (n, c, *size), "residual": (n, f, *made)}
+    return networks.build(body, inputs, {"weight": (f, c, *window), "bias": (f,)})
 
 
 def add(a: ir.Value, b: ir.Value) -> ir.Value:
@@ -62,9 +73,11 @@ def relu(x: ir.Value) -> ir.Value:
 
 def direct(x: np.ndarray, weight: np.ndarray, pads: Pads = SAME) -> np.ndarray:
     """The convolution in float64."""
-    x = np.pad(x.astype(np.float64), [(0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])])
-    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), axis=(2, 3))
-    return np.einsum("nchwij,fcij->nfhw", windows, weight.astype(np.float64), optimize=False)
+    axes = len(pads) // 2
+    x = np.pad(x.astype(np.float64), [(0, 0), (0, 0), *zip(pads[:axes], pads[axes:], strict=True)])
+    windows = np.lib.stride_tricks.sliding_window_view(x, weight.shape[2:], axis=tuple(range(2, 2 + axes)))
+    subscripts = "nchwij,fcij->nfhw" if axes == 2 else "nchi,fci->nfh"
+    return np.einsum(subscripts, windows, weight.astype(np.float64), optimize=False)
 
 
 def plan(model: Model, everywhere: bool = True, outputs: int = 4) -> Plan:
@@ -96,7 +109,7 @@ def check(model: Model, pads: Pads, epilogue: str, chunks: int, outputs: int = 4
     """Compare a network of one convolution with the direct sum."""
     inputs, weights = random(model), {name: param.array() for name, param in model.params.items()}
     want = direct(inputs["x"], weights["weight"], pads)
-    others = {"b": weights["bias"][:, None, None], "r": inputs["residual"]}
+    others = {"b": weights["bias"].reshape(-1, *[1] * (len(pads) // 2)), "r": inputs["residual"]}
     for step in epilogue:
         want = np.maximum(want, 0) if step == "m" else want + others[step]
     [got] = compiled(model, 1, outputs, stages)(inputs, weights, chunks)
@@ -143,11 +156,32 @@ def test_small_images_and_odd_channels(n: int, c: int, f: int, size: tuple[int, 
         check(convolution(n, c, f, size, SAME, "bm"), SAME, "bm", 2)
 
 
+@pytest.mark.parametrize(
+    "size, window, pads",
+    [
+        ((70,), (5,), (2, 2)),
+        ((3,), (3,), (1, 1)),
+        ((19, 1), (5, 1), (0, 0, 4, 0)),
+        ((1, 40), (1, 3), (0, 1, 0, 1)),
+        ((9, 10), (3, 1), (1, 0, 1, 0)),
+        ((7, 30), (1, 5), (0, 2, 0, 2)),
+        ((9, 6), (5, 5), (2, 2, 2, 2)),
+        ((9, 8), (3, 5), (1, 2, 1, 2)),
+    ],
+)
+def test_windows_of_three_and_five_along_one_axis_or_two(
+    size: tuple[int, ...], window: tuple[int, ...], pads: Pads
+) -> None:
+    outputs = 4 if 1 in (*window, len(window)) else 2
+    with make_context(), ir.Location.unknown():
+        check(convolution(2, 16, 32, size, pads, "brm", window), pads, "brm", 2, outputs)
+
+
 @pytest.mark.parametrize("rows, blocks", [(1, 1), (2, 2), (9, 2)])
 def test_blocks_of_patches_and_channels(rows: int, blocks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever block the cost function takes: several rows of patches that do not divide, several packed blocks."""
 
-    def staging(patches: winograd.Patches, _budget: int) -> tuple[int, int]:
+    def staging(patches: winograd.Patches, _target: Target) -> tuple[int, int]:
         return min(rows, patches.rows), blocks * patches.columns
 
     monkeypatch.setattr(winograd, "choose_staged_block", staging)
@@ -203,7 +237,7 @@ def test_what_a_patch_holds_stays_in_its_outputs(outputs: int) -> None:
     calm = direct(inputs["x"], weights["weight"])
     row, column = 6, 9
     touched = np.zeros(calm.shape[2:], bool)
-    extent = count_points(outputs)
+    extent = count_points(outputs, 3)
     first = range(0, 20 - extent + outputs, outputs)
     for top in (t for t in first if t <= row + 1 < t + extent):  # the padding is one wide
         for left in (t for t in first if t <= column + 1 < t + extent):
