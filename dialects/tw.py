@@ -17,8 +17,8 @@ Written by frontends/linalg/importer, frontends/onnx/importer; read by passes/an
 PARAM = "tw.param"
 """Argument, string: it is the weight of this name.
 
-Written by frontends/linalg/importer, frontends/onnx/importer, passes/graph/split_prepare; read by
-passes/graph/plan_memory, passes/ir/edit, passes/pipeline.
+Written by frontends/linalg/importer, frontends/onnx/importer, passes/ir/signatures; read by passes/ir/signatures,
+passes/pipeline.
 """
 
 # Programs
@@ -32,7 +32,7 @@ Written by passes/graph/split_prepare; read by passes/ir/edit, passes/pipeline.
 BODY = "tw.body"
 """Function and its calls, unit: a region of control flow, which the program runs in place of the call.
 
-Written by passes/graph/outline_control; read by passes/ir/routine_ops.
+Written by passes/graph/outline_control, passes/ir/routine_ops; read by passes/ir/routine_ops.
 """
 
 ARENA_BYTES = "tw.arena_bytes"

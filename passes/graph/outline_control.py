@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,7 +10,8 @@ from ...dialects import func, ir, tw
 from ...dialects.walk import defining_op
 from ..infra.base import Pass
 from ..ir.edit import clone, is_cheap, is_size, list_programs, program_order, string_attr
-from ..ir.routine_ops import is_control
+from ..ir.routine_ops import call_body, is_control
+from ..ir.signatures import describe_params, list_params, update_signature
 from ..ir.structure import list_ops
 from ..ir.uses import find_needed_values
 
@@ -41,8 +42,8 @@ class OutlineControl(Pass):
         func.func private @main.if.1(%x) -> tensor<?xf32> attributes {tw.body} { return %x }
 
     The test of a loop stays. What is cheap is cloned into the function; a body that has such ops itself is outlined in
-    turn. A region that only hands values on is outlined as well: else upstream's canonicalization would make the choice
-    a kernel.
+    turn. An argument that is always a weight has the weight's ``tw.param``, until ``split-prepare``. A region that only
+    hands values on is outlined as well: else upstream's canonicalization would make the choice a kernel.
     """
 
     name: ClassVar[str] = "outline-control"
@@ -57,7 +58,7 @@ class OutlineControl(Pass):
             for op in filter(is_control, list_ops(function)):
                 for block in _bodies(op):
                     title = f"{string_attr(function.attributes, 'sym_name')}.{op.name.removeprefix('scf.')}.{count}"
-                    pending.append(_outline(module, title, block, order))
+                    pending.append(_outline(module, title, block, order, list_params(function)))
                     count += 1
 
 
@@ -67,7 +68,9 @@ def _bodies(op: ir.Operation) -> list[ir.Block]:
     return [block for block in blocks if block.operations[len(block.operations) - 1].operation.name == "scf.yield"]
 
 
-def _outline(module: ir.Module, title: str, block: ir.Block, order: dict[ir.Value, int]) -> func.FuncOp:
+def _outline(
+    module: ir.Module, title: str, block: ir.Block, order: dict[ir.Value, int], weights: Mapping[ir.Value, str]
+) -> func.FuncOp:
     """Move the ops of a block to a function, and call that; ``order`` is that of the ops around."""
     *ops, end = [op.operation for op in block.operations]
     around = _cheap_around([*ops, end], order)
@@ -81,14 +84,14 @@ def _outline(module: ir.Module, title: str, block: ir.Block, order: dict[ir.Valu
             function = func.FuncOp(title, kinds, visibility="private")
         function.attributes[tw.BODY] = ir.UnitAttr.get()
         entry = function.add_entry_block([location] * len(inputs))
+        update_signature(function, describe_params([weights.get(v, "") for v in inputs]))
         mapping: dict[ir.Value, ir.Value] = dict(zip(inputs, entry.arguments, strict=True))
         with ir.InsertionPoint(entry):
             for op in (*around, *ops):
                 clone(op, mapping)
             func.ReturnOp([mapping[v] for v in results])
         with ir.InsertionPoint(end):
-            call = func.CallOp(kinds[1], ir.FlatSymbolRefAttr.get(title), inputs)
-        call.operation.attributes[tw.BODY] = ir.UnitAttr.get()
+            call = call_body(title, kinds[1], inputs)
     for i, value in enumerate(call.results):
         end.operands[i] = value
     for op in reversed(ops):

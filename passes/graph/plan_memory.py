@@ -17,6 +17,7 @@ from ..infra.base import ModuleForm, Pass
 from ..ir.edit import is_cheap, list_programs, needs_vm, node_names, string_attr
 from ..ir.kernel import in_place, integer_attr
 from ..ir.routine_ops import VIEWS, base_of, callee_of, is_report
+from ..ir.signatures import list_arguments, list_params
 from ..ir.structure import is_static, list_ops
 from ..ir.uses import has_one_use
 
@@ -169,11 +170,8 @@ def _read_nodes(op: ir.Operation) -> tuple[str, ...]:
 
 def _argument_slots(function: func.FuncOp) -> dict[ir.Value, Slot]:
     """Inputs and params, each counted on their own in the order of the signature."""
-    arguments = list(function.regions[0].blocks[0].arguments)
-    attributes = function.attributes.get("arg_attrs", None)
-    known = [ir.DictAttr(a) for a in ir.ArrayAttr(attributes)] if attributes is not None else []
-    params = [a for a, attrs in zip(arguments, known, strict=False) if tw.PARAM in attrs]
-    inputs = [a for a in arguments if a not in params]
+    params = list(list_params(function))
+    inputs = [a for a in list_arguments(function) if a not in params]
     return {a: Slot("param", i) for i, a in enumerate(params)} | {a: Slot("input", i) for i, a in enumerate(inputs)}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from ...dialects import func, ir, tw
@@ -19,9 +19,10 @@ from ..ir.edit import (
     known_values,
     list_programs,
     program_order,
-    string_attr,
 )
-from ..ir.routine_ops import VIEWS
+from ..ir.kernel import symbol_of
+from ..ir.routine_ops import VIEWS, call_body, callee_of, is_body, is_body_call
+from ..ir.signatures import describe_params, list_arguments, list_attributes, list_params, update_signature
 from ..ir.structure import is_static, list_ops
 from ..ir.uses import find_needed_values, nested_ops
 
@@ -48,43 +49,68 @@ class SplitPrepare(Pass):
         func.func @main(%x, %p {tw.param = "w.prepared"}) {
           %y = use(%x, %p)
 
-    A param that ``@main`` no longer uses leaves its signature. Mere views of a param stay, and so do values that are
-    much larger than what they are made from.
+    So it is with the bodies of control flow (``outline-control``), to which ``@main`` then passes what is prepared;
+    their arguments are no longer told apart from others. A param that ``@main`` no longer uses leaves its signature.
+    Mere views of a param stay, and so do values that are much larger than what they are made from.
     """
 
     name: ClassVar[str] = "split-prepare"
 
     def apply(self, module: ir.Module) -> None:
-        """Split the function ``@main``; a module without one is left alone."""
-        main = next((f for f in list_programs(module) if string_attr(f.attributes, "sym_name") == "main"), None)
+        """Split the function ``@main`` and the bodies of its control flow; a module without one is left alone."""
+        functions = {symbol_of(f): f for f in list_programs(module)}
+        main = functions.get("main")
         if main is None:
             return
-        splitter = _Splitter(module, main)
-        for op in list_ops(main):
-            splitter.visit(op)
-        splitter.finish()
-        erase_dead(main)
-        _drop_unused_params(main)
+        prepared = _Prepared(module, {name for f in functions.values() for name in list_params(f).values()})
+        calls = {callee_of(call): (f, call) for f in functions.values() for call in _find_body_calls(f)}
+        for name, body in reversed(functions.items()):  # what is called before its caller
+            if is_body(body):
+                _split(body, prepared)
+                _pass_weights(body, *calls[name], calls)
+        _split(main, prepared)
+        _drop_arguments(main, _find_unused_params(main))
+
+
+def _split(function: func.FuncOp, prepared: _Prepared) -> None:
+    splitter = _Splitter(function, prepared)
+    for op in list_ops(function):
+        splitter.visit(op)
+    splitter.finish()
+    erase_dead(function)
+
+
+def _find_body_calls(function: func.FuncOp) -> list[ir.Operation]:
+    ops = list_ops(function)
+    return [op for op in (*ops, *(inner for outer in ops for inner in nested_ops(outer))) if is_body_call(op)]
+
+
+@dataclass
+class _Prepared:
+    """The functions that prepare weights, by what they compute, and the names of all weights."""
+
+    module: ir.Module
+    names: set[str]
+    made: dict[str, str] = field(default_factory=dict)  # names of prepared weights by a hash of what prepares them
 
 
 class _Splitter:
-    """Finds the values to prepare, and moves them; equal ones once.
+    """Finds the values of a program to prepare, and moves them; equal ones once.
 
-    All of ``@main`` is read before any of it changes.
+    All of the program is read before any of it changes.
     """
 
-    def __init__(self, module: ir.Module, main: func.FuncOp) -> None:
-        self.module, self.main = module, main
-        self.params = {a: name for a, name in zip(_arguments(main), _param_names(main), strict=True) if name}
-        self.names = set(self.params.values())
-        self.known, self.neutral = known_values(main)
-        self.made: dict[str, ir.Value] = {}
-        self.order = program_order(main)
+    def __init__(self, function: func.FuncOp, prepared: _Prepared) -> None:
+        self.function, self.prepared = function, prepared
+        self.params = list_params(function)
+        self.arguments = {name: argument for argument, name in self.params.items()}
+        self.known, self.neutral = known_values(function)
+        self.order = program_order(function)
         self.kept: set[ir.Value] = set()
         self.replaced: list[tuple[ir.Operation, ir.Value, ir.Value]] = []  # user, operand, what is prepared of it
 
     def visit(self, op: ir.Operation) -> None:
-        """Note what an op of ``@main`` reads of prepared weights, unless the op itself is prepared with them."""
+        """Note what an op of the program reads of prepared weights, unless the op itself is prepared with them."""
         if len(op.results) and all(r in self.known or r in self.neutral for r in op.results):
             return  # its users decide: what they read may depend on it
         self._find_operands(op)
@@ -107,7 +133,7 @@ class _Splitter:
             if self._worth(source):
                 self.replaced.append((op, value, self._prepare(source)))
             elif source not in self.kept and (source in self.known or source in self.neutral):
-                self.kept.add(source)  # it stays in @main, but what it is made from may be worth preparing
+                self.kept.add(source)  # it stays, but what it is made from may be worth preparing
                 if (before := defining_op(source)) is not None:
                     self._find_operands(before)
 
@@ -117,37 +143,78 @@ class _Splitter:
             return False
         slice_ = _slice_backward(value, self.order)
         if any(r in self.kept for o in slice_ if not is_cheap(o) for r in o.results):
-            return False  # @main has most of it
+            return False  # the program has most of it
         sources = {v for o in slice_ for v in find_needed_values(o) if v in self.params}
         return _bytes(value) <= max(_SMALL, _GROWTH * sum(map(_wide_bytes, sources)))
 
     def _prepare(self, value: ir.Value) -> ir.Value:
-        """The new argument of ``@main`` that holds ``value``."""
+        """The argument of the program that holds ``value``."""
         slice_ = _slice_backward(value, self.order)
         params = list(dict.fromkeys(v for op in slice_ for v in find_needed_values(op) if v in self.params))
-        name = self._fresh_name(params)
-        function = _function(self.module, f"prepare_{len(self.made)}", name, value, slice_, params, self.params)
+        made, name = self.prepared.made, self._fresh_name(params)
+        symbol = f"prepare_{len(made)}"
+        function = _function(self.prepared.module, symbol, name, value, slice_, params, self.params)
         key = _hash_function(function)
-        if key in self.made:
+        if key in made:
             function.operation.erase()
         else:
-            self.made[key] = self._argument(value, name)
-            self.names.add(name)
-        return self.made[key]
+            made[key] = name
+            self.prepared.names.add(name)
+        if made[key] not in self.arguments:
+            self.arguments[made[key]] = _add_param(self.function, made[key], value.type, fused_location(slice_))
+        return self.arguments[made[key]]
 
     def _fresh_name(self, params: list[ir.Value]) -> str:
         stem = self.params[max(params, key=_bytes)] if params else "constant"
         name, i = f"{stem}.prepared", 1
-        while name in self.names:
+        while name in self.prepared.names:
             name, i = f"{stem}.prepared.{i}", i + 1
         return name
 
-    def _argument(self, value: ir.Value, name: str) -> ir.Value:
-        block = self.main.regions[0].blocks[0]
-        attributes = [*_argument_attrs(self.main), ir.DictAttr.get({tw.PARAM: ir.StringAttr.get(name)})]
-        argument = block.add_argument(value.type, fused_location(_slice_backward(value, self.order)))
-        _set_signature(self.main, attributes)
-        return argument
+
+def _add_param(function: func.FuncOp, name: str, kind: ir.Type, location: ir.Location) -> ir.Value:
+    attributes = [*list_attributes(function), *describe_params([name])]
+    argument = function.regions[0].blocks[0].add_argument(kind, location)
+    update_signature(function, attributes)
+    return argument
+
+
+def _pass_weights(
+    body: func.FuncOp,
+    caller: func.FuncOp,
+    call: ir.Operation,
+    calls: dict[str, tuple[func.FuncOp, ir.Operation]],
+) -> None:
+    """Let the call of a body pass the weights that it now reads; they are the caller's, and no more the body's own."""
+    given, names = list(call.operands), list_params(body)
+    for argument in list_arguments(body)[len(given) :]:
+        of_caller = {name: value for value, name in list_params(caller).items()}
+        name = names[argument]
+        passed = of_caller.get(name) or _add_param(caller, name, argument.type, argument.location)
+        given.append(passed)
+    unused = _find_unused_params(body)
+    operands = [value for i, value in enumerate(given) if i not in unused]
+    _drop_arguments(body, unused)
+    update_signature(body, describe_params([""] * len(operands)))
+    with ir.InsertionPoint(call), call.location:
+        made = call_body(callee_of(call), [r.type for r in call.results], operands)
+    for old, new in zip(call.results, made.results, strict=True):
+        old.replace_all_uses_with(new)
+    calls[callee_of(call)] = caller, made
+    call.erase()
+
+
+def _find_unused_params(function: func.FuncOp) -> set[int]:
+    """The numbers of the arguments that are weights and that nothing reads."""
+    params = list_params(function)
+    return {i for i, a in enumerate(list_arguments(function)) if a in params and not any(True for _ in a.uses)}
+
+
+def _drop_arguments(function: func.FuncOp, numbers: set[int]) -> None:
+    attributes = [a for i, a in enumerate(list_attributes(function)) if i not in numbers]
+    for number in sorted(numbers, reverse=True):
+        function.regions[0].blocks[0].erase_argument(number)
+    update_signature(function, attributes)
 
 
 def _views_below(value: ir.Value) -> list[ir.Operation]:
@@ -186,8 +253,7 @@ def _function(
         function = func.FuncOp(symbol, ([p.type for p in params], [value.type]), visibility="private")
         function.attributes[tw.PREPARES] = ir.StringAttr.get(prepares)
         block = function.add_entry_block([location] * len(params))
-        attributes = [ir.DictAttr.get({tw.PARAM: ir.StringAttr.get(names[p])}) for p in params]
-        function.attributes["arg_attrs"] = ir.ArrayAttr.get(attributes)
+        update_signature(function, describe_params([names[p] for p in params]))
         mapping: dict[ir.Value, ir.Value] = dict(zip(params, block.arguments, strict=True))
         with ir.InsertionPoint(block):
             for op in slice_:
@@ -204,38 +270,6 @@ def _hash_function(function: func.FuncOp) -> str:
     text = str(function.operation.get_asm(enable_debug_info=False, use_local_scope=True))
     function.attributes["sym_name"], function.attributes[tw.PREPARES] = symbol, prepares
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _arguments(function: func.FuncOp) -> list[ir.Value]:
-    return list(function.regions[0].blocks[0].arguments)
-
-
-def _argument_attrs(function: func.FuncOp) -> list[ir.DictAttr]:
-    attributes = function.attributes.get("arg_attrs", None)
-    if attributes is None:
-        return [ir.DictAttr.get({}) for _ in _arguments(function)]
-    return [ir.DictAttr(a) for a in ir.ArrayAttr(attributes)]
-
-
-def _param_names(function: func.FuncOp) -> list[str | None]:
-    return [string_attr(a, tw.PARAM) for a in _argument_attrs(function)]
-
-
-def _set_signature(function: func.FuncOp, attributes: list[ir.DictAttr]) -> None:
-    """Make the type say what the entry block says."""
-    inputs = [a.type for a in _arguments(function)]
-    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, function.type.results))
-    function.attributes["arg_attrs"] = ir.ArrayAttr.get(attributes)
-
-
-def _drop_unused_params(function: func.FuncOp) -> None:
-    attributes = _argument_attrs(function)
-    block = function.regions[0].blocks[0]
-    for i in reversed(range(len(attributes))):
-        if tw.PARAM in attributes[i] and not any(True for _ in block.arguments[i].uses):
-            block.erase_argument(i)
-            del attributes[i]
-    _set_signature(function, attributes)
 
 
 def _bytes(value: ir.Value) -> int:

@@ -11,6 +11,7 @@ from ...dialects.walk import defining_op
 from .kernel import list_functions
 from .maps import permutation_of
 from .routine_ops import VIEWS, is_body, is_body_call, is_check, is_control, is_host_call
+from .signatures import list_params
 from .structure import body_ops, is_structured, is_tensor, list_ops, num_inputs, terminator_of
 from .uses import find_needed_values, has_uses, nested_ops
 
@@ -64,9 +65,7 @@ def param_values(function: func.FuncOp) -> set[ir.Value]:
 
 def known_values(function: func.FuncOp) -> tuple[set[ir.Value], set[ir.Value]]:
     """``param_values``, and what depends on no input either but is no weight: empty and filled tensors, scalars."""
-    attributes = function.attributes.get("arg_attrs", None)
-    arguments = zip(function.regions[0].blocks[0].arguments, attributes or [], strict=False)
-    known = {a for a, attrs in arguments if tw.PARAM in ir.DictAttr(attrs)}
+    known = set(list_params(function))
     neutral: set[ir.Value] = set()
     for op in list_ops(function):
         if any(v not in known and v not in neutral for v in op.operands):  # as of most ops, which say no more then

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from ...dialects import func, ir, tw
 from ...dialects.types import is_dynamic_type
@@ -56,6 +56,13 @@ def is_control(op: ir.Operation) -> bool:
 def is_body_call(op: ir.Operation) -> bool:
     """Return whether an op calls a region of control flow."""
     return op.name == "func.call" and tw.BODY in op.attributes
+
+
+def call_body(name: str, kinds: Sequence[ir.Type], values: Sequence[ir.Value]) -> ir.Operation:
+    """A call of a region of control flow at the insertion point; ``kinds`` are those of its results."""
+    call = func.CallOp(list(kinds), ir.FlatSymbolRefAttr.get(name), list(values)).operation
+    call.attributes[tw.BODY] = ir.UnitAttr.get()
+    return call
 
 
 def is_body(function: func.FuncOp) -> bool:

@@ -27,6 +27,7 @@ from ..ir.routine_ops import (
     is_host_call,
     is_report,
 )
+from ..ir.signatures import list_attributes
 from ..ir.structure import dim_of, indexing_maps, is_zero, list_ops, num_inputs
 from .kernels import verify_kernel
 
@@ -77,13 +78,12 @@ def _demand_main(found: Sequence[func.FuncOp]) -> None:
 
 
 def _verify_arguments(function: func.FuncOp) -> None:
-    """Each argument of a program is an input or a weight, and has a name that no other has; a body's have none."""
-    attributes = function.attributes.get("arg_attrs", None)
-    known = [ir.DictAttr(a) for a in ir.ArrayAttr(attributes)] if attributes is not None else []
+    """Each argument of a program is an input or a weight, and has a name that no other has; a body has no inputs."""
+    known = list_attributes(function)
     names = [(kind, string_attr(a, kind)) for a in known for kind in (tw.NAME, tw.PARAM) if kind in a]
     if is_body(function):
-        if names:
-            raise CompileError(f"body '{symbol_of(function)}' has an argument that is named {names[0][1]!r}")
+        if inputs := [name for kind, name in names if kind == tw.NAME]:
+            raise CompileError(f"body '{symbol_of(function)}' has an argument that is named {inputs[0]!r}")
         return
     if len(names) != len(function.arguments):
         raise CompileError(

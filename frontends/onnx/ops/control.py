@@ -1,7 +1,8 @@
 """Control flow: If. A branch that is known at import is converted in place, else both go into an ``scf.if``.
 
-That is one kernel, unless the branches give different sizes, or need more than a kernel can do. Where the inputs'
-shapes fit one branch alone, that one is converted in place too, behind a check of the condition.
+That is one kernel, unless the branches give different sizes, need more than a kernel can do, or are worth kernels of
+their own. Where the inputs' shapes fit one branch alone, that one is converted in place too, behind a check of the
+condition.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import onnx
 
 from ....dialects import builders, ir, scalars, scf
 from ....dialects.loops import Draft
+from ....dialects.types import nbytes
 from ..control.alternatives import Way, convert_either
 from ..control.control_flow import emit_branches, filling_kernel, first_accepted
 from ..state.context import Context
@@ -46,8 +48,13 @@ def branch(
     return tuple(convert_either(ctx, chosen, ways, convert))
 
 
+# Bytes that the ops of a branch read and write. A kernel's branch has one thread, and weights as the model has them; a
+# program takes some 40 us to branch, in which a core copies about as many.
+_MOST_IN_KERNEL = 1 << 20
+
+
 def _as_kernel(ctx: Context, condition: ir.Value, ways: Sequence[Way]) -> list[Tensor]:
-    """Both branches in one kernel. Refuses what gives different types."""
+    """Both branches in one kernel. Refuses what gives different types, and much work where a program can branch."""
     drafts: list[Draft] = []
     forms: list[list[Form]] = []
     with ExitStack() as undo:
@@ -57,6 +64,8 @@ def _as_kernel(ctx: Context, condition: ir.Value, ways: Sequence[Way]) -> list[T
                 made = way()
                 draft.results = [t.value for t in made]
             undo.callback(draft.drop)
+            if not ctx.graph.in_kernel and _count_traffic(draft) > _MOST_IN_KERNEL:
+                ctx.unsupported("its branches are worth kernels of their own")
             drafts.append(draft)
             forms.append(list(map(form_of, made)))
         if forms[0] != forms[1]:
@@ -67,3 +76,9 @@ def _as_kernel(ctx: Context, condition: ir.Value, ways: Sequence[Way]) -> list[T
         with ir.InsertionPoint(block):
             scf.YieldOp(draft.place([]))
     return [form.wrap(value) for form, value in zip(forms[0], whole.results, strict=True)]
+
+
+def _count_traffic(draft: Draft) -> int:
+    """The bytes that the structured ops of a draft, whose sizes are all known, read and write."""
+    ops = draft.find_ops(lambda op: op.name == "linalg.generic")
+    return sum(nbytes(value.type) for op in ops for value in op.operands if isinstance(value.type, ir.ShapedType))

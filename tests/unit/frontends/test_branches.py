@@ -1,4 +1,4 @@
-"""If on a condition that only the run knows, where the inputs' shapes fit one branch alone."""
+"""If on a condition that only the run knows: what is one kernel, and where the inputs' shapes fit one branch alone."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 import tilewright as tw
 from tilewright.core.errors import UnsupportedError
+from tilewright.driver import api
 from tilewright.frontends import import_model
 
 X, K = np.arange(3, dtype=np.float32), np.ones(4, np.float32)
@@ -106,3 +107,19 @@ def test_what_is_called_if_elsewhere_has_no_condition():
     text = '<ir_version: 8, opset_import: ["" : 18, "ai.onnx.ml" : 3]> g (float[2] x) => (float[2] y) { y = ai.onnx.ml.If () }'
     with pytest.raises(UnsupportedError, match="no converter"):
         import_model(onnx.parser.parse_model(text))
+
+
+@pytest.mark.parametrize(("width", "own"), [(16, False), (600, True)])
+def test_branches_of_much_work_have_kernels_of_their_own(width: int, own: bool):
+    """The program branches; a weight that one of its branches reads lies in blocks as others do."""
+    weights = {name: np.random.default_rng(0).standard_normal((width, width), np.float32) for name in ("v", "w")}
+    nodes = choice("p = MatMul(x, v)", "q = MatMul(x, w)").replace("[3]", f"[4,{width}]")
+    made = model(f"y = {nodes}", f"float[4,{width}] x, bool t", f"float[4,{width}] y")
+    made.graph.initializer.extend(onnx.numpy_helper.from_array(value, name) for name, value in weights.items())
+    layouts = [kernel.signature.layout for kernel in api.stepwise(made).kernels.values()]
+    assert any("weight in blocks" in layout for layout in layouts) == own
+    x = np.random.default_rng(1).standard_normal((4, width), np.float32)
+    module = tw.compile(made, workers=0, num_threads=1, cache=False)
+    for taken, weight in ((True, "v"), (False, "w")):
+        [got] = module(x, np.array(taken))
+        np.testing.assert_allclose(got, x @ weights[weight], rtol=1e-4, atol=1e-4)
