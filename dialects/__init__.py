@@ -10,6 +10,7 @@ from ..core.errors import NO_MLIR, CompileError
 
 try:
     from mlir import ir, rewrite
+    from mlir._mlir_libs import _mlir  # type: ignore[attr-defined]  # left out of the stubs
     from mlir.dialects import (
         affine,
         arith,
@@ -29,6 +30,9 @@ try:
     from . import linalg
 except ModuleNotFoundError as error:
     raise CompileError(NO_MLIR) from error
+
+# Where the wheel looks for the module of a dialect whose ops it meets: here first, where `linalg` is a short one.
+_mlir.globals.dialect_search_modules = [__name__, *_mlir.globals.dialect_search_modules]
 
 __all__ = [
     "PassManager",

@@ -34,7 +34,9 @@ _LOADED_DIALECTS = (
 def make_context() -> ir.Context:
     """A context without threads of its own whose errors reach an attached handler (and ``diagnostics``)."""
     make: Any = ir.Context  # a class of the wheel's own, of which its types do not know
-    context: ir.Context = make(load_on_create_dialects=_LOADED_DIALECTS)
+    context: ir.Context = make(load_on_create_dialects=())
+    for name in _LOADED_DIALECTS:
+        context.get_dialect_descriptor(name)  # loads it, and no module of Python's
     context.enable_multithreading(False)
     context.emit_error_diagnostics = True
     return context

@@ -62,10 +62,14 @@ llvm.func @tw_raise_out_of_memory() -> i32
 """
 
 
-@functools.cache
 def emit_support(target: Target | None = None) -> bytes:
-    """The object with the functions that are the same in every program: made once in a process for a target."""
-    return _emit_object(_support_text(), target, _SUPPORT_OPT_LEVEL)
+    """The object with the functions that are the same in every program: made once in a process for an architecture."""
+    return _emit_support((target or detect_host()).baseline)
+
+
+@functools.cache
+def _emit_support(baseline: Target) -> bytes:
+    return _emit_object(_support_text(), baseline, _SUPPORT_OPT_LEVEL)
 
 
 def emit_entry(

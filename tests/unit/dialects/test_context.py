@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from tilewright.core.errors import CompileError
@@ -62,3 +65,17 @@ def test_a_context_is_not_used_for_ever(monkeypatch):
         with context.reused_context() as one:
             used.append(one)
     assert used[0] is used[1] is used[2] is not used[3]
+
+
+def test_what_a_worker_needs_is_there_once_and_no_more():
+    """Upstream's module for linalg runs a language of its own, and support is code that all programs share."""
+    code = (
+        "import sys\n"
+        "from tilewright.driver import jobs\n"
+        "from tilewright.core.target import detect_host\n"
+        "from tilewright.passes.lower import entry\n"
+        "jobs.warm_up()\n"
+        "assert 'mlir.dialects.linalg' not in sys.modules\n"
+        "assert entry.emit_support() is entry.emit_support(detect_host())\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
