@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from ....core.sizes import require_static
+from ....dialects.builders import element_of
+from ....dialects.types import element_bits
 from ..language.cuts import along, by_name, carve, overlap, share
 from ..language.schedule import Schedule
 from ..tiles.axes import ROW_VECTORS, power_floor
@@ -15,7 +17,8 @@ def schedule_light(kernel: KernelView) -> Schedule | None:
     """Vectors, or square tiles where an operand lies along another axis."""
     shape = kernel.shape
     axis = crossing_axis(kernel.classes, kernel.result, vector_axis(shape)) if shape else None
-    turned = tile_transpose(shape, axis, vector_axis(shape), kernel.lanes) if axis is not None else []
+    bits = element_bits(element_of(kernel.result))
+    turned = tile_transpose(shape, axis, vector_axis(shape), kernel.lanes, bits) if axis is not None else []
     if turned:
         return overlap(share(carve(kernel.plain, by_name(kernel.plain.result.value, turned))))
     # Vectors of elements that lie apart are put together one by one: several of them are as many instructions.

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from ....dialects import ir
 from ...analysis.kinds import Injective, OpClass
+from ...ir.kernel import LINE
 from ...ir.structure import dim_of, indexing_maps, is_projection, loop_extents
 from ..tiles.axes import power_floor, result_axis
 from ..tiling.gather import reads_at_indices
 
 # Below this many elements along either axis a tile would be mostly rests.
 _LEAST = 4
-# Tiles along a row of the result.
+# Tiles along a row of the result: where rows lie apart.
 _BESIDE = 4
+# Bytes from one row to the next below which a tile writes few pages: then fewer streams are read at once.
+_NEAR = 1 << 10
 
 
 def crossing_axis(classes: Sequence[tuple[ir.Operation, OpClass]], result: ir.Value, vector: int) -> int | None:
@@ -33,17 +37,30 @@ def crossing_axis(classes: Sequence[tuple[ir.Operation, OpClass]], result: ir.Va
     return None
 
 
-def tile_transpose(shape: Sequence[int], axis: int, vector: int, lanes: int) -> list[tuple[int, int]]:
+def tile_transpose(shape: Sequence[int], axis: int, vector: int, lanes: int, bits: int) -> list[tuple[int, int]]:
     """Cuts of axes into square tiles over both, or a few short rows of the result; none where the operand's are short.
 
-    Lines that tiles share are written together: several tiles beside each other along rows of the result, where these
-    are long, before those of the next rows.
+    Lines that tiles share are written together, and so are tiles beside each other along rows of the result that lie
+    apart, before those of the next rows. ``bits``: of an element.
     """
     if shape[axis] < _LEAST:
         return []
     most = lanes if shape[vector] >= _LEAST else _LEAST
     side = {d: min(most, power_floor(shape[d])) for d in (axis, vector)}
     outer = [(d, 1) for d in range(len(shape)) if d not in (axis, vector)]
-    block = _BESIDE * side[vector]
+    block = _block(shape, axis, vector, side[vector], bits)
     blocks = [(vector, block)] if shape[vector] > block else []
     return [*outer, *blocks, (axis, side[axis]), (vector, side[vector])]
+
+
+def _block(shape: Sequence[int], axis: int, vector: int, side: int, bits: int) -> int:
+    """Elements along a row of the result that are written before the next rows.
+
+    The tiles above each other read one stream for each element of it. To channels last, 96 channels of 112 x 112 take
+    0.65 of the time with one tile than with four, and a matrix of 1000 x 1000 takes 1.1.
+    """
+    line, tiles = 8 * LINE // bits, -(-shape[vector] // side)
+    apart = math.prod(shape[axis + 1 :]) * bits >= 8 * _NEAR
+    if apart or (tiles <= _BESIDE and shape[vector] % line):
+        return -(-tiles // -(-tiles // _BESIDE)) * side
+    return max(line, side)
