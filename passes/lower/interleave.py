@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...dialects import arith, func, ir, vector
+from ...dialects import arith, func, ir, memref, vector
+from ...dialects.builders import index_constant
 from ...dialects.walk import collect, defining_op
 
 
@@ -27,6 +28,61 @@ def interleave_transposes(function: func.FuncOp) -> None:
         with ir.InsertionPoint(op), op.location:
             op.results[0].replace_all_uses_with(_transpose(op.operands[0]))
         op.erase()
+
+
+def store_interleaved(function: func.FuncOp) -> None:
+    """Store a transpose whose rows lie one after another as whole vectors, not row by row.
+
+    Before, with ``%r`` of rows of two::
+
+        %t = vector.transpose %v, [1, 0] : vector<2x16xf32> to vector<16x2xf32>
+        vector.transfer_write %t, %r[%i, %j, 0] : vector<16x2xf32>, memref<8x40x2xf32>
+
+    After::
+
+        %p = vector.shuffle %a, %b [0, 16, 1, 17, ...]  // and the second halves; %a, %b are the rows of %v
+        %f = memref.collapse_shape %r [[0], [1, 2]] : memref<8x40x2xf32> into memref<8x80xf32>
+        vector.store %p, %f[%i, %j * 2]                 // and the second after it
+    """
+    for op in collect(function, _writes_joined_rows):
+        with ir.InsertionPoint(op), op.location:
+            _store_rows(op)
+        op.erase()
+
+
+def _writes_joined_rows(op: ir.Operation) -> bool:
+    """Return whether an op writes a transpose of short rows as all of its buffer's rows between two places."""
+    if op.name != "vector.transfer_write" or len(op.operands) < 4 or not isinstance(op.operands[1].type, ir.MemRefType):
+        return False
+    made, kind = defining_op(op.operands[0]), ir.MemRefType(op.operands[1].type)
+    if made is None or not _is_transpose(made) or len(op.operands) != kind.rank + 2:
+        return False
+    count, short = ir.VectorType(made.results[0].type).shape
+    strides, _ = kind.get_strides_and_offset()
+    inside = all(ir.BoolAttr(inside).value for inside in ir.ArrayAttr(op.attributes["in_bounds"]))
+    minor = ir.AffineMap.get_minor_identity(kind.rank, 2)
+    whole = kind.shape[-1] == short < count and strides[-2:] == [short, 1]
+    return inside and whole and ir.AffineMapAttr(op.attributes["permutation_map"]).value == minor
+
+
+def _store_rows(op: ir.Operation) -> None:
+    value, buffer, *outer, row, _ = op.operands
+    short = ir.VectorType(value.type).shape[-1]
+    place, flat = arith.muli(row, index_constant(short)), _join_rows(buffer)
+    for made in _interleave(value.owner.operands[0]):
+        vector.store(made, flat, [*outer, place])
+        place = arith.addi(place, index_constant(ir.VectorType(made.type).shape[0]))
+
+
+def _join_rows(buffer: ir.Value) -> ir.Value:
+    """A buffer, whose rows lie one after another, with its last two axes as one."""
+    kind = ir.MemRefType(buffer.type)
+    *outer, rows, short = kind.shape
+    shape, (strides, offset) = [*outer, rows * short if rows >= 0 else rows], kind.get_strides_and_offset()
+    strided = isinstance(kind.layout, ir.StridedLayoutAttr)
+    layout = ir.StridedLayoutAttr.get(offset, [*strides[:-2], 1]) if strided else None
+    groups = [*([axis] for axis in range(len(outer))), [len(outer), len(outer) + 1]]
+    return memref.CollapseShapeOp(ir.MemRefType.get(shape, kind.element_type, layout), buffer, groups).result
 
 
 def spread_columns(function: func.FuncOp) -> None:
@@ -74,6 +130,13 @@ def _is_transpose(op: ir.Operation) -> bool:
 
 
 def _transpose(matrix: ir.Value) -> ir.Value:
+    length, count = ir.VectorType(matrix.type).shape[::-1]
+    rows = _recut(_interleave(matrix), count)
+    return _of_rows(rows, ir.VectorType.get([length, count], ir.VectorType(matrix.type).element_type))
+
+
+def _interleave(matrix: ir.Value) -> list[ir.Value]:
+    """The elements of a matrix's transpose in order, in vectors as long as the matrix's rows."""
     kind = ir.VectorType(matrix.type)
     count, length = kind.shape
     rows = [vector.extract(matrix, [], [i]) for i in range(count)]
@@ -83,7 +146,7 @@ def _transpose(matrix: ir.Value) -> ir.Value:
     for _ in range(count.bit_length() - 1):
         pairs = list(zip(rows[: count // 2], rows[count // 2 :], strict=True))
         rows = [vector.shuffle(a, b, places) for a, b in pairs for places in (first, second)]
-    return _of_rows(_recut(rows, count), ir.VectorType.get([length, count], kind.element_type))
+    return rows
 
 
 def _of_rows(rows: Sequence[ir.Value], kind: ir.VectorType) -> ir.Value:

@@ -14,7 +14,7 @@ from ..ir.dynamic_sizes import slice_amounts
 from ..ir.kernel import scheduled_functions
 from ..ir.rewrite import rewrite
 from ..ir.structure import dim_of
-from .interleave import interleave_transposes, spread_columns
+from .interleave import interleave_transposes, spread_columns, store_interleaved
 
 # Steps between elements that are picked out of whole rows: further apart, they are fewer loads one by one.
 _MOST_APART = 4
@@ -40,6 +40,7 @@ class LowerTransfers(Pass):
     def apply(self, module: ir.Module) -> None:
         """Rewrite all scheduled functions of the module."""
         for function in scheduled_functions(module):
+            store_interleaved(function)
             spread_columns(function)
             interleave_transposes(function)
             _load_elements(function)

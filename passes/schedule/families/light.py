@@ -10,7 +10,7 @@ from ..language.schedule import Schedule
 from ..tiles.axes import ROW_VECTORS, power_floor
 from ..tiles.structured import vector_axis
 from .family import LIGHT_BLOCKS, Family, KernelView
-from .transposing import crossing_axis, tile_transpose
+from .transposing import crossing_axis, repeating_axis, tile_transpose
 
 
 def schedule_light(kernel: KernelView) -> Schedule | None:
@@ -21,6 +21,9 @@ def schedule_light(kernel: KernelView) -> Schedule | None:
     turned = tile_transpose(shape, axis, vector_axis(shape), kernel.lanes, bits) if axis is not None else []
     if turned:
         return overlap(share(carve(kernel.plain, by_name(kernel.plain.result.value, turned))))
+    if shape and (before := repeating_axis(kernel.classes, kernel.result, vector_axis(shape))) is not None:
+        tiles = {before: min(kernel.lanes, power_floor(shape[before])), vector_axis(shape): shape[vector_axis(shape)]}
+        return overlap(along(kernel.plain, vector_axis(shape), tiles))
     # Vectors of elements that lie apart are put together one by one: several of them are as many instructions.
     return schedule_vectors(kernel.plain, kernel.lanes, ROW_VECTORS if axis is None else 1) if kernel.classes else None
 

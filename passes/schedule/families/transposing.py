@@ -6,14 +6,16 @@ import math
 from collections.abc import Sequence
 
 from ....dialects import ir
-from ...analysis.kinds import Injective, OpClass
+from ...analysis.kinds import Broadcast, Injective, OpClass
 from ...ir.kernel import LINE
-from ...ir.structure import dim_of, indexing_maps, is_projection, loop_extents
+from ...ir.structure import dim_of, indexing_maps, is_projection, loop_extents, shape_of
 from ..tiles.axes import power_floor, result_axis
 from ..tiling.gather import reads_at_indices
 
 # Below this many elements along either axis a tile would be mostly rests.
 _LEAST = 4
+# Lengths of rows that repeat one element which are written together, as whole vectors.
+_REPEATS = (2, 4)
 # Tiles along a row of the result: where rows lie apart.
 _BESIDE = 4
 # Bytes from one row to the next below which a tile writes few pages: then fewer streams are read at once.
@@ -37,6 +39,19 @@ def crossing_axis(classes: Sequence[tuple[ir.Operation, OpClass]], result: ir.Va
     return None
 
 
+def repeating_axis(classes: Sequence[tuple[ir.Operation, OpClass]], result: ir.Value, vector: int) -> int | None:
+    """The axis before that of vectors, where this one is short and some operand's elements are repeated along it."""
+    if not vector or shape_of(result)[vector] not in _REPEATS or shape_of(result)[vector - 1] < _LEAST:
+        return None
+    for op, kind in classes:
+        if isinstance(kind, Broadcast) and op.name == "linalg.generic" and not reads_at_indices(op):
+            for m in indexing_maps(op)[:-1]:
+                axes = [result_axis(op, loop, result) for loop in map(dim_of, m.results) if loop is not None]
+                if is_projection(m) and vector - 1 in axes and vector not in axes:
+                    return vector - 1
+    return None
+
+
 def tile_transpose(shape: Sequence[int], axis: int, vector: int, lanes: int, bits: int) -> list[tuple[int, int]]:
     """Cuts of axes into square tiles over both, or a few short rows of the result; none where the operand's are short.
 
@@ -45,7 +60,7 @@ def tile_transpose(shape: Sequence[int], axis: int, vector: int, lanes: int, bit
     """
     if shape[axis] < _LEAST:
         return []
-    most = lanes if shape[vector] >= _LEAST else _LEAST
+    most = lanes if shape[vector] >= _LEAST or shape[vector] in _REPEATS else _LEAST
     side = {d: min(most, power_floor(shape[d])) for d in (axis, vector)}
     outer = [(d, 1) for d in range(len(shape)) if d not in (axis, vector)]
     block = _block(shape, axis, vector, side[vector], bits)

@@ -124,3 +124,26 @@ func.func @column(%x: memref<3x8xf32>, %i: index) -> vector<3x16xf32> attributes
   %t = vector.transpose %b, [1, 0] : vector<16x3xf32> to vector<3x16xf32>
   return %t : vector<3x16xf32>
 }
+
+// Rows of two that lie one after another are stored as whole vectors.
+// CHECK-LABEL: func.func @pairs(
+// CHECK:         %[[FLAT:.*]] = memref.collapse_shape %arg1 {{\[\[}}0], [1, 2]] : memref<4x40x2xf32> into memref<4x80xf32>
+// CHECK-COUNT-2: vector.store %{{.*}}, %[[FLAT]][%arg2, %{{.*}}] : memref<4x80xf32>, vector<8xf32>
+// CHECK-NOT:     vector.store
+func.func @pairs(%v: vector<8xf32>, %r: memref<4x40x2xf32>, %i: index) attributes {tw.schedule = "tile"} {
+  %c0 = arith.constant 0 : index
+  %b = vector.broadcast %v : vector<8xf32> to vector<2x8xf32>
+  %t = vector.transpose %b, [1, 0] : vector<2x8xf32> to vector<8x2xf32>
+  vector.transfer_write %t, %r[%i, %i, %c0] {in_bounds = [true, true]} : vector<8x2xf32>, memref<4x40x2xf32>
+  return
+}
+
+// CHECK-LABEL: func.func @rejects_rows_apart(
+// CHECK-NOT:     memref.collapse_shape
+// CHECK:         vector.transfer_write %{{.*}} memref<40x3xf32>
+func.func @rejects_rows_apart(%v: vector<2x8xf32>, %r: memref<40x3xf32>, %i: index) attributes {tw.schedule = "tile"} {
+  %c0 = arith.constant 0 : index
+  %t = vector.transpose %v, [1, 0] : vector<2x8xf32> to vector<8x2xf32>
+  vector.transfer_write %t, %r[%i, %c0] {in_bounds = [true, true]} : vector<8x2xf32>, memref<40x3xf32>
+  return
+}

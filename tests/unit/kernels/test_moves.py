@@ -231,3 +231,22 @@ def test_a_transpose_with_arithmetic_is_one_kernel() -> None:
     over_y = text.replace(f"-> {y} {{", f"-> {y} attributes {{tw.in_place = array<i64: 1>}} {{", 1)
     assert "overlap" not in schedule_text(over_y)
     check(text, [u, v, w], (u.T + v) * w)
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.sampled_from([2, 4]), EXTENTS, st.sampled_from([4, 7, 40, 70]), ELEMENTS)
+def test_rows_that_repeat_an_element(times: int, outer: int, length: int, element: str) -> None:
+    """Nearest Resize by 2 and 4: the repeated elements of several rows are written as whole vectors."""
+    data, made = (outer, length), (outer, 3, length, times)
+    text = f"""func.func @k(%x: {tensor(data, element)}) -> {tensor(made, element)} {{
+      %e = tensor.empty() : {tensor(made, element)}
+      %y = linalg.generic {{indexing_maps = [affine_map<(a, b, c, d) -> (a, c)>, affine_map<(a, b, c, d) -> (a, b, c, d)>],
+          iterator_types = ["parallel", "parallel", "parallel", "parallel"]}}
+          ins(%x : {tensor(data, element)}) outs(%e : {tensor(made, element)}) {{
+      ^bb0(%i: {element}, %o: {element}):
+        linalg.yield %i : {element}
+      }} -> {tensor(made, element)}
+      return %y : {tensor(made, element)} }}"""
+    x = random(data, element)
+    check(text, [x], np.ascontiguousarray(np.broadcast_to(x[:, None, :, None], made)))
+    assert "unroll d" in schedule_text(text)
