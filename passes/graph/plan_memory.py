@@ -72,8 +72,10 @@ def plan_calls(function: func.FuncOp) -> tuple[tuple[Call, ...], int, tuple[Repo
     calls, ret = ops[:-1], ops[-1]
     _refuse_others(calls)
     reports = [op for op in list_ops(function) if is_report(op)]
+    kernels = _kernels(function, calls)
     slots = _argument_slots(function) | _result_slots(ret)
-    over = {name: find_overwritable(kernel) for name, kernel in _kernels(function, calls).items()}
+    slots |= _begin_results(calls, kernels, slots)
+    over = {name: find_overwritable(kernel) for name, kernel in kernels.items()}
     read = {base_of(op.operands[0]) for op in reports}
     arena, arena_bytes = _arena_slots(calls, slots, [over.get(callee_of(op), ()) for op in calls], read)
     slots |= arena
@@ -118,7 +120,8 @@ def _kernels(function: func.FuncOp, calls: Sequence[ir.Operation]) -> dict[str, 
 
 def _mark_in_place(kernel: func.FuncOp, call: Call) -> None:
     """Note on a kernel which of its arguments this call lets its result take the memory of, beside others' notes."""
-    shared = {i for i in find_overwritable(kernel) if call.args[i].space == "arena" and call.args[i] == call.args[-1]}
+    written = call.args[-1] if call.args[-1].space in ("arena", "output") else None
+    shared = {i for i in find_overwritable(kernel) if call.args[i] == written}
     if marked := sorted(shared | set(in_place(kernel))):
         kernel.attributes[tw.IN_PLACE] = ir.DenseI64ArrayAttr.get(marked)
 
@@ -184,6 +187,22 @@ def _result_slots(ret: ir.Operation) -> dict[ir.Value, Slot]:
             raise CompileError(f"pass 'plan-memory': result {i} is no result of its own; run `outline` first")
         slots[base] = Slot("output", i)
     return slots
+
+
+def _begin_results(
+    calls: Sequence[ir.Operation], kernels: Mapping[str, func.FuncOp], known: Mapping[ir.Value, Slot]
+) -> dict[ir.Value, Slot]:
+    """The slots of values that kernels insert the rest of a result into: those of that result."""
+    begun: dict[ir.Value, Slot] = {}
+    for op in reversed(calls):
+        slot = begun.get(op.results[0]) or known.get(op.results[0]) if len(op.results) == 1 else None
+        kernel = kernels.get(callee_of(op))
+        into = inserted_into(kernel) if kernel is not None else None
+        if slot is not None and into is not None:
+            value = op.operands[into]
+            if value not in known and defining_op(value) in calls and has_one_use(value):
+                begun[value] = slot
+    return begun
 
 
 def _arena_slots(

@@ -10,7 +10,6 @@ from ...dialects import builders, ir
 from ...dialects.walk import defining_op
 from ..infra.base import Pass
 from ..ir.edit import list_programs, program_order, replace
-from ..ir.routine_ops import VIEWS
 from ..ir.structure import is_static, list_ops, shape_of
 from ..ir.uses import users_of
 
@@ -34,8 +33,7 @@ class StoreConcat(Pass):
         %c = tensor.insert_slice %b into %s[0, 0, 0, 64]
 
     `fuse-ops` gives each insertion to the kernel of its value, and `plan-memory` lets ``%c`` lie where ``%s`` does:
-    nothing is copied. Left alone is a concat that leaves the program, whose place its caller chooses, and one of an
-    argument, of a view, or of a value with other readers.
+    nothing is copied. Left alone is a concat of an argument, of a view, or of a value with other readers.
     """
 
     name: ClassVar[str] = "store-concat"
@@ -46,13 +44,8 @@ class StoreConcat(Pass):
         for function in list_programs(module):
             order = program_order(function)
             for op in list_ops(function):
-                if op.name == "tensor.concat" and not _leaves(op) and all(_is_piece(v, op) for v in op.operands):
+                if op.name == "tensor.concat" and all(_is_piece(v, op) for v in op.operands):
                     _store_pieces(op, order)
-
-
-def _leaves(op: ir.Operation) -> bool:
-    """Return whether the op's result is one of the program, or a view of it is."""
-    return any(user.name == "func.return" or (user.name in VIEWS and _leaves(user)) for user in users_of(op))
 
 
 def _is_piece(value: ir.Value, concat: ir.Operation) -> bool:

@@ -354,3 +354,34 @@ func.func private @piece(%x: tensor<?x4xf32>, %c: tensor<?x8xf32>, %n: index) ->
   %r = tensor.insert_slice %x into %c[0, 4] [%n, 4] [1, 1] : tensor<?x4xf32> into tensor<?x8xf32>
   return %r : tensor<?x8xf32>
 }
+
+// The pieces of a result are written where the caller wants it, unless somebody else reads what is there before.
+// CHECK-LABEL: func.func @pieces
+// CHECK:       call @left({{.*}} {tw.slots = ["input0", "output0"]}
+// CHECK:       call @right({{.*}} {tw.slots = ["input0", "output0", "output0"]}
+// CHECK:       call @left({{.*}} {tw.slots = ["input0", "output1"]}
+// CHECK:       call @right({{.*}} {tw.slots = ["input0", "output1", "output2"]}
+// CHECK:       call @right({{.*}} {tw.slots = ["input0", "input1", "output3"]}
+// CHECK:       return
+func.func @pieces(%x: tensor<4x4xf32> {tw.name = "x"}, %c: tensor<4x8xf32> {tw.name = "c"})
+    -> (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>) {
+  %a = call @left(%x) : (tensor<4x4xf32>) -> tensor<4x8xf32>
+  %b = call @right(%x, %a) : (tensor<4x4xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %d = call @left(%x) : (tensor<4x4xf32>) -> tensor<4x8xf32>
+  %e = call @right(%x, %d) : (tensor<4x4xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %f = call @right(%x, %c) : (tensor<4x4xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %b, %d, %e, %f : tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>
+}
+
+func.func private @left(%x: tensor<4x4xf32>) -> tensor<4x8xf32> {
+  %e = tensor.empty() : tensor<4x8xf32>
+  %r = tensor.insert_slice %x into %e[0, 0] [4, 4] [1, 1] : tensor<4x4xf32> into tensor<4x8xf32>
+  return %r : tensor<4x8xf32>
+}
+
+// CHECK-LABEL: func.func private @right
+// CHECK-SAME:    attributes {tw.in_place = array<i64: 1>}
+func.func private @right(%x: tensor<4x4xf32>, %c: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %r = tensor.insert_slice %x into %c[0, 4] [4, 4] [1, 1] : tensor<4x4xf32> into tensor<4x8xf32>
+  return %r : tensor<4x8xf32>
+}
