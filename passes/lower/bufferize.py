@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import ir, linalg, memref, tw
+from ...dialects import ir, linalg, memref, tw, vector
+from ...dialects.builders import element_of, index_constant, scalar
+from ...dialects.types import element_bits
 from ..infra.base import ModuleForm, Pass
-from ..ir.kernel import list_functions, run_upstream
+from ..ir.kernel import list_functions, run_upstream, scheduled_functions
 from ..ir.rewrite import rewrite
 from .carried import write_carried
 
@@ -21,6 +23,9 @@ _UPSTREAM = (
     "canonicalize",
     "cse",
 )
+
+# Elements of a copy that is one vector.
+_LONGEST_ROW = 256
 
 
 @dataclass(frozen=True)
@@ -38,8 +43,9 @@ class Bufferize(Pass):
 
         linalg.generic ins(%x) outs(%r)
 
-    What cannot be in place becomes a ``memref.alloc`` outside of the loops, for ``plan-scratch``. A copy is a
-    ``linalg.copy``: a strided ``memref.copy`` would call a slow function of MLIR's C runtime.
+    What cannot be in place becomes a ``memref.alloc`` outside of the loops, for ``plan-scratch``. A copy of a tile's
+    row is a vector, any other one a ``linalg.copy``: a strided ``memref.copy`` would call a slow function of MLIR's C
+    runtime.
     """
 
     name: ClassVar[str] = "bufferize"
@@ -51,7 +57,26 @@ class Bufferize(Pass):
             if tw.SCHEDULE not in function.attributes:
                 write_carried(function)
         run_upstream(module, _UPSTREAM)
+        for function in scheduled_functions(module):
+            rewrite(function, _is_row_copy, _copy_row)
         rewrite(module, memref.CopyOp, _lower_copy)
+
+
+def _is_row_copy(op: ir.Operation) -> bool:
+    """Return whether an op copies a row that is one vector: of another number of elements it would be scalars."""
+    if op.name != "memref.copy" or any(ir.MemRefType(operand.type).rank != 1 for operand in op.operands):
+        return False
+    [size] = ir.MemRefType(op.operands[0].type).shape
+    return 0 < size <= _LONGEST_ROW and size & (size - 1) == 0 and element_bits(element_of(op.operands[0])) <= 64
+
+
+def _copy_row(op: ir.Operation) -> list[ir.Value]:
+    source, target = op.operands
+    kind, zero = ir.MemRefType(target.type), index_constant(0)
+    identity, made = ir.AffineMap.get_identity(1), ir.VectorType.get(kind.shape, kind.element_type)
+    row = vector.transfer_read(made, source, [zero], identity, scalar(0, kind.element_type), [True])
+    vector.transfer_write(None, row, target, [zero], identity, [True])
+    return []
 
 
 def _lower_copy(op: ir.Operation) -> list[ir.Value]:

@@ -50,31 +50,78 @@ def store_interleaved(function: func.FuncOp) -> None:
         op.erase()
 
 
+def load_interleaved(function: func.FuncOp) -> None:
+    """Load a matrix of short rows that lie one after another, of which a transpose is made, as whole vectors.
+
+    Before, with ``%r`` of rows of two::
+
+        %v = vector.transfer_read %r[%i, %j, 0] : memref<8x40x2xf32>, vector<16x2xf32>
+        %t = vector.transpose %v, [1, 0] : vector<16x2xf32> to vector<2x16xf32>
+
+    After::
+
+        %f = memref.collapse_shape %r [[0], [1, 2]] : memref<8x40x2xf32> into memref<8x80xf32>
+        %a = vector.load %f[%i, %j * 2]                 // and %b after it
+        %p = vector.shuffle %a, %b [0, 2, 4, ...]       // the first row of %t, and [1, 3, 5, ...] the second
+    """
+    for op in collect(function, _transposes_joined_rows):
+        with ir.InsertionPoint(op), op.location:
+            rows = _load_rows(op.operands[0].owner.operation)
+            op.results[0].replace_all_uses_with(_of_rows(rows, ir.VectorType(op.results[0].type)))
+        op.erase()
+
+
+def _transposes_joined_rows(op: ir.Operation) -> bool:
+    read = defining_op(op.operands[0]) if _is_transpose(op) else None
+    return read is not None and read.name == "vector.transfer_read" and _moves_joined_rows(read)
+
+
 def _writes_joined_rows(op: ir.Operation) -> bool:
-    """Return whether an op writes a transpose of short rows as all of its buffer's rows between two places."""
-    if op.name != "vector.transfer_write" or len(op.operands) < 4 or not isinstance(op.operands[1].type, ir.MemRefType):
+    made = defining_op(op.operands[0]) if op.name == "vector.transfer_write" else None
+    return made is not None and _is_transpose(made) and _moves_joined_rows(op)
+
+
+def _moves_joined_rows(op: ir.Operation) -> bool:
+    """Return whether an op reads or writes a matrix as all of its buffer's short rows between two places."""
+    reads = op.name == "vector.transfer_read"
+    value, buffer = (op.results[0], op.operands[0]) if reads else (op.operands[0], op.operands[1])
+    if not isinstance(buffer.type, ir.MemRefType) or ir.VectorType(value.type).rank != 2:
         return False
-    made, kind = defining_op(op.operands[0]), ir.MemRefType(op.operands[1].type)
-    if made is None or not _is_transpose(made) or len(op.operands) != kind.rank + 2:
+    kind, (count, short) = ir.MemRefType(buffer.type), ir.VectorType(value.type).shape
+    if kind.rank < 2 or len(op.operands) != kind.rank + 2:  # a mask is one more
         return False
-    count, short = ir.VectorType(made.results[0].type).shape
     strides, _ = kind.get_strides_and_offset()
     inside = all(ir.BoolAttr(inside).value for inside in ir.ArrayAttr(op.attributes["in_bounds"]))
-    minor = ir.AffineMap.get_minor_identity(kind.rank, 2)
     whole = kind.shape[-1] == short < count and strides[-2:] == [short, 1]
+    minor = ir.AffineMap.get_minor_identity(kind.rank, 2)
     return inside and whole and ir.AffineMapAttr(op.attributes["permutation_map"]).value == minor
 
 
 def _store_rows(op: ir.Operation) -> None:
     value, buffer, *outer, row, _ = op.operands
     short = ir.VectorType(value.type).shape[-1]
-    place, flat = arith.muli(row, index_constant(short)), _join_rows(buffer)
+    place, flat = arith.muli(row, index_constant(short)), join_rows(buffer)
     for made in _interleave(value.owner.operands[0]):
         vector.store(made, flat, [*outer, place])
         place = arith.addi(place, index_constant(ir.VectorType(made.type).shape[0]))
 
 
-def _join_rows(buffer: ir.Value) -> ir.Value:
+def _load_rows(read: ir.Operation) -> list[ir.Value]:
+    """The columns of the matrix that is read."""
+    buffer, *outer, row, _, _ = read.operands
+    kind = ir.VectorType(read.results[0].type)
+    count, short = kind.shape
+    place, flat = arith.muli(row, index_constant(short)), join_rows(buffer)
+    wide = ir.VectorType.get([count], kind.element_type)
+    places = [arith.addi(place, index_constant(i * count)) for i in range(short)]
+    rows: list[ir.Value] = [vector.load(wide, flat, [*outer, place]) for place in places]
+    for _ in range(short.bit_length() - 1):  # each round moves the last bit of an element's number to its front
+        pairs = list(zip(rows[::2], rows[1::2], strict=True))
+        rows = [vector.shuffle(a, b, list(range(odd, 2 * count, 2))) for odd in (0, 1) for a, b in pairs]
+    return rows
+
+
+def join_rows(buffer: ir.Value) -> ir.Value:
     """A buffer, whose rows lie one after another, with its last two axes as one."""
     kind = ir.MemRefType(buffer.type)
     *outer, rows, short = kind.shape

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import arith, func, ir, memref, transform, vector
-from ...dialects.builders import index_constant
+from ...dialects.builders import index_constant, scalar
 from ...dialects.context import keep
+from ...dialects.types import element_bits
 from ...dialects.walk import collect, defining_op
 from ..infra.base import Pass
 from ..ir.dynamic_sizes import slice_amounts
 from ..ir.kernel import scheduled_functions
 from ..ir.rewrite import rewrite
 from ..ir.structure import dim_of
-from .interleave import interleave_transposes, spread_columns, store_interleaved
+from .interleave import interleave_transposes, join_rows, load_interleaved, spread_columns, store_interleaved
 
 # Steps between elements that are picked out of whole rows: further apart, they are fewer loads one by one.
 _MOST_APART = 4
+# Bits of a vector that is picked at once: more would be taken apart to single elements.
+_REGISTER_BITS = 512
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,7 @@ class LowerTransfers(Pass):
         """Rewrite all scheduled functions of the module."""
         for function in scheduled_functions(module):
             store_interleaved(function)
+            load_interleaved(function)
             spread_columns(function)
             interleave_transposes(function)
             _load_elements(function)
@@ -84,22 +89,55 @@ def _load_elements(function: func.FuncOp) -> None:
 
 def _steps_along_row(op: ir.Operation) -> bool:
     """Return whether an op reads every second to fourth element of a row, as one vector."""
-    if op.name != "vector.transfer_read" or _find_vector_dim(op) != 0 or not _in_bounds(op):
-        return False
-    view = defining_op(op.operands[0])
-    if view is None or view.name != "memref.subview" or ir.MemRefType(view.results[0].type).rank != 1:
-        return False
+    return op.name == "vector.transfer_read" and _in_bounds(op) and _find_steps(op) is not None
+
+
+def _find_steps(read: ir.Operation) -> tuple[int, int] | None:
+    """The axis of what a view is of that a vector lies along, and how many elements of a row one step has; else None.
+
+    A view of every second element of a row has steps of two, and a view of a column of rows of three, one behind the
+    other, steps of three.
+    """
+    view = defining_op(read.operands[0])
+    if view is None or view.name != "memref.subview" or _find_vector_dim(read) != 0:
+        return None
     steps, sizes = (list(ir.DenseI64ArrayAttr(view.attributes[f"static_{name}"])) for name in ("strides", "sizes"))
-    rows = ir.MemRefType(view.operands[0].type).get_strides_and_offset()[0][-1] == 1
-    return rows and 1 < steps[-1] <= _MOST_APART and set(sizes[:-1]) <= {1}
+    whole = ir.MemRefType(view.operands[0].type)
+    strides, short = whole.get_strides_and_offset()[0], whole.shape[-1]
+    if ir.MemRefType(view.results[0].type).rank != 1 or strides[-1] != 1:
+        return None
+    if set(sizes[:-1]) <= {1} and 1 < steps[-1] <= _MOST_APART:
+        return len(sizes) - 1, steps[-1]
+    column = len(sizes) > 1 and set((*sizes[:-2], sizes[-1])) <= {1} and steps[-2] == 1
+    return (len(sizes) - 2, short) if column and strides[-2] == short and 1 < short <= _MOST_APART else None
 
 
 def _pick_elements(read: ir.Operation) -> ir.Value:
-    """As many loads as elements lie apart, the last of which ends with the last element, and shuffles of them."""
-    view, kind = read.operands[0].owner.operation, ir.VectorType(read.results[0].type)
-    step, [size] = list(ir.DenseI64ArrayAttr(view.attributes["static_strides"]))[-1], kind.shape
-    source, (*outer, first) = view.operands[0], slice_amounts(view, "offsets")
+    """Elements that lie some steps apart in a row, as one vector, put together of such as a register holds."""
+    view, kind, found = read.operands[0].owner.operation, ir.VectorType(read.results[0].type), _find_steps(read)
+    assert found is not None  # `_steps_along_row` asked
+    (axis, step), source = found, view.operands[0]
+    *outer, first = slice_amounts(view, "offsets")
+    if axis < len(outer):
+        *outer, row = outer
+        source, first = join_rows(source), arith.addi(arith.muli(row, index_constant(step)), first)
     first = arith.addi(first, arith.muli(read.operands[1], index_constant(step)))
+    [size], most = kind.shape, _REGISTER_BITS // element_bits(kind.element_type)
+    if size <= most or size % most:
+        return _pick_vector(source, outer, first, step, kind)
+    part, made = ir.VectorType.get([most], kind.element_type), vector.broadcast(kind, scalar(0, kind.element_type))
+    for start in range(0, size, most):
+        place = arith.addi(first, index_constant(start * step))
+        picked = _pick_vector(source, outer, place, step, part)
+        made = vector.insert_strided_slice(picked, made, [start], [1])
+    return made
+
+
+def _pick_vector(
+    source: ir.Value, outer: Sequence[ir.Value], first: ir.Value, step: int, kind: ir.VectorType
+) -> ir.Value:
+    """As many loads as elements lie apart, the last of which ends with the last element, and shuffles of them."""
+    [size] = kind.shape
     starts = [*range(0, (step - 1) * size, size), (step - 1) * (size - 1)]
     made: ir.Value | None = None
     for start in starts:

@@ -15,17 +15,17 @@ from .transposing import crossing_axis, repeating_axis, tile_transpose
 
 def schedule_light(kernel: KernelView) -> Schedule | None:
     """Vectors, or square tiles where an operand lies along another axis."""
-    shape = kernel.shape
-    axis = crossing_axis(kernel.classes, kernel.result, vector_axis(shape)) if shape else None
-    bits = element_bits(element_of(kernel.result))
-    turned = tile_transpose(shape, axis, vector_axis(shape), kernel.lanes, bits) if axis is not None else []
+    shape, bits = kernel.shape, element_bits(element_of(kernel.result))
+    crossing = crossing_axis(kernel.classes, kernel.result, vector_axis(shape)) if shape else None
+    turned = tile_transpose(shape, crossing[0], vector_axis(shape), kernel.lanes, bits) if crossing is not None else []
     if turned:
         return overlap(share(carve(kernel.plain, by_name(kernel.plain.result.value, turned))))
     if shape and (before := repeating_axis(kernel.classes, kernel.result, vector_axis(shape))) is not None:
         tiles = {before: min(kernel.lanes, power_floor(shape[before])), vector_axis(shape): shape[vector_axis(shape)]}
         return overlap(along(kernel.plain, vector_axis(shape), tiles))
-    # Vectors of elements that lie apart are put together one by one: several of them are as many instructions.
-    return schedule_vectors(kernel.plain, kernel.lanes, ROW_VECTORS if axis is None else 1) if kernel.classes else None
+    # Vectors of elements that lie far apart are put together one by one: several of them are as many instructions.
+    vectors = ROW_VECTORS if crossing is None or crossing[1] else 1
+    return schedule_vectors(kernel.plain, kernel.lanes, vectors) if kernel.classes else None
 
 
 def schedule_vectors(plain: Schedule, lanes: int, vectors: int = ROW_VECTORS) -> Schedule:

@@ -22,8 +22,13 @@ _BESIDE = 4
 _NEAR = 1 << 10
 
 
-def crossing_axis(classes: Sequence[tuple[ir.Operation, OpClass]], result: ir.Value, vector: int) -> int | None:
-    """The axis of the result that some operand lies along, where that is not the axis of vectors."""
+def crossing_axis(
+    classes: Sequence[tuple[ir.Operation, OpClass]], result: ir.Value, vector: int
+) -> tuple[int, bool] | None:
+    """The axis of the result that some operand lies along, where that is not the axis of vectors.
+
+    Also whether the operand's axis before it is that of vectors: a vector is then a column of rows that lie together.
+    """
     for op, kind in classes:
         if not isinstance(kind, Injective) or op.name != "linalg.generic":
             continue
@@ -35,7 +40,7 @@ def crossing_axis(classes: Sequence[tuple[ir.Operation, OpClass]], result: ir.Va
                 continue
             axes = [result_axis(op, loop, result) for loop in walked]
             if axes[-1] is not None and axes[-1] != vector and vector in axes:
-                return axes[-1]
+                return axes[-1], axes[-2] == vector
     return None
 
 

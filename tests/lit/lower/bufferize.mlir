@@ -174,3 +174,22 @@ func.func @pieces(%x: memref<4x2xf32>, %r: memref<4x6xf32>) {
   bufferization.materialize_in_destination %y in restrict writable %r : (tensor<4x6xf32>, memref<4x6xf32>) -> ()
   return
 }
+
+// A row that a tile copies is one vector; one of five would be scalars.
+// CHECK-LABEL: func.func @rows(
+// CHECK:         vector.transfer_read %{{.*}} vector<8xf32>
+// CHECK:         vector.transfer_write %{{.*}} vector<8xf32>
+// CHECK:         linalg.copy
+// CHECK-NOT:     memref.copy
+func.func @rows(%x: memref<4x8xf32>, %y: memref<4x5xf32>, %r: memref<4x16xf32>, %i: index)
+    attributes {tw.schedule = "tile"} {
+  %t = bufferization.to_tensor %x restrict : memref<4x8xf32> to tensor<4x8xf32>
+  %u = bufferization.to_tensor %y restrict : memref<4x5xf32> to tensor<4x5xf32>
+  %d = bufferization.to_tensor %r restrict writable : memref<4x16xf32> to tensor<4x16xf32>
+  %a = tensor.extract_slice %t[%i, 0] [1, 8] [1, 1] : tensor<4x8xf32> to tensor<8xf32>
+  %b = tensor.insert_slice %a into %d[%i, 0] [1, 8] [1, 1] : tensor<8xf32> into tensor<4x16xf32>
+  %c = tensor.extract_slice %u[%i, 0] [1, 5] [1, 1] : tensor<4x5xf32> to tensor<5xf32>
+  %e = tensor.insert_slice %c into %b[%i, 8] [1, 5] [1, 1] : tensor<5xf32> into tensor<4x16xf32>
+  bufferization.materialize_in_destination %e in restrict writable %r : (tensor<4x16xf32>, memref<4x16xf32>) -> ()
+  return
+}

@@ -147,3 +147,30 @@ func.func @rejects_rows_apart(%v: vector<2x8xf32>, %r: memref<40x3xf32>, %i: ind
   vector.transfer_write %t, %r[%i, %c0] {in_bounds = [true, true]} : vector<8x2xf32>, memref<40x3xf32>
   return
 }
+
+// CHECK-LABEL: func.func @from_pairs(
+// CHECK:         %[[FLAT:.*]] = memref.collapse_shape %arg0 {{\[\[}}0, 1]] : memref<40x2xf32> into memref<80xf32>
+// CHECK-COUNT-2: vector.load %[[FLAT]]
+// CHECK:         vector.shuffle %{{.*}}, %{{.*}} [0, 2, 4, 6, 8, 10, 12, 14] : vector<8xf32>, vector<8xf32>
+// CHECK:         vector.shuffle %{{.*}}, %{{.*}} [1, 3, 5, 7, 9, 11, 13, 15] : vector<8xf32>, vector<8xf32>
+// CHECK-NOT:     vector.transpose
+func.func @from_pairs(%x: memref<40x2xf32>, %i: index) -> vector<2x8xf32> attributes {tw.schedule = "tile"} {
+  %c0 = arith.constant 0 : index
+  %p = ub.poison : f32
+  %v = vector.transfer_read %x[%i, %c0], %p {in_bounds = [true, true]} : memref<40x2xf32>, vector<8x2xf32>
+  %t = vector.transpose %v, [1, 0] : vector<8x2xf32> to vector<2x8xf32>
+  return %t : vector<2x8xf32>
+}
+
+// A column of rows of three is picked out of what they are one after another, a register at a time.
+// CHECK-LABEL: func.func @column_of_rows(
+// CHECK:         %[[FLAT:.*]] = memref.collapse_shape %arg0 {{\[\[}}0, 1]] : memref<64x3xf32> into memref<192xf32>
+// CHECK-COUNT-6: vector.load %[[FLAT]][%{{.*}}] : memref<192xf32>, vector<16xf32>
+// CHECK-NOT:     memref.load
+func.func @column_of_rows(%x: memref<64x3xf32>, %i: index) -> vector<32xf32> attributes {tw.schedule = "tile"} {
+  %c0 = arith.constant 0 : index
+  %p = ub.poison : f32
+  %s = memref.subview %x[%i, %i] [32, 1] [1, 1] : memref<64x3xf32> to memref<32xf32, strided<[3], offset: ?>>
+  %v = vector.transfer_read %s[%c0], %p {in_bounds = [true]} : memref<32xf32, strided<[3], offset: ?>>, vector<32xf32>
+  return %v : vector<32xf32>
+}
