@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from ..core.sizes import Extent, floor_divide, if_equal, max_of
@@ -10,6 +11,9 @@ from .loops import index, sequential, while_loop
 from .sorting import Before
 
 States = Sequence[ir.Value]
+
+# Elements that are looked at together: where none of them is chosen, they cost a few vectors' comparisons.
+_AT_A_TIME = 16
 
 
 def select_order(x: ir.Value, count: Extent, before: Before) -> ir.Value:
@@ -48,14 +52,23 @@ class _Heap:
             root = scalars.sub(index(floor_divide(count, 2) - 1), at[0])
             return [self._sink(states[0], index(count), root, self._load(states[0], root))]
 
-        def read(at: States, states: States) -> list[ir.Value]:
-            place = scalars.add(at[0], index(count))
+        def read(start: ir.Value, states: States, size: int) -> list[ir.Value]:
             last = self._key(scalars.to_index(self._load(states[0], top)))
+            places = [scalars.add(start, index(i)) for i in range(size)]
+            found = functools.reduce(scalars.either, [self._before(self._key(place), last) for place in places])
 
             def replace(_: ir.Value, states: States) -> tuple[ir.Value, list[ir.Value]]:
-                return scalars.bool_constant(False), [self._sink(states[0], index(count), top, self._item(place))]
+                if size == 1:
+                    made = [self._sink(states[0], index(count), top, self._item(start))]
+                else:
+                    made = sequential([size], states, lambda at, inner: read(scalars.add(start, at[0]), inner, 1))
+                return scalars.bool_constant(False), made
 
-            return while_loop(None, self._before(self._key(place), last), states, replace)
+            return while_loop(None, found, states, replace)
+
+        def read_block(at: States, states: States) -> list[ir.Value]:
+            start = scalars.add(scalars.mul(at[0], index(_AT_A_TIME)), index(count))
+            return read(start, states, _AT_A_TIME)
 
         def order(at: States, states: States) -> list[ir.Value]:
             end = scalars.sub(index(count - 1), at[0])
@@ -64,7 +77,13 @@ class _Heap:
 
         states = sequential([count], [into], fill)
         states = sequential([floor_divide(count, 2)], states, arrange)
-        states = sequential([if_equal(count, 0, 0, extent - count)], states, read)
+        rest = if_equal(count, 0, 0, extent - count)
+        blocks = floor_divide(rest, _AT_A_TIME)
+        states = sequential([blocks], states, read_block)
+        behind = count + _AT_A_TIME * blocks
+        states = sequential(
+            [rest - _AT_A_TIME * blocks], states, lambda at, s: read(scalars.add(at[0], index(behind)), s, 1)
+        )
         return sequential([max_of(count - 1, 0)], states, order)
 
     def _sink(self, heap: ir.Value, size: ir.Value, root: ir.Value, item: ir.Value) -> ir.Value:
