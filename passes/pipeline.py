@@ -19,6 +19,7 @@ from .analysis.classify import remembering_kinds
 from .analysis.cost import estimate_cost
 from .analysis.formulas import find_formula
 from .analysis.signature import make_signature
+from .graph.arrange_products import ArrangeProducts
 from .graph.canonicalize_ops import CanonicalizeOps
 from .graph.combine_parallel_conv2d import CombineParallelConv2d
 from .graph.combine_parallel_dense import CombineParallelDense
@@ -127,6 +128,7 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
         FoldScaleAxis(),  # before products are combined and weights change their layout
         CombineParallelConv2d(target=target),
         CombineParallelDense(target=target),
+        ArrangeProducts(),  # after products are combined, whose weights still have one order
         ConvertLayout(),
         CanonicalizeOps(),  # again: the transposes and slices that layouts and combined products leave
         EliminateCommonSubexpr(),  # again: equal conversions of layout

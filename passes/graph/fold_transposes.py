@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import builders, extents, ir, linalg, tensor
+from ...dialects import ir
 from ...dialects.walk import defining_op
 from ..analysis.classify import classify_op
 from ..analysis.kinds import Contraction
 from ..infra.base import Pass
-from ..ir.dynamic_sizes import emit_dynamic_sizes
 from ..ir.edit import list_programs
 from ..ir.maps import permutation_of, permute, set_maps
-from ..ir.structure import dim_of, indexing_maps, list_ops, shape_of
+from ..ir.structure import indexing_maps, list_ops
 from ..ir.uses import users_of
+from .rewriting.orders import can_reorder_result, reorder_result
 
 
 @dataclass(frozen=True)
@@ -62,21 +62,9 @@ def _fold_result(op: ir.Operation) -> None:
     """The transpose of the result, its only reader, goes; the contraction takes its place in the program."""
     readers = users_of(op)
     order = _outer_order(readers[0]) if len(readers) == 1 else None
-    fill = defining_op(op.operands[2])
-    if order is None or fill is None or fill.name != "linalg.fill":
+    if order is None or not can_reorder_result(op):
         return
-    maps = indexing_maps(op)
-    if any(dim_of(e) is None for e in maps[2].results):
-        return
-    with ir.InsertionPoint(op), op.location:
-        sizes = iter(emit_dynamic_sizes(op.operands[2]))
-        shape = [next(sizes) if n < 0 else n for n in shape_of(op.operands[2])]
-        out = tensor.EmptyOp([shape[d] for d in order], builders.element_of(op.results[0]))
-        op.operands[2] = linalg.fill(fill.operands[0], out.result)
-    maps[2] = permute(maps[2], order)
-    set_maps(op, maps)
-    op.results[0].set_type(op.operands[2].type)
-    extents.forget(op.results[0])
+    reorder_result(op, order)
     readers[0].results[0].replace_all_uses_with(op.results[0])
     readers[0].erase()
 

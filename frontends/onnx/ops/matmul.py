@@ -33,15 +33,12 @@ def gemm(
     transA: int = 0,
     transB: int = 0,
 ) -> Tensor:
-    """``alpha A' B' + beta C``; a transposed operand is read as it lies, and of two the product is transposed."""
+    """``alpha A' B' + beta C``; a transposed operand is read as it lies."""
     if a.rank != 2 or b.rank != 2 or not may_be_equal([a.shape[not transA]], [b.shape[bool(transB)]]):
         ctx.invalid(f"cannot multiply {list(a.shape)} by {list(b.shape)} with transA={transA}, transB={transB}")
     if not a.floating and (alpha % 1 or beta % 1):
         ctx.unsupported(f"alpha {alpha} and beta {beta} for dtype {a.dtype}")
-    if transA and transB and b.known is None and b.load is None:  # what is computed is in vectors along m, as A lies
-        y = ctx.transpose(contract(ctx, "nk,km->nm", b, a), [1, 0])
-    else:
-        y = contract(ctx, f"{'km' if transA else 'mk'},{'nk' if transB else 'kn'}->mn", a, b)
+    y = contract(ctx, f"{'km' if transA else 'mk'},{'nk' if transB else 'kn'}->mn", a, b)
     y = scale_tensor(ctx, y, alpha)
     if c is None or beta == 0.0:
         return y

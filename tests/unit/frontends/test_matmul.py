@@ -62,6 +62,12 @@ def test_gemm(shapes: tuple[tuple[int, ...], ...], attributes: dict[str, Any]) -
         ("i,j->ij", ((3,), (4,))),
         ("ij,jk,kl->il", ((2, 3), (3, 4), (4, 5))),
         ("ij,ij->i", ((3, 4), (3, 4))),
+        ("bqhd,bkhd->bhqk", ((2, 17, 3, 5), (2, 9, 3, 5))),
+        ("bij,kj->bki", ((2, 9, 5), (11, 5))),
+        ("ij,jk->ki", ((9, 5), (5, 11))),
+        ("ji,kj->ki", ((5, 9), (11, 5))),
+        ("bqhd,bhdk->bkqh", ((1, 9, 3, 5), (1, 3, 5, 11))),
+        ("nchw,nkhw->nck", ((2, 9, 3, 5), (2, 11, 3, 5))),
     ],
 )
 def test_einsum(equation: str, shapes: tuple[tuple[int, ...], ...]) -> None:

@@ -1,0 +1,149 @@
+"""Products get columns: the right operand and the result lie along the same loop."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ...dialects import builders, ir
+from ..analysis.classify import classify_op
+from ..analysis.kinds import Contraction
+from ..infra.base import Pass
+from ..ir.edit import list_programs, param_values
+from ..ir.maps import set_maps
+from ..ir.structure import indexing_maps, list_ops, loop_extents, loops_along
+from .rewriting.orders import can_reorder_result, reorder_operand, reorder_result
+
+# Rows, and columns, from which it is worth moving what they read: fewer are dot products of operands as they lie.
+_ENOUGH = 8
+# What dynamic extents count as.
+_LIKELY = 128
+
+
+@dataclass(frozen=True)
+class ArrangeProducts(Pass):
+    """Let the right operand and the result of a product lie along the same loop, its columns, which vectors take whole.
+
+    Before::
+
+        %y = linalg.generic {contraction, (m, k), (n, k), (m, n)} ins(%a, %b)
+        %z = linalg.generic {contraction, (m, k), (k, n), (n, m)} ins(%a, %c)
+
+    After::
+
+        %t = linalg.generic {(n, k) -> (k, n)} ins(%b)
+        %y = linalg.generic {contraction, (m, k), (k, n), (m, n)} ins(%a, %t)
+        %u = linalg.generic {contraction, (m, k), (k, n), (m, n)} ins(%a, %c)
+        %z = linalg.generic {(m, n) -> (n, m)} ins(%u)
+
+    The columns are the loop, of any of the operands, for which the fewest elements are moved. Weights count nothing,
+    since `split-prepare` moves them ahead of time. What few rows read, or few
+    columns have, is not moved.
+    """
+
+    name: ClassVar[str] = "arrange-products"
+    opt_level: ClassVar[int] = 1
+
+    def apply(self, module: ir.Module) -> None:
+        """Arrange the contractions of all programs whose operands are floats."""
+        for function in list_programs(module):
+            weights = param_values(function)
+            for op in list_ops(function):
+                if op.name == "linalg.generic" and isinstance(kind := classify_op(op), Contraction):
+                    _Product(op, kind, weights).arrange()
+
+
+@dataclass(frozen=True)
+class _Product:
+    op: ir.Operation
+    kind: Contraction
+    weights: Set[ir.Value]
+
+    def arrange(self) -> None:
+        """Move what has to be moved for the best columns, if there are any."""
+        if not self._is_plain():
+            return
+        last = self._innermost(2, self.loops)
+        columns = min(self._candidates(last), key=lambda loop: self._count_moved(loop, last), default=None)
+        if columns is None:
+            return
+        if columns != last:
+            self._store_along(columns)
+        if columns in self.kind.m:
+            _exchange_operands(self.op)
+        if not self._lies_along(1, columns) and not self._is_packed(1):
+            reorder_operand(self.op, 1, self._order_along(1, columns))
+
+    @property
+    def loops(self) -> tuple[int, ...]:
+        """Those of all dims of the result."""
+        return (*self.kind.batch, *self.kind.m, *self.kind.n)
+
+    def _is_plain(self) -> bool:
+        left, right = (builders.element_of(v) for v in list(self.op.operands)[:2])
+        walked = [loop for number in range(2) for loop in loops_along(self.op, number)]
+        return left == right and isinstance(left, ir.FloatType) and None not in walked and can_reorder_result(self.op)
+
+    def _candidates(self, last: int | None) -> Iterator[int]:
+        """The loops that can be columns: of the result, and of each operand, the innermost one."""
+        sides = {loop: number for number, loops in enumerate((self.kind.m, self.kind.n)) for loop in loops}
+        for loop in dict.fromkeys((last, self._innermost(1, self.kind.n), self._innermost(0, self.kind.m))):
+            if loop in sides and (self._is_free(sides[loop], loop) or self._is_worth_moving(sides[loop], loop)):
+                yield loop
+
+    def _is_worth_moving(self, number: int, columns: int) -> bool:
+        return min(self._count_rows(number), self._count([columns])) >= _ENOUGH
+
+    def _count_moved(self, columns: int, last: int | None) -> int:
+        number = 0 if columns in self.kind.m else 1
+        moved = 0 if self._is_free(number, columns) else self._count(loops_along(self.op, number))
+        return moved + (self._count(loops_along(self.op, 2)) if columns != last else 0)
+
+    def _count_rows(self, number: int) -> int:
+        """The rows that read operand ``number``: the elements of a column of the result."""
+        return self._count(self.kind.n if number == 0 else self.kind.m)
+
+    def _count(self, loops: Iterable[int | None]) -> int:
+        extents = loop_extents(self.op)
+        counts = [extents[loop] for loop in loops if loop is not None]
+        return math.prod(_LIKELY if count < 0 else count for count in counts)
+
+    def _is_free(self, number: int, columns: int) -> bool:
+        return self._lies_along(number, columns) or self.op.operands[number] in self.weights
+
+    def _is_packed(self, number: int) -> bool:
+        """Return whether an operand is a weight that `pack-weights` orders."""
+        return self.op.operands[number] in self.weights and len(self.kind.n) == 1
+
+    def _lies_along(self, number: int, loop: int) -> bool:
+        return self._innermost(number, (*self.loops, *self.kind.k)) == loop
+
+    def _innermost(self, number: int, loops: Sequence[int]) -> int | None:
+        """The loop, one of ``loops``, that walks the innermost dim of an operand of more than one element."""
+        extents = loop_extents(self.op)
+        walked = (loop for loop in reversed(loops_along(self.op, number)) if loop is not None and extents[loop] != 1)
+        return next((loop for loop in walked if loop in loops), None)
+
+    def _order_along(self, number: int, loop: int) -> list[int]:
+        """The dims of an operand, the one that ``loop`` walks last."""
+        walked = loops_along(self.op, number)
+        return sorted(range(len(walked)), key=lambda dim: walked[dim] == loop)
+
+    def _store_along(self, columns: int) -> None:
+        """Store the result along the columns, and move it afterwards."""
+        order, result = self._order_along(2, columns), self.op.results[0]
+        readers = [(use.owner.operation, use.operand_number) for use in result.uses]
+        reorder_result(self.op, order)
+        with ir.InsertionPoint.after(self.op), self.op.location:
+            moved = builders.transpose(result, [order.index(d) for d in range(len(order))])
+        for reader, number in readers:
+            reader.operands[number] = moved
+
+
+def _exchange_operands(op: ir.Operation) -> None:
+    """Make the left operand the right one, and the other way round; what multiplies them does not mind."""
+    left, right, result = indexing_maps(op)
+    op.operands[0], op.operands[1] = op.operands[1], op.operands[0]
+    set_maps(op, [right, left, result])

@@ -1,0 +1,101 @@
+// RUN: %opt %s --passes=arrange-products,dead-code | filecheck %s
+
+// CHECK-DAG:     #[[MK:.*]] = affine_map<(d0, d1, d2) -> (d0, d2)>
+// CHECK-DAG:     #[[KN:.*]] = affine_map<(d0, d1, d2) -> (d2, d1)>
+// CHECK-DAG:     #[[MN:.*]] = affine_map<(d0, d1, d2) -> (d0, d1)>
+// CHECK-DAG:     #[[NK:.*]] = affine_map<(d0, d1, d2) -> (d1, d2)>
+// CHECK-DAG:     #[[NM:.*]] = affine_map<(d0, d1, d2) -> (d1, d0)>
+
+// The right operand is transposed.
+// CHECK-LABEL: func.func @columns(
+// CHECK:         %[[T:.*]] = linalg.generic {{.*}} ins(%arg1 : tensor<16x4xf32>) outs(%{{.*}} : tensor<4x16xf32>)
+// CHECK:         linalg.generic {indexing_maps = [#[[MK]], #[[KN]], #[[MN]]]
+// CHECK-SAME:    ins(%arg0, %[[T]] :
+#mk = affine_map<(m, n, k) -> (m, k)>
+#nk = affine_map<(m, n, k) -> (n, k)>
+#kn = affine_map<(m, n, k) -> (k, n)>
+#km = affine_map<(m, n, k) -> (k, m)>
+#mn = affine_map<(m, n, k) -> (m, n)>
+#nm = affine_map<(m, n, k) -> (n, m)>
+func.func @columns(%x: tensor<8x4xf32>, %y: tensor<16x4xf32>) -> tensor<8x16xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x16xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<8x16xf32>) -> tensor<8x16xf32>
+  %c = linalg.generic {indexing_maps = [#mk, #nk, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %y : tensor<8x4xf32>, tensor<16x4xf32>) outs(%z : tensor<8x16xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %acc, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<8x16xf32>
+  return %c : tensor<8x16xf32>
+}
+
+// The left operand lies along the result: they change places, and nothing moves.
+// CHECK-LABEL: func.func @exchanged(
+// CHECK-NOT:     ins(%arg0 :
+// CHECK:         linalg.generic {indexing_maps = [#[[NK]], #{{.*}}, #[[NM]]]
+// CHECK-SAME:    ins(%arg1, %arg0 : tensor<16x4xf32>, tensor<4x8xf32>)
+// CHECK-NEXT:    ^bb0
+// CHECK-NOT:     linalg.generic
+// CHECK:         return
+func.func @exchanged(%x: tensor<4x8xf32>, %y: tensor<16x4xf32>) -> tensor<16x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<16x8xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<16x8xf32>) -> tensor<16x8xf32>
+  %c = linalg.generic {indexing_maps = [#km, #nk, #nm], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %y : tensor<4x8xf32>, tensor<16x4xf32>) outs(%z : tensor<16x8xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %acc, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<16x8xf32>
+  return %c : tensor<16x8xf32>
+}
+
+// The result has fewer elements than the operand that would have to move: it is transposed afterwards.
+// CHECK-LABEL: func.func @afterwards(
+// CHECK:         %[[R:.*]] = linalg.generic {indexing_maps = [#[[MK]], #[[KN]], #[[MN]]]
+// CHECK-SAME:    ins(%arg0, %arg1 : tensor<16x64xf32>, tensor<64x8xf32>) outs(%{{.*}} : tensor<16x8xf32>)
+// CHECK:         linalg.generic {{.*}} ins(%[[R]] : tensor<16x8xf32>) outs(%{{.*}} : tensor<8x16xf32>)
+func.func @afterwards(%x: tensor<16x64xf32>, %y: tensor<64x8xf32>) -> tensor<8x16xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x16xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<8x16xf32>) -> tensor<8x16xf32>
+  %c = linalg.generic {indexing_maps = [#mk, #kn, #nm], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %y : tensor<16x64xf32>, tensor<64x8xf32>) outs(%z : tensor<8x16xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %acc, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<8x16xf32>
+  return %c : tensor<8x16xf32>
+}
+
+// Few rows read the right operand as it lies, and so does a weight's product, which `pack-weights` orders.
+// CHECK-LABEL: func.func @rejects(
+// CHECK-COUNT-2: linalg.generic
+// CHECK-NOT:     linalg.generic
+func.func @rejects(%x: tensor<2x4xf32>, %u: tensor<8x4xf32>, %y: tensor<16x4xf32>,
+    %w: tensor<16x4xf32> {tw.param = "w"}) -> (tensor<2x16xf32>, tensor<8x16xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x16xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<2x16xf32>) -> tensor<2x16xf32>
+  %c = linalg.generic {indexing_maps = [#mk, #nk, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %y : tensor<2x4xf32>, tensor<16x4xf32>) outs(%z : tensor<2x16xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %acc, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<2x16xf32>
+  %f = tensor.empty() : tensor<8x16xf32>
+  %g = linalg.fill ins(%zero : f32) outs(%f : tensor<8x16xf32>) -> tensor<8x16xf32>
+  %d = linalg.generic {indexing_maps = [#mk, #nk, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%u, %w : tensor<8x4xf32>, tensor<16x4xf32>) outs(%g : tensor<8x16xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %acc, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<8x16xf32>
+  return %c, %d : tensor<2x16xf32>, tensor<8x16xf32>
+}
