@@ -39,7 +39,7 @@ from ..tiles.structured import Tile, copy_tile, extract, insert, store, vector_a
 from .border import Border
 from .gather import gather_tile, reads_at_indices
 from .linear_transform import transform_tile
-from .reduction import compute_reduction
+from .reduction import compute_blocks_ahead, compute_reduction
 from .rows import compute_row, in_chunks
 from .tiler import (
     Form,
@@ -84,7 +84,10 @@ def build_nest(
     loops = _Loops(schedule.result, border.inner, staged)
 
     def tile(scope: Tiler, region: Region, target: ir.Value) -> ir.Value:
-        for piece in _vector_pieces(region, loops.vector, scope.form.row_chunk):
+        pieces = _vector_pieces(region, loops.vector, scope.form.row_chunk)
+        if len(pieces) > 1:
+            compute_blocks_ahead(scope, border.inner, region)
+        for piece in pieces:
             place = border.place(piece)
             computed = scope.compute(border.inner, piece, extract(target, place).value)
             target = store(computed.value, target, place)
@@ -158,8 +161,6 @@ class _Loops:
         if overlap and rest and around.size > part.step:
             whole = for_each_chunk(around.size - rest, part.step, target, step)
             return step(Linear(around.size - part.step), part.step, whole)
-        if axis == self.vector:
-            return for_each_chunk(around.size, part.step, target, step)
         whole = for_each_chunk(around.size - rest, part.step, target, step)
         return step(Linear(around.size - rest), rest, whole) if rest else whole
 

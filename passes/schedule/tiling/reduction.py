@@ -19,7 +19,18 @@ from .dot_product import dot_products, grouped_loop
 from .gather import gather_sum, reads_at_indices
 from .pool_windows import amounts_of, combiner_of, find_skipped_padding, windows_of
 from .rows import compute_row_along, in_chunks, materialize_shared, row_vector, walk_row
-from .tiler import Form, Tiler, locate_within, loop_intervals, make_empty_tile, packed_dims, part_of, tile_map, tile_op
+from .tiler import (
+    Form,
+    Tiler,
+    locate_within,
+    loop_intervals,
+    make_empty_tile,
+    needed_region,
+    packed_dims,
+    part_of,
+    tile_map,
+    tile_op,
+)
 
 # A mark on the matmuls that a nest leaves, "contract2x4": the number of their parallel loops, and the steps of k that
 # are taken at once. `vectorize` steps through their k.
@@ -92,6 +103,17 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
 
     extents = {loop: loops[loop].size for loop in serial}
     return Tile(accumulate(serial, init.value), init.dims)
+
+
+def compute_blocks_ahead(tiler: Tiler, result: ir.Value, region: Region) -> None:
+    """Compute the sums of a tile as whole blocks of a packed weight, of which what its pieces need are then parts."""
+    anchor = tiler.form.anchor
+    if anchor is None or grouped_loop(anchor, classify_op(anchor)) is not None:
+        return
+    part = needed_region(result, region, anchor.results[0])
+    wide = _whole_blocks(anchor, part)
+    if wide != part:
+        _compute_within(tiler, anchor, part, wide)
 
 
 def _compute_within(tiler: Tiler, op: ir.Operation, region: Region, wide: Region) -> Tile:

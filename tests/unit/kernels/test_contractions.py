@@ -6,10 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from kernel_runner import TARGET, CompiledKernel, block_of, schedule_of, schedule_text
+from kernel_runner import TARGET, CompiledKernel, before_schedule, block_of, schedule_of, schedule_text
 from kernel_texts import close, einsum, matmul, pack
 
 from tilewright.core.target import detect_host
+from tilewright.dialects import ir
+from tilewright.dialects.context import reused_context
+from tilewright.passes.schedule.apply_schedule import ApplySchedule
+from tilewright.passes.schedule.tiling.reduction import CONTRACT
 
 RNG = np.random.default_rng(0)
 
@@ -54,6 +58,20 @@ def test_a_packed_block_is_not_padded_by_the_tensor_that_a_sum_begins_with() -> 
     c = RNG.standard_normal((4, 7), dtype=np.float32)
     want = a @ b + c
     np.testing.assert_allclose(CompiledKernel(text)([a, packed, c], want), want, rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("n", [33, 71])
+def test_all_rows_of_a_tile_sum_up_the_last_columns_together(n: int) -> None:
+    """What a block of the weight is too wide for is one narrower product, also where a single column is left."""
+    target = TARGET.get(detect_host())
+    with reused_context(), ir.Location.unknown():
+        module = before_schedule(matmul(4, n, 53, block_of(n)))
+        ApplySchedule(target=target).apply(module)
+        assert str(module).count(f'"{CONTRACT}') == 2
+    block = block_of(n)
+    a, w, b = (RNG.standard_normal(shape, dtype=np.float32) for shape in ((4, 53), (53, n), (n,)))
+    want = np.maximum(a.astype(np.float64) @ w + b, 0)
+    close(CompiledKernel(matmul(4, n, 53, block))([a, pack(w, block), b], np.empty((4, n), np.float32), 2), want)
 
 
 @pytest.mark.parametrize("k, parts", [(1000, 8), (1004, 4), (999, 1), (8, 8), (2, 1), (1, 1)])
