@@ -75,6 +75,11 @@ class Target:
         return self.arch == cpus.AARCH64.name or "fma" in self.features or "fma4" in self.features
 
     @property
+    def converts_to_least(self) -> bool:
+        """Return whether a float that no integer is near to, or NaN, is converted to the least integer."""
+        return self.arch == cpus.X86.name
+
+    @property
     def streams(self) -> bool:
         """Return whether non-temporal stores pay. AArch64's are hints, and take two instructions."""
         return self.arch == cpus.X86.name

@@ -6,7 +6,7 @@ insertion point. Floats narrower than f32 are stored, not computed with: ``widen
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from ..core.sizes import Sym
@@ -236,3 +236,13 @@ def signless(number: int, type_: ir.Type) -> int:
     span = 1 << width(type_)
     number %= span
     return number - span if number >= span >> 1 and span > 2 else number
+
+
+def call_intrinsic(name: str, result: ir.Type, operands: Sequence[ir.Value]) -> ir.Value:
+    """One of LLVM's functions, by its name."""
+    attributes = {
+        "intrin": ir.StringAttr.get(name),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(operands), 0]),
+        "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
+    }
+    return ir.Operation.create("llvm.call_intrinsic", [result], list(operands), attributes).results[0]

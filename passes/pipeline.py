@@ -51,6 +51,7 @@ from .infra.context import SCHEDULES, PassContext, check_context, snapshot
 from .ir.edit import list_programs, needs_vm, string_attr
 from .ir.kernel import describe_kernel, list_functions, symbol_of
 from .lower.bufferize import Bufferize
+from .lower.clamp_integers import ClampIntegers
 from .lower.expand_math import ExpandMath
 from .lower.flush_denormals import FlushDenormals
 from .lower.lower_to_llvm import LowerToLlvm
@@ -153,9 +154,10 @@ def kernel_passes(target: Target, plain: bool = False, schedule: Schedule | None
     ``plain`` ones give loops without a schedule, others the family's or the one that is given.
     """
     return (
-        FlushDenormals(),  # the first three see bodies of scalars, before they are vectors
+        FlushDenormals(),  # the first four see bodies of scalars, before they are vectors
         ReduceStrength(),
         ExpandMath(target=target),
+        ClampIntegers(target=target),
         CollapseLoops(),  # fewer axes for the schedule
         SeparateWindows(),  # what a schedule stages
         ApplySchedule(target=target, plain=plain, schedule=schedule),
@@ -167,7 +169,7 @@ def kernel_passes(target: Target, plain: bool = False, schedule: Schedule | None
         StreamStores(target=target),
         PrefetchRows(),
         PlanScratch(),  # after the last pass that allocates
-        LowerToLlvm(),
+        LowerToLlvm(arch=target.arch),
         WrapKernel(arch=target.arch),
     )
 

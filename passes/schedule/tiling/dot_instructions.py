@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ....core.target import DotProduct
 from ....dialects import arith, ir, vector
+from ....dialects.scalars import call_intrinsic
 
 # Steps of a sum that lie together.
 GROUP = 4
@@ -56,24 +57,15 @@ def _add(dot: DotProduct, acc: ir.Value, data: ir.Value, weight: ir.Value) -> ir
         return arith.addi(acc, arith.muli(data, weight))
     intrinsic = _INTRINSICS[dot.instruction, dot.lanes]
     if dot.instruction == "pmaddwd":
-        return arith.addi(acc, _call_intrinsic(intrinsic, acc.type, [data, weight]))
+        return arith.addi(acc, call_intrinsic(intrinsic, acc.type, [data, weight]))
     if dot.instruction == "sdot":  # data * weight = (data - 128) * weight + 2 * (64 * weight)
         zero = _splat_like(acc, 0)
-        half = _call_intrinsic(intrinsic, acc.type, [zero, _splat_like(data, 64), weight])
+        half = call_intrinsic(intrinsic, acc.type, [zero, _splat_like(data, 64), weight])
         acc, data = arith.addi(acc, arith.addi(half, half)), arith.xori(data, _splat_like(data, -128))
-    return _call_intrinsic(intrinsic, acc.type, [acc, data, weight])
+    return call_intrinsic(intrinsic, acc.type, [acc, data, weight])
 
 
 def _splat_like(like: ir.Value, number: int) -> ir.Value:
     """A vector of a value's type whose lanes are all one number."""
     kind = ir.VectorType(like.type)
     return vector.broadcast(kind, arith.ConstantOp(kind.element_type, number).result)
-
-
-def _call_intrinsic(intrinsic: str, result: ir.Type, operands: Sequence[ir.Value]) -> ir.Value:
-    attributes = {
-        "intrin": ir.StringAttr.get(intrinsic),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(operands), 0]),
-        "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
-    }
-    return ir.Operation.create("llvm.call_intrinsic", [result], list(operands), attributes).results[0]

@@ -109,3 +109,16 @@ func.func @unsigned_vector_to_bfloat16(%x: memref<4xi8>, %r: memref<4xbf16>, %lo
   vector.store %n, %r[%lo] : memref<4xbf16>, vector<4xbf16>
   return
 }
+
+// To round and to convert are one function, which is one instruction.
+// CHECK-LABEL: llvm.func @rounded(
+// CHECK-NOT:     llvm.fptosi
+// CHECK:         llvm.call_intrinsic "llvm.lrint.v16i32.v16f32"
+func.func @rounded(%x: memref<16xf32>, %y: memref<16xi32>) {
+  %c0 = arith.constant 0 : index
+  %v = vector.load %x[%c0] : memref<16xf32>, vector<16xf32>
+  %r = math.roundeven %v : vector<16xf32>
+  %i = arith.fptosi %r : vector<16xf32> to vector<16xi32>
+  vector.store %i, %y[%c0] : memref<16xi32>, vector<16xi32>
+  return
+}
