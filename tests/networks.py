@@ -145,6 +145,16 @@ def long_input_rows() -> Model:
     return build(body, {"x": (9, 1024)}, {"w1": (1024, 256), "w2": (1024, 8)})
 
 
+def long_grouped_rows() -> Model:
+    """A convolution in groups of padded rows of 2 kB, of which a tile has so many that `pad-rows` stores them apart."""
+
+    def body(x, w1, w2):
+        h = _relu(builders.conv(x, w1, (1, 1), (1, 1)))
+        return builders.conv(padded(h, 1), w2, (1, 1), (1, 1), groups=64)
+
+    return build(body, {"x": (1, 4, 5, 6)}, {"w1": (512, 4, 1, 1), "w2": (512, 8, 3, 3)})
+
+
 def fire() -> Model:
     """Three convolutions of one value whose channels are joined, and a concat whose place the caller chooses."""
 
@@ -383,6 +393,7 @@ NETWORKS = {
         wide_block,
         long_rows,
         long_input_rows,
+        long_grouped_rows,
         fire,
         grouped_conv,
         attention,

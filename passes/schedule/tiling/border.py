@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from ....dialects import arith, ir, linalg, memref, scf
-from ....dialects.builders import index_constant
+from ....dialects.builders import element_of, index_constant
+from ....dialects.types import element_bits
 from ....dialects.walk import defining_op
+from ...ir.kernel import LINE
 from ...ir.structure import shape_of, terminator_of
 from ..tiles.axes import power_floor
 from ..tiles.loops import for_each_chunk
@@ -131,7 +133,8 @@ def cut_slabs(
 def can_border(op: ir.Operation) -> bool:
     """Return whether a kernel can write this ``tensor.pad`` or ``tensor.insert_slice`` around what it computes.
 
-    A constant around all but the axis that vectors lie along; or anything, if the rest is empty or there already.
+    A constant around all but the axis that vectors lie along, after which it fills whole lines of the cache; or
+    anything, if the rest is empty or there already.
     """
     if op.name not in BORDERS:
         return False
@@ -141,8 +144,10 @@ def can_border(op: ir.Operation) -> bool:
         return _inserts_at_known_place(op)
     value = defining_op(terminator_of(op).operands[0])
     inner, outer = shape_of(op.operands[0]), shape_of(op.results[0])
-    axis = vector_axis(outer)
-    return len(op.operands) == 1 and value is not None and value.name == "arith.constant" and inner[axis] == outer[axis]
+    axis, line = vector_axis(outer), LINE * 8 // element_bits(element_of(op.results[0]))
+    after = list(ir.DenseI64ArrayAttr(op.attributes["static_high"]))[axis] == outer[axis] - inner[axis]
+    whole = after and (outer[axis] - inner[axis]) % line == 0
+    return len(op.operands) == 1 and value is not None and value.name == "arith.constant" and whole
 
 
 def _inserts_at_known_place(op: ir.Operation) -> bool:

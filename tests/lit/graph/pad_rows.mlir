@@ -188,3 +188,58 @@ func.func @cast(%x: tensor<?x1024xf32>, %p: tensor<1x1024x32xf32>, %n: index) ->
   } -> tensor<16x32xf32>
   return %y : tensor<16x32xf32>
 }
+
+#data = affine_map<(h, w, g, f, i, j, c) -> (h + i, w + j, g, c)>
+#weight = affine_map<(h, w, g, f, i, j, c) -> (g, f, i, j, c)>
+#image = affine_map<(h, w, g, f, i, j, c) -> (h, w, g, f)>
+#strided = affine_map<(h, f, i, c) -> (h * 2 + i, c)>
+#taps = affine_map<(h, f, i, c) -> (f, i, c)>
+#made = affine_map<(h, f, i, c) -> (h, f)>
+
+// A padding is made wider; of channels in groups there is one more group. A tile of one vector has twice the rows.
+// CHECK-LABEL: func.func @groups(
+// CHECK:         %[[P:.*]] = tensor.pad %arg0 low[1, 1, 0] high[1, 1, 16]
+// CHECK:         %[[V:.*]] = tensor.expand_shape %[[P]] {{\[\[}}0], [1], [2, 3]] output_shape [16, 16, 33, 16]
+// CHECK:         %[[Q:.*]] = tensor.extract_slice %[[V]][0, 0, 0, 0] [16, 16, 32, 16] [1, 1, 1, 1]
+// CHECK:         linalg.generic {{.*}} ins(%[[Q]], %{{.*}} : tensor<16x16x32x16xf32>, tensor<32x16x3x3x16xf32>)
+func.func @groups(%x: tensor<14x14x512xf32>, %p: tensor<32x1x3x3x16x16xf32>) -> tensor<14x14x32x16xf32> {
+  %zero = arith.constant 0.0 : f32
+  %d = tensor.pad %x low[1, 1, 0] high[1, 1, 0] {
+  ^bb0(%i: index, %j: index, %k: index):
+    tensor.yield %zero : f32
+  } : tensor<14x14x512xf32> to tensor<16x16x512xf32>
+  %v = tensor.expand_shape %d [[0], [1], [2, 3]] output_shape [16, 16, 32, 16] : tensor<16x16x512xf32> into tensor<16x16x32x16xf32>
+  %u = tensor.empty() : tensor<32x16x3x3x16xf32>
+  %w = linalg.unpack %p inner_dims_pos = [1] inner_tiles = [16] into %u : tensor<32x1x3x3x16x16xf32> -> tensor<32x16x3x3x16xf32>
+  %f = tensor.empty() : tensor<14x14x32x16xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%f : tensor<14x14x32x16xf32>) -> tensor<14x14x32x16xf32>
+  %y = linalg.generic {indexing_maps = [#data, #weight, #image],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}
+    ins(%v, %w : tensor<16x16x32x16xf32>, tensor<32x16x3x3x16xf32>) outs(%z : tensor<14x14x32x16xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %o, %m fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<14x14x32x16xf32>
+  return %y : tensor<14x14x32x16xf32>
+}
+
+// Rows of 2 kB, of which a convolution walks each second one.
+// CHECK-LABEL: func.func @stride(
+// CHECK:         tensor.insert_slice %arg0 into %{{.*}}[0, 0] [33, 512] [1, 1] : tensor<33x512xf32> into tensor<33x528xf32>
+func.func @stride(%x: tensor<33x512xf32>, %p: tensor<8x3x512x32xf32>) -> tensor<16x256xf32> {
+  %zero = arith.constant 0.0 : f32
+  %u = tensor.empty() : tensor<256x3x512xf32>
+  %w = linalg.unpack %p outer_dims_perm = [0, 1, 2] inner_dims_pos = [0] inner_tiles = [32] into %u
+    : tensor<8x3x512x32xf32> -> tensor<256x3x512xf32>
+  %f = tensor.empty() : tensor<16x256xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%f : tensor<16x256xf32>) -> tensor<16x256xf32>
+  %y = linalg.generic {indexing_maps = [#strided, #taps, #made], iterator_types = ["parallel", "parallel", "reduction", "reduction"]}
+    ins(%x, %w : tensor<33x512xf32>, tensor<256x3x512xf32>) outs(%z : tensor<16x256xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %o, %m fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<16x256xf32>
+  return %y : tensor<16x256xf32>
+}
