@@ -42,6 +42,7 @@ from .graph.recognize_composites import RecognizeComposites
 from .graph.report_outside import ReportOutside
 from .graph.simplify_inference import SimplifyInference
 from .graph.sink_views import SinkViews
+from .graph.skip_padding import SkipPadding
 from .graph.split_prepare import SplitPrepare
 from .graph.store_concat import StoreConcat
 from .graph.store_padded import StorePadded
@@ -140,6 +141,7 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
         JoinSums(),
         SinkViews(),  # before fusion, which a view between two ops ends
         PadRows(),
+        SkipPadding(),
         StoreConcat(),
         StorePadded(),  # the last that changes what a kernel writes
         FuseOps(fuse_opt_level=opt_level, target=target),

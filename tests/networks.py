@@ -155,6 +155,20 @@ def long_grouped_rows() -> Model:
     return build(body, {"x": (1, 4, 5, 6)}, {"w1": (512, 4, 1, 1), "w2": (512, 8, 3, 3)})
 
 
+def wide_windows() -> Model:
+    """Convolutions whose windows lie in the padding for a good part, also with strides and in three dimensions."""
+
+    def body(x, w1, w2, w3):
+        y = _relu(builders.conv(padded(x, 3), w1, (1, 1), (3, 3)))
+        z = _relu(builders.conv(padded(y, 2), w2, (2, 1), (2, 2), groups=2))
+        edges, volume = (0, 0, 1, 1, 1), builders.reshape(z, (1, 16, 2, 3, 5))
+        cube = builders.pad(volume, edges, edges, scalars.const(0.0, ir.F32Type.get()))
+        return builders.conv(cube, w3, (1, 1, 1), (1, 1, 1))
+
+    weights = {"w1": (16, 8, 3, 3), "w2": (32, 8, 3, 3), "w3": (16, 16, 3, 3, 3)}
+    return build(body, {"x": (1, 8, 5, 5)}, weights)
+
+
 def fire() -> Model:
     """Three convolutions of one value whose channels are joined, and a concat whose place the caller chooses."""
 
@@ -394,6 +408,7 @@ NETWORKS = {
         long_rows,
         long_input_rows,
         long_grouped_rows,
+        wide_windows,
         fire,
         grouped_conv,
         attention,

@@ -33,6 +33,7 @@ from ..schedule.families.family import Family
 from ..schedule.families.table import FAMILIES, begin_group
 from ..schedule.tiling.border import can_border
 from ..schedule.tiling.dynamic_border import find_insertions
+from ..schedule.tiling.pool_windows import leaves_padding_to_reader
 from .generalize import raise_fills
 from .rewriting.inline import can_inline, fold_scalars, inline, read_through_unit_views
 
@@ -147,6 +148,8 @@ class _Grouping:
     def _is_border(self, op: ir.Operation) -> bool:
         """Return whether a padding, or a store with gaps, is written by the kernel of what it pads."""
         if not can_border(op) or (op.name == "tensor.insert_slice" and defining_op(op.operands[1]) is None):
+            return False
+        if leaves_padding_to_reader(op):
             return False
         source = defining_op(op.operands[0])
         return source is not None and source.name == "linalg.generic" and self.facts.users(source) == [op]

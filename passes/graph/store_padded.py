@@ -13,6 +13,7 @@ from ..ir.edit import list_programs
 from ..ir.structure import list_ops, shape_of, terminator_of
 from ..ir.uses import nested_ops, users_of
 from ..schedule.tiling.border import can_border
+from ..schedule.tiling.pool_windows import leaves_padding_to_reader
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class StorePadded(Pass):
 def _padding(op: ir.Operation) -> ir.Operation | None:
     """The largest padding of the op's result, if all its readers can do with it."""
     readers = users_of(op)
-    paddings = [u for u in readers if u.name == "tensor.pad" and can_border(u)]
+    paddings = [u for u in readers if u.name == "tensor.pad" and can_border(u) and not leaves_padding_to_reader(u)]
     if any(u.name not in ("tensor.pad", "linalg.generic") for u in readers) or not paddings:
         return None
     return max(paddings, key=lambda pad: math.prod(shape_of(pad.results[0])))

@@ -11,6 +11,7 @@ from ....dialects import ir
 from ....dialects.builders import element_of
 from ....dialects.types import element_bits, nbytes
 from ...analysis.classify import classify_op
+from ...analysis.groups import OpFacts
 from ...analysis.kinds import Contraction, Conv, OpClass
 from ...ir.structure import dim_of, indexing_maps, iterator_types, loop_extents, shape_of
 from ..language.cuts import by_name, carve, share, stream_sum, unroll_sum
@@ -19,6 +20,7 @@ from ..tiles.axes import power_floor, result_axis, row_tiles
 from ..tiles.structured import vector_axis
 from ..tiling.dot_instructions import GROUP
 from ..tiling.dot_product import byte_sum, grouped_loop, most_rows
+from ..tiling.pool_windows import amounts_of, find_skipped_padding, windows_of
 from ..tiling.values import block_of, is_dot
 from .copied_rows import copy_rows, reads_rows_apart
 from .family import PRODUCT_BLOCKS, WINDOW_BLOCKS, Family, KernelView, PackedOperand, WantedOrder
@@ -45,7 +47,7 @@ def schedule_products(kernel: KernelView) -> Schedule | None:
     assert isinstance(kind, Contraction | Conv)  # the families are those of these
     result, shape, lanes, target = kernel.result, kernel.shape, kernel.lanes, kernel.target
     channels = kind.n if isinstance(kind, Contraction) else kind.f
-    walked = kind.m if isinstance(kind, Contraction) else kind.o or kind.n
+    walked = kind.m if isinstance(kind, Contraction) else _find_rows(op, kind)
     rows = [loop for loop in walked if loop_extents(op)[loop] != 1]  # the result may lack an axis of one
     channel_axis = vector_axis(shape)
     if not channels or result_axis(op, channels[-1], result) != channel_axis or not _lies_along(op, kind, channels[-1]):
@@ -72,6 +74,22 @@ def schedule_products(kernel: KernelView) -> Schedule | None:
         return share(made)
     heads = len([axis for axis, _ in outer if shape[axis] > 1])
     return copy_rows(share(made, most=max(heads, 1)), op, kind.lhs, kind.m, heads, lanes)
+
+
+def _find_rows(op: ir.Operation, kind: Conv) -> tuple[int, ...]:
+    """The loops whose steps are rows of a tile: over pixels, or over images; not where padding is left out."""
+    pad = find_skipped_padding(op)
+    if pad is None:
+        return kind.o or kind.n
+    amounts = amounts_of(pad)
+    left_out = {window.o for window in windows_of(op, kind) if any(amounts[window.axis])}
+    return (*kind.n, *(loop for loop in kind.o if loop not in left_out))
+
+
+def _take_padding(op: ir.Operation, facts: OpFacts) -> list[ir.Operation]:
+    """The padding that a convolution need not look at."""
+    pad = find_skipped_padding(op)
+    return [pad] if pad is not None and facts.users(pad) == [op] else []
 
 
 def _columns(shape: Sequence[int], rows: Sequence[int | None], lanes: int) -> int:
@@ -206,6 +224,7 @@ CONVOLUTIONS = Family(
     schedule_products,
     WINDOW_BLOCKS,
     begin=lambda op, facts, target: [op] if isinstance(facts.kind(op), Conv) else None,
+    absorb=_take_padding,
     order=_order_data,
     pack=pack_product,
 )

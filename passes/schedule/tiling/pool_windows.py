@@ -1,4 +1,4 @@
-"""Pools: how their windows move, whether they can be combined from parts, and padding that need not be looked at."""
+"""How windows of pools and convolutions move, and the padding that kernels of these need not look at."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ....dialects import arith, ir
-from ....dialects.builders import index_constant
+from ....dialects.builders import element_of, index_constant
 from ....dialects.walk import defining_op
 from ...analysis.classify import classify_op
-from ...analysis.kinds import Pooling
+from ...analysis.kinds import Conv, Pooling
 from ...ir.edit import splat_of
 from ...ir.structure import body_ops, indexing_maps, is_static, loop_extents, loops_along, shape_of, terminator_of
+from ...ir.uses import users_of
 from ..tiles.regions import Interval, Linear, NotSchedulable
 from ..tiles.structured import vector_axis
 
@@ -19,6 +20,9 @@ from ..tiles.structured import vector_axis
 _IDEMPOTENT = {f"arith.{name}" for name in ("maximumf", "maxnumf", "minimumf", "minnumf")}
 _IDEMPOTENT |= {f"arith.{name}" for name in ("maxsi", "maxui", "minsi", "minui")}
 _SUMS = {"arith.addf", "arith.addi"}
+# A convolution's kernel leaves out padding along an axis if that saves such a share of the work, and a tile of one row
+# still has so many sums that none waits for its multiply-add before: of 4 pixels by two vectors of AVX-512.
+_SAVED, _SUMS_OF_ROW = 1 / 32, 128
 _WIDENINGS = ("arith.extf", "arith.extsi", "arith.extui")
 
 
@@ -52,17 +56,44 @@ def combines_parts(op: ir.Operation) -> bool:
 
 
 def find_skipped_padding(op: ir.Operation) -> ir.Operation | None:
-    """The padding of what a pool reads, if the pool's results are the same without it; else None."""
+    """The padding of what a pool or a convolution reads that its kernel does not look at; None where there is none."""
     kind = classify_op(op)
-    pad = defining_op(op.operands[kind.data]) if isinstance(kind, Pooling) else None
-    if pad is None or pad.name != "tensor.pad" or not isinstance(kind, Pooling) or not combines_parts(op):
+    pad = defining_op(op.operands[kind.data]) if isinstance(kind, Pooling | Conv) else None
+    if pad is None or pad.name != "tensor.pad" or len(pad.operands) != 1 or not is_static(pad.results[0]):
         return None
-    if len(pad.operands) != 1 or not is_static(pad.results[0]) or not _combines_elements(op, kind.data):
+    padded = {axis for axis, (low, high) in enumerate(amounts_of(pad)) if low or high}
+    if isinstance(kind, Conv):
+        return pad if padded <= {window.axis for window in find_clipped_windows(op, kind, pad)} else None
+    if not isinstance(kind, Pooling) or not combines_parts(op) or not _combines_elements(op, kind.data):
         return None
     value, first = splat_of(terminator_of(pad).operands[0]), splat_of(op.operands[2])
     slid = {window.axis for window in windows_of(op, kind) if loop_extents(op)[window.k] > 1}
-    padded = {axis for axis, (low, high) in enumerate(amounts_of(pad)) if low or high}
     return pad if value is not None and value == first and padded <= slid else None
+
+
+def find_clipped_windows(op: ir.Operation, kind: Conv, pad: ir.Operation) -> list[Window]:
+    """The windows of a convolution along whose axes it is worth leaving out a padding of zeros: not along the last one.
+
+    A tile is then a part of one row of pixels.
+    """
+    extents, packed = loop_extents(op), defining_op(op.operands[kind.weight])
+    floats = isinstance(element_of(op.operands[kind.data]), ir.FloatType)
+    if packed is None or packed.name != "linalg.unpack" or not floats or splat_of(terminator_of(pad).operands[0]) != 0:
+        return []
+    if any(extent < 0 for extent in extents) or extents[kind.o[-1]] * shape_of(packed.operands[0])[-1] < _SUMS_OF_ROW:
+        return []
+    amounts, shape = amounts_of(pad), shape_of(pad.operands[0])
+    windows = [window for window in windows_of(op, kind)[:-1] if any(amounts[window.axis])]
+    return [w for w in windows if w.count_outside(extents, amounts[w.axis][0], shape[w.axis]) >= _SAVED]
+
+
+def leaves_padding_to_reader(op: ir.Operation) -> bool:
+    """Return whether a padding belongs to the kernel of the convolution that reads it, which does not make it."""
+    reading = users_of(op) if op.name == "tensor.pad" else []
+    if len(reading) != 1 or reading[0].name != "linalg.generic" or not isinstance(classify_op(reading[0]), Conv):
+        return False
+    found = find_skipped_padding(reading[0])
+    return found is not None and found == op
 
 
 def amounts_of(pad: ir.Operation) -> list[tuple[int, int]]:
@@ -73,7 +104,7 @@ def amounts_of(pad: ir.Operation) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class Window:
-    """How windows move along an axis of what a pool reads: ``o`` and ``k`` are the loops over windows and elements."""
+    """How windows move along an axis of what an op reads: ``o`` and ``k`` are the loops over windows and elements."""
 
     axis: int
     o: int
@@ -90,12 +121,18 @@ class Window:
         before, left = (self._steps(way) for way in (start * -1, Linear(extent) + start * -1))
         return arith.maxsi(before, zero), arith.minsi(left, size)
 
+    def count_outside(self, extents: Sequence[int], low: int, extent: int) -> float:
+        """The share of all windows' elements that lie outside of ``extent`` after ``low`` of padding."""
+        steps, size = extents[self.o], extents[self.k]
+        places = [o * self.stride + k * self.dilation - low for o in range(steps) for k in range(size)]
+        return sum(not 0 <= place < extent for place in places) / len(places)
+
     def _steps(self, way: Linear) -> ir.Value:
         return arith.ceildivsi(way.as_value(), index_constant(self.dilation)) if self.dilation > 1 else way.as_value()
 
 
-def windows_of(op: ir.Operation, kind: Pooling) -> list[Window]:
-    """The windows of a pool along the axes of what it reads that they slide over, in order."""
+def windows_of(op: ir.Operation, kind: Pooling | Conv) -> list[Window]:
+    """The windows of a pool or a convolution along the axes of what it reads that they slide over, in order."""
     read = indexing_maps(op)[kind.data].results
     axes = [axis for axis, expression in enumerate(read) if isinstance(expression, ir.AffineAddExpr)]
     return list(map(Window, axes, kind.o, kind.k, kind.strides, kind.dilations))

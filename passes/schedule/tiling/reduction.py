@@ -132,7 +132,7 @@ def _clip_windows(tiler: Tiler, op: ir.Operation, loops: Sequence[Interval]) -> 
     if pad is None or tiler.has_some(pad.results[0]):
         return {}
     kind, amounts, shape = classify_op(op), amounts_of(pad), shape_of(pad.operands[0])
-    assert isinstance(kind, Pooling)
+    assert isinstance(kind, Pooling | Conv)
     tiler.unpadded.add(pad.results[0])
     return {
         window.k: window.bounds(loops, amounts[window.axis][0], shape[window.axis])
