@@ -155,6 +155,18 @@ def long_grouped_rows() -> Model:
     return build(body, {"x": (1, 4, 5, 6)}, {"w1": (512, 4, 1, 1), "w2": (512, 8, 3, 3)})
 
 
+def single_pixels() -> Model:
+    """Convolutions by single pixels between values in channels first, one of them to a single channel."""
+
+    def body(x, w1, b1, w2, w3):
+        y = _relu(_add(builders.conv(x, w1, (1, 1), (1, 1)), channels(b1)))
+        z = _relu(_add(builders.conv(y, w2, (1, 1), (1, 1)), y))
+        return builders.conv(z, w3, (1, 1), (1, 1))
+
+    weights = {"w1": (17, 5, 1, 1), "b1": (17,), "w2": (17, 17, 1, 1), "w3": (1, 17, 1, 1)}
+    return build(body, {"x": (2, 5, 12, 13)}, weights)
+
+
 def wide_windows() -> Model:
     """Convolutions whose windows lie in the padding for a good part, also with strides and in three dimensions."""
 
@@ -408,6 +420,7 @@ NETWORKS = {
         long_rows,
         long_input_rows,
         long_grouped_rows,
+        single_pixels,
         wide_windows,
         fire,
         grouped_conv,

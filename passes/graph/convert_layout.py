@@ -18,7 +18,7 @@ from ...dialects.walk import defining_op
 from ..analysis.classify import classify_op
 from ..analysis.kinds import Contraction
 from ..infra.base import Pass
-from ..ir.edit import list_programs, node_names
+from ..ir.edit import erase_dead, list_programs, node_names
 from ..ir.maps import compose, permute, reassociation_of, set_maps
 from ..ir.structure import (
     dims_in,
@@ -33,6 +33,7 @@ from ..ir.structure import (
 )
 from ..ir.uses import find_captures, nested_ops
 from .rewriting.layouts import DIM_LISTS, Layouts, Order, same_places
+from .rewriting.pixel_columns import multiply_pixels
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,9 @@ class ConvertLayout(Pass):
         %y = linalg.generic {(n,h,w,f,i,j,c) -> (n,h+i,w+j,c), (f,c,i,j), (n,h,w,f)} ins(%t, %weight)
         %z = linalg.generic {relu, (n,h,w,f), (n,h,w,f)} ins(%y)
         %u = linalg.generic {transpose} ins(%z)                       // at the border
+
+    A convolution by single pixels takes the layout of what is around it; where that is channels first, it becomes a
+    product whose columns are the pixels.
 
     A program's input of a few channels (an image) stays as it is: a convolution reads it element by element anyhow.
 
@@ -83,6 +87,8 @@ class ConvertLayout(Pass):
             rewriter = _Rewriter(layouts, decided.weights)
             for op in list_ops(function) if layouts else []:
                 rewriter.rewrite(op)
+            multiply_pixels(function)
+            erase_dead(function)
 
 
 def _own_initial_values(function: func.FuncOp) -> None:

@@ -12,7 +12,7 @@ from ...dialects import arith, func, ir, linalg
 from ...dialects.builders import element_of
 from ...dialects.walk import defining_op, is_constant
 from ..analysis.classify import classify_op
-from ..analysis.kinds import Broadcast, Elementwise, Injective, Reduction
+from ..analysis.kinds import Broadcast, Contraction, Elementwise, Injective, Reduction
 from ..analysis.seams import AxisWalk, Seams
 from ..infra.base import Pass
 from ..ir.kernel import copy_marks, is_dynamic_kernel, list_functions, symbol_of
@@ -23,7 +23,7 @@ from .tiles.structured import capture_scalar, clone_body, make_empty, make_gener
 
 @dataclass(frozen=True)
 class CollapseLoops(Pass):
-    """Rebuild a kernel of elementwise ops and reductions whose tensors have neighbouring dims to collapse.
+    """Rebuild a kernel of elementwise ops, reductions or products by pixels, if its tensors have dims to collapse.
 
     Before::
 
@@ -93,7 +93,9 @@ def _collect_structured(function: func.FuncOp) -> list[ir.Operation]:
 
 def _has_plain_loops(op: ir.Operation, known: set[ir.Value]) -> bool:
     """Return whether separate loops walk each dim of an op's tensors, in any order, and its body sees elements only."""
-    if not isinstance(classify_op(op), Elementwise | Broadcast | Injective | Reduction) or len(op.results) != 1:
+    kind = classify_op(op)
+    light = isinstance(kind, Elementwise | Broadcast | Injective | Reduction)
+    if len(op.results) != 1 or not (light or (isinstance(kind, Contraction) and _has_several_columns(op, kind))):
         return False
     *inputs, init = op.operands
     if any(v not in known for v in inputs) or any(extent < 1 for extent in loop_extents(op)) or not _is_new(op, init):
@@ -110,6 +112,11 @@ def _has_plain_loops(op: ir.Operation, known: set[ir.Value]) -> bool:
     if not all(map(is_constant, captured)):
         return False
     return not any(o.name in ("linalg.index", "tensor.extract") or o.regions for o in body_ops(op))
+
+
+def _has_several_columns(op: ir.Operation, kind: Contraction) -> bool:
+    """Return whether the columns of a product are those of several axes, pixels of rows."""
+    return sum(loop_extents(op)[loop] > 1 for loop in kind.n) > 1
 
 
 def _is_new(op: ir.Operation, init: ir.Value) -> bool:

@@ -93,3 +93,39 @@ func.func @rejects_no_convolution(%x: tensor<2x3x4x5xf32> {tw.name = "x"}) -> te
   } -> tensor<2x3x4x5xf32>
   return %r : tensor<2x3x4x5xf32>
 }
+
+#pixel = affine_map<(n, f, h, w, c, i, j) -> (n, c, h + i, w + j)>
+#single = affine_map<(n, f, h, w, c, i, j) -> (f, c, i, j)>
+#made = affine_map<(n, f, h, w, c, i, j) -> (n, f, h, w)>
+
+// Between values in channels first, a convolution by single pixels is a product; of a few pixels it is none.
+// CHECK-LABEL: func.func @pixels(
+// CHECK:         linalg.generic {{.*}} outs(%{{.*}} : tensor<8x16x1x1xf32>)
+// CHECK:         %[[W:.*]] = tensor.collapse_shape {{.*}} into tensor<8x16xf32>
+// CHECK:         linalg.generic {{.*}}"parallel", "parallel", "parallel", "parallel", "reduction"]} ins(%[[W]], %arg0 : tensor<8x16xf32>, tensor<1x8x12x12xf32>)
+// CHECK:         linalg.generic {{.*}} ins(%arg1 : tensor<1x8x7x7xf32>) outs(%{{.*}} : tensor<1x7x7x8xf32>)
+func.func @pixels(%x: tensor<1x8x12x12xf32>, %y: tensor<1x8x7x7xf32>, %w: tensor<16x8x1x1xf32> {tw.param = "w"})
+    -> (tensor<1x16x12x12xf32>, tensor<1x16x7x7xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x16x12x12xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<1x16x12x12xf32>) -> tensor<1x16x12x12xf32>
+  %a = linalg.generic {indexing_maps = [#pixel, #single, #made],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}
+    ins(%x, %w : tensor<1x8x12x12xf32>, tensor<16x8x1x1xf32>) outs(%z : tensor<1x16x12x12xf32>) {
+  ^bb0(%p: f32, %q: f32, %o: f32):
+    %m = arith.mulf %p, %q fastmath<contract> : f32
+    %s = arith.addf %o, %m fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<1x16x12x12xf32>
+  %f = tensor.empty() : tensor<1x16x7x7xf32>
+  %g = linalg.fill ins(%zero : f32) outs(%f : tensor<1x16x7x7xf32>) -> tensor<1x16x7x7xf32>
+  %b = linalg.generic {indexing_maps = [#pixel, #single, #made],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}
+    ins(%y, %w : tensor<1x8x7x7xf32>, tensor<16x8x1x1xf32>) outs(%g : tensor<1x16x7x7xf32>) {
+  ^bb0(%p: f32, %q: f32, %o: f32):
+    %m = arith.mulf %p, %q fastmath<contract> : f32
+    %s = arith.addf %o, %m fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<1x16x7x7xf32>
+  return %a, %b : tensor<1x16x12x12xf32>, tensor<1x16x7x7xf32>
+}

@@ -94,3 +94,24 @@ func.func @narrow_constant(%a: tensor<1x3x7x7xbf16>) -> tensor<1x3x7x7xbf16> {
   } -> tensor<1x3x7x7xbf16>
   return %r : tensor<1x3x7x7xbf16>
 }
+
+#factors = affine_map<(f, h, w, c) -> (c, f)>
+#pixels = affine_map<(f, h, w, c) -> (c, h, w)>
+#products = affine_map<(f, h, w, c) -> (f, h, w)>
+
+// The columns of a product, pixels of rows, are one row.
+// CHECK-LABEL: func.func @product(
+// CHECK-SAME:    %{{.*}}: tensor<8x16xf32>, %{{.*}}: tensor<8x144xf32>) -> tensor<16x144xf32>
+func.func @product(%w: tensor<8x16xf32>, %x: tensor<8x12x12xf32>) -> tensor<16x12x12xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<16x12x12xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<16x12x12xf32>) -> tensor<16x12x12xf32>
+  %y = linalg.generic {indexing_maps = [#factors, #pixels, #products], iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
+    ins(%w, %x : tensor<8x16xf32>, tensor<8x12x12xf32>) outs(%z : tensor<16x12x12xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %o, %m fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<16x12x12xf32>
+  return %y : tensor<16x12x12xf32>
+}

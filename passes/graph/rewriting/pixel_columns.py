@@ -1,0 +1,32 @@
+"""Convolutions by single pixels in channels first, as products whose columns are pixels."""
+
+from __future__ import annotations
+
+from ....dialects import builders, func, ir
+from ...analysis.classify import classify_op
+from ...analysis.kinds import Conv
+from ...ir.dynamic_sizes import note_sizes
+from ...ir.edit import replace
+from ...ir.structure import list_ops, loops_along, shape_of
+from ...schedule.families.contraction import takes_pixels_as_columns
+
+
+def multiply_pixels(function: func.FuncOp) -> None:
+    """Make products of the convolutions whose vectors can lie along pixels, where they were left in channels first."""
+    for op in list_ops(function):
+        kind = classify_op(op) if op.name == "linalg.generic" else None
+        if not isinstance(kind, Conv) or not takes_pixels_as_columns(op, kind):
+            continue
+        if loops_along(op, -1) == [*kind.n, *kind.f, *kind.o] and loops_along(op, kind.data)[1:2] == [*kind.c]:
+            with ir.InsertionPoint(op), op.location:
+                replace(op, [_as_product(op, kind)])
+
+
+def _as_product(op: ir.Operation, kind: Conv) -> ir.Value:
+    """``out[n, f, o...] += weight[c, f] * data[n, c, o...]``: neighbouring filters of a channel lie together."""
+    data, weight, shape = op.operands[kind.data], op.operands[kind.weight], note_sizes(op.results[0])
+    place, rank = loops_along(op, kind.weight), len(shape)
+    order = [place.index(loop) for loop in (*kind.c, *kind.f, *kind.k)]
+    matrix = builders.reshape(builders.transpose(weight, order), [shape_of(weight)[d] for d in order[:2]])
+    maps = [(rank, 1), (0, rank, *range(2, rank))]
+    return builders.contraction((matrix, data), maps, shape, range(rank), 1, builders.element_of(op.results[0]))
