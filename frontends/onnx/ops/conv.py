@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +15,10 @@ from ..state.registry import op
 from ..values.attributes import Ints
 from ..values.tensor import Tensor
 from .activation import swish
+
+# Filters of a transposed convolution are divided by their numbers of elements: so many parts at most, of so many
+# filters at least, if no more than such a share of all elements counts.
+_MOST_PARTS, _LEAST_FILTERS, _WASTED = 8, 16, 0.8
 
 
 @op("Conv", shapes="x[n c +s] w[group*m c/group *kernel_shape:s] b[group*m]")
@@ -214,10 +219,7 @@ def _subpixel(ctx: Context, x: Tensor, w: Tensor, b: Tensor | None, strides: Int
     before = [j - 1 - f for j, f in zip(taps, first, strict=True)]
     after = [e + 1 - n for e, n in zip(last, x.shape[2:], strict=True)]
     padded = pad_spatial(ctx, x, before, after, 0)
-    y = ctx.wrap(builders.conv(padded.value, _flip_windows(ctx, weight, 1), [1] * rank, [1] * rank), x.dtype)
-    if b is not None:
-        repeated = builders.elementwise(lambda a: a, b.value, shape=(phases, filters), elem=element_type(b.dtype))
-        y = add_bias(ctx, y, ctx.wrap(builders.reshape(repeated, (phases * filters,)), b.dtype))
+    y = _convolve_phases(ctx, padded, weight, b, strides, w.shape[2:])
     count = [e - f + 1 for f, e in zip(first, last, strict=True)]
     apart = builders.reshape(y.value, (x.shape[0], *strides, filters, *count))
     order = [0, 1 + rank, *(d for i in range(rank) for d in (2 + rank + i, 1 + i))]
@@ -225,6 +227,54 @@ def _subpixel(ctx: Context, x: Tensor, w: Tensor, b: Tensor | None, strides: Int
     joined = builders.reshape(shuffled, (x.shape[0], filters, *(n * s for n, s in zip(count, strides, strict=True))))
     offsets = [a - f * s for a, f, s in zip(starts, first, strides, strict=True)]
     return ctx.wrap(builders.slice_(joined, [0, 0, *offsets], [x.shape[0], filters, *sizes]), x.dtype)
+
+
+def _convolve_phases(
+    ctx: Context, x: Tensor, weight: Tensor, b: Tensor | None, strides: Ints, window: Sequence[Extent]
+) -> Tensor:
+    """The convolution with the filters of all remainders; in parts where many of these have fewer elements than others.
+
+    A window of 3 with stride 2 has two elements for one remainder and one for the other: of 16 in two dimensions 9.
+    """
+    rank, taps = len(strides), weight.shape[2:]
+    filters, made, start = weight.shape[1] // math.prod(strides), [], 0
+    for phases, own in _divide_phases(strides, window, filters) or [(math.prod(strides), tuple(taps))]:
+        place, size = [0, start * filters, *[0] * rank], [weight.shape[0], phases * filters, *own]
+        part = ctx.wrap(builders.slice_(weight.value, place, size), weight.dtype)
+        skipped = [most - few for most, few in zip(taps, own, strict=True)]
+        sizes = [n - skip for n, skip in zip(x.shape[2:], skipped, strict=True)]
+        read = builders.slice_(x.value, [0, 0, *skipped], [*x.shape[:2], *sizes])
+        y = ctx.wrap(builders.conv(read, _flip_windows(ctx, part, 1), [1] * rank, [1] * rank), x.dtype)
+        made.append((y if b is None else _add_repeated_bias(ctx, y, b, phases)).value)
+        start += phases
+    return ctx.wrap(builders.concat(made, 1), x.dtype)
+
+
+def _add_repeated_bias(ctx: Context, y: Tensor, b: Tensor, times: int) -> Tensor:
+    """``add_bias`` for channels that come several times."""
+    [filters] = b.shape
+    repeated = builders.elementwise(lambda a: a, b.value, shape=(times, filters), elem=element_type(b.dtype))
+    return add_bias(ctx, y, ctx.wrap(builders.reshape(repeated, (times * filters,)), b.dtype))
+
+
+def _divide_phases(strides: Ints, window: Sequence[Extent], filters: Extent) -> list[tuple[int, tuple[int, ...]]]:
+    """Remainders in order, in runs along the last axis that have equally many elements of the window: how many, which.
+
+    None where dividing them saves little.
+    """
+    sizes = [k for k in window if isinstance(k, int)]
+    if len(sizes) < len(window) or not isinstance(filters, int) or filters < _LEAST_FILTERS:
+        return []
+    counts = [[-(-(k - r) // s) for r in range(s)] for k, s in zip(sizes, strides, strict=True)]
+    runs: list[tuple[int, tuple[int, ...]]] = []
+    for own in itertools.product(*counts):
+        if runs and runs[-1][1] == own:
+            runs[-1] = (runs[-1][0] + 1, own)
+        else:
+            runs.append((1, own))
+    whole = math.prod(len(of) * max(of) for of in counts)
+    saves = math.prod(sizes) <= _WASTED * whole and all(min(of) > 0 for of in counts)
+    return runs if saves and len(runs) <= _MOST_PARTS else []
 
 
 def _transposed_pads(

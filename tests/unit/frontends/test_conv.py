@@ -49,6 +49,12 @@ TRANSPOSED: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] =
     "stride_of_the_kernel": ((2, 3, 4, 5), (3, 2, 2, 2), {"strides": [2, 2]}),
     "stride_beyond_the_kernel": ((1, 3, 4, 5), (3, 2, 2, 1), {"strides": [3, 2], "output_padding": [2, 1]}),
     "kernel_of_two_strides_and_a_bit": ((1, 2, 3, 4), (2, 3, 5, 4), {"strides": [2, 3], "pads": [2, 1, 0, 3]}),
+    "filters_in_parts": (
+        (1, 2, 4, 5),
+        (2, 16, 3, 3),
+        {"strides": [2, 2], "pads": [1, 1, 1, 1], "output_padding": [1, 1]},
+    ),
+    "part_of_three_remainders": ((2, 3, 5), (3, 17, 5), {"strides": [4], "pads": [0, 1]}),
     "three_dims": ((1, 2, 2, 3, 2), (2, 3, 3, 2, 1), {"strides": [2, 1, 2], "pads": [1, 0, 0, 1, 1, 0]}),
     "more_padding_than_reach": ((1, 1, 5, 5), (1, 1, 2, 2), {"pads": [2, 2, 2, 2], "strides": [2, 2]}),
 }
