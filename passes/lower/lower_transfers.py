@@ -74,14 +74,15 @@ def _load_elements(function: func.FuncOp) -> None:
     As a vector they would be put together first, and taken apart after.
     """
     for read in collect(function, _lies_apart):
-        indices, axis = list(read.operands)[1:-1], _find_vector_dim(read)
-        assert axis is not None  # what lies apart lies along a dim
+        indices, axes = list(read.operands)[1:-1], _find_vector_dims(read)
         for use in list(read.results[0].uses):
             extract = use.owner.operation
-            [position] = ir.DenseI64ArrayAttr(extract.attributes["static_position"])
+            at = list(indices)
             with ir.InsertionPoint(extract), extract.location:
-                place = arith.addi(indices[axis], index_constant(position))
-                at = [*indices[:axis], place, *indices[axis + 1 :]]
+                for axis, position in zip(
+                    axes, ir.DenseI64ArrayAttr(extract.attributes["static_position"]), strict=True
+                ):
+                    at[axis] = arith.addi(indices[axis], index_constant(position))
                 extract.results[0].replace_all_uses_with(memref.load(read.operands[0], at))
             extract.erase()
         read.erase()
@@ -204,20 +205,28 @@ def _moves_scalar(op: ir.Operation) -> bool:
 
 
 def _lies_apart(op: ir.Operation) -> bool:
-    """Return whether an op reads a vector along a buffer's dim, which has a stride, and only its elements are used."""
+    """Return whether an op reads along a buffer's dims, the last of which has a stride, and only elements are used."""
     if op.name != "vector.transfer_read" or not isinstance(op.operands[0].type, ir.MemRefType):
         return False
-    axis, strides = _find_vector_dim(op), op.operands[0].type.get_strides_and_offset()[0]
-    if axis is None or not _in_bounds(op) or strides[axis] == 1:
+    axes, strides = _find_vector_dims(op), op.operands[0].type.get_strides_and_offset()[0]
+    if not axes or not _in_bounds(op) or strides[axes[-1]] == 1:
         return False
     users = [use.owner.operation for use in op.results[0].uses]
-    return all(user.name == "vector.extract" and len(user.operands) == 1 for user in users)
+    scalars = (len(user.results) == 1 and not isinstance(user.results[0].type, ir.VectorType) for user in users)
+    return all(user.name == "vector.extract" and len(user.operands) == 1 for user in users) and all(scalars)
 
 
 def _find_vector_dim(read: ir.Operation) -> int | None:
     """The dim of the buffer that a vector lies along; None for a matrix, and for one element repeated."""
+    axes = _find_vector_dims(read)
+    return axes[0] if len(axes) == 1 else None
+
+
+def _find_vector_dims(read: ir.Operation) -> list[int]:
+    """The dims of the buffer that a vector lies along, in order; none where it repeats elements."""
     results = ir.AffineMapAttr(read.attributes["permutation_map"]).value.results
-    return dim_of(results[0]) if len(results) == 1 else None
+    axes = [axis for axis in map(dim_of, results) if axis is not None]
+    return axes if len(axes) == len(results) else []
 
 
 def _in_bounds(read: ir.Operation) -> bool:

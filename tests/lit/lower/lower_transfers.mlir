@@ -37,6 +37,20 @@ func.func @strided(%x: memref<4x8xf32, strided<[16, 2]>>, %i: index) -> f32 attr
   return %s : f32
 }
 
+// So are those of a tile of two rows, pixels that a stride leaves.
+// CHECK-LABEL: func.func @strided_tile(
+// CHECK-NOT:     vector
+// CHECK-COUNT-2: memref.load %{{.*}} : memref<2x7xf32, strided<[64, 4]>>
+// CHECK:         arith.mulf
+func.func @strided_tile(%x: memref<2x7xf32, strided<[64, 4]>>, %i: index) -> f32 attributes {tw.schedule = "tile"} {
+  %p = ub.poison : f32
+  %v = vector.transfer_read %x[%i, %i], %p {in_bounds = [true, true]} : memref<2x7xf32, strided<[64, 4]>>, vector<2x7xf32>
+  %a = vector.extract %v[0, 1] : f32 from vector<2x7xf32>
+  %b = vector.extract %v[1, 3] : f32 from vector<2x7xf32>
+  %s = arith.mulf %a, %b : f32
+  return %s : f32
+}
+
 // Every second element of a row is picked out of two loads, the second of which ends with the last element.
 // CHECK-LABEL: func.func @every_second(
 // CHECK:         vector.load %arg0[%arg1, %{{.*}}] : memref<4x32xf32>, vector<8xf32>
