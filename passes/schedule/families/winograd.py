@@ -118,10 +118,13 @@ def schedule_winograd(kernel: KernelView) -> Schedule | None:
     else:
         even = [n for n in range(1, patches.rows) if extents[1] % (n * row_step) == 0]
         block, channels = choose_shared_block(patches, even, target)
+    shared = _choose_images(patches, extents[0], channels, target) if block == patches.rows else 1
+    of_images = [(images, shared)] if shared < extents[0] else []
     of_rows = [(rows, block * row_step)] if block < patches.rows else []
     of_channels = [(made_channels, channels)]
-    outer = [(images, 1), *of_rows, *(() if forth else of_channels)]
-    over = [*(of_channels if forth else ()), *([(rows, row_step)] if block * row_step > 1 else [])]
+    outer = [*of_images, *of_rows, *(() if forth else of_channels)]
+    over = [*(of_channels if forth else ()), *([(images, 1)] if shared > 1 else ())]
+    over += [(rows, row_step)] if block * row_step > 1 else []
     over += [(columns, column_step), (made_channels, min(lanes, power_floor(channels)))]
     outer, over = (
         [(axis, min(step, kernel.shape[axis])) for axis, step in cuts if axis is not None] for cuts in (outer, over)
@@ -136,10 +139,19 @@ def schedule_winograd(kernel: KernelView) -> Schedule | None:
         inside += 1
     name = value_name(products.results[0])
     made = made.cache_write(name, at[inside])
-    tiles = row_tiles([3, 4], [*shape_of(data)[:2], 1, block, patches.tiles], patches.register_rows(target))
-    tile = [(5, min(patches.columns, channels)), (3, tiles.get(3, 1)), (4, tiles.get(4, 1))]
+    tiles = row_tiles([2, 3, 4], [*shape_of(data)[:2], shared, block, patches.tiles], patches.register_rows(target))
+    tile = [(5, min(patches.columns, channels)), *((axis, tiles.get(axis, 1)) for axis in (2, 3, 4))]
     cuts = by_name(made.nest(name).value, [(0, 1), (1, 1), *tile])
     return unroll_sum(carve(made, cuts, name), name)
+
+
+def _choose_images(patches: Patches, count: int, channels: int, target: Target) -> int:
+    """How many images are one block: where filters do not stay in the cache, each block reads all of them again."""
+    if 4 * patches.points * patches.c * patches.f <= _budget(target):
+        return 1
+    bytes_ = 4 * patches.points * patches.rows * patches.tiles * (patches.c + channels)
+    most = min(_budget(target) // bytes_, count // target.cores)
+    return max((n for n in range(1, most + 1) if count % n == 0), default=1)
 
 
 def _patches_in_buffer(made: Schedule, name: str, at: str, lanes: int) -> Schedule:

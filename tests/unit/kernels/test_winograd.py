@@ -189,6 +189,17 @@ def test_blocks_of_patches_and_channels(rows: int, blocks: int, monkeypatch: pyt
         check(convolution(1, 16, 112, (21, 10), SAME, "brm"), SAME, "brm", 3)
 
 
+@pytest.mark.parametrize("n, cores", [(6, 2), (4, 1)])
+def test_blocks_of_images(n: int, cores: int) -> None:
+    """Images of few patches share the products of one block, so that the filters are not read again for each of them."""
+    with make_context(), ir.Location.unknown():
+        token = TARGET.set(replace(TARGET.get(detect_host()), l2_bytes=1 << 17, cores=cores))
+        try:
+            check(convolution(n, 19, 112, (5, 3), SAME, "brm"), SAME, "brm", 3)
+        finally:
+            TARGET.reset(token)
+
+
 SIZES = ((21, 10), (16, 33), (2, 3))
 BATCHES = ((1, 4, 2), (1, 2, 8), (3, 4, 5))  # images, outputs of a patch, cores
 
