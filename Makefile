@@ -37,7 +37,7 @@ test: lint unit lit
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pyright
+	$(BIN)/pyright --threads 2
 
 unit: $(STAMP)
 	$(BIN)/pytest -q -n 2 -m "not slow"
