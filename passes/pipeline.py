@@ -15,7 +15,6 @@ from ..core.program import Call, Kernel, Plan, Program, Routine
 from ..core.target import Target
 from ..dialects import codegen, func, ir, transform, tw
 from ..dialects.context import diagnostics, reused_context
-from .analysis.classify import remembering_kinds
 from .analysis.cost import estimate_cost
 from .analysis.formulas import find_formula
 from .analysis.signature import make_signature
@@ -50,6 +49,7 @@ from .graph.winograd import Winograd
 from .infra.base import ModuleForm, Pass
 from .infra.context import SCHEDULES, PassContext, check_context, snapshot
 from .ir.edit import list_programs, needs_vm, string_attr
+from .ir.facts import remembering_facts
 from .ir.kernel import describe_kernel, list_functions, symbol_of
 from .lower.bufferize import Bufferize
 from .lower.clamp_integers import ClampIntegers
@@ -269,7 +269,7 @@ def _run_passes(passes: tuple[Pass, ...], module: ir.Module, context: PassContex
     checked, each = is_enabled(), is_after_each_pass()
     if checked:
         verify(form, module, "what the passes begin with")
-    with context, remembering_kinds():
+    with context, remembering_facts():
         for stage in passes:
             runs = checked and context.is_enabled(stage)
             if runs and not each and stage.form is not None:

@@ -7,12 +7,11 @@ of the op play which role.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Hashable, Sequence
 
 from ...dialects import ir
 from ...dialects.walk import defining_op, is_constant
+from ..ir.facts import known_facts
 from ..ir.structure import (
     AnyOp,
     body_ops,
@@ -41,42 +40,38 @@ from .kinds import (
     Transform,
 )
 
-# Kinds by all that tells them. Attributes keep their context alive, so what is known ends with the work.
-_KNOWN: ContextVar[dict[Hashable, OpClass] | None] = ContextVar("tilewright_known_kinds", default=None)
-
-
-@contextmanager
-def remembering_kinds() -> Iterator[None]:
-    """Classify ops that are alike once, in passes over one module: each pass asks, and to find out is a third of it."""
-    token = _KNOWN.set({})
-    try:
-        yield
-    finally:
-        _KNOWN.reset(token)
-
 
 def classify_op(op: AnyOp) -> OpClass:
     """The kind of an op on tensors, whatever their sizes; Opaque for what is none of the others."""
-    known, op = _KNOWN.get(), op.operation
-    if known is None or op.name != "linalg.generic":
+    facts, op = known_facts(), op.operation
+    if facts is None or op.name != "linalg.generic":
         return _find_kind(op) if is_structured(op) else Opaque()
     key = _describe_generic(op)
-    if key not in known:
-        known[key] = _find_kind(op)
-    return known[key]
+    if (kind := facts.get(key)) is None:
+        kind = facts[key] = _find_kind(op)
+    return kind
 
 
 def _describe_generic(op: ir.Operation) -> Hashable:
     """All that the kind of an op depends on: generics that have the same are of the same kind."""
-    operands, attributes, [*body] = list(op.operands), op.attributes, op.regions[0].blocks[0].operations
-    numbers = {argument: number for number, argument in enumerate(op.regions[0].blocks[0].arguments)}
-    steps = []
-    for inner in body:
-        steps.append((inner.operation.name, len(inner.regions), *(numbers.get(v, -1) for v in inner.operands)))
-        numbers.update((result, len(numbers)) for result in inner.results)
+    attributes, operands, body = op.attributes, list(op.operands), op.regions[0].blocks[0]
+    iterators = attributes["iterator_types"]
+    steps: list[Hashable] = []
+    numbers: dict[ir.Value, int] | None = None
+    if "reduction" in str(iterators):  # else only what the steps are called counts
+        numbers = {argument: number for number, argument in enumerate(body.arguments)}
+
+    def visit(inner: ir.Operation) -> ir.WalkResult:
+        steps.append(inner.name)
+        if numbers is not None:
+            steps.extend(numbers.get(v, -1) for v in inner.operands)
+            numbers.update((result, len(numbers)) for result in inner.results)
+        return ir.WalkResult.ADVANCE
+
+    op.walk(visit, ir.WalkOrder.PRE_ORDER)  # half of what the wrappers of a block's ops take
     constant = [is_constant(v) for v in operands] if len(operands) > 3 else ()  # matrices of a transform
-    names = ("indexing_maps", "iterator_types", "operandSegmentSizes")
-    return (*(attributes[n] for n in names), *(v.type for v in operands), *steps, *constant)
+    types = (v.type for v in operands)
+    return (iterators, attributes["indexing_maps"], attributes["operandSegmentSizes"], *types, *steps, *constant)
 
 
 def _find_kind(op: ir.Operation) -> OpClass:

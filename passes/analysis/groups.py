@@ -9,12 +9,23 @@ loops of another, dim by dim. So a kernel's own ops prove what its schedule reli
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ...dialects import ir
 from ...dialects.walk import defining_op
-from ..ir.structure import body_ops, dim_of, indexing_maps, is_tensor, is_zero, iterator_types, loop_extents, num_inputs
+from ..ir.facts import known_facts
+from ..ir.structure import (
+    body_ops,
+    describe_operands,
+    dim_of,
+    indexing_maps,
+    is_tensor,
+    is_zero,
+    iterator_types,
+    loop_extents,
+    num_inputs,
+)
 from ..ir.uses import find_captures, users_of
 from .classify import classify_op
 from .kinds import Broadcast, Elementwise, Injective, OpClass, Reduction
@@ -241,17 +252,20 @@ def _row_dims(op: ir.Operation) -> tuple[list[int], list[int], int] | None:
 
 def domain_of(op: ir.Operation) -> list[int] | None:
     """The loops of the first result's dims, without unit ones."""
-    return _read_plain_loops(op, indexing_maps(op)[num_inputs(op)])
+    loops = _read_plain_loops(op)[num_inputs(op)]
+    return None if loops is None else list(loops)
 
 
 def reads_of(op: ir.Operation) -> list[tuple[ir.Value, list[int] | None]]:
     """Each tensor that an op reads, and the loops of its dims (None: read in some other way)."""
     if op.name != "linalg.generic":
         return [(v, None) for v in (*op.operands, *find_captures(op))]
-    count, maps = num_inputs(op), indexing_maps(op)
-    inputs = list(zip(op.operands, maps, strict=True))[:count]
-    others: Iterable[ir.Value] = [*list(op.operands)[count:], *find_captures(op)]
-    return [*((v, _read_plain_loops(op, m)) for v, m in inputs if is_tensor(v)), *((v, None) for v in others)]
+    count, operands, loops = num_inputs(op), list(op.operands), _read_plain_loops(op)
+    inputs = [(v, None if dims is None else list(dims)) for v, dims in zip(operands[:count], loops, strict=False)]
+    return [
+        *((v, dims) for v, dims in inputs if is_tensor(v)),
+        *((v, None) for v in (*operands[count:], *find_captures(op))),
+    ]
 
 
 def reads_from(op: ir.Operation, source: ir.Operation) -> list[list[int] | None]:
@@ -266,12 +280,22 @@ def reads_inside(op: ir.Operation, group: Group) -> list[tuple[ir.Operation, lis
     return [(source, dims) for source, dims in sources if source is not None and source in group]
 
 
-def _read_plain_loops(op: ir.Operation, m: ir.AffineMap) -> list[int] | None:
-    """The loops of a map's results without unit ones; None where a result is neither a loop nor 0."""
+def _read_plain_loops(op: ir.Operation) -> list[tuple[int, ...] | None]:
+    """The loops of each operand's dims without unit ones; None where a dim is walked by neither a loop nor 0."""
+    facts = known_facts() if op.name == "linalg.generic" else None
+    key = ("plain loops", describe_operands(op)) if facts is not None else None
+    if facts is None or (known := facts.get(key)) is None:
+        extents = loop_extents(op)
+        known = [_find_plain_loops(m, extents) for m in indexing_maps(op)]
+        if facts is not None:
+            facts[key] = known
+    return known
+
+
+def _find_plain_loops(m: ir.AffineMap, extents: Sequence[int]) -> tuple[int, ...] | None:
     if any(dim_of(e) is None and not is_zero(e) for e in m.results):
         return None
-    extents = loop_extents(op)
-    dims = [d for d in map(dim_of, m.results) if d is not None and extents[d] != 1]
+    dims = tuple(d for d in map(dim_of, m.results) if d is not None and extents[d] != 1)
     return dims if len(set(dims)) == len(dims) else None
 
 

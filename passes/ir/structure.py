@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Hashable
 
 from ...dialects import ir, linalg
 from ...dialects.types import is_dynamic_type, is_static_type
 from .dynamic_extent import DynamicExtent
+from .facts import known_facts
 
 AnyOp = ir.Operation | ir.OpView
 
@@ -75,11 +77,29 @@ def num_inputs(op: AnyOp) -> int:
     return int(ir.DenseI32ArrayAttr(op.operation.attributes["operandSegmentSizes"])[0])
 
 
+def describe_operands(op: ir.Operation) -> Hashable:
+    """All that the loops of a generic depend on, as far as they are known: its maps and the types of its operands."""
+    return (op.attributes["indexing_maps"], *(v.type for v in op.operands))
+
+
 def loop_extents(op: AnyOp) -> list[int]:
     """The extent of each loop; a ``DynamicExtent``, which is less than 0, where only the run knows it."""
+    facts, op = known_facts(), op.operation
+    if facts is None or op.name != "linalg.generic":
+        return _find_extents(op)
+    key = ("extents", describe_operands(op))
+    if (extents := facts.get(key)) is not None:
+        return list(extents)
+    extents = _find_extents(op)
+    if all(extent >= 0 for extent in extents):  # others are the op's own
+        facts[key] = tuple(extents)
+    return extents
+
+
+def _find_extents(op: ir.Operation) -> list[int]:
     maps = indexing_maps(op)
     extents: list[int | None] = [None] * (maps[0].n_dims if maps else 0)
-    for operand, m in zip(op.operation.operands, maps, strict=True):
+    for operand, m in zip(op.operands, maps, strict=True):
         for extent, expr in zip(shape_of(operand) if m.results else [], m.results, strict=True):
             dim = dim_of(expr)
             if dim is not None and (extents[dim] is None or extent >= 0):

@@ -21,16 +21,17 @@ def find_captures(op: ir.Operation) -> list[ir.Value]:
     if not len(op.regions):  # as of most ops
         return []
     inside: set[ir.Value] = set()
-    used: dict[ir.Value, None] = {}
+    used: list[ir.Value] = []
     pending = list(op.regions)
     while pending:
         for block in pending.pop():
             inside.update(block.arguments)
             for inner in block.operations:
                 inside.update(inner.results)
-                used.update(dict.fromkeys(inner.operands))
-                pending += inner.regions
-    return [v for v in used if v not in inside]
+                used.extend(inner.operands)
+                if len(regions := inner.regions):  # as of few; to list none costs as much as the rest
+                    pending += regions
+    return list(dict.fromkeys(v for v in used if v not in inside))
 
 
 def find_needed_values(op: ir.Operation) -> list[ir.Value]:

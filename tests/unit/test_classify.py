@@ -10,7 +10,7 @@ from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
 from tilewright.passes import pipeline
 from tilewright.passes.analysis import classify
-from tilewright.passes.analysis.classify import classify_op, remembering_kinds
+from tilewright.passes.analysis.classify import classify_op
 from tilewright.passes.analysis.kinds import (
     Broadcast,
     Contraction,
@@ -25,6 +25,7 @@ from tilewright.passes.analysis.kinds import (
     Transform,
 )
 from tilewright.passes.infra.context import PassContext
+from tilewright.passes.ir.facts import known_facts, remembering_facts
 from tilewright.passes.ir.structure import loop_extents
 
 FMA = "%p = arith.mulf %a, %b : f32 %s = arith.addf %o, %p : f32 linalg.yield %s : f32"
@@ -151,7 +152,7 @@ def test_classify(name):
 
 
 def test_what_is_remembered_tells_all_cases_apart():
-    with make_context(), remembering_kinds():
+    with make_context(), remembering_facts():
         modules = [(ir.Module.parse(_generic(*source)), expected) for source, expected in CASES.values()] * 2
         for module, expected in modules:
             op = module.body.operations[0].regions[0].blocks[0].operations[0]
@@ -160,7 +161,7 @@ def test_what_is_remembered_tells_all_cases_apart():
 
 def test_passes_classify_ops_that_are_alike_once(monkeypatch):
     find, known = classify._find_kind, []
-    monkeypatch.setattr(classify, "_find_kind", lambda op: known.append(classify._KNOWN.get()) or find(op))
+    monkeypatch.setattr(classify, "_find_kind", lambda op: known.append(known_facts()) or find(op))
     with make_context(), ir.Location.unknown():
         pipeline.plan(networks.residual_block(), Target.parse("x86 -mcpu=x86-64-v3"), PassContext())
     assert any(kinds is not None for kinds in known), "no pass remembers kinds"

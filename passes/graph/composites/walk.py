@@ -38,7 +38,8 @@ class Surroundings:
     _in_place: dict[ir.Value, bool] = field(default_factory=dict)
     _steps: dict[ir.Value, bool] = field(default_factory=dict)
     _reductions: dict[ir.Value, bool] = field(default_factory=dict)
-    _inputs: dict[ir.Value, list[ir.Value]] = field(default_factory=dict)  # these depend on operands
+    _inputs: dict[ir.Value, list[ir.Value]] = field(default_factory=dict)  # these and the next depend on operands
+    _sources: dict[ir.Value, list[ir.Value] | None] = field(default_factory=dict)
 
     def in_place(self, op: ir.Operation) -> bool:
         """Return whether an op is elementwise and moves nothing: a composite keeps its order of dims."""
@@ -57,6 +58,7 @@ class Surroundings:
         self._steps.pop(value, None)
         self._reductions.pop(value, None)
         self._inputs.clear()  # of those that read it, too
+        self._sources.clear()
 
     def before(self, op: ir.Operation) -> list[ir.Value]:
         """The tensors that an op is made from by elementwise ops, reductions and views, nearest first."""
@@ -106,11 +108,11 @@ class Surroundings:
         pending, seen = [value], {value}
         while pending and len(found) <= _MAX_OTHERS and len(seen) <= 2 * _MAX_OPS:
             source = pending.pop()
-            op = defining_op(source)
-            if op is None or source == x or not self._is_step(op):
+            sources = self._find_sources(source) if source != x else None
+            if sources is None:
                 found |= {source} - {x}
                 continue
-            inputs = [v for v in self._find_inputs(op) if v not in seen]
+            inputs = [v for v in sources if v not in seen]
             seen.update(inputs)
             pending += inputs
         return found | set(pending) if x in seen else None
@@ -119,6 +121,13 @@ class Surroundings:
         """Return whether an op may be one on the rows of ``x``, for all that it is made of."""
         others = self.others(op.results[0], x)
         return others is not None and len(others) <= _MAX_OTHERS
+
+    def _find_sources(self, value: ir.Value) -> list[ir.Value] | None:
+        """The tensors that such an op makes a value from; None for a value that is made in another way."""
+        if value not in self._sources:
+            op = defining_op(value)
+            self._sources[value] = self._find_inputs(op) if op is not None and self._is_step(op) else None
+        return self._sources[value]
 
     def _find_inputs(self, op: ir.Operation) -> list[ir.Value]:
         known = self._inputs.get(op.results[0])
