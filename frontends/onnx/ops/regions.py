@@ -5,7 +5,7 @@ So bodies hold loops, whose bounds are computed. What is outside of the input is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -18,6 +18,7 @@ from ..state.context import Context
 from ..state.registry import op
 from ..values.tensor import Tensor
 
+_LEAST_CHANNELS = 8  # of rows that are read whole
 _FARTHEST = 1 << 24  # where a region may lie: beyond it f32 has no halves
 
 Values = Sequence[ir.Value]
@@ -76,6 +77,9 @@ def roi_align(
     facts = zip(x.shape[2:], (output_height, output_width), strict=True)
     axes = [_Samples(extent, size, sampling_ratio, spatial_scale, half_pixel) for extent, size in facts]
 
+    many = isinstance(x.shape[1], int) and x.shape[1] >= _LEAST_CHANNELS
+    if sampling_ratio and many:
+        return _sample_rows(ctx, x, rois, batch_indices, axes, mode)
     shape = (rois.shape[0], x.shape[1], output_height, output_width)
     return ctx.wrap(
         builders.index_map(
@@ -85,29 +89,77 @@ def roi_align(
     )
 
 
+def _sample_rows(ctx: Context, x: Tensor, rois: Tensor, batches: Tensor, axes: Sequence[_Samples], mode: str) -> Tensor:
+    """All of the result, where bins have the same number of samples: of each sample all channels are read as a row."""
+    image = ctx.transpose(x, [0, 2, 3, 1])
+    acc_type = scalars.compute_type(element_type(x.dtype))
+    counts = [axis.ratio for axis in axes]
+    first = builders.scalar(0 if mode == "avg" else float("-inf"), acc_type)
+    out = builders.full((rois.shape[0], *(axis.size for axis in axes), x.shape[1]), first)
+
+    def body(_window: ir.Value, acc: ir.Value) -> ir.Value:
+        roi, *bin_numbers, channel = map(builders.linalg_index, range(4))
+        batch, bins = _find_bins(x, rois, batches, axes, roi, bin_numbers)
+        numbers = [builders.linalg_index(4), builders.linalg_index(5)]
+        return _add_sample(
+            axes, bins, numbers, mode, acc, lambda place: builders.extract(image.value, [batch, *place, channel])
+        )
+
+    window = builders.empty(counts, acc_type)
+    total = builders.generic([window], [out], [[4, 5], range(4)], "pppprr", body)[0]
+    made = ctx.wrap(builders.convert_elements(total, element_type(x.dtype)), x.dtype)
+    if mode == "avg":
+        count = counts[0] * counts[1]
+        made = ctx.elementwise(lambda sum_: scalars.div(sum_, scalars.like(sum_, count)), made)
+    return ctx.transpose(made, [0, 3, 1, 2])
+
+
 def _sample_region(
     x: Tensor, rois: Tensor, batches: Tensor, axes: Sequence[_Samples], mode: str, at: Values
 ) -> ir.Value:
     """One element of the result."""
     roi, channel, *bin_numbers = at
-    left, top, right, bottom = (builders.extract(rois.value, [roi, index(i)]) for i in range(4))
-    places = zip(axes, bin_numbers, (top, left), (bottom, right), strict=True)
-    bins = [axis.bin(number, start, end) for axis, number, start, end in places]
-    image = [_batch(builders.extract(batches.value, [roi]), x), channel]
+    batch, bins = _find_bins(x, rois, batches, axes, roi, bin_numbers)
 
-    def sample(numbers: Values, states: Values) -> list[ir.Value]:
-        rows, columns = (axis.neighbours(box, i) for axis, box, i in zip(axes, bins, numbers, strict=True))
-        corners = [([row, column], scalars.mul(a, b)) for row, a in rows for column, b in columns]
-        terms = [scalars.mul(weight, builders.extract(x.value, [*image, *place])) for place, weight in corners]
-        # The greatest of the weighted terms, not of their sums: ONNX's reference and onnxruntime have it so.
-        return [reduce(scalars.add if mode == "avg" else scalars.maximum, [*states, *terms])]
+    def read(place: Values) -> ir.Value:
+        return builders.extract(x.value, [batch, channel, *place])
 
-    first = scalars.like(top, 0 if mode == "avg" else float("-inf"))
-    total = sequential([box.count for box in bins], [first], sample)[0]
+    first = scalars.like(bins[0].start, 0 if mode == "avg" else float("-inf"))
+    total = sequential(
+        [box.count for box in bins],
+        [first],
+        lambda numbers, states: [_add_sample(axes, bins, numbers, mode, states[0], read)],
+    )[0]
     count = scalars.mul(bins[0].count, bins[1].count)
     if mode == "avg":
         total = scalars.div(total, scalars.from_index(count, total.type))
     return scalars.select(scalars.compare("eq", count, index(0)), scalars.like(total, 0), total)
+
+
+def _find_bins(
+    x: Tensor, rois: Tensor, batches: Tensor, axes: Sequence[_Samples], roi: ir.Value, numbers: Values
+) -> tuple[ir.Value, list[_Bin]]:
+    """The image that a region is of, and its bin of these numbers."""
+    left, top, right, bottom = (builders.extract(rois.value, [roi, index(i)]) for i in range(4))
+    places = zip(axes, numbers, (top, left), (bottom, right), strict=True)
+    bins = [axis.bin(number, start, end) for axis, number, start, end in places]
+    return _batch(builders.extract(batches.value, [roi]), x), bins
+
+
+def _add_sample(
+    axes: Sequence[_Samples],
+    bins: Sequence[_Bin],
+    numbers: Values,
+    mode: str,
+    before: ir.Value,
+    read: Callable[[Values], ir.Value],
+) -> ir.Value:
+    """What the samples ``before`` give together with that of these numbers: four elements, which ``read`` gives."""
+    rows, columns = (axis.neighbours(box, i) for axis, box, i in zip(axes, bins, numbers, strict=True))
+    corners = [([row, column], scalars.mul(a, b)) for row, a in rows for column, b in columns]
+    terms = [scalars.mul(weight, read(place)) for place, weight in corners]
+    # The greatest of the weighted terms, not of their sums: ONNX's reference and onnxruntime have it so.
+    return reduce(scalars.add if mode == "avg" else scalars.maximum, [before, *terms])
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from tilewright.frontends import import_model
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.standard_normal((2, 3, 9, 11)).astype(np.float32)
+MANY = RANDOM.standard_normal((2, 9, 9, 11)).astype(np.float32)  # channels, which are read as rows
 ROIS = np.array([[0, 0, 7, 7], [1.5, 2.25, 9.75, 3.5], [-3, -2, 4, 30], [5, 5, 5, 5], [8, 8, 2, 3]], np.float32)
 BATCHES = np.array([0, 1, 1, 0, 1])
 
@@ -24,6 +25,8 @@ def test_roi_align(coordinates, mode, ratio):
     attributes = {"sampling_ratio": ratio, "spatial_scale": 0.7, "output_height": 2, "output_width": 4, "mode": mode}
     attributes["coordinate_transformation_mode"] = coordinates
     check(X, ROIS, BATCHES, **attributes)
+    if ratio:
+        check(MANY, ROIS, BATCHES, **attributes)
 
 
 def check(*arrays, **attributes):
@@ -44,6 +47,7 @@ def test_roi_align_in_double_precision():
 
 def test_no_regions():
     check(X, ROIS[:0], BATCHES[:0], output_height=2, output_width=2)
+    check(MANY, ROIS[:0], BATCHES[:0], output_height=2, output_width=2, sampling_ratio=1)
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.6])
@@ -57,6 +61,8 @@ def test_regions_of_nonsense_read_nothing_outside():
     batches = np.array([-5, 7, 1 << 40])
     model, inputs = node_model("RoiAlign", [X, rois, batches], opset=22, sampling_ratio=1, output_width=3)
     assert run_model(import_model(model), inputs)[0].shape == (3, 3, 1, 3)
+    model, inputs = node_model("RoiAlign", [MANY, rois, batches], opset=22, sampling_ratio=1, output_width=3)
+    assert run_model(import_model(model), inputs)[0].shape == (3, 9, 1, 3)
     rois = np.concatenate([np.array([[np.nan], [9], [-9]], np.float32), rois], axis=1)
     model, inputs = node_model("MaxRoiPool", [X, rois], opset=22, pooled_shape=[2, 2])
     assert run_model(import_model(model), inputs)[0].shape == (3, 3, 2, 2)
