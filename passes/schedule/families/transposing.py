@@ -66,11 +66,18 @@ def tile_transpose(shape: Sequence[int], axis: int, vector: int, lanes: int, bit
     if shape[axis] < _LEAST:
         return []
     most = lanes if shape[vector] >= _LEAST or shape[vector] in _REPEATS else _LEAST
-    side = {d: min(most, power_floor(shape[d])) for d in (axis, vector)}
+    side = {axis: min(most, power_floor(shape[axis])), vector: _fit_width(shape[vector], most)}
     outer = [(d, 1) for d in range(len(shape)) if d not in (axis, vector)]
     block = _block(shape, axis, vector, side[vector], bits)
     blocks = [(vector, block)] if shape[vector] > block else []
     return [*outer, *blocks, (axis, side[axis]), (vector, side[vector])]
+
+
+def _fit_width(extent: int, most: int) -> int:
+    """Elements of a tile along rows of the result: half of them where a quarter less is then done twice."""
+    whole = min(most, power_floor(extent))
+    half = max(whole // 2, _LEAST)
+    return half if 4 * -(-extent // half) * half <= 3 * -(-extent // whole) * whole else whole
 
 
 def _block(shape: Sequence[int], axis: int, vector: int, side: int, bits: int) -> int:
@@ -81,6 +88,5 @@ def _block(shape: Sequence[int], axis: int, vector: int, side: int, bits: int) -
     """
     line, tiles = 8 * LINE // bits, -(-shape[vector] // side)
     apart = math.prod(shape[axis + 1 :]) * bits >= 8 * _NEAR
-    if apart or (tiles <= _BESIDE and shape[vector] % line):
-        return -(-tiles // -(-tiles // _BESIDE)) * side
-    return max(line, side)
+    together = _BESIDE if apart or (tiles <= _BESIDE and shape[vector] % line) else max(line // side, 1)
+    return -(-tiles // -(-tiles // together)) * side
