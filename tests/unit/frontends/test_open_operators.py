@@ -95,6 +95,11 @@ CASES: dict[str, tuple[str, list[list[np.ndarray]], dict[str, Any]]] = {
     "dropout": ("Dropout", [[f(2, 3)], [f(5, 1)]], {"results": ("float32", "bool")}),
     "dropout of old": ("Dropout", [[f(2, 3)], [f(5, 1)]], {"opset": 7}),
     "a sum of products": ("Einsum", [[f(a, b), f(b, c)] for a, b, c in ((2, 3, 4), (1, 5, 1))], {"equation": "ij,jk"}),
+    "products of heads that lie along the sum": (
+        "Einsum",
+        [[f(q, 3, 8), f(33, 3, 8)] for q in (1, 19)],
+        {"equation": "qhd,khd->hqk", "fixed": [(0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]},
+    ),
     "a diagonal": ("Einsum", [[f(2, n, n)] for n in (3, 1)], {"equation": "...ii->...i"}),
     "matrices that are repeated": (
         "MatMul",
