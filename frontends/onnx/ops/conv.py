@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
 
 from ....core.sizes import Extent, max_of
 from ....dialects import builders, ir, scalars
@@ -210,71 +211,104 @@ def _subpixel(ctx: Context, x: Tensor, w: Tensor, b: Tensor | None, strides: Int
     pairs = (n for pair in zip(taps, strides, strict=True) for n in pair)
     split = builders.reshape(whole, (w.shape[0], filters, *pairs))
     remainders, steps = [3 + 2 * i for i in range(rank)], [2 + 2 * i for i in range(rank)]
-    phases = math.prod(strides)
-    sorted_ = builders.transpose(split, [0, *remainders, 1, *steps])
-    weight = ctx.wrap(builders.reshape(sorted_, (w.shape[0], phases * filters, *taps)), w.dtype)
+    sorted_ = ctx.wrap(builders.transpose(split, [0, *remainders, 1, *steps]), w.dtype)
     # Positions from the first that is kept to the last, in steps of the stride.
     first = [a // s for a, s in zip(starts, strides, strict=True)]
     last = [(a + n - 1) // s for a, n, s in zip(starts, sizes, strides, strict=True)]
-    before = [j - 1 - f for j, f in zip(taps, first, strict=True)]
-    after = [e + 1 - n for e, n in zip(last, x.shape[2:], strict=True)]
-    padded = pad_spatial(ctx, x, before, after, 0)
-    y = _convolve_phases(ctx, padded, weight, b, strides, w.shape[2:])
     count = [e - f + 1 for f, e in zip(first, last, strict=True)]
-    apart = builders.reshape(y.value, (x.shape[0], *strides, filters, *count))
+    if runs := _divide_phases(w.shape[2:], strides, starts, sizes, count, filters):
+        count, offsets = [(n + s - 1) // s for n, s in zip(sizes, strides, strict=True)], [0] * rank
+    else:
+        offsets = [a - f * s for a, f, s in zip(starts, first, strides, strict=True)]
+        runs = [_Run(tuple(strides), (0,) * rank, tuple(taps), tuple(first))]
+    y = _convolve_runs(ctx, x, sorted_, b, runs, count)
+    apart = builders.reshape(y, (x.shape[0], *strides, filters, *count))
     order = [0, 1 + rank, *(d for i in range(rank) for d in (2 + rank + i, 1 + i))]
     shuffled = builders.transpose(apart, order)
     joined = builders.reshape(shuffled, (x.shape[0], filters, *(n * s for n, s in zip(count, strides, strict=True))))
-    offsets = [a - f * s for a, f, s in zip(starts, first, strides, strict=True)]
     return ctx.wrap(builders.slice_(joined, [0, 0, *offsets], [x.shape[0], filters, *sizes]), x.dtype)
 
 
-def _convolve_phases(
-    ctx: Context, x: Tensor, weight: Tensor, b: Tensor | None, strides: Ints, window: Sequence[Extent]
-) -> Tensor:
-    """The convolution with the filters of all remainders; in parts where many of these have fewer elements than others.
+@dataclass(frozen=True)
+class _Run:
+    """So many remainders of each axis from ``first``, with ``taps`` elements of a window each.
 
-    A window of 3 with stride 2 has two elements for one remainder and one for the other: of 16 in two dimensions 9.
+    ``place``: the position q of the first output.
     """
-    rank, taps = len(strides), weight.shape[2:]
-    filters, made, start = weight.shape[1] // math.prod(strides), [], 0
-    for phases, own in _divide_phases(strides, window, filters) or [(math.prod(strides), tuple(taps))]:
-        place, size = [0, start * filters, *[0] * rank], [weight.shape[0], phases * filters, *own]
-        part = ctx.wrap(builders.slice_(weight.value, place, size), weight.dtype)
-        skipped = [most - few for most, few in zip(taps, own, strict=True)]
-        sizes = [n - skip for n, skip in zip(x.shape[2:], skipped, strict=True)]
-        read = builders.slice_(x.value, [0, 0, *skipped], [*x.shape[:2], *sizes])
-        y = ctx.wrap(builders.conv(read, _flip_windows(ctx, part, 1), [1] * rank, [1] * rank), x.dtype)
+
+    phases: tuple[Extent, ...]
+    first: tuple[int, ...]
+    taps: tuple[Extent, ...]
+    place: tuple[Extent, ...]
+
+
+def _convolve_runs(
+    ctx: Context, x: Tensor, weight: Tensor, b: Tensor | None, runs: Sequence[_Run], count: Sequence[Extent]
+) -> ir.Value:
+    """The outputs of all runs as channels, ``count`` of each; ``weight`` is (c, remainders..., f, taps...)."""
+    axes, filters = range(len(count)), weight.shape[1 + len(count)]
+    low = [reduce(max_of, [run.taps[i] - 1 - run.place[i] for run in runs]) for i in axes]
+    high = [reduce(max_of, [run.place[i] for run in runs]) + count[i] - x.shape[2 + i] for i in axes]
+    padded, made = pad_spatial(ctx, x, low, high, 0), []
+    for run in runs:
+        phases = math.prod(run.phases)
+        sizes = [weight.shape[0], *run.phases, filters, *run.taps]
+        part = builders.slice_(weight.value, [0, *run.first, 0, *[0] * len(count)], sizes)
+        own = ctx.wrap(builders.reshape(part, (weight.shape[0], phases * filters, *run.taps)), weight.dtype)
+        starts = [run.place[i] - run.taps[i] + 1 + low[i] for i in axes]
+        window = [count[i] + run.taps[i] - 1 for i in axes]
+        read = builders.slice_(padded.value, [0, 0, *starts], [*x.shape[:2], *window])
+        ones = [1] * len(count)
+        y = ctx.wrap(builders.conv(read, _flip_windows(ctx, own, 1), ones, ones), x.dtype)
         made.append((y if b is None else _add_repeated_bias(ctx, y, b, phases)).value)
-        start += phases
-    return ctx.wrap(builders.concat(made, 1), x.dtype)
+    return builders.concat(made, 1)
 
 
-def _add_repeated_bias(ctx: Context, y: Tensor, b: Tensor, times: int) -> Tensor:
+def _add_repeated_bias(ctx: Context, y: Tensor, b: Tensor, times: Extent) -> Tensor:
     """``add_bias`` for channels that come several times."""
     [filters] = b.shape
     repeated = builders.elementwise(lambda a: a, b.value, shape=(times, filters), elem=element_type(b.dtype))
     return add_bias(ctx, y, ctx.wrap(builders.reshape(repeated, (times * filters,)), b.dtype))
 
 
-def _divide_phases(strides: Ints, window: Sequence[Extent], filters: Extent) -> list[tuple[int, tuple[int, ...]]]:
-    """Remainders in order, in runs along the last axis that have equally many elements of the window: how many, which.
+def _divide_phases(
+    window: Sequence[Extent],
+    strides: Ints,
+    starts: Sequence[Extent],
+    sizes: Sequence[Extent],
+    count: Sequence[Extent],
+    filters: Extent,
+) -> list[_Run]:
+    """A run for the outputs of each remainder, in order, neighbours along the last axis together where they are alike.
 
-    None where dividing them saves little.
+    A window of 3 with stride 2 has two elements for one remainder and one for the other: of 16 in two dimensions 9 are
+    needed. Of 4 x 4 pixels with one cut off on each side each remainder has 4 x 4 of 5 x 5 positions. None where
+    leaving out the rest saves little.
     """
-    sizes = [k for k in window if isinstance(k, int)]
-    if len(sizes) < len(window) or not isinstance(filters, int) or filters < _LEAST_FILTERS:
+    lengths, cut = _take_numbers(window), _take_numbers(starts)
+    if min(len(lengths), len(cut)) < len(strides) or not isinstance(filters, int) or filters < _LEAST_FILTERS:
         return []
-    counts = [[-(-(k - r) // s) for r in range(s)] for k, s in zip(sizes, strides, strict=True)]
-    runs: list[tuple[int, tuple[int, ...]]] = []
-    for own in itertools.product(*counts):
-        if runs and runs[-1][1] == own:
-            runs[-1] = (runs[-1][0] + 1, own)
+    runs: list[_Run] = []
+    for output in itertools.product(*map(range, strides)):
+        found = [divmod(u + a, s) for u, a, s in zip(output, cut, strides, strict=True)]
+        place, first = tuple(q for q, _ in found), tuple(r for _, r in found)
+        taps = tuple(-(-(k - r) // s) for k, r, s in zip(lengths, first, strides, strict=True))
+        before = runs[-1] if runs else None
+        if before is not None and output[-1] and (before.taps, before.place) == (taps, place):
+            runs[-1] = replace(before, phases=(*before.phases[:-1], before.phases[-1] + 1))
         else:
-            runs.append((1, own))
-    whole = math.prod(len(of) * max(of) for of in counts)
-    saves = math.prod(sizes) <= _WASTED * whole and all(min(of) > 0 for of in counts)
-    return runs if saves and len(runs) <= _MOST_PARTS else []
+            runs.append(_Run((1,) * len(strides), first, taps, place))
+    needed = sum(math.prod(_take_numbers((*run.phases, *run.taps))) for run in runs)
+    computed = math.prod(-(-k // s) * s for k, s in zip(lengths, strides, strict=True))
+    if len(_take_numbers(sizes)) == len(_take_numbers(count)) == len(strides):
+        needed *= math.prod(-(-n // s) for n, s in zip(_take_numbers(sizes), strides, strict=True))
+        computed *= math.prod(_take_numbers(count))
+    fits = len(runs) <= _MOST_PARTS and all(min(_take_numbers(run.taps)) > 0 for run in runs)
+    return runs if fits and needed <= _WASTED * computed else []
+
+
+def _take_numbers(extents: Sequence[Extent]) -> list[int]:
+    return [n for n in extents if isinstance(n, int)]
 
 
 def _transposed_pads(

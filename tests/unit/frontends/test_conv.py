@@ -54,6 +54,7 @@ TRANSPOSED: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] =
         (2, 16, 3, 3),
         {"strides": [2, 2], "pads": [1, 1, 1, 1], "output_padding": [1, 1]},
     ),
+    "positions_cut_off_on_each_side": ((1, 2, 3, 3), (2, 16, 4, 4), {"strides": [2, 2], "pads": [1, 1, 1, 1]}),
     "part_of_three_remainders": ((2, 3, 5), (3, 17, 5), {"strides": [4], "pads": [0, 1]}),
     "three_dims": ((1, 2, 2, 3, 2), (2, 3, 3, 2, 1), {"strides": [2, 1, 2], "pads": [1, 0, 0, 1, 1, 0]}),
     "more_padding_than_reach": ((1, 1, 5, 5), (1, 1, 2, 2), {"pads": [2, 2, 2, 2], "strides": [2, 2]}),
