@@ -66,13 +66,27 @@ def copy_tile(tile: Tile, dest: ir.Value) -> ir.Value:
     return write_vector(read_vector(tile.value), dest)
 
 
-def read_vector(tile: ir.Value) -> ir.Value:
-    """A whole tensor as one vector."""
-    rank, element = len(shape_of(tile)), element_of(tile)
+def copy_part(tile: Tile, dest: ir.Value) -> ir.Value:
+    """``dest`` with a tile's elements where that is a part of another tile, else the tile itself.
+
+    Rows of a part lie apart, and would be copied one by one.
+    """
+    op, shape = defining_op(tile.value), shape_of(tile.value)
+    if op is None or op.name != "tensor.extract_slice" or len(op.operands) > 1 or len(shape) < 2:
+        return tile.value
+    starts = list(ir.DenseI64ArrayAttr(op.attributes["static_offsets"]))
+    if len(starts) != len(shape) or any(step != 1 for step in ir.DenseI64ArrayAttr(op.attributes["static_strides"])):
+        return tile.value
+    return write_vector(read_vector(op.operands[0], shape, starts), dest)
+
+
+def read_vector(tile: ir.Value, part: Sequence[int] = (), starts: Sequence[int] = ()) -> ir.Value:
+    """A whole tensor, or a part of it, as one vector."""
+    shape, element = list(part) or shape_of(tile), element_of(tile)
     padding = arith.ConstantOp(element, 0.0 if isinstance(element, ir.FloatType) else 0).result
-    identity, zeros = ir.AffineMap.get_identity(rank), [index_constant(0)] * rank
-    kind = ir.VectorType.get(shape_of(tile), element)
-    return vector.transfer_read(kind, tile, zeros, identity, padding, [True] * rank)
+    places = [index_constant(start) for start in starts or [0] * len(shape)]
+    identity, kind = ir.AffineMap.get_identity(len(shape)), ir.VectorType.get(shape, element)
+    return vector.transfer_read(kind, tile, places, identity, padding, [True] * len(shape))
 
 
 def write_vector(value: ir.Value, dest: ir.Value) -> ir.Value:

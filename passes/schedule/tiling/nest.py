@@ -35,7 +35,7 @@ from ..language.loopnest import Loop, Nest, Part
 from ..language.schedule import Schedule
 from ..tiles.loops import for_each_chunk, powers_of_two
 from ..tiles.regions import Interval, Linear, NotSchedulable, Region, full_region, kept_dims, relative_to
-from ..tiles.structured import Tile, copy_tile, extract, insert, store, vector_axis
+from ..tiles.structured import Tile, copy_part, copy_tile, extract, insert, store, vector_axis
 from .border import Border
 from .gather import gather_tile, reads_at_indices
 from .linear_transform import transform_tile
@@ -89,8 +89,9 @@ def build_nest(
             compute_blocks_ahead(scope, border.inner, region)
         for piece in pieces:
             place = border.place(piece)
-            computed = scope.compute(border.inner, piece, extract(target, place).value)
-            target = store(computed.value, target, place)
+            into = extract(target, place).value
+            computed = scope.compute(border.inner, piece, into)
+            target = store(copy_part(computed, into), target, place)
         return target
 
     loops.stage("", tiler)
