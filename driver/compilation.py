@@ -48,8 +48,8 @@ class RequestedSizes:
 class PassJob:
     """A worker's job that runs passes for ``target``: ``function`` takes ``arguments`` and ``Settings``.
 
-    It returns its result and the settings, whose instruments have watched the passes under the name ``label``. ``what``
-    and ``find`` are those of a ``Job``.
+    It returns its result and the settings, whose instruments have watched the passes under the name ``label``. The
+    others are those of a ``Job``.
     """
 
     what: str
@@ -58,6 +58,7 @@ class PassJob:
     target: Target
     label: str = ""
     find: Finder | None = None
+    leads_to_more: bool = False
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ class Compilation:
         """Run passes in workers and return the jobs' results; the instruments of this process take part in them."""
         forked = [self._fork(job) for job in jobs]
         work = [
-            Job(job.what, job.function, (*job.arguments, settings), job.find)
+            Job(job.what, job.function, (*job.arguments, settings), job.find, job.leads_to_more)
             for job, settings in zip(jobs, forked, strict=True)
         ]
         results = []

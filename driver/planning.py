@@ -183,7 +183,9 @@ def _run_plans(compilation: Compilation, parts: Sequence[_ModelPart]) -> Planned
     for (name, target), part in itertools.product(zip(names, options.targets, strict=True), parts):
         label = ".".join(filter(None, (name, part.name)))
         what = f"{part.what} for {name}" if name else part.what
-        work.append(PassJob(what, part.function, part.arguments, target, label, find=blame.nodes_at_fault))
+        work.append(
+            PassJob(what, part.function, part.arguments, target, label, find=blame.nodes_at_fault, leads_to_more=True)
+        )
 
     def on_done(number: int) -> None:
         if len(work) > 1:

@@ -66,13 +66,15 @@ class Job:
     """A call to be made in a worker. ``what`` names it in errors: ``kernel 'k3' (nodes conv1, relu1)``.
 
     ``function`` and ``arguments`` are pickled: a function of a module of this package, and plain data. ``find`` gives
-    the model's nodes at which a step of it fails, where ``what`` does not name them.
+    the model's nodes at which a step of it fails, where ``what`` does not name them. ``leads_to_more`` says that its
+    result is work for several workers.
     """
 
     what: str
     function: Callable[..., Any]
     arguments: tuple[Any, ...] = ()
     find: Finder | None = None
+    leads_to_more: bool = False
 
 
 @dataclass(frozen=True)

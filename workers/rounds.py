@@ -24,7 +24,12 @@ from .worker import Worker, last_words
 if TYPE_CHECKING:
     from . import Pool
 
-_PATIENCE = 0.02  # seconds that jobs wait for the workers that there are before more are started
+# Seconds that jobs wait for the workers that there are before more are started. To start one takes half a second of
+# CPU, in which the first compiles ten kernels.
+_PATIENCE = 0.2
+_LOOK_SECONDS = 0.02  # after which they look again for a worker that another round had
+# After which a second worker gets ready for what a job leads to: what is planned for so long has many kernels.
+_LONG_SECONDS = 0.4
 _WALL_FACTOR = 2  # a job that waits for something that never comes uses no CPU
 # What other jobs get to come to their end when one has failed, so that their workers stay.
 _LAST_SECONDS = 1.0
@@ -58,6 +63,7 @@ class Round:
         self._suspects: set[int] = set()  # jobs whose worker has died once
         self._results: dict[int, Any] = {}
         self._patience = time.monotonic() + _PATIENCE
+        self._prepares_at: float | None = None
         self._folders = ExitStack()
         self._lookout = Lookout(pool, self._folder)
 
@@ -86,10 +92,15 @@ class Round:
             self._send(worker, index, self._folder() if index in self._suspects else None)
         if self._waiting and time.monotonic() >= self._patience:
             self._crew.grow(len(self._waiting))
+        if self._prepares_at is not None and time.monotonic() >= self._prepares_at:
+            self._crew.start(2)
+            self._prepares_at = None
 
     def _send(self, worker: Worker, index: int, record: str | None) -> None:
         limits = self._pool.limits
         task = Task(self._jobs[index], limits, record)
+        if task.job.leads_to_more:
+            self._prepares_at = time.monotonic() + _LONG_SECONDS
         began, end = clock.read_seconds(), time.monotonic() + _WALL_FACTOR * limits.cpu_seconds
         self._running[worker.connection] = running = _Running(index, worker, record, began, end)
         message = pickle.dumps(task)
@@ -106,7 +117,9 @@ class Round:
         if (seconds := self._lookout.look(running)) is not None:
             ends.append(time.monotonic() + seconds)
         if self._waiting:
-            ends.append(max(self._patience, time.monotonic() + _PATIENCE))
+            ends.append(time.monotonic() + _LOOK_SECONDS)
+        if self._prepares_at is not None:
+            ends.append(self._prepares_at)
         seconds = min(ends, default=0.0) - time.monotonic()
         left = self._pool.seconds_left()
         seconds = max(0.0, seconds if left is None else min(seconds, left))

@@ -141,10 +141,10 @@ class Crew:
                 self._all.add(worker)
                 self._starting.append(worker)
 
-    def start(self) -> None:
-        """Have at least one worker, which then gets ready while its owner does something else."""
-        if not self._all:
-            self.grow(1)
+    def start(self, count: int = 1) -> None:
+        """Have at least so many workers, which then get ready while their owner does something else."""
+        if len(self._all) < count:
+            self.grow(count - len(self._all))
 
     def take(self) -> Worker | None:
         """A worker that is ready and that nobody else has, if there is one. InternalError where none can start."""

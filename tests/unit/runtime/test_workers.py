@@ -29,9 +29,10 @@ import tilewright as tw
 from tilewright import workers
 from tilewright.driver import api
 from tilewright.tools import compile as compile_tool
-from tilewright.workers import Pool, worker
+from tilewright.workers import Pool, rounds, worker
 from tilewright.workers import process as worker_process
 from tilewright.workers.process import Job, Limits
+from tilewright.workers.worker import Crew
 
 OUT_OF_TIME = "the compilation took more than its timeout of"
 
@@ -193,6 +194,18 @@ def test_threads_share_workers(pool):
         made = list(threads.map(one, range(4)))
     assert [results for results, _ in made] == [[divmod(100 * t + i, 7) for i in range(30)] for t in range(4)]
     assert len(set.union(*(pids for _, pids in made))) <= 2
+
+
+def test_a_second_worker_gets_ready_for_what_a_long_job_leads_to(monkeypatch):
+    asked: list[int] = []
+    crew = Crew(1)
+    Pool(1, crew=crew).run([Job("first", os.getpid)])  # starts the one worker that there may be
+    monkeypatch.setattr(rounds, "_LONG_SECONDS", 0.05)
+    monkeypatch.setattr(crew, "grow", asked.append)
+    for leads_to_more, expected in ((False, []), (True, [1])):
+        Pool(1, crew=crew).run([Job("long", time.sleep, (0.2,), leads_to_more=leads_to_more)])
+        assert asked == expected
+    crew.shutdown()
 
 
 def test_a_crash_in_one_thread_is_none_of_another(pool):
