@@ -28,7 +28,10 @@ _WAYS = 1 << 31  # ways from a window's corner that have 32 bits are shorter
 
 @dataclass(frozen=True)
 class _Axis:
-    """Windows along one spatial axis: ``out`` of them, with ``low`` and ``high`` elements of padding as asked for."""
+    """Windows along one spatial axis: ``out`` of them, with ``low`` and ``high`` elements of padding as asked for.
+
+    partial: whether the last one may stick out of that, as ``ceil_mode`` lets it.
+    """
 
     extent: Any
     size: Any
@@ -37,10 +40,13 @@ class _Axis:
     low: Any
     high: Any
     out: Any
+    partial: bool
 
     @property
     def reach(self) -> Any:
-        """What has to be padded above so that the last window fits, which ``ceil_mode`` lets stick out."""
+        """What has to be padded above so that the last window fits."""
+        if not self.partial and isinstance(self.high, int) and self.high <= 0:
+            return 0  # which an open extent does not tell
         last = (self.out - 1) * self.stride + (self.size - 1) * self.dilation + 1
         return max_of(last - self.extent - self.low, 0)
 
@@ -134,7 +140,7 @@ def _windows(
             out = if_less((out - 1) * s, n + a, out, out - 1)
             misfit = f"a window of {(k - 1) * d + 1} is larger than the padded input {padded} by a step of {s} or more"
             ctx.demand_less(-room, s, misfit)
-        axes.append(_Axis(n, _limit_window(k, d, n + a + b), s, d, a, b, out))
+        axes.append(_Axis(n, _limit_window(k, d, n + a + b), s, d, a, b, out, bool(ceil_mode)))
     return _Windows(tuple(axes))
 
 

@@ -21,7 +21,7 @@ from ..tiles.regions import NotSchedulable
 from ..tiling.destination_passing import destination_passing, is_empty
 from ..tiling.dynamic_border import DynamicBorder
 from .block_kernels import STEPS, Version
-from .part_loops import Computation, Part, Segment, cut_axis, loop_over, share_of_steps
+from .part_loops import Computation, Part, Segment, cut_axis, divide_steps, loop_over, share_of_steps
 
 # Shares of the work that threads take, at least, where the blocks are as many.
 _SHARES = 16
@@ -35,6 +35,7 @@ class Blocks:
     steps are cut into; of a group of blocks these are made one after another, so that the panel of a weight that they
     share stays in the cache. held: blocks of the largest size in a group. split: whether threads share the steps of a
     block: each of them computes what the steps have in common, or the block is a large part of all and has no panels.
+    repeated: the axes along which elements may be in two blocks.
     """
 
     versions: tuple[Version, ...]
@@ -43,6 +44,7 @@ class Blocks:
     panels: int
     held: int
     split: bool = field(default=False, kw_only=True)
+    repeated: frozenset[int] = field(default=frozenset(), kw_only=True)
 
     @property
     def extent(self) -> int:
@@ -95,7 +97,7 @@ class Blocks:
         inner = border.view(computed.buffer, arguments)
         border.fill(computed.buffer, inner, lo, arguments)
         extents = {axis: memref.DimOp(inner, index_constant(axis)).result for axis in self.cuts}
-        segments = {axis: cut_axis(extents[axis], sizes) for axis, sizes in self.cuts.items()}
+        segments = {axis: cut_axis(extents[axis], sizes, axis in self.repeated) for axis, sizes in self.cuts.items()}
         parts = []
         for version in self.versions:
             chosen = {axis: segments[axis][version.sizes[axis]] for axis in self.cuts}
@@ -113,7 +115,7 @@ class Blocks:
             group, panel = (step, None) if self.panels == 1 else (arith.divui(step, panels), arith.remui(step, panels))
             for part in parts:
                 ends = (group, arith.addi(group, index_constant(1)))
-                part.loop(*(arith.divui(arith.muli(part.blocks, end), groups) for end in ends), panel)
+                part.loop(*(divide_steps(arith.muli(part.blocks, end), groups) for end in ends), panel)
 
         loop_over(first, last, 1, body)
 

@@ -22,19 +22,25 @@ from ...analysis.kinds import Contraction, Conv, OpClass
 from ...ir.kernel import list_functions
 from ...ir.structure import dim_of, indexing_maps, iterator_types, list_ops, loop_extents, shape_of
 from ..families.block_sums import find_block_sum
-from ..families.family import LIGHT_BLOCKS, Sizes, find_anchors
+from ..families.family import GATHERED_BLOCKS, LIGHT_BLOCKS, TURNED_BLOCKS, BlockSizes, Sizes, find_anchors
+from ..families.light import LIGHT
 from ..families.table import find_family
+from ..families.transposing import crossing_axis
 from ..separate_windows import separate_windows
 from ..tiles.axes import result_axis
 from ..tiles.regions import NotSchedulable
 from ..tiling.dynamic_border import DynamicBorder, own_inner
+from ..tiling.gather import reads_at_indices
 from ..tiling.part_nests import Chooser
+from ..tiling.tiler import may_repeat
 from .block_kernels import BlockKernel, Version
 from .block_loops import Blocks
 from .block_parts import block_module
 
 # Elements along the open axes whose blocks go over a panel of a weight together.
 _HELD = 256
+# Elements of blocks that go together where they share nothing, so that it takes little time to tell which these are.
+_HELD_ELEMENTS = 1 << 14
 # Elements of a block that are worth a share of their own.
 _PANEL = 1 << 12
 # Elements along the known axes of a block whose innermost axis is open.
@@ -68,9 +74,22 @@ def _make_versions(function: func.FuncOp, cuts: Mapping[int, Sizes], choose: Cho
         versions.append(Version(tuple(sizes), blocks))
     shared = any(isinstance(kind, Contraction | Conv) for kind in _kinds(function))
     panels, held = _panels(versions, shared), _HELD // math.prod(versions[0].sizes[axis] for axis in cuts)
-    if any(version.has_common for version in versions) or (shared and panels == 1):
-        return Blocks(tuple(versions), cuts, sums, 1, 1, split=not sums)
-    return Blocks(tuple(versions), cuts, sums, panels, max(1, held) if shared else 1)
+    repeated = _repeatable(function, result, cuts)
+    if versions[0].has_common or (shared and panels == 1):
+        return Blocks(tuple(versions), cuts, sums, 1, 1, split=not sums, repeated=repeated)
+    held = held if shared else _HELD_ELEMENTS // math.prod(versions[0].sizes)
+    return Blocks(tuple(versions), cuts, sums, panels, max(1, held), repeated=repeated)
+
+
+def _repeatable(function: func.FuncOp, result: ir.Value, cuts: Mapping[int, Sizes]) -> frozenset[int]:
+    """The axes along which blocks may overlap, each computing what both have.
+
+    Only of a family that says so: others may sum up in the result's place, where two threads would do it together.
+    """
+    family = find_family(find_anchors(function))
+    if family is None or not family.repeats or not may_repeat(result):
+        return frozenset()
+    return frozenset(cuts) - frozenset(_patches(function, result))
 
 
 def _panels(versions: Sequence[Version], shared: bool) -> int:
@@ -140,17 +159,30 @@ def _cuts(function: func.FuncOp, result: ir.Value, cut_known: Mapping[int, Sizes
     if _sums_rows(result):  # of any length, one by one
         return {axis: (1,) for axis in range(len(shape))}
     innermost = max((axis for axis, n in enumerate(shape) if n != 1), default=0)
-    family = find_family(find_anchors(function))
-    blocks = LIGHT_BLOCKS if family is None else family.blocks
+    crossing, blocks = _choose_sizes(function, result, innermost)
     once = {axis: (1,) for axis in {*open_, *_batch_axes(function, result)}}
     cuts: dict[int, Sizes] = dict(sorted({**once, **cut_known}.items()))
     known = math.prod(cut_known[axis][0] if axis in cut_known else n for axis, n in enumerate(shape) if n > 0)
     columns = blocks.of_columns(known) if innermost in open_ else (1,)
     rows = blocks.of_rows(innermost in open_, known * columns[0])
-    cuts |= {axis: rows for axis in [axis for axis in open_ if axis != innermost][-1:]}
+    beside = [axis for axis in open_ if axis != innermost]
+    cuts |= dict.fromkeys([crossing] if crossing in beside else beside[-1:], rows)
     cuts |= {innermost: columns} if innermost in open_ else {}
     patches = _patches(function, result)
     return {axis: tuple(n * patches.get(axis, 1) for n in sizes) for axis, sizes in cuts.items()}
+
+
+def _choose_sizes(function: func.FuncOp, result: ir.Value, innermost: int) -> tuple[int | None, BlockSizes]:
+    """The sizes of blocks, and the axis of their rows where an operand lies along it whose rows become columns."""
+    family = find_family(find_anchors(function))
+    if family is not LIGHT:
+        return None, family.blocks if family is not None else LIGHT_BLOCKS
+    ops = [op for op in list_ops(function) if op.name.startswith("linalg.")]
+    crossing = crossing_axis([(op, classify_op(op)) for op in ops], result, innermost)
+    if crossing is not None:
+        return crossing, TURNED_BLOCKS
+    gathers = any(reads_at_indices(op) for op in ops if op.name == "linalg.generic")
+    return None, GATHERED_BLOCKS if gathers else LIGHT.blocks
 
 
 def _cut_known(function: func.FuncOp, result: ir.Value) -> dict[int, Sizes]:

@@ -94,7 +94,7 @@ def choose_joined(function: func.FuncOp, choose: Chooser) -> JoinedAxes:
             module = _build_joined(function, places, count)
             inner = choose_blocks(list_functions(module)[0], choose)
             sizes = inner.versions, inner.cuts, inner.sums, inner.panels, inner.held
-            return JoinedAxes(*sizes, module, places, count, split=inner.split)
+            return JoinedAxes(*sizes, module, places, count, split=inner.split, repeated=inner.repeated)
     raise NotSchedulable("no axes that all ops walk together")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -22,6 +23,16 @@ from .block_operands import Held, given_to
 from .block_parts import parts_of
 
 
+def divide_steps(number: ir.Value, by: ir.Value) -> ir.Value:
+    """The quotient, rounded down; 0 where ``by`` is.
+
+    LLVM takes a quotient of which it knows no more into the addresses of the innermost loop, and divides at each step.
+    """
+    zero, one = index_constant(0), index_constant(1)
+    quotient = arith.divui(number, arith.maxui(by, one))
+    return arith.select(arith.cmpi(arith.CmpIPredicate.eq, by, zero), zero, quotient)
+
+
 def share_of_steps(steps: ir.Value, of_all: ir.Value) -> ir.Value:
     """So many of ``STEPS`` as a number of ``steps``."""
     return arith.divui(arith.muli(of_all, steps), index_constant(STEPS))
@@ -29,27 +40,40 @@ def share_of_steps(steps: ir.Value, of_all: ir.Value) -> ir.Value:
 
 @dataclass(frozen=True)
 class Segment:
-    """``count`` blocks along an axis, from ``start`` on."""
+    """``count`` blocks along an axis, from ``start`` on; the last one begins earlier where it is not ``latest``."""
 
     size: int
     start: Linear
     count: ir.Value
+    latest: ir.Value | None = None
 
     def interval(self, number: ir.Value) -> Interval:
         """The elements of a block."""
-        return Interval(self.start + Linear(0, ((number, self.size),)), self.size)
+        offset = self.start + Linear(0, ((number, self.size),))
+        if self.latest is not None:
+            offset = Linear(0, ((arith.minui(offset.as_value(), self.latest), 1),))
+        return Interval(offset, self.size)
 
 
-def cut_axis(extent: ir.Value, sizes: Sequence[int]) -> dict[int, Segment]:
+def cut_axis(extent: ir.Value, sizes: Sequence[int], repeat: bool) -> dict[int, Segment]:
     """An axis cut into blocks, as many of each size as fit, the largest first.
 
-    No element is in two of them: threads that computed it at the same time could read what the other has half done.
+    repeat: whether elements may be computed twice. The rest is then one more block, which begins in the one before,
+    where that has half of its elements at least, or where there are but single elements besides. Elsewhere no element
+    is in two blocks: threads that computed it at the same time could read what the other has half done.
     """
-    found, start, rest = {}, Linear(), extent
-    for size in sizes:
-        count = arith.divui(rest, index_constant(size))
-        found[size] = Segment(size, start, count)
-        start, rest = start + Linear(0, ((count, size),)), arith.remui(rest, index_constant(size))
+    found, start, rest, zero = {}, Linear(), extent, index_constant(0)
+    for size, smaller in itertools.pairwise((*sizes, 0)):
+        width = index_constant(size)
+        count, left, latest = arith.divui(rest, width), arith.remui(rest, width), None
+        if repeat and size > 1:
+            latest, least = arith.subi(extent, width), 1 if smaller <= 1 else -(-size // 2)
+            fits = arith.cmpi(arith.CmpIPredicate.uge, extent, width)
+            more = arith.andi(fits, arith.cmpi(arith.CmpIPredicate.uge, left, index_constant(least)))
+            count = arith.addi(count, arith.select(more, index_constant(1), zero))
+            left = arith.select(more, zero, left)
+        found[size] = Segment(size, start, count, latest)
+        start, rest = start + Linear(0, ((count, size),)), left
     return found
 
 
@@ -93,11 +117,40 @@ class Part:
     def loop(self, first: ir.Value, last: ir.Value, panel: ir.Value | None) -> None:
         """The blocks [first, last), or one panel of each of them."""
 
-        def body(number: ir.Value) -> None:
-            region = self._region(number)
+        def body(region: Region) -> None:
             self.compute(region, view_of(self.computed.buffer, region), panel)
 
-        loop_over(first, last, 1, body)
+        whole = tuple(Interval(Linear(), n) for n in self.version.sizes)
+        self._loop_along(list(self.segments.items()), (first, last), whole, body)
+
+    def _loop_along(
+        self,
+        segments: Sequence[tuple[int, Segment]],
+        numbers: tuple[ir.Value, ir.Value],
+        region: Region,
+        body: Callable[[Region], None],
+    ) -> None:
+        """A loop along each axis, over blocks by their numbers, in the order of ``_region``."""
+        first, last = numbers
+        if not segments:
+            loop_over(first, last, 1, lambda _: body(region))
+            return
+        (axis, segment), *inner = segments
+        zero, one = index_constant(0), index_constant(1)
+        beside = functools.reduce(arith.muli, (s.count for _, s in inner), one)
+
+        def step(number: ir.Value) -> None:
+            chosen = (*region[:axis], segment.interval(number), *region[axis + 1 :])
+            if not inner:
+                body(chosen)
+                return
+            start = arith.muli(number, beside)  # in the first and the last step perhaps not all
+            some = arith.maxsi(arith.subi(first, start), zero), arith.minsi(arith.subi(last, start), beside)
+            self._loop_along(inner, some, chosen, body)
+
+        behind = arith.addi(last, arith.subi(beside, one))
+        ends = (divide_steps(first, beside), divide_steps(behind, beside)) if inner else (first, last)
+        loop_over(*ends, 1, step)
 
     def loop_steps(self, lo: ir.Value, hi: ir.Value) -> None:
         """The part [lo, hi), of ``STEPS``, of the steps of all blocks: of the first and the last block perhaps some."""

@@ -142,6 +142,7 @@ class Family:
     matches: whether a kernel with such anchors is of the family; the first family of the table that matches has it.
     schedule: the kernel's loops; None for plain loops.
     blocks: the sizes of blocks where sizes are dynamic.
+    repeats: whether blocks may overlap: no tile reads what it has written, so each thread writes the same.
     begin: the ops that a kernel has at first whose last anchor is the given op; None if it is not of the family. What
         follows that op elementwise joins them.
     absorb: what else the anchor's kernel takes, if no other kernel has it.
@@ -155,6 +156,7 @@ class Family:
     matches: Callable[[Anchors], bool]
     schedule: Callable[[KernelView], Schedule | None]
     blocks: BlockSizes
+    repeats: bool = field(default=False, kw_only=True)
     begin: Callable[[ir.Operation, OpFacts, Target], list[ir.Operation] | None] = lambda op, facts, target: None
     absorb: Callable[[ir.Operation, OpFacts], list[ir.Operation]] = lambda op, facts: []
     merge: Callable[[Group, OpFacts, Taken], list[ir.Operation] | None] = lambda group, facts, taken: None
@@ -163,7 +165,13 @@ class Family:
 
 
 # Most kernels: short rows of long columns, so that a block's vectors lie along them.
-LIGHT_BLOCKS = BlockSizes((16, 4, 1), (256, 32, 4, 1))
+LIGHT_BLOCKS = BlockSizes((16, 4, 1), (128, 16, 4, 1))
+# Rows that share nothing go one by one: a third of the code.
+MAPPED_BLOCKS = BlockSizes((16, 4, 1), (128, 16, 4, 1), rows_of_columns=(1,))
+# Rows share the places that are computed along the columns.
+GATHERED_BLOCKS = BlockSizes((16, 4, 1), (128, 16, 4, 1), rows_of_columns=(8, 1))
+# Square tiles, turned in registers.
+TURNED_BLOCKS = BlockSizes((16, 4, 1), (128, 16, 1), rows_of_columns=(16, 1))
 # A window's rows share what they read.
 WINDOW_BLOCKS = BlockSizes((16, 4, 1), (16, 4, 1))
 # Rows go over a block of the weight together. With sizes closer to each other, where columns are dynamic, these take

@@ -9,7 +9,7 @@ from ..language.cuts import along, by_name, carve, overlap, share
 from ..language.schedule import Schedule
 from ..tiles.axes import ROW_VECTORS, power_floor
 from ..tiles.structured import vector_axis
-from .family import LIGHT_BLOCKS, Family, KernelView
+from .family import MAPPED_BLOCKS, Family, KernelView
 from .transposing import crossing_axis, repeating_axis, tile_transpose
 
 
@@ -37,4 +37,4 @@ def schedule_vectors(plain: Schedule, lanes: int, vectors: int = ROW_VECTORS) ->
     return along(plain, vector, {vector: min(vectors * lanes, power_floor(shape[vector]))})
 
 
-LIGHT = Family("elementwise", lambda anchors: not anchors, schedule_light, LIGHT_BLOCKS)
+LIGHT = Family("elementwise", lambda anchors: not anchors, schedule_light, MAPPED_BLOCKS, repeats=True)

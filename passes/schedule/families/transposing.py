@@ -35,7 +35,7 @@ def crossing_axis(
         if reads_at_indices(op):
             return None
         for m in indexing_maps(op)[:-1]:
-            walked = [d for d in map(dim_of, m.results) if d is not None and loop_extents(op)[d] > 1]
+            walked = [d for d in map(dim_of, m.results) if d is not None and loop_extents(op)[d] != 1]
             if not is_projection(m) or not walked:
                 continue
             axes = [result_axis(op, loop, result) for loop in walked]

@@ -8,7 +8,8 @@
 #row = affine_map<(i, j) -> (i)>
 #column = affine_map<(i, j) -> (j)>
 
-// Rows go in blocks of 16, the rest in blocks of 4, and what is left one by one. The steps are those of all blocks together.
+// Rows go in blocks of 16, the rest in blocks of 4, and what is left one by one. A rest of half a block or more is one
+// more block, which begins in the one before. The steps are those of all blocks together.
 // CHECK-LABEL: func.func @bias(
 // CHECK-SAME:    %{{.*}}: memref<1xf32>, %{{.*}}: memref<8xf32>, %[[R:.*]]: memref<1xf32>, %[[N:.*]]: index, %[[M:.*]]: index, %[[LO:.*]]: index, %[[HI:.*]]: index)
 // CHECK-SAME:    tw.extent = 4096 : i64, tw.parallel, {{.*}}tw.schedule = "blocks of 16 x 8:
@@ -16,9 +17,15 @@
 // CHECK:         %[[ROWS:.*]] = memref.dim %[[BUFFER]], %c0
 // CHECK:         %[[COUNT:.*]] = arith.divui %[[ROWS]], %c16
 // CHECK:         %[[REST:.*]] = arith.remui %[[ROWS]], %c16
-// CHECK:         %[[FOURS:.*]] = arith.divui %[[REST]], %c4
+// CHECK:         %[[LATEST:.*]] = arith.subi %[[ROWS]], %c16
+// CHECK:         %[[FIT:.*]] = arith.cmpi uge, %[[ROWS]], %c16
+// CHECK:         %[[HALF:.*]] = arith.cmpi uge, %[[REST]], %c8
+// CHECK:         %[[MORE:.*]] = arith.andi %[[FIT]], %[[HALF]]
+// CHECK:         %[[LEFT:.*]] = arith.select %[[MORE]], %c0, %[[REST]]
+// CHECK:         %[[FOURS:.*]] = arith.divui %[[LEFT]], %c4
 // CHECK:         scf.for
-// CHECK:             memref.subview %[[BUFFER]][%{{.*}}, 0] [16, 8] [1, 1]
+// CHECK:             %[[AT:.*]] = arith.minui %{{.*}}, %[[LATEST]]
+// CHECK:             memref.subview %[[BUFFER]][%[[AT]], 0] [16, 8] [1, 1]
 // CHECK:             tensor.extract_slice %{{.*}} [16, 8] [1, 1] : tensor<?x8xf32> to tensor<16x8xf32>
 // CHECK:             linalg.generic
 // CHECK:             bufferization.materialize_in_destination
@@ -62,7 +69,8 @@ func.func @sums(%x: tensor<?x8xf32>) -> tensor<8xf32> {
 // CHECK-SAME:    %{{.*}}: memref<1xf32>, %{{.*}}: memref<1xf32>, %{{.*}}: index, %[[SIZE:.*]]: index, %{{.*}}: index, %{{.*}}: index, %{{.*}}: index)
 // CHECK-SAME:    tw.schedule = "blocks of 16 x 8:
 // CHECK:         scf.for
-// CHECK:           %[[BEGIN:.*]] = arith.muli %{{.*}}, %c16
+// CHECK:           %[[START:.*]] = arith.muli %{{.*}}, %c16
+// CHECK:           %[[BEGIN:.*]] = arith.minui %[[START]], %{{.*}}
 // CHECK:           scf.for %[[ROW:.*]] = %c0 to %c16
 // CHECK:             linalg.generic
 // CHECK:               %[[PLACE:.*]] = arith.addi %[[ROW]], %[[BEGIN]]
@@ -88,7 +96,7 @@ func.func @places(%x: tensor<?x8xf32>, %size: index, %n: index) -> tensor<?x8xf3
 // Elements of an open tensor at computed places: blocks see all of it. A row of them is read where it lies, from the
 // place on where the block begins.
 // CHECK-LABEL: func.func @rows(
-// CHECK-SAME:    tw.schedule = "blocks of 16 x 256:
+// CHECK-SAME:    tw.schedule = "blocks of 8 x 128:
 // CHECK:         %[[TABLE:.*]] = bufferization.to_tensor %{{.*}} : memref<?x?xf32> to tensor<?x?xf32>
 // CHECK:         %[[ROW:.*]] = arith.index_cast %{{.*}} : i64 to index
 // CHECK:         tensor.extract_slice %[[TABLE]][%[[ROW]], %{{.*}}] [1, 64] [1, 1] : tensor<?x?xf32> to tensor<64xf32>

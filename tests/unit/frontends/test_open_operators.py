@@ -34,6 +34,16 @@ CASES: dict[str, tuple[str, list[list[np.ndarray]], dict[str, Any]]] = {
         [[f(2, 3, h, w)] for h, w in ((7, 8), (8, 7), (3, 3), (12, 5))],
         {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1},
     ),
+    "blocks that begin in the one before, of axes that are turned": (
+        "Transpose",
+        [[f(2, 17, 130)], [f(2, 15, 16)], [f(1, 40, 1)], [f(3, 7, 239)], [f(0, 2, 5)]],
+        {"perm": [2, 0, 1]},
+    ),
+    "blocks of windows that begin in the one before": (
+        "AveragePool",
+        [[f(2, 3, h, w)] for h, w in ((28, 28), (19, 87), (2, 15), (2, 2))],
+        {"kernel_shape": [2, 2], "strides": [2, 2]},
+    ),
     "the last window would start in the padding": (
         "MaxPool",
         [[f(1, 1, h, w)] for h, w in ((2, 3), (3, 2), (5, 4))],
@@ -185,6 +195,11 @@ CASES: dict[str, tuple[str, list[list[np.ndarray]], dict[str, Any]]] = {
 def test_one_program_for_all_sizes(name: str):
     op, runs, options = CASES[name]
     check_open(op, *runs, **options)
+
+
+def test_windows_in_an_open_input_without_padding_read_it_where_it_lies():
+    model = open_model("MaxPool", [f(1, 2, 8, 8)], kernel_shape=[2, 2], strides=[2, 2])
+    assert tw.compile(model, workers=0, num_threads=1, cache=False).manifest.call_count == 1
 
 
 MISFITS = {

@@ -256,7 +256,7 @@ def test_threads_go_on_with_what_others_have_left_of_products():
 
 
 def test_blocks_of_many_known_rows_have_few_of_them_and_long_vectors():
-    assert any("blocks of 1 x 20 x 256" in text for text in schedules("resize to many rows").values())
+    assert any("blocks of 1 x 20 x 128" in text for text in schedules("resize to many rows").values())
 
 
 def test_a_norm_of_an_image_and_what_follows_are_one_kernel():
