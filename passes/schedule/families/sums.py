@@ -8,7 +8,7 @@ from ..language.schedule import Schedule
 from ..tiles.axes import ROW_VECTORS
 from ..tiling.values import is_dot, reduces_last
 from .columns import schedule_columns
-from .family import LIGHT_BLOCKS, PRODUCT_BLOCKS, Anchors, Family, KernelView
+from .family import MAPPED_BLOCKS, PRODUCT_BLOCKS, Anchors, Family, KernelView
 from .light import schedule_vectors
 
 
@@ -39,4 +39,4 @@ def _are_reductions(anchors: Anchors) -> bool:
 
 
 DOT_PRODUCTS = Family("dot products", _are_dots, schedule_sums, PRODUCT_BLOCKS)
-REDUCTIONS = Family("reductions", _are_reductions, schedule_sums, LIGHT_BLOCKS)
+REDUCTIONS = Family("reductions", _are_reductions, schedule_sums, MAPPED_BLOCKS)
