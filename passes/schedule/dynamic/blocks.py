@@ -180,7 +180,7 @@ def _choose_sizes(function: func.FuncOp, result: ir.Value, innermost: int) -> tu
     ops = [op for op in list_ops(function) if op.name.startswith("linalg.")]
     crossing = crossing_axis([(op, classify_op(op)) for op in ops], result, innermost)
     if crossing is not None:
-        return crossing, TURNED_BLOCKS
+        return crossing[0], TURNED_BLOCKS
     gathers = any(reads_at_indices(op) for op in ops if op.name == "linalg.generic")
     return None, GATHERED_BLOCKS if gathers else LIGHT.blocks
 
