@@ -23,12 +23,12 @@ RESULT_LIMIT = 1 << 22  # elements of what inputs broadcast to, and of a window
 # takes the logarithm of what has become 0 (SoftmaxCrossEntropyLoss). What makes much of little (Expand) stays a view.
 _TRUSTED = {
     *("Abs", "Add", "And", "ArgMax", "ArgMin", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor"),
-    *("BlackmanWindow", "Cast", "CastLike", "Ceil", "Compress", "Concat", "Constant", "CumSum", "Div", "Equal"),
-    *("Flatten", "Floor", "Gather", "GatherElements", "GatherND", "Greater", "GreaterOrEqual", "HammingWindow"),
-    *("HannWindow", "Identity", "Less", "LessOrEqual", "Max"),
-    *("Min", "Mod", "Mul", "Neg", "NonZero", "Not", "Or", "Pow", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum"),
-    *("Reshape", "Round", "ScatterElements", "ScatterND", "Shape", "Sign", "Size", "Slice", "Split", "Sqrt", "Squeeze"),
-    *("Sub", "Sum", "TopK", "Transpose", "Trilu", "Unsqueeze", "Where", "Xor"),
+    *("BlackmanWindow", "Cast", "CastLike", "Ceil", "Clip", "Compress", "Concat", "Constant", "CumSum", "Div"),
+    *("Equal", "Exp", "Flatten", "Floor", "Gather", "GatherElements", "GatherND", "Greater", "GreaterOrEqual"),
+    *("HammingWindow", "HannWindow", "Identity", "Less", "LessOrEqual", "Log", "MatMul", "Max", "Min", "Mod", "Mul"),
+    *("Neg", "NonZero", "Not", "Or", "Pow", "Reciprocal", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum"),
+    *("Relu", "Reshape", "Round", "ScatterElements", "ScatterND", "Shape", "Sign", "Size", "Slice", "Split", "Sqrt"),
+    *("Squeeze", "Sub", "Sum", "TopK", "Transpose", "Trilu", "Unsqueeze", "Where", "Xor"),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 from onnx_case import check_node, node_model
 
@@ -39,3 +40,16 @@ def test_double_precision_stays():
 def test_shapes_are_known():
     model, _ = node_model("Concat", [np.array([2, 3]), np.array([4])], known=[0, 1], axis=0)
     assert "tensor.concat" not in str(import_model(model).module)
+
+
+@pytest.mark.parametrize("op", ["Reciprocal", "Clip", "Exp", "Log", "Relu", "Sqrt"])
+def test_a_size_may_come_from_arithmetic_on_floats(op):
+    """As that of an image which an exported detector scales to the size that it was trained on."""
+    nodes = f"f = {op}(c) i = Cast<to = 7>(f) s = Abs(i) y = Expand(x, s)"
+    text = (
+        f'<ir_version: 8, opset_import: ["": 18]> g (float[1] x) => (float[n] y) <float[1] c = {{2.5}}> {{ {nodes} }}'
+    )
+    signature = next(
+        line for line in str(import_model(onnx.parser.parse_model(text)).module).splitlines() if "@main" in line
+    )
+    assert "?" not in signature
