@@ -39,3 +39,7 @@ def _parameter(text: str, *marks: pytest.MarkDecorator) -> Any:
     missing = Target.parse(text).find_missing()
     skip = pytest.mark.skipif(bool(missing), reason=f"this CPU lacks {', '.join(missing)}")
     return pytest.param(text, marks=(skip, *marks))
+
+
+# For tests of kernels that compile for long and whose schedules other tests see for other CPUs as well.
+OTHERS_ARE_SLOW = pytest.mark.parametrize("target", ["x86", *slow_targets("haswell", "x86-64-v2")], indirect=True)

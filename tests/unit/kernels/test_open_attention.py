@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from cpu_targets import FOR_THIS_MACHINE
+from cpu_targets import FOR_THIS_MACHINE, OTHERS_ARE_SLOW
 from kernel_runner import TARGET
 from shared_kernels import find_or_compile
 
@@ -129,6 +129,7 @@ def test_attention_over_open_keys_is_right(kind: str):
         check(module, session, values(inputs, batch, rows, keys))
 
 
+@OTHERS_ARE_SLOW
 @pytest.mark.parametrize("kind", KINDS)
 def test_attention_over_open_keys_is_one_kernel(kind: str):
     texts = schedules(model(*KINDS[kind]))

@@ -160,13 +160,12 @@ def test_small_images_and_odd_channels(n: int, c: int, f: int, size: tuple[int, 
     "size, window, pads",
     [
         ((70,), (5,), (2, 2)),
-        ((3,), (3,), (1, 1)),
         ((19, 1), (5, 1), (0, 0, 4, 0)),
-        ((1, 40), (1, 3), (0, 1, 0, 1)),
-        ((9, 10), (3, 1), (1, 0, 1, 0)),
-        ((7, 30), (1, 5), (0, 2, 0, 2)),
-        ((9, 6), (5, 5), (2, 2, 2, 2)),
+        ((7, 30), (1, 3), (0, 1, 0, 1)),
         ((9, 8), (3, 5), (1, 2, 1, 2)),
+        pytest.param((3,), (3,), (1, 1), marks=pytest.mark.slow),
+        pytest.param((9, 10), (3, 1), (1, 0, 1, 0), marks=pytest.mark.slow),
+        pytest.param((9, 6), (5, 5), (2, 2, 2, 2), marks=pytest.mark.slow),
     ],
 )
 def test_windows_of_three_and_five_along_one_axis_or_two(
