@@ -400,3 +400,33 @@ func.func @one_axis(%x: tensor<2x14x16xf32>, %w: tensor<32x16x5xf32> {tw.param =
   } -> tensor<2x10x32xf32>
   return %y : tensor<2x10x32xf32>
 }
+
+// A sound of open length gives whole patches; what is elementwise is computed of these, and a slice of it is left.
+// CHECK-LABEL: func.func @open_sound(
+// CHECK:       %[[Y:.*]] = linalg.generic {{.*}}tensor<4x8xf32>, tensor<1x1xf32>) outs(%{{.*}} : tensor<1x?x1x32xf32>)
+// CHECK:       %[[W:.*]] = tensor.collapse_shape %[[Y]] {{.*}} : tensor<1x?x1x32xf32> into tensor<1x?x32xf32>
+// CHECK:       %[[R:.*]] = linalg.generic {{.*}} ins(%[[W]] : tensor<1x?x32xf32>)
+// CHECK:       tensor.extract_slice %[[R]][0, 0, 0] [1, %{{.*}}, 32] [1, 1, 1]
+func.func @open_sound(%l: index, %x: tensor<1x?x16xf32>, %w: tensor<32x16x5xf32> {tw.param = "w"}) -> tensor<1x?x32xf32> {
+  %c = arith.constant 0.0 : f32
+  %e = tensor.empty(%l) : tensor<1x?x32xf32>
+  %z = linalg.fill ins(%c : f32) outs(%e : tensor<1x?x32xf32>) -> tensor<1x?x32xf32>
+  %y = linalg.generic {
+    indexing_maps = [affine_map<(n, f, h, c, i) -> (n, h + i, c)>, affine_map<(n, f, h, c, i) -> (f, c, i)>,
+                     affine_map<(n, f, h, c, i) -> (n, h, f)>],
+    iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]
+  } ins(%x, %w : tensor<1x?x16xf32>, tensor<32x16x5xf32>) outs(%z : tensor<1x?x32xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %o, %p fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<1x?x32xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(n, h, f) -> (n, h, f)>, affine_map<(n, h, f) -> (n, h, f)>],
+                       iterator_types = ["parallel", "parallel", "parallel"]}
+    ins(%y : tensor<1x?x32xf32>) outs(%e : tensor<1x?x32xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %m = arith.maximumf %a, %c : f32
+    linalg.yield %m : f32
+  } -> tensor<1x?x32xf32>
+  return %r : tensor<1x?x32xf32>
+}
