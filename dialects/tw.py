@@ -17,8 +17,7 @@ Written by frontends/linalg/importer, frontends/onnx/importer; read by passes/an
 PARAM = "tw.param"
 """Argument, string: it is the weight of this name.
 
-Written by frontends/linalg/importer, frontends/onnx/importer, passes/ir/signatures; read by passes/ir/signatures,
-passes/pipeline.
+Written by frontends/linalg/importer, frontends/onnx/importer, passes/ir/signatures; read by passes/ir/signatures.
 """
 
 # Programs

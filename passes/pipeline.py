@@ -51,6 +51,7 @@ from .infra.context import SCHEDULES, PassContext, check_context, snapshot
 from .ir.edit import list_programs, needs_vm, string_attr
 from .ir.facts import remembering_facts
 from .ir.kernel import describe_kernel, list_functions, symbol_of
+from .ir.signatures import list_params
 from .lower.bufferize import Bufferize
 from .lower.clamp_integers import ClampIntegers
 from .lower.expand_math import ExpandMath
@@ -305,9 +306,8 @@ def _program(
     routine = plan_routine(function) if needs_vm(function) else None
     calls, arena_bytes, reports = plan_calls(function) if routine is None else (_calls(routine), 0, ())
     check_arena(function, arena_bytes, most, model.name)
-    attributes = [ir.DictAttr(a) for a in ir.ArrayAttr(function.attributes["arg_attrs"])]
-    names = [string_attr(a, tw.PARAM) for a in attributes]
-    params = tuple(prepared[n] if n in prepared else model.params[n].info for n in names if n is not None)
+    names = list_params(function).values()
+    params = tuple(prepared[n] if n in prepared else model.params[n].info for n in names)
     return Program(inputs, outputs, params, calls, arena_bytes, routine, reports)
 
 

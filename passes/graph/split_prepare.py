@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from ...dialects import func, ir, tw
 from ...dialects.types import element_bits, nbytes
-from ...dialects.walk import defining_op
+from ...dialects.walk import collect, defining_op
 from ..infra.base import Pass
 from ..ir.edit import (
     clone,
@@ -63,7 +63,7 @@ class SplitPrepare(Pass):
         if main is None:
             return
         prepared = _Prepared(module, {name for f in functions.values() for name in list_params(f).values()})
-        calls = {callee_of(call): (f, call) for f in functions.values() for call in _find_body_calls(f)}
+        calls = {callee_of(call): (f, call) for f in functions.values() for call in collect(f, is_body_call)}
         for name, body in reversed(functions.items()):  # what is called before its caller
             if is_body(body):
                 _split(body, prepared)
@@ -78,11 +78,6 @@ def _split(function: func.FuncOp, prepared: _Prepared) -> None:
         splitter.visit(op)
     splitter.finish()
     erase_dead(function)
-
-
-def _find_body_calls(function: func.FuncOp) -> list[ir.Operation]:
-    ops = list_ops(function)
-    return [op for op in (*ops, *(inner for outer in ops for inner in nested_ops(outer))) if is_body_call(op)]
 
 
 @dataclass
@@ -187,11 +182,10 @@ def _pass_weights(
 ) -> None:
     """Let the call of a body pass the weights that it now reads; they are the caller's, and no more the body's own."""
     given, names = list(call.operands), list_params(body)
+    of_caller = {name: value for value, name in list_params(caller).items()}
     for argument in list_arguments(body)[len(given) :]:
-        of_caller = {name: value for value, name in list_params(caller).items()}
         name = names[argument]
-        passed = of_caller.get(name) or _add_param(caller, name, argument.type, argument.location)
-        given.append(passed)
+        given.append(of_caller.get(name) or _add_param(caller, name, argument.type, argument.location))
     unused = _find_unused_params(body)
     operands = [value for i, value in enumerate(given) if i not in unused]
     _drop_arguments(body, unused)

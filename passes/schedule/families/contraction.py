@@ -16,7 +16,7 @@ from ...analysis.kinds import Contraction, Conv, OpClass
 from ...ir.structure import dim_of, indexing_maps, iterator_types, loop_extents, shape_of
 from ..language.cuts import by_name, carve, share, stream_sum, unroll_sum
 from ..language.schedule import Schedule
-from ..tiles.axes import power_floor, result_axis, row_tiles
+from ..tiles.axes import most_register_rows, power_floor, result_axis, row_tiles
 from ..tiles.structured import vector_axis
 from ..tiling.dot_instructions import GROUP
 from ..tiling.dot_product import byte_sum, grouped_loop, most_rows
@@ -56,7 +56,7 @@ def schedule_products(kernel: KernelView) -> Schedule | None:
         return None
     columns = block_of(op, kind) // lanes or _columns(shape, [result_axis(op, loop, result) for loop in rows], lanes)
     grouped = grouped_loop(op, kind) is not None
-    best = most_rows(columns * lanes, target) if grouped else max((target.registers - columns - 1) // columns, 1)
+    best = most_rows(columns * lanes, target) if grouped else most_register_rows(columns, target)
     tiles = row_tiles([result_axis(op, loop, result) for loop in rows], shape, best)
     width = columns * lanes
     batch = [result_axis(op, loop, result) for loop in kind.batch] if isinstance(kind, Contraction) else []

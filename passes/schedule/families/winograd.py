@@ -15,7 +15,7 @@ from ...analysis.kinds import Contraction, Transform
 from ...ir.structure import dim_of, indexing_maps, shape_of
 from ..language.cuts import by_name, carve, overlap, share, unroll_sum
 from ..language.schedule import Schedule
-from ..tiles.axes import power_floor, result_axis, row_tiles
+from ..tiles.axes import most_register_rows, power_floor, result_axis, row_tiles
 from ..tiling.linear_transform import row_loop
 from ..tiling.values import block_of, value_name
 from .contraction import pack_product
@@ -57,9 +57,8 @@ class Patches:
         return self.points * self.rows * self.tiles * self.c
 
     def register_rows(self, target: Target) -> int:
-        """The patches of a register tile of products: beside its sums there are a row of filters and a broadcast."""
-        vectors = self.columns // target.lanes
-        return max((target.registers - vectors - 1) // vectors, 1)
+        """The patches of a register tile of products."""
+        return most_register_rows(self.columns // target.lanes, target)
 
     def fill_a_tile(self, block: int, target: Target) -> bool:
         """Return whether blocks of so many rows have as many patches as a register tile takes, or all there are."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ....core.target import Target
 from ....dialects import ir
 from ....dialects.walk import defining_op
 from ...ir.structure import loops_along, shape_of
@@ -66,6 +67,11 @@ def row_tiles(axes: Sequence[int | None], shape: Sequence[int], best: int) -> di
         tiles[axis] = row_tile(shape[axis], best)
         best = best // tiles[axis] if tiles[axis] == shape[axis] else 1
     return tiles
+
+
+def most_register_rows(vectors: int, target: Target) -> int:
+    """Rows of a register tile of so many vectors: beside its sums there are a row of the right operand, a broadcast."""
+    return max((target.registers - vectors - 1) // vectors, 1)
 
 
 def power_floor(n: int) -> int:
