@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from ...dialects import arith, func, ir, memref, vector
@@ -81,19 +82,19 @@ def _writes_joined_rows(op: ir.Operation) -> bool:
     return made is not None and _is_transpose(made) and _moves_joined_rows(op)
 
 
-def _moves_joined_rows(op: ir.Operation) -> bool:
-    """Return whether an op reads or writes a matrix as all of its buffer's short rows between two places."""
+def _moves_joined_rows(op: ir.Operation, rank: int = 2) -> bool:
+    """Return whether an op reads or writes matrices, each as all of its buffer's short rows between two places."""
     reads = op.name == "vector.transfer_read"
     value, buffer = (op.results[0], op.operands[0]) if reads else (op.operands[0], op.operands[1])
-    if not isinstance(buffer.type, ir.MemRefType) or ir.VectorType(value.type).rank != 2:
+    if not isinstance(buffer.type, ir.MemRefType) or ir.VectorType(value.type).rank != rank:
         return False
-    kind, (count, short) = ir.MemRefType(buffer.type), ir.VectorType(value.type).shape
-    if kind.rank < 2 or len(op.operands) != kind.rank + 2:  # a mask is one more
+    kind, (count, short) = ir.MemRefType(buffer.type), ir.VectorType(value.type).shape[-2:]
+    if kind.rank < rank or len(op.operands) != kind.rank + 2:  # a mask is one more
         return False
     strides, _ = kind.get_strides_and_offset()
     inside = all(ir.BoolAttr(inside).value for inside in ir.ArrayAttr(op.attributes["in_bounds"]))
     whole = kind.shape[-1] == short < count and strides[-2:] == [short, 1]
-    minor = ir.AffineMap.get_minor_identity(kind.rank, 2)
+    minor = ir.AffineMap.get_minor_identity(kind.rank, rank)
     return inside and whole and ir.AffineMapAttr(op.attributes["permutation_map"]).value == minor
 
 
@@ -130,6 +131,86 @@ def join_rows(buffer: ir.Value) -> ir.Value:
     layout = ir.StridedLayoutAttr.get(offset, [*strides[:-2], 1]) if strided else None
     groups = [*([axis] for axis in range(len(outer))), [len(outer), len(outer) + 1]]
     return memref.CollapseShapeOp(ir.MemRefType.get(shape, kind.element_type, layout), buffer, groups).result
+
+
+def join_columns(function: func.FuncOp) -> None:
+    """Turn tiles whose rows are those of two axes as matrices, and store rows that lie one after another as one.
+
+    Before::
+
+        %t = vector.transpose %v, [2, 0, 1] : vector<8x2x16xf32> to vector<16x8x2xf32>
+        vector.transfer_write %t, %r[%i, %j, 0] : vector<16x8x2xf32>, memref<24x80x2xf32>
+
+    After::
+
+        %m = vector.shape_cast %v : vector<8x2x16xf32> to vector<16x16xf32>
+        %t = vector.transpose %m, [1, 0] : vector<16x16xf32> to vector<16x16xf32>
+        %f = memref.collapse_shape %r [[0], [1, 2]] : memref<24x80x2xf32> into memref<24x160xf32>
+        vector.transfer_write %t, %f[%i, %j * 2] : vector<16x16xf32>, memref<24x160xf32>
+    """
+    turned = collect(function, _turns_columns)
+    for op in turned:
+        with ir.InsertionPoint(op), op.location:
+            op.results[0].replace_all_uses_with(_turn_as_matrix(op))
+        op.erase()
+    for op in collect(function, _writes_columns) if turned else []:
+        with ir.InsertionPoint(op), op.location:
+            _write_joined(op)
+        op.erase()
+
+
+def _turns_columns(op: ir.Operation) -> bool:
+    """Return whether an op moves the last of several axes to the front."""
+    if op.name != "vector.transpose":
+        return False
+    order = list(ir.DenseI64ArrayAttr(op.attributes["permutation"]))
+    return len(order) > 2 and order == [len(order) - 1, *range(len(order) - 1)]
+
+
+def _turn_as_matrix(op: ir.Operation) -> ir.Value:
+    kind = ir.VectorType(op.operands[0].type)
+    sides = [math.prod(kind.shape[:-1]), kind.shape[-1]]
+    matrix = vector.shape_cast(ir.VectorType.get(sides, kind.element_type), op.operands[0])
+    turned = vector.transpose(ir.VectorType.get(sides[::-1], kind.element_type), matrix, [1, 0])
+    return vector.shape_cast(op.results[0].type, turned)
+
+
+def _writes_columns(op: ir.Operation) -> bool:
+    """Return whether an op writes whole short rows of what was turned, which lie one after another in a buffer."""
+    rank = ir.VectorType(op.operands[0].type).rank if op.name == "vector.transfer_write" else 0
+    return rank > 2 and _moves_joined_rows(op, rank) and _skip_unit_dims(op.operands[0]) != op.operands[0]
+
+
+def _write_joined(op: ir.Operation) -> None:
+    value, buffer, *outer, row, _ = op.operands
+    kind, flat = ir.VectorType(value.type), join_rows(buffer)
+    *axes, count, short = kind.shape
+    joined = vector.shape_cast(ir.VectorType.get([*axes, count * short], kind.element_type), _skip_unit_dims(value))
+    place, rank = arith.muli(row, index_constant(short)), len(axes) + 1
+    minor = ir.AffineMap.get_minor_identity(ir.MemRefType(flat.type).rank, rank)
+    vector.transfer_write(None, joined, flat, [*outer, place], minor, [True] * rank)
+
+
+def _skip_unit_dims(value: ir.Value) -> ir.Value:
+    """The vector of which this one has the elements, in the same order."""
+    made = defining_op(value)
+    if made is None or made.name not in ("vector.shape_cast", "vector.broadcast", "vector.transpose"):
+        return value
+    source = made.operands[0]
+    kinds = [ir.VectorType(v.type).shape if isinstance(v.type, ir.VectorType) else [] for v in (source, value)]
+    long = [[n for n in shape if n > 1] for shape in kinds]
+    if made.name == "vector.shape_cast" or (long[0] == long[1] and _keeps_order(made)):
+        return _skip_unit_dims(source)
+    return value
+
+
+def _keeps_order(op: ir.Operation) -> bool:
+    """Return whether a transpose, or a broadcast, moves no dims but those of one element."""
+    if op.name != "vector.transpose":
+        return True
+    shape, order = ir.VectorType(op.operands[0].type).shape, list(ir.DenseI64ArrayAttr(op.attributes["permutation"]))
+    long = [d for d in order if shape[d] > 1]
+    return long == sorted(long)
 
 
 def spread_columns(function: func.FuncOp) -> None:

@@ -16,7 +16,14 @@ from ..ir.dynamic_sizes import slice_amounts
 from ..ir.kernel import scheduled_functions
 from ..ir.rewrite import rewrite
 from ..ir.structure import dim_of
-from .interleave import interleave_transposes, join_rows, load_interleaved, spread_columns, store_interleaved
+from .interleave import (
+    interleave_transposes,
+    join_columns,
+    join_rows,
+    load_interleaved,
+    spread_columns,
+    store_interleaved,
+)
 
 # Steps between elements that are picked out of whole rows: further apart, they are fewer loads one by one.
 _MOST_APART = 4
@@ -44,6 +51,7 @@ class LowerTransfers(Pass):
     def apply(self, module: ir.Module) -> None:
         """Rewrite all scheduled functions of the module."""
         for function in scheduled_functions(module):
+            join_columns(function)
             store_interleaved(function)
             load_interleaved(function)
             spread_columns(function)

@@ -65,12 +65,26 @@ def tile_transpose(shape: Sequence[int], axis: int, vector: int, lanes: int, bit
     """
     if shape[axis] < _LEAST:
         return []
+    if before := _column_axis(shape, axis, vector, lanes):
+        short = shape[vector]
+        rows, joined = min(lanes // short, power_floor(shape[before])), [*shape[:before], shape[before] * short]
+        block = _block(joined, axis, before, rows * short, bits) // short
+        outer = [(d, 1) for d in range(len(shape)) if d not in (axis, before, vector)]
+        blocks = [(before, block)] if shape[before] > block else []
+        return [*outer, *blocks, (axis, min(lanes, power_floor(shape[axis]))), (before, rows), (vector, short)]
     most = lanes if shape[vector] >= _LEAST or shape[vector] in _REPEATS else _LEAST
     side = {axis: min(most, power_floor(shape[axis])), vector: _fit_width(shape[vector], most)}
     outer = [(d, 1) for d in range(len(shape)) if d not in (axis, vector)]
     block = _block(shape, axis, vector, side[vector], bits)
     blocks = [(vector, block)] if shape[vector] > block else []
     return [*outer, *blocks, (axis, side[axis]), (vector, side[vector])]
+
+
+def _column_axis(shape: Sequence[int], axis: int, vector: int, lanes: int) -> int:
+    """The axis before that of vectors, where that one is short and both together give a tile whole rows; else 0."""
+    before = vector - 1
+    short = shape[vector] in _REPEATS and shape[vector] < lanes
+    return before if short and before > 0 and before != axis and shape[before] * shape[vector] >= _LEAST else 0
 
 
 def _fit_width(extent: int, most: int) -> int:

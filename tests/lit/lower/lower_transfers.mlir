@@ -152,6 +152,20 @@ func.func @pairs(%v: vector<8xf32>, %r: memref<4x40x2xf32>, %i: index) attribute
   return
 }
 
+// Rows of two that are those of several channels are turned as one matrix, and written as long ones.
+// CHECK-LABEL: func.func @pairs_of_channels(
+// CHECK:         %[[FLAT:.*]] = memref.collapse_shape %arg1 {{\[\[}}0], [1], [2, 3]] : memref<4x3x8x2xf32> into memref<4x3x16xf32>
+// CHECK:         vector.transfer_write %{{.*}}, %[[FLAT]][%{{.*}}, %arg2, %{{.*}}] {{.*}} : vector<4x1x8xf32>, memref<4x3x16xf32>
+func.func @pairs_of_channels(%v: vector<4x2x4xf32>, %r: memref<4x3x8x2xf32>, %i: index) attributes {tw.schedule = "tile"} {
+  %c0 = arith.constant 0 : index
+  %t = vector.transpose %v, [2, 0, 1] : vector<4x2x4xf32> to vector<4x4x2xf32>
+  %b = vector.broadcast %t : vector<4x4x2xf32> to vector<1x4x4x2xf32>
+  %u = vector.transpose %b, [1, 0, 2, 3] : vector<1x4x4x2xf32> to vector<4x1x4x2xf32>
+  vector.transfer_write %u, %r[%c0, %i, %c0, %c0] {in_bounds = [true, true, true, true]}
+    : vector<4x1x4x2xf32>, memref<4x3x8x2xf32>
+  return
+}
+
 // CHECK-LABEL: func.func @rejects_rows_apart(
 // CHECK-NOT:     memref.collapse_shape
 // CHECK:         vector.transfer_write %{{.*}} memref<40x3xf32>

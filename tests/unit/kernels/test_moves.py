@@ -21,6 +21,7 @@ DTYPES = {
 }  # fmt: skip
 ELEMENTS = st.sampled_from(sorted(DTYPES))
 EXTENTS = st.sampled_from([1, 2, 3, 5, 8, 17, 33, 70])
+PIXELS = [4, 0, 2, 1, 3]  # where the channels of each pixel become more pixels: DepthToSpace, into channels first
 
 
 def tensor(shape: tuple[int, ...], element: str) -> str:
@@ -185,6 +186,14 @@ def test_transposes_of_any_shape(data: st.DataObject) -> None:
     check(text, [x], np.ascontiguousarray(x.transpose(order)))
 
 
+@settings(max_examples=6, deadline=None)
+@given(st.integers(1, 3), EXTENTS, st.sampled_from([2, 4]), EXTENTS, ELEMENTS)
+def test_channels_that_become_pixels(rows: int, columns: int, times: int, channels: int, element: str) -> None:
+    shape = rows, columns, times, times, channels
+    x = random(shape, element)
+    check(permutation(shape, PIXELS, element)[0], [x], np.ascontiguousarray(x.transpose(PIXELS)))
+
+
 @pytest.mark.parametrize("element", sorted(DTYPES))
 @pytest.mark.parametrize("shape", [(64, 96), (65, 97), (4, 300), (300, 5), (19, 21)])
 def test_transposes_of_matrices(shape: tuple[int, int], element: str) -> None:
@@ -194,7 +203,7 @@ def test_transposes_of_matrices(shape: tuple[int, int], element: str) -> None:
 
 
 @FOR_THIS_MACHINE
-@pytest.mark.parametrize("shape, order", [((96, 128), [1, 0]), ((64, 12, 48), [1, 2, 0])])
+@pytest.mark.parametrize("shape, order", [((96, 128), [1, 0]), ((64, 12, 48), [1, 2, 0]), ((3, 64, 2, 2, 48), PIXELS)])
 @pytest.mark.parametrize("element", ["i8", "i16", "f32", "f64"])
 def test_transposes_are_shuffles(element: str, shape: tuple[int, ...], order: list[int]) -> None:
     """Rows of at least 8 bytes are loaded and stored; nothing goes element by element. A dim between changes nothing."""
