@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import shared_kernels
+from cpu_targets import sample_others
 from hypothesis import HealthCheck, settings
 
 # No test depends on how long something takes: machines are busy.
@@ -46,6 +47,12 @@ shared_kernels.install(_kernels.name)
 os.environ.setdefault("TILEWRIGHT_VERIFY", "forms")
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.hookimpl(tryfirst=True)  # before those that are slow are deselected
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Take a sample of the tests for other CPUs."""
+    sample_others(items)
 
 
 @pytest.fixture(autouse=True)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 from tilewright.core.target import Target, detect_host
+
+_ONE_OF = 3
 
 # For tests of kernels that make code for one CPU whatever the module's target is: they run once.
 FOR_THIS_MACHINE = pytest.mark.parametrize("target", ["x86"], indirect=True)
@@ -14,7 +18,7 @@ FOR_THIS_MACHINE = pytest.mark.parametrize("target", ["x86"], indirect=True)
 
 def targets(*cpus: str) -> list[Any]:
     """A parameter for each CPU; its test is skipped, with the reason, where this machine cannot run such code."""
-    return [_parameter(f"x86 -mcpu={cpu}") for cpu in cpus]
+    return [_parameter(f"x86 -mcpu={cpu}", pytest.mark.other_cpu) for cpu in cpus]
 
 
 def slow_targets(*cpus: str) -> list[Any]:
@@ -29,6 +33,13 @@ def other_targets(*cpus: str) -> list[Any]:
     own = _shape(detect_host())
     alike = [_shape(Target.parse(f"x86 -mcpu={cpu}")) == own for cpu in cpus]
     return [p for cpu, same in zip(cpus, alike, strict=True) for p in (slow_targets if same else targets)(cpu)]
+
+
+def sample_others(items: Iterable[pytest.Item]) -> None:
+    """Leave all tests for another CPU but one of so many to ``make test-all``: of each kind of kernel some stay."""
+    for item in items:
+        if item.get_closest_marker("other_cpu") and zlib.crc32(item.nodeid.encode()) % _ONE_OF:
+            item.add_marker(pytest.mark.slow)
 
 
 def _shape(target: Target) -> tuple[Any, ...]:
