@@ -79,7 +79,7 @@ def crashes(tmp_path, monkeypatch) -> Iterator[Path]:
             f"{OUT_OF_TIME} pass 'bufferize' of kernel '\\w+' \\(nodes? ",
         ),
         slow("code generator", "abort", [], r"crashed \(SIGABRT\) in step 'emit-object' of kernel '\w+' \(node"),
-        (
+        slow(
             "code generator",
             "memory",
             ["--memory-limit=1G"],
