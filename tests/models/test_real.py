@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from agreement import TOLERANCE, check, check_detections, program
+from onnx.reference import ReferenceEvaluator
 
 import tilewright as tw
 from tilewright.tools.debugging.oracle import make_session
@@ -36,6 +37,9 @@ DETECTORS = {"retinanet_small", "fcos_small"}  # whose work depends on what they
 # 97 % of the pixels: the recording is 1.3e-4 from the truth (float64), and we are 1e-5. Given the true logits,
 # onnxruntime's Sigmoid is 1.7e-4 from the recording. So we are held to the recorded logits' own sigmoid too.
 FLUSHED = {("pp_ocr_det", "rand320")}
+# Sums cancel to 1e-9 here, before a logarithm. The recording is up to 1.1e-3 from the truth (float64), and we are 4e-4:
+# we are held to be nearer than it.
+CANCELLING = {("basic_pitch", "tones")}
 
 
 def marked(name: str, case: str) -> Any:
@@ -60,6 +64,11 @@ def test_answers_are_the_recorded_ones(name, case, shared_models):
     if (name, case) in FLUSHED:
         check(module.outputs, got, want, 2 * TOLERANCE)
         want = [with_exact_sigmoid(folder / "model.onnx", inputs)]
+    if (name, case) in CANCELLING:
+        truths = in_float64(folder / "model.onnx", inputs)
+        for ours, recording, truth in zip(got, want, truths, strict=True):
+            assert np.abs(ours - truth).max() <= np.abs(recording - truth).max()
+        return None
     check(module.outputs, got, want)
 
 
@@ -89,6 +98,22 @@ def with_exact_sigmoid(path: Path, inputs: dict[str, np.ndarray]) -> np.ndarray:
     session = make_session(model)
     logits = np.asarray(session.run(None, inputs)[0], np.float64)
     return (1 / (1 + np.exp(-logits))).astype(np.float32)
+
+
+def in_float64(path: Path, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """The answers of a model of float32 that onnx's reference gives where all its numbers are float64."""
+    model = onnx.load(path)
+    attributes = [a for node in model.graph.node for a in node.attribute]
+    for tensor in (*model.graph.initializer, *(a.t for a in attributes if a.type == a.TENSOR)):
+        if tensor.data_type == tensor.FLOAT:
+            tensor.CopyFrom(
+                onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor).astype(np.float64), tensor.name)
+            )
+    for attribute in attributes:
+        if attribute.name == "to" and attribute.i == onnx.TensorProto.FLOAT:
+            attribute.i = onnx.TensorProto.DOUBLE
+    doubled = {key: array.astype(np.float64) for key, array in inputs.items()}
+    return [np.asarray(result) for result in ReferenceEvaluator(model).run(None, doubled)]
 
 
 def place(key: str, module: tw.Module) -> int:
