@@ -37,3 +37,23 @@ def test_plain_loops_get_vectors_from_level_two(level: int, has_vectors: bool) -
         text = codegen.emit_code(ir.Module.parse(LOOP), Target.parse("x86 -mcpu=x86-64-v3"), "llvm", level).decode()
     assert "@double_all" in text
     assert ("fadd <8 x float>" in text) == has_vectors
+
+
+# Of four floats at places that are known at run time.
+GATHER = """
+llvm.func @take(%x: !llvm.ptr, %places: vector<4xi64>) -> vector<4xf32> {
+  %at = llvm.getelementptr %x[%places] : (!llvm.ptr, vector<4xi64>) -> vector<4x!llvm.ptr>, f32
+  %all = llvm.mlir.constant(dense<true> : vector<4xi1>) : vector<4xi1>
+  %none = llvm.mlir.constant(dense<0.0> : vector<4xf32>) : vector<4xf32>
+  %taken = llvm.intr.masked.gather %at, %all, %none {alignment = 4 : i32}
+      : (vector<4x!llvm.ptr>, vector<4xi1>, vector<4xf32>) -> vector<4xf32>
+  llvm.return %taken : vector<4xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(("cpu", "gathers"), [("x86-64-v4", True), ("znver4", False)])
+def test_gathers_are_loads_where_a_cpu_takes_them_apart_anyway(cpu: str, gathers: bool) -> None:
+    with reused_context(), ir.Location.unknown():
+        text = codegen.emit_code(ir.Module.parse(GATHER), Target.parse(f"x86 -mcpu={cpu}"), "asm").decode()
+    assert ("vgather" in text) == gathers
