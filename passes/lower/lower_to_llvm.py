@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import arith, func, ir, llvm, tw, vector
+from ...dialects import arith, ir, llvm
 from ...dialects.scalars import call_intrinsic
 from ...dialects.walk import collect, defining_op
 from ..infra.base import ModuleForm, Pass
-from ..ir.kernel import MAXIMA, list_functions, run_upstream
+from ..ir.kernel import list_functions, run_upstream
 from ..ir.rewrite import rewrite
-from .math.emit import at_least
+from .extrema import choose_extrema
 
 _TO_CODE = (
     "func.func(convert-linalg-to-loops)",
@@ -63,9 +62,9 @@ class LowerToLlvm(Pass):
 
     A bfloat16 that is only moved is 16 bits, and one made of an integer is rounded from the float32. A fused
     multiply-add becomes ``fmuladd``, a product and a sum where the target has no such instruction: LLVM would call
-    ``fmaf`` for each lane of an ``fma``. Maxima that may lose a NaN are comparisons and choices, an instruction each: a
-    vector's took 120 cycles otherwise. To round a number and to make it an integer is one instruction of x86, which
-    LLVM has another function for; AArch64's it finds by itself.
+    ``fmaf`` for each lane of an ``fma``. Maxima are one to three instructions (``extrema.py``): a vector's took 120
+    cycles otherwise. To round a number and to make it an integer is one instruction of x86, which LLVM has another
+    function for; AArch64's it finds by itself.
 
     Options:
         arch: the architecture.
@@ -78,8 +77,7 @@ class LowerToLlvm(Pass):
     def apply(self, module: ir.Module) -> None:
         """Lower the whole module."""
         for function in list_functions(module):
-            if tw.LOSES_NAN in function.attributes:
-                _maxima_without_nan(function)
+            choose_extrema(function)
         # Mostly not: to ask each op took a tenth of a compile.
         narrow = "bf16" in str(module.operation.get_asm(assume_verified=True))
         if narrow:
@@ -122,32 +120,6 @@ def _integers_by_float32(module: ir.Module) -> None:
         return arith.truncf(narrow, widened)
 
     rewrite(module, (arith.SIToFPOp, arith.UIToFPOp), convert)
-
-
-def _maxima_without_nan(function: func.FuncOp) -> None:
-    def choose(op: ir.Operation) -> ir.Value:
-        values = list(op.operands)
-        if op.name == "vector.reduction":
-            values[0] = _largest(values[0])
-        return at_least(*values) if len(values) == 2 else values[0]
-
-    rewrite(function, lambda op: op.name in MAXIMA or (op.name == "vector.reduction" and _is_maximum(op)), choose)
-
-
-def _is_maximum(reduction: ir.Operation) -> bool:
-    return any(name.removeprefix("arith.") in str(reduction.attributes["kind"]) for name in MAXIMA)
-
-
-def _largest(elements: ir.Value) -> ir.Value:
-    """A vector's largest element: of its halves, as long as they are equally long, then one by one."""
-    kind = ir.VectorType(elements.type)
-    [size] = kind.shape
-    if size % 2:
-        found = [vector.extract(elements, [], [i]) for i in range(size)]
-        return functools.reduce(at_least, found)
-    half = ir.VectorType.get([size // 2], kind.element_type)
-    halves = [vector.extract_strided_slice(half, elements, [start], [size // 2], [1]) for start in (0, size // 2)]
-    return _largest(at_least(*halves))
 
 
 def _bfloat16_as_bits(function: ir.OpView) -> None:

@@ -50,16 +50,43 @@ func.func @maxima(%x: memref<8xf32>, %y: memref<8xf32>, %r: memref<1xf32>, %low:
   return
 }
 
-// CHECK-LABEL: llvm.func @rejects_other_maxima(
-// CHECK:         llvm.fcmp "uno"
-// CHECK:         llvm.intr.vector.reduce.fmaximum
-func.func @rejects_other_maxima(%x: memref<8xf32>, %y: memref<8xf32>, %r: memref<1xf32>) {
+// Others keep a NaN: that of the operand that is new, and one anywhere in a vector. A constant has none.
+// CHECK-LABEL: llvm.func @maxima_with_nan(
+// CHECK:         %[[V:.*]] = llvm.load %arg0
+// CHECK:         %[[W:.*]] = llvm.load %arg1
+// CHECK:         %[[M:.*]] = llvm.intr.maximum(%[[W]], %[[V]]) {fastmathFlags = #llvm.fastmath<nsz>}
+// CHECK:         %[[HIGHER:.*]] = llvm.fcmp "ogt" %{{.*}}, %[[M]] : vector<8xf32>
+// CHECK:         %[[P:.*]] = llvm.select %[[HIGHER]]
+// CHECK:         llvm.fcmp "ogt" %{{.*}} : vector<4xf32>
+// CHECK:         %[[NAN:.*]] = llvm.fcmp "uno" %[[P]], %[[P]] : vector<8xf32>
+// CHECK:         "llvm.intr.vector.reduce.or"(%[[NAN]])
+// CHECK:         llvm.intr.minimum
+// CHECK-NOT:     llvm.intr.vector.reduce.f
+// CHECK:         llvm.return
+func.func @maxima_with_nan(%x: memref<8xf32>, %y: memref<8xf32>, %r: memref<1xf32>, %high: f32) {
   %c0 = arith.constant 0 : index
+  %zero = arith.constant dense<0.0> : vector<8xf32>
   %v = vector.load %x[%c0] : memref<8xf32>, vector<8xf32>
   %w = vector.load %y[%c0] : memref<8xf32>, vector<8xf32>
   %m = arith.maximumf %v, %w : vector<8xf32>
-  %s = vector.reduction <maximumf>, %m : vector<8xf32> into f32
-  memref.store %s, %r[%c0] : memref<1xf32>
+  %p = arith.maximumf %zero, %m : vector<8xf32>
+  %s = vector.reduction <maximumf>, %p : vector<8xf32> into f32
+  %t = arith.minimumf %s, %high : f32
+  memref.store %t, %r[%c0] : memref<1xf32>
+  return
+}
+
+// Integers have instructions of their own.
+// CHECK-LABEL: llvm.func @rejects_integers(
+// CHECK:         llvm.icmp "sgt"
+// CHECK:         "llvm.intr.vector.reduce.smax"
+func.func @rejects_integers(%x: memref<8xi32>, %y: memref<8xi32>, %r: memref<1xi32>) {
+  %c0 = arith.constant 0 : index
+  %v = vector.load %x[%c0] : memref<8xi32>, vector<8xi32>
+  %w = vector.load %y[%c0] : memref<8xi32>, vector<8xi32>
+  %m = arith.maxsi %v, %w : vector<8xi32>
+  %s = vector.reduction <maxsi>, %m : vector<8xi32> into i32
+  memref.store %s, %r[%c0] : memref<1xi32>
   return
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import onnx
@@ -200,6 +200,16 @@ def test_softmax_of_what_is_no_number() -> None:
         want = softmax(x, -1)
     assert (want[4, ::3] == 0).all() and np.isnan(want[:4]).all() and np.isnan(want[5:7]).all()
     run(model, inputs, want)
+
+
+@pytest.mark.parametrize(("op", "find"), [("ReduceMax", np.max), ("ReduceMin", np.min)])
+def test_extrema_of_what_is_no_number(op: str, find: Callable[..., np.ndarray]) -> None:
+    """One NaN anywhere makes a row's NaN: in the vectors, in what is left of them, and before larger numbers."""
+    x = random(6, 149)
+    x[range(4), [0, 33, 130, 148]] = np.nan
+    x[4], x[5, 7] = -np.inf, np.inf
+    model, inputs = node_model(op, [x, np.array([-1])], known=[1])
+    run(model, inputs, find(x, -1, keepdims=True))
 
 
 @pytest.mark.parametrize("length", [333, 1024])
