@@ -31,15 +31,23 @@ def for_each_step(
     serial: Sequence[int], loops: list[Interval], init: ir.Value, step: Callable[[ir.Value], ir.Value]
 ) -> ir.Value:
     """Run ``step(carried)`` for each element of the loops ``serial``, one in another, with ``loops`` set to it."""
+    [made] = for_each_step_together(serial, loops, [init], lambda carried: [step(carried[0])])
+    return made
+
+
+def for_each_step_together(
+    serial: Sequence[int], loops: list[Interval], init: Values, step: Callable[[Values], Values]
+) -> Values:
+    """``for_each_step`` with any number of values that are carried from step to step."""
     if not serial:
         return step(init)
     loop, *deeper = serial
 
-    def walk(offset: Linear, size: int, carried: ir.Value) -> ir.Value:
+    def walk(offset: Linear, size: int, carried: Values) -> Values:
         loops[loop] = Interval(offset, size)
-        return for_each_step(deeper, loops, carried, step)
+        return for_each_step_together(deeper, loops, carried, step)
 
-    return for_each_chunk(loops[loop].size, 1, init, walk)
+    return for_each_chunk_together(loops[loop].size, 1, init, walk)
 
 
 def for_each_chunk_together(
@@ -87,16 +95,23 @@ def along_row(
     The last one ends where the row does, so that its first ``again`` elements are done for the second time. With a
     ``vector`` of 0 nothing is: the rest goes in powers of two.
     """
-    start = extent - extent % tile
     values = for_each_chunk_together(
-        start, tile, init, lambda offset, size, carried: step(offset, size, 0, carried), at_once
+        extent - extent % tile, tile, init, lambda offset, size, carried: step(offset, size, 0, carried), at_once
     )
+    for start, size, again in list_rest(extent, tile, vector):
+        values = step(Linear(start), size, again, values)
+    return values
+
+
+def list_rest(extent: int, tile: int, vector: int) -> list[tuple[int, int, int]]:
+    """Where the steps of a row behind its whole tiles begin, how long each is, and how much of it is done again."""
+    start, steps = extent - extent % tile, []
     for size in powers_of_two(extent - start):
         if size < vector <= extent:
-            return step(Linear(extent - vector), vector, vector - (extent - start), values)
-        values = step(Linear(start), size, 0, values)
+            return [*steps, (extent - vector, vector, vector - (extent - start))]
+        steps.append((start, size, 0))
         start += size
-    return values
+    return steps
 
 
 def along_dynamic_row(length: ir.Value, tile: int, vector: int, init: Values, step: RowStep) -> Values:

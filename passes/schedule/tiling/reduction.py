@@ -12,7 +12,7 @@ from ...analysis.classify import classify_op
 from ...analysis.kinds import Contraction, Conv, Pooling
 from ...ir.structure import dim_of, indexing_maps, iterator_types, shape_of, terminator_of
 from ..tiles.axes import NARROWEST, power_ceil, power_floor
-from ..tiles.loops import Values, for_each_between, for_each_chunk, for_each_step
+from ..tiles.loops import Values, for_each_between, for_each_chunk, for_each_step_together, list_rest
 from ..tiles.regions import Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
 from ..tiles.structured import Tile, capture_scalar, clone_body, extract, insert, loop_along, make_empty, make_generic
 from .dot_product import dot_products, grouped_loop
@@ -218,7 +218,8 @@ def _row_reduction(
 ) -> Tile:
     """Reduce along the contiguous dim: a vector of partial results over the chunks, then those to one.
 
-    Partial results start from the neutral element that the op's own initial value is.
+    Partial results start from the neutral element that the op's own initial value is. Chunks of each length have a
+    vector of their own, which stays in registers: a part of one would be changed in memory.
     """
     if kept_dims(region):
         raise NotSchedulable("a row reduction of more than one row at a time")
@@ -227,31 +228,42 @@ def _row_reduction(
     chunk = tiler.form.row_chunk or 64
     chunk = chunk if size < 0 else min(chunk, power_floor(size))
     element = element_of(op.results[0])
-    partial = linalg.fill(_neutral(op), make_empty([chunk], element))
+    vector = row_vector(tiler, size)
+    lengths = _list_lengths(size, chunk, vector)
+    partials: Values = [linalg.fill(_neutral(op), make_empty([length], element)) for length in lengths]
 
     def step(tiler: Tiler, offset: Linear, length: int, again: int | ir.Value, carried: Values) -> Values:
-        [value] = carried
         loops[inside] = Interval(offset, length)
-        where, whole = (Interval(Linear(), length),), length == chunk > 1  # one element has no dim
+        whole = length in lengths and length > 1  # one element has no dim
+        number, where = lengths.index(length) if whole else 0, (Interval(Linear(), length),)
+        value = carried[number]
         target = value if whole else extract(value, where).value
         combined = _combine_chunk(tiler, op, loops, inside, target, again)
-        return [combined if whole else insert(combined, value, where)]
+        made = combined if whole else insert(combined, value, where)
+        return [*carried[:number], made, *carried[number + 1 :]]
 
-    def accumulate(acc: ir.Value) -> ir.Value:
-        vector = row_vector(tiler, size)
-        [acc] = walk_row(tiler, size, chunk, vector, [acc], lambda *part: step(tiler.scope(), *part))
-        return acc
+    def accumulate(values: Values) -> Values:
+        return walk_row(tiler, size, chunk, vector, values, lambda *part: step(tiler.scope(), *part))
 
     shared = _row_made_here(tiler, op, loops) if not serial else None
     if shared is not None:
         producer, row = shared
-        tile, [partial] = compute_row_along(tiler, producer, row, None, [partial], step)
+        tile, partials = compute_row_along(tiler, producer, row, None, partials, step)
         tiler.known[producer.results[0], row] = tile
     else:
         materialize_shared(tiler, op, loops)
-        partial = for_each_step(serial, loops, partial, accumulate)
+        partials = for_each_step_together(serial, loops, partials, accumulate)
     loops[inside] = Interval(Linear(), size)
-    return Tile(_reduce_partial(op, partial, init.value), ())
+    made = init.value
+    for partial in partials:
+        made = _reduce_partial(op, partial, made)
+    return Tile(made, ())
+
+
+def _list_lengths(size: int, chunk: int, vector: int) -> list[int]:
+    """The lengths of chunks that a row is reduced in, of more than one element; the longest for a row of any length."""
+    rest = list_rest(size, chunk, vector) if size >= 0 else []
+    return sorted({chunk, *(length for _, length, _ in rest if length > 1)}, reverse=True)
 
 
 def _row_made_here(tiler: Tiler, op: ir.Operation, loops: list[Interval]) -> tuple[ir.Operation, Region] | None:
