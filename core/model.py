@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -54,6 +55,7 @@ def parse_tensor_type(text: str) -> tuple[tuple[int, ...], str]:
     return tuple(map(int, extents)), ELEMENTS[text[sum(len(n) + 1 for n in extents) :]]
 
 
+@functools.cache
 def numpy_dtype(dtype: str) -> np.dtype:
     """The numpy dtype of a Tilewright dtype name (numpy's own names, plus those of ml_dtypes)."""
     return np.dtype(getattr(ml_dtypes, dtype)) if dtype in _ML_DTYPES else np.dtype(dtype)
@@ -66,7 +68,8 @@ def store_data(array: np.ndarray, dtype: str) -> np.ndarray:
 
 def align_data(array: np.ndarray) -> np.ndarray:
     """The array as code may read it: contiguous, at a multiple of the elements' size; a copy of one that is not."""
-    if not (array.flags.c_contiguous and array.flags.aligned):
+    flags = array.flags
+    if not (flags.c_contiguous and flags.aligned):
         array = np.require(array, requirements=("C", "A"))
     # To numpy, complex numbers are aligned where their parts are; its own memory is to 16 bytes.
     return array.copy() if array.dtype.kind == "c" and array.ctypes.data % array.dtype.itemsize else array

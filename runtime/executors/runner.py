@@ -97,7 +97,7 @@ class EntryRunner:
             block = self._pool.array((table.nbytes,), np.dtype(np.uint8))
             table.run(table.memory(inputs, outputs, self._params, block), deadline)
             return outputs
-        self.main(*map(tensor.as_tensor, inputs), *map(tensor.as_tensor, outputs))
+        self.main(*map(tensor.as_argument, inputs), *map(tensor.as_argument, outputs))
         return outputs
 
     @property
