@@ -21,7 +21,7 @@ from ..process.threads import Team
 from ..steps.actions import VIEWS
 from ..steps.segments import Segment
 from ..tensors.pool import MemoryPool
-from ..tensors.tensor import aligned_bytes
+from ..tensors.tensor import address_of, aligned_bytes
 
 # void kernel(void **args, int64_t lo, int64_t hi, void *scratch)
 _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
@@ -211,14 +211,14 @@ class Recording:
         as kernels take them.
         """
         block, *made = arrays = [pool.array((self.nbytes,), _BYTE), *[pool.array(*made) for made in self.made]]
-        arena, *others = [array.ctypes.data for array in arrays]
+        arena, *others = map(address_of, arrays)
         if len(weights):
             bases = np.concatenate((_pack_numbers([0, arena]), weights, _pack_numbers([*words, *others])))
         else:
             bases = _pack_numbers([0, arena, *words, *others])
         calls, which, offsets = self._tables
         scratch = arena + self.arena_bytes
-        team.run_calls(len(self.calls), calls, which, offsets, self.wiring.most, bases.ctypes.data, scratch, deadline)
+        team.run_calls(len(self.calls), calls, which, offsets, self.wiring.most, address_of(bases), scratch, deadline)
         of_base: list[Any] = [0, block, *given, *made]
         return {**self.scalars, **{register: of_base[base].reshape(shape) for register, base, shape in self.views}}
 

@@ -16,6 +16,7 @@ from ..process.threads import Team
 from ..steps.actions import DEADLINE, Action, Registers, describe_origin, make_action
 from ..steps.segments import Segment, count_dynamic_extents
 from ..tensors.pool import MemoryPool
+from ..tensors.tensor import address_of
 from .recording import LoadedKernel, Recording, Shaped, Tape, Wiring
 
 _UNFIT = "the inputs' sizes do not fit"
@@ -52,7 +53,7 @@ def replay(steps: Sequence[Step], resources: Resources) -> Action:
         # A key cannot tell zeros of different signs.
         record = recorder.record if float in map(type, numbers) else recorded
         recording = record(*[array.shape for array in arrays], *numbers)
-        words = [*[array.ctypes.data for array in arrays], *passed]
+        words = [*map(address_of, arrays), *passed]
         given = [*weights, *arrays, *passed]
         for register, value in recording.run(team, pool, given, addresses, words, registers[DEADLINE]).items():
             registers[register] = value
