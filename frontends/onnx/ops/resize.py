@@ -272,6 +272,9 @@ def _repeat(ctx: Context, x: Tensor, repeats: Mapping[int, int]) -> Tensor:
 def _interpolate(ctx: Context, x: Tensor, axis: Axis, taps: Taps) -> Tensor:
     """Sums of neighbours along one axis, which are straight-line code; those of several parts are added up."""
     parts, count, result = taps.weights.shape
+    first, weights = taps.first.known, taps.weights.known
+    if taps.inside and parts == 1 and first is not None and weights is not None and (run := progression(first)):
+        return _add_slices(ctx, x, axis.index, run, weights[0])
     part_loop = 0 if parts == 1 else 1
     along = part_loop + axis.index
     places = None if taps.inside else _clamp_taps(ctx, axis, taps)
@@ -299,6 +302,23 @@ def _interpolate(ctx: Context, x: Tensor, axis: Axis, taps: Taps) -> Tensor:
     out, maps = builders.empty(shape, element_type(x.dtype)), [[along], range(len(shape))]
     made = ctx.wrap(builders.generic([taps.first.value], [out], maps, "p" * len(shape), add_taps)[0], x.dtype)
     return ctx.reduce(scalars.add, 0.0, made, [0]) if part_loop else made
+
+
+def _add_slices(ctx: Context, x: Tensor, axis: int, run: range, weights: np.ndarray) -> Tensor:
+    """Sums of neighbours each of which is one slice: those of an axis that becomes smaller by a whole factor."""
+    count, behind = len(weights), [1] * (x.rank - 1 - axis)
+    neighbours = [cut(ctx, x, {axis: range(run.start + tap, run.stop + tap, run.step)}) for tap in range(count)]
+    if count == 1 and (weights == 1).all():
+        return neighbours[0]
+    shares = [ctx.const(of_tap.reshape(-1, *behind), x.dtype) for of_tap in weights]
+
+    def body(*args: ir.Value) -> ir.Value:
+        total = scalars.mul(args[0], args[count])
+        for value, weight in zip(args[1:count], args[count + 1 :], strict=True):
+            total = scalars.fma(value, weight, total)
+        return total
+
+    return ctx.elementwise(body, *neighbours, *shares)
 
 
 def _clamp_taps(ctx: Context, axis: Axis, taps: Taps) -> Tensor:

@@ -137,6 +137,15 @@ def test_linear_on_every_axis_of_any_rank():
     np.testing.assert_allclose(got, [0, 0.25, 0.75, 1.25, 1.75, 2.25, 2.75, 3], rtol=1e-6)
 
 
+@pytest.mark.parametrize(("mode", "factor"), [("linear", 2), ("linear", 3), ("cubic", 3)])
+def test_a_whole_factor_needs_no_gather(mode: str, factor: int) -> None:
+    x = np.random.default_rng(1).random((1, 2, 12, 36), np.float32)
+    sizes = np.array([1, 2, 12 // factor, 36 // factor])
+    model, _ = node_model("Resize", [x, None, None, sizes], [3], mode=mode)
+    assert "tensor.extract " not in str(import_model(model).module)
+    check_node("Resize", x, None, None, sizes, known=[3], atol=1e-5, mode=mode)
+
+
 def test_repeating_and_skipping_need_no_gather():
     for scale, coordinates, rounding in (
         ((2, 2), "asymmetric", "floor"),
