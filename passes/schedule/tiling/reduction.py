@@ -17,7 +17,7 @@ from ..tiles.regions import Interval, Linear, NotSchedulable, Region, kept_dims,
 from ..tiles.structured import Tile, capture_scalar, clone_body, extract, insert, loop_along, make_empty, make_generic
 from .dot_product import dot_products, grouped_loop
 from .gather import gather_sum, reads_at_indices
-from .pool_windows import amounts_of, combiner_of, find_skipped_padding, windows_of
+from .pool_windows import Window, amounts_of, combiner_of, find_skipped_padding, windows_of
 from .rows import compute_row_along, in_chunks, materialize_shared, row_vector, walk_row
 from .tiler import (
     Form,
@@ -59,6 +59,8 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
     serial, inside, contracted = _divide_reductions(op, loops, form)
     if any(loops[loop].size < 0 for loop in serial):
         raise NotSchedulable("a sum over an open axis, step by step")
+    if inside is not None and not contracted and inside in _find_clipped(tiler, op):
+        serial, inside = [*serial, inside], None
     if inside is not None and not contracted:
         return _row_reduction(tiler, op, loops, inside, serial, region)
     init = tiler.compute(op.operands[len(op.operands) - 1], region, dest)
@@ -128,17 +130,23 @@ def _compute_within(tiler: Tiler, op: ir.Operation, region: Region, wide: Region
 
 def _clip_windows(tiler: Tiler, op: ir.Operation, loops: Sequence[Interval]) -> dict[int, tuple[ir.Value, ir.Value]]:
     """The first and the end of the steps over windows that lie outside of padding, which is then not looked at."""
+    clipped = _find_clipped(tiler, op)
+    pad = find_skipped_padding(op) if clipped else None
+    if pad is None:
+        return {}
+    tiler.unpadded.add(pad.results[0])
+    amounts, shape = amounts_of(pad), shape_of(pad.operands[0])
+    return {loop: window.bounds(loops, amounts[window.axis][0], shape[window.axis]) for loop, window in clipped.items()}
+
+
+def _find_clipped(tiler: Tiler, op: ir.Operation) -> dict[int, Window]:
+    """The windows, by their loops, along whose axes there is padding that is not looked at."""
     pad = find_skipped_padding(op)
     if pad is None or tiler.has_some(pad.results[0]):
         return {}
-    kind, amounts, shape = classify_op(op), amounts_of(pad), shape_of(pad.operands[0])
+    kind, amounts = classify_op(op), amounts_of(pad)
     assert isinstance(kind, Pooling | Conv)
-    tiler.unpadded.add(pad.results[0])
-    return {
-        window.k: window.bounds(loops, amounts[window.axis][0], shape[window.axis])
-        for window in windows_of(op, kind)
-        if any(amounts[window.axis])
-    }
+    return {window.k: window for window in windows_of(op, kind) if any(amounts[window.axis])}
 
 
 def _add(part: ir.Value, total: ir.Value) -> ir.Value:
