@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 
 from ...dialects import arith, func, ir, llvm, tw, vector
 from ...dialects.builders import element_of
-from ...dialects.walk import is_constant
+from ...dialects.walk import defining_op
 from ..ir.rewrite import rewrite
 from .math.emit import Value, at_least, at_most
 
@@ -17,7 +18,7 @@ _KEEPING: dict[str, _Choose] = {"maximumf": at_least, "minimumf": at_most}
 
 
 def choose_extrema(function: func.FuncOp) -> None:
-    """Rewrite maxima and minima as comparisons and choices. Those of a kernel that may lose a NaN are one of each.
+    """Rewrite maxima and minima; those of a kernel that may lose a NaN, and of a constant, are one instruction each.
 
     Before::
 
@@ -59,11 +60,20 @@ def _kind_of(op: ir.Operation) -> str:
 
 def _keep_nan(choose: _Choose, a: Value, b: Value) -> Value:
     """The larger or smaller of two, NaN if one is. What a loop carries comes first: the other's is asked meanwhile."""
-    if is_constant(a) or is_constant(b):
-        return choose(b, a) if is_constant(a) else choose(a, b)
+    if _is_number(a) or _is_number(b):
+        return choose(b, a) if _is_number(a) else choose(a, b)
     carried, new = (b, a) if isinstance(b.owner, ir.Block) else (a, b)
     intrinsic = llvm.intr_maximum if choose == at_least else llvm.intr_minimum
     return intrinsic(new, carried, fastmath_flags=ir.Attribute.parse("#llvm.fastmath<nsz>"))
+
+
+def _is_number(value: Value) -> bool:
+    """Return whether a value is a constant, or a vector of one, that is not NaN."""
+    op = defining_op(value)
+    number = op.attributes["value"] if op is not None and op.name == "arith.constant" else None
+    if isinstance(number, ir.DenseElementsAttr):
+        number = number.get_splat_value() if number.is_splat else None
+    return isinstance(number, ir.FloatAttr) and not math.isnan(number.value)
 
 
 def _is_nan(x: Value) -> Value:
