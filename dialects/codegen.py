@@ -21,6 +21,7 @@ from mlir.dialects import llvm as llvm_dialect
 from ..core.cpus import AARCH64
 from ..core.errors import InternalError, TargetError
 from ..core.target import NATIVE, Target
+from . import tw
 from .context import at_node
 from .walk import collect
 
@@ -145,7 +146,7 @@ def emit_code(module: ir.Module, target: Target, kind: CodeKind = "obj", opt_lev
         lib.LLVMSetModuleDataLayout(llvm_module, layout)
         lib.LLVMDisposeTargetData(layout)
         _set_function_targets(llvm_module, attributes)
-        _optimise(llvm_module, machine, opt_level)
+        _optimise(llvm_module, machine, opt_level, _is_scheduled(module))
         result = _print_ir(llvm_module) if kind == "llvm" else _generate(llvm_module, machine, kind)
         lib.LLVMDisposeModule(llvm_module)
         return result
@@ -195,15 +196,22 @@ _SCALAR = (
     f"correlated-propagation,simplifycfg,gvn,{_COMBINE}"
 )
 _VECTORS = f"loop-vectorize,slp-vectorizer,{_COMBINE},loop-mssa(licm),simplifycfg"
+# In the tiles of a schedule LLVM finds no vectors that are left, and looks for them for half of its time.
+_OF_SCHEDULED = _VECTORS.replace("slp-vectorizer,", "")
 _INLINED = f"cgscc(inline,function-attrs,function({_SCALAR}))"
 _PIPELINES = ("default<O0>", f"{_INLINED},globaldce", f"{_INLINED},function({_VECTORS}),globaldce")
+_PIPELINES_OF_SCHEDULED = (*_PIPELINES[:2], f"{_INLINED},function({_OF_SCHEDULED}),globaldce")
 
 
-def _optimise(llvm_module: int, machine: int, opt_level: int) -> None:
+def _is_scheduled(module: ir.Module) -> bool:
+    return any(tw.SCHEDULE in op.operation.attributes for op in module.body.operations)
+
+
+def _optimise(llvm_module: int, machine: int, opt_level: int, scheduled: bool) -> None:
     """Run LLVM's passes: few at level 1, and those that make vectors of plain loops from level 2."""
     lib = _library()
     options = lib.LLVMCreatePassBuilderOptions()
-    pipeline = _PIPELINES[min(opt_level, len(_PIPELINES) - 1)]
+    pipeline = (_PIPELINES_OF_SCHEDULED if scheduled else _PIPELINES)[min(opt_level, len(_PIPELINES) - 1)]
     error = lib.LLVMRunPasses(llvm_module, pipeline.encode(), machine, options)
     lib.LLVMDisposePassBuilderOptions(options)
     if error:

@@ -155,7 +155,8 @@ Written by passes/schedule/tiling/destination_passing; read by passes/ir/kernel,
 SCHEDULE = "tw.schedule"
 """Function, string: the schedule as text. A function without one runs as plain loops.
 
-Written by passes/schedule/apply_schedule; read by passes/ir/kernel, passes/lower/bufferize, passes/lower/wrap_kernel.
+Written by passes/schedule/apply_schedule; read by passes/ir/kernel, passes/lower/bufferize, passes/lower/wrap_kernel,
+dialects/codegen.
 """
 
 PARTS = "tw.parts"

@@ -57,3 +57,18 @@ def test_gathers_are_loads_where_a_cpu_takes_them_apart_anyway(cpu: str, gathers
     with reused_context(), ir.Location.unknown():
         text = codegen.emit_code(ir.Module.parse(GATHER), Target.parse(f"x86 -mcpu={cpu}"), "asm").decode()
     assert ("vgather" in text) == gathers
+
+
+@pytest.mark.parametrize("scheduled", [False, True])
+def test_statements_get_vectors_where_no_schedule_has_made_them(scheduled: bool) -> None:
+    places = "".join(f"%q{i} = llvm.getelementptr %p[{i}] : (!llvm.ptr) -> !llvm.ptr, f32\n" for i in range(8))
+    places += "".join(f"%v{i} = llvm.load %q{i} : !llvm.ptr -> f32\n" for i in range(8))
+    sums = "".join(
+        f"%s{i} = llvm.fadd %v{i}, %v{i} : f32\nllvm.store %s{i}, %q{i} : f32, !llvm.ptr\n" for i in range(8)
+    )
+    attributes = 'attributes {tw.schedule = "by hand"}' if scheduled else ""
+    statements = f"llvm.func @double(%p: !llvm.ptr) {attributes} {{\n{places}{sums}llvm.return\n}}"
+    with reused_context(), ir.Location.unknown():
+        module = ir.Module.parse(statements)
+        text = codegen.emit_code(module, Target.parse("x86 -mcpu=x86-64-v3"), "llvm").decode()
+    assert ("fadd <8 x float>" in text) == (not scheduled)
