@@ -123,7 +123,7 @@ class _ResultPart:
         inputs = [v if unpack is None else unpack.operands[0] for v, unpack in zip(sources, unpacks, strict=True)]
         block = op.regions[0].blocks[0]
         reads = any(any(True for _ in argument.uses) for argument in list(block.arguments)[count:])
-        scalar = _filled_with(initial) if reads else None
+        scalar = filled_with(initial) if reads else None
         changes = reads and scalar is None
         if (reads and len(op.results) > 1) or (changes and not _is_pointwise(op)):
             return None
@@ -197,7 +197,7 @@ def _is_pointwise(op: ir.Operation) -> bool:
     return set(iterator_types(op)) == {"parallel"} and output == ir.AffineMap.get_identity(output.n_dims)
 
 
-def _filled_with(value: ir.Value) -> ir.Operation | None:
+def filled_with(value: ir.Value) -> ir.Operation | None:
     """The constant that a tensor is filled with."""
     op = defining_op(value)
     if op is None or op.name not in ("linalg.fill", "linalg.generic") or not isinstance(classify_op(op), Fill):

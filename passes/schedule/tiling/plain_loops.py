@@ -13,6 +13,7 @@ from ...ir.edit import clone
 from ...ir.kernel import in_place, list_functions, run_upstream
 from ...ir.structure import body_ops, is_static, list_ops, terminator_of
 from .destination_passing import destination_passing
+from .part_blocks import cut_parts
 from .part_nests import Chooser, build_part_nests
 
 # Tensor ops that have no bufferization become structured ones.
@@ -46,6 +47,7 @@ def as_plain_loops(function: func.FuncOp, choose: Chooser | None, target: Target
     run_upstream(made, _TENSORS)
     if choose is not None:
         for rebuilt in list_functions(made):
+            cut_parts(rebuilt)
             if nests := build_part_nests(rebuilt, choose, target):
                 rebuilt.attributes[tw.PARTS] = ir.StringAttr.get("\n".join(["loops around nests:", *map(str, nests)]))
         run_upstream(made, ("canonicalize", "cse"))

@@ -59,6 +59,13 @@ def test_weights_in_the_file_fix_inputs_and_hidden_size(op: str):
     check(op, first, *([f(s, n, 5), *first[1:]] for s, n in ((1, 1), (9, 1), (2, 6))), known=[1, 2, 3])
 
 
+def test_batches_go_in_blocks_of_rows():
+    """Steps of a known number of states: as many rows as a block has, and those that are left."""
+    first = arguments("LSTM", 3, 1, 5, 32, states=True)
+    others = [arguments("LSTM", steps, batch, 5, 32, states=True) for steps, batch in ((2, 19), (4, 8))]
+    check("LSTM", first, *([x, *first[1:4], *given] for x, _, _, _, *given in others), hidden=32, known=[1, 2, 3])
+
+
 @every
 def test_the_hidden_size_may_be_the_weights_alone(op: str):
     gates = GATES[op]
