@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from ....dialects import arith, ir, linalg, tensor
-from ....dialects.walk import is_constant
+from ....dialects import arith, bufferization, ir, linalg, scf, tensor
+from ....dialects.builders import index_constant
+from ....dialects.walk import defining_op, is_constant
 from ...ir.structure import body_ops, index_dim, indexing_maps, iterator_types, shape_of, terminator_of
 from ..language.loopnest import MAX_TILE
 from ..tiles.loops import for_each_step
 from ..tiles.regions import Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
 from ..tiles.structured import Tile, capture_scalar, make_generic
 from .tiler import Tiler, loop_intervals, make_empty_tile, tile_map
+
+# Elements of the shortest row whose places are asked whether they lie one behind another.
+_LEAST_ASKED = 8
 
 
 def reads_at_indices(op: ir.Operation) -> bool:
@@ -37,7 +42,8 @@ def gather_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value |
         linalg.generic ins(%table[%i, %c : %c + 16]) outs(%r[%n, %c : %c + 16])
 
     An index that differs along the row in any other way than by one from each element to the next stays in the body: a
-    gather of a vector. Raises NotSchedulable for a tile of more than a row.
+    gather of a vector. Where its first and its last value can tell that it does not, these are asked. Raises
+    NotSchedulable for a tile of more than a row.
     """
     target = dest if dest is not None else make_empty_tile(op.results[0], region)
     return _compute_row(tiler, op, loop_intervals(op, region), Tile(target, kept_dims(region)))
@@ -74,11 +80,59 @@ def _compute_row(tiler: Tiler, op: ir.Operation, loops: Sequence[Interval], targ
         body.add(inner)
     _, walkers = operand_region(maps[-1], loops)
     output = tile_map(kept, [walkers[d] for d in target.dims])
-    made, block = make_generic(body.inputs, [target.value], [*body.maps, output], ["parallel"] * len(kept))
-    body.numbers[arguments[-1]] = len(body.inputs)
-    with ir.InsertionPoint(block):
-        linalg.YieldOp([body.inside(block, terminator_of(op).operands[0])])
-    return Tile(made.results[0], target.dims)
+    made = _Row(op, output, target.value)
+    # A sum stays in registers, which branches would not hand on.
+    return Tile(made.emit(body) if "reduction" in iterator_types(op) else made.emit_cases(body), target.dims)
+
+
+@dataclass(frozen=True)
+class _Row:
+    """What a body computes: the op, the map of its tile's op, and what the row is written into."""
+
+    op: ir.Operation
+    output: ir.AffineMap
+    dest: ir.Value
+
+    def emit_cases(self, body: _Body) -> ir.Value:
+        """The row, in a branch of its own where elements lie one behind another, or where all are the same."""
+        reads = body.find_steps()
+        if not reads:
+            return self.emit(body)
+        ends = [body.ends(read) for read in reads]
+        amounts = [arith.subi(last, first) for first, last in ends]
+
+        def emit_other() -> ir.Value:
+            if any(body.steps[read.operands[-1]][0] < 0 for read in reads):
+                return self.emit(body)
+            return self._choose(amounts, 0, lambda: self.emit(body.with_reads(reads, ends, 1)), lambda: self.emit(body))
+
+        return self._choose(
+            amounts, body.size - 1, lambda: self.emit(body.with_reads(reads, ends, body.size)), emit_other
+        )
+
+    def _choose(
+        self, amounts: Sequence[ir.Value], wanted: int, then: Callable[[], ir.Value], other: Callable[[], ir.Value]
+    ) -> ir.Value:
+        """What one of two computes: ``then`` where all amounts are as wanted."""
+        number = index_constant(wanted)
+        fitting = functools.reduce(arith.andi, [arith.cmpi(arith.CmpIPredicate.eq, n, number) for n in amounts])
+        branch = scf.IfOp(fitting, [self.dest.type], has_else=True)
+        for region, compute in zip(branch.regions, (then, other), strict=True):
+            with ir.InsertionPoint(region.blocks[0]):
+                # A row that is a copy would be that of which it is one, and lie there.
+                made = bufferization.MaterializeInDestinationOp(self.dest.type, compute(), self.dest)
+                scf.YieldOp(made.results)
+        return branch.results[0]
+
+    def emit(self, body: _Body) -> ir.Value:
+        """The op of the tile."""
+        kinds = ["parallel"] * len(body.kept)
+        made, block = make_generic(body.inputs, [self.dest], [*body.maps, self.output], kinds)
+        *_, place = self.op.regions[0].blocks[0].arguments
+        known: dict[ir.Value, ir.Value] = {place: block.arguments[len(body.inputs)]}
+        with ir.InsertionPoint(block):
+            linalg.YieldOp([body.inside(block, terminator_of(self.op).operands[0], known)])
+        return made.results[0]
 
 
 @dataclass
@@ -94,6 +148,13 @@ class _Body:
     maps: list[ir.AffineMap] = field(default_factory=list)
     numbers: dict[ir.Value, int] = field(default_factory=dict)  # of the input that a value is
     rest: list[ir.Operation] = field(default_factory=list)
+    # By how much, at least and at most, an index grows from one element of the row to the next.
+    steps: dict[ir.Value, tuple[float, float]] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """Elements of the row."""
+        return math.prod(self.loops[i].size for i in self.kept)
 
     def read(self, value: ir.Value, tile: Tile, walkers: Sequence[int | None]) -> None:
         """Let ``value`` of the body be an element of a tile."""
@@ -117,6 +178,89 @@ class _Body:
             self.uniform.update(zip(op.results, self._clone(op, self.uniform).results, strict=True))
         else:
             self.rest.append(op)
+            if (bounds := self._bound_steps(op)) is not None:
+                self.steps[op.results[0]] = bounds
+
+    def _bound_steps(self, op: ir.Operation) -> tuple[float, float] | None:
+        """The ``steps`` of what an op computes; None for those of which no more is known."""
+        known = [bounds for value in op.operands if (bounds := self._steps_of(value)) is not None]
+        if len(op.operands) != 2 or len(known) != 2:
+            return None
+        (low, high), (other_low, other_high) = known
+        if op.name == "arith.addi":
+            return low + other_low, high + other_high
+        if op.name == "arith.subi":
+            return low - other_high, high - other_low
+        if op.name == "arith.minsi" and self._is_reflected(op):
+            return -1, 1
+        if op.name in ("arith.minsi", "arith.maxsi"):
+            return min(low, other_low), max(high, other_high)
+        if op.name == "arith.remui" and low >= 0 and high <= 1 and (other_low, other_high) == (0, 0):
+            return -math.inf, high
+        return None
+
+    def _steps_of(self, value: ir.Value) -> tuple[float, float] | None:
+        if value in self.lanes:
+            return 1, 1
+        return (0, 0) if self._is_uniform(value) else self.steps.get(value)
+
+    def _is_reflected(self, op: ir.Operation) -> bool:
+        """Return whether an op takes the smaller one of a rest and of what that lacks to what was divided by."""
+        rest, lacking = (defining_op(value) for value in op.operands)
+        if rest is None or lacking is None or rest.name != "arith.remui" or lacking.name != "arith.subi":
+            return False
+        return list(lacking.operands) == [rest.operands[1], rest.results[0]]
+
+    def find_steps(self) -> list[ir.Operation]:
+        """The reads along the row whose places grow by no more than one from each element to the next.
+
+        None where there are others, or where the row is so short that to ask costs as much as to gather.
+        """
+        reads = [op for op in self.rest if op.name == "tensor.extract"]
+        return reads if self.size >= _LEAST_ASKED and all(map(self._has_steps, reads)) else []
+
+    def _has_steps(self, read: ir.Operation) -> bool:
+        source, *indices = read.operands
+        if not indices or indices[-1] not in self.steps or not all(map(self._is_uniform, indices[:-1])):
+            return False
+        return self.steps[indices[-1]][1] <= 1 and shape_of(source)[-1] != 1
+
+    def ends(self, read: ir.Operation) -> tuple[ir.Value, ir.Value]:
+        """The places along the innermost axis where a read begins and ends."""
+        place = list(read.operands)[-1]
+        first, last = (self._element(place, number) for number in (0, self.size - 1))
+        return first, last
+
+    def _element(self, value: ir.Value, number: int) -> ir.Value:
+        """An index at one element of the row."""
+        if value in self.lanes:
+            return (self.lanes[value].offset + Linear(number)).as_value()
+        if self._is_uniform(value):
+            return self._scalar(value)
+        op = defining_op(value)
+        assert op is not None  # an index whose steps are known is computed
+        given = {operand: self._element(operand, number) for operand in op.operands}
+        return self._clone(op, given).results[0]
+
+    def with_reads(self, reads: Sequence[ir.Operation], ends: Sequence[tuple[ir.Value, ir.Value]], size: int) -> _Body:
+        """The body with reads of ``size`` elements from the first place on."""
+        body = replace(
+            self,
+            tiler=self.tiler.scope(),
+            uniform=dict(self.uniform),
+            inputs=list(self.inputs),
+            maps=list(self.maps),
+            numbers=dict(self.numbers),
+            rest=[op for op in self.rest if op not in reads],
+        )
+        for read, (first, _) in zip(reads, ends, strict=True):
+            source, *outer, _ = read.operands
+            places = [*(self._scalar(index) for index in outer), first]
+            sizes = [*[1] * len(outer), size]
+            region = tuple(Interval(Linear(0, ((p, 1),)), n) for p, n in zip(places, sizes, strict=True))
+            walkers = [self.kept[0] if n > 1 else None for n in sizes]
+            body.read(read.results[0], body._read(source, region), walkers)
+        return body
 
     def _index(self, op: ir.Operation) -> None:
         loop = index_dim(op)
@@ -165,15 +309,17 @@ class _Body:
             copy.operands[i] = operand
         return copy
 
-    def inside(self, block: ir.Block, result: ir.Value) -> ir.Value:
+    def inside(self, block: ir.Block, result: ir.Value, given: Mapping[ir.Value, ir.Value]) -> ir.Value:
         """Emit what is left into the block of the tile's op; returns what it stores."""
-        known = dict(self.uniform)
+        known = {**self.uniform, **given}
         known.update({value: block.arguments[number] for value, number in self.numbers.items()})
         for value, interval in self.lanes.items():
             known[value] = arith.addi(linalg.IndexOp(0).result, interval.offset.as_value())
         for op in self.rest:
             if op.name == "tensor.extract":
                 known[op.results[0]] = self._gather(op, known)
+            elif op.name == "arith.remui" and isinstance(op.results[0].type, ir.IndexType):
+                known[op.results[0]] = self._rest_of(op, known)
             else:
                 known.update(zip(op.results, self._clone(op, known).results, strict=True))
         return known[result] if result in known else capture_scalar(result, self.tiler.arguments)
@@ -186,3 +332,14 @@ class _Body:
         places = [known[i] if i in known else capture_scalar(i, self.tiler.arguments) for i in indices]
         kept = [place for place, extent in zip(places, shape_of(source), strict=True) if extent != 1]
         return tensor.extract(self.tiler.arguments[source], kept or [places[0]])
+
+    def _rest_of(self, op: ir.Operation, known: Mapping[ir.Value, ir.Value]) -> ir.Value:
+        """The rest of a division of indices, whose quotient is one of floats: vectors of integers have none.
+
+        The quotient is exact below 2**52: of no more elements is any tensor.
+        """
+        wide, exact = ir.IntegerType.get_signless(64), ir.F64Type.get()
+        places = [known[v] if v in known else capture_scalar(v, self.tiler.arguments) for v in op.operands]
+        number, by = (arith.index_cast(wide, place) for place in places)
+        quotient = arith.fptosi(wide, arith.divf(*(arith.sitofp(exact, value) for value in (number, by))))
+        return arith.index_cast(ir.IndexType.get(), arith.subi(number, arith.muli(quotient, by)))

@@ -113,6 +113,35 @@ func.func @rows(%rows: tensor<?xi64>, %table: tensor<?x?xf32>, %n: index, %m: in
   return %r : tensor<?x?xf32>
 }
 
+// A row of places that grow by one or stay, as its first and its last one tell: elements that lie one behind another,
+// the same element all along, or a gather.
+// CHECK-LABEL: func.func @clamped(
+// CHECK:         %[[X:.*]] = bufferization.to_tensor %{{.*}} : memref<?xf32> to tensor<?xf32>
+// CHECK:         %[[FIRST:.*]] = arith.minsi
+// CHECK:         %[[LAST:.*]] = arith.minsi
+// CHECK:         %[[GROWN:.*]] = arith.subi %[[LAST]], %[[FIRST]]
+// CHECK:         %[[RUN:.*]] = arith.cmpi eq, %[[GROWN]], %c63
+// CHECK:         scf.if %[[RUN]]
+// CHECK:           tensor.extract_slice %[[X]][%[[FIRST]]] [64] [1]
+// CHECK:         } else {
+// CHECK:           %[[SAME:.*]] = arith.cmpi eq, %[[GROWN]], %c0
+// CHECK:           scf.if %[[SAME]]
+// CHECK:             tensor.extract_slice %[[X]][%[[FIRST]]] [1] [1]
+// CHECK:           } else {
+// CHECK:             linalg.generic
+// CHECK:               tensor.extract %[[X]]
+func.func @clamped(%x: tensor<?xf32>, %end: index, %n: index) -> tensor<?xf32> attributes {tw.same_sizes = [array<i64: 2, -1, 3, 0>], tw.result_sizes = 1 : i64} {
+  %e = tensor.empty(%n) : tensor<?xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>], iterator_types = ["parallel"]} outs(%e : tensor<?xf32>) {
+  ^bb0(%o: f32):
+    %i = linalg.index 0 : index
+    %j = arith.minsi %i, %end : index
+    %s = tensor.extract %x[%j] : tensor<?xf32>
+    linalg.yield %s : f32
+  } -> tensor<?xf32>
+  return %r : tensor<?xf32>
+}
+
 // What reads a block of a tensor, and other elements of it as well, has no blocks: it stays whole.
 // CHECK-LABEL: func.func @mirrored(
 // CHECK-SAME:    tw.extent = 1 : i64

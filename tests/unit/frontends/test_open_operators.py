@@ -117,6 +117,16 @@ CASES: dict[str, tuple[str, list[list[np.ndarray]], dict[str, Any]]] = {
         {"fixed": [(0, 2), (1, 1)]},
     ),
     "a border by attributes": ("Pad", [[f(2, n)] for n in (3, 5)], {"opset": 10, "pads": [0, 1, 1, 2], "mode": "edge"}),
+    "a border of long rows": (
+        "Pad",
+        [[f(2, n)] for n in (90, 23)],
+        {"opset": 10, "pads": [0, 19, 1, 22], "mode": "edge"},
+    ),
+    "a reflection of long rows": (
+        "Pad",
+        [[f(2, n)] for n in (90, 24)],
+        {"opset": 10, "pads": [0, 19, 1, 22], "mode": "reflect"},
+    ),
     "zeros by attributes": ("Pad", [[f(2, n)] for n in (3, 1)], {"opset": 10, "pads": [1, -1, 0, 2]}),
     "a part by attributes": (
         "Slice",
