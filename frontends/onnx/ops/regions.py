@@ -77,7 +77,7 @@ def roi_align(
     facts = zip(x.shape[2:], (output_height, output_width), strict=True)
     axes = [_Samples(extent, size, sampling_ratio, spatial_scale, half_pixel) for extent, size in facts]
 
-    many = isinstance(x.shape[1], int) and x.shape[1] >= _LEAST_CHANNELS
+    many = not isinstance(x.shape[1], int) or x.shape[1] >= _LEAST_CHANNELS
     if sampling_ratio and many:
         return _sample_rows(ctx, x, rois, batch_indices, axes, mode)
     shape = (rois.shape[0], x.shape[1], output_height, output_width)
