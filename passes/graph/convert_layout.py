@@ -55,7 +55,8 @@ class ConvertLayout(Pass):
     A convolution by single pixels takes the layout of what is around it; where that is channels first, it becomes a
     product whose columns are the pixels.
 
-    A program's input of a few channels (an image) stays as it is: a convolution reads it element by element anyhow.
+    A program's input of a few channels (an image) stays as it is: a convolution reads it element by element anyhow. So
+    does the program's result where such a convolution alone makes it.
 
     Options:
         desired: ``channels-last``, or ``none`` to leave everything as it is.

@@ -25,8 +25,9 @@ from .interleave import (
     store_interleaved,
 )
 
-# Steps between elements that are picked out of whole rows: further apart, they are fewer loads one by one.
-_MOST_APART = 4
+# Steps between elements that are picked out of whole rows, and between words where a vector has at least so many:
+# further apart, they are fewer loads one by one.
+_MOST_APART, _WORDS_APART, _WORDS = 4, 8, 16
 # Bits of a vector that is picked at once: more would be taken apart to single elements.
 _REGISTER_BITS = 512
 
@@ -97,7 +98,7 @@ def _load_elements(function: func.FuncOp) -> None:
 
 
 def _steps_along_row(op: ir.Operation) -> bool:
-    """Return whether an op reads every second to fourth element of a row, as one vector."""
+    """Return whether an op reads every second to fourth element of a row, or to eighth of many words, as one vector."""
     return op.name == "vector.transfer_read" and _in_bounds(op) and _find_steps(op) is not None
 
 
@@ -115,7 +116,9 @@ def _find_steps(read: ir.Operation) -> tuple[int, int] | None:
     strides, short = whole.get_strides_and_offset()[0], whole.shape[-1]
     if ir.MemRefType(view.results[0].type).rank != 1 or strides[-1] != 1:
         return None
-    if set(sizes[:-1]) <= {1} and 1 < steps[-1] <= _MOST_APART:
+    long = max(sizes) >= _WORDS and element_bits(whole.element_type) == 32
+    most = _WORDS_APART if long else _MOST_APART
+    if set(sizes[:-1]) <= {1} and 1 < steps[-1] <= most:
         return len(sizes) - 1, steps[-1]
     column = len(sizes) > 1 and set((*sizes[:-2], sizes[-1])) <= {1} and steps[-2] == 1
     return (len(sizes) - 2, short) if column and strides[-2] == short and 1 < short <= _MOST_APART else None

@@ -11,8 +11,9 @@ from ...analysis.kinds import Contraction
 from ...ir.edit import param_values
 from ...ir.maps import reassociation_of
 from ...ir.routine_ops import VIEWS
-from ...ir.structure import dims_in, indexing_maps, is_tensor, is_zero, list_ops, num_inputs, shape_of
+from ...ir.structure import dims_in, indexing_maps, is_tensor, is_zero, list_ops, num_inputs, shape_of, terminator_of
 from ...ir.uses import find_captures
+from ...schedule.families.family import WantedOrder
 from ...schedule.families.table import find_orders
 
 Order = tuple[int, ...]
@@ -38,10 +39,12 @@ class Layouts:
         self.parent: dict[ir.Value, ir.Value] = {}
         self.seeds: dict[ir.Value, Order] = {}
         self.light: dict[ir.Value, Order] = {}  # seeds that are not worth converting a program's input for
+        self.inside: list[list[WantedOrder]] = []  # what ops want that have schedules for channels first, too
         self.views: list[tuple[ir.Value, ir.Value, list[list[int]]]] = []
         self.weights = param_values(function)
         for op in list_ops(function):
             self._visit(op)
+        self._seed_inside([*function.arguments, *terminator_of(function).operands])
         given = {self._find(argument) for argument in function.arguments if argument in self.parent}
         self.seeds |= {value: order for value, order in self.light.items() if self._find(value) not in given}
 
@@ -107,10 +110,12 @@ class Layouts:
         orders = find_orders(op, kind)
         if self.conv2d != "NHWC":
             self._join([wanted.value for wanted in orders if wanted.free])
+            if any(wanted.inside for wanted in orders):
+                self.inside.append([wanted for wanted in orders if wanted.value in self.parent])
         for wanted in orders:
             if wanted.spatial == 2:
                 self.asked.append((op, wanted.value, wanted.order))
-            if wanted.free and self.conv2d != "NHWC":
+            if (wanted.free or wanted.inside) and self.conv2d != "NHWC":
                 continue
             if wanted.value in self.parent and (wanted.spatial != 2 or self.conv2d != "NCHW"):
                 light = wanted.light and self.conv2d != "NHWC"
@@ -119,6 +124,22 @@ class Layouts:
             tied = [v for v, m in zip(inputs, maps, strict=False) if same_places(m, maps[len(inputs)])]
             gathered = [v for v in find_captures(op) if is_tensor(v) and len(shape_of(v)) == len(maps[-1].results)]
             self._join([*op.results, *tied, *gathered])
+
+    def _seed_inside(self, own: Sequence[ir.Value]) -> None:
+        """Seed what ops want inside of the program; let the data and the results of others have one order.
+
+        own: the inputs and results of the program.
+        """
+        outer, left = {self._find(value) for value in own if value in self.parent}, self.inside
+        while True:
+            seeded = {self._find(value) for value in self.seeds}
+            wanted = [orders for orders in left if not {self._find(w.value) for w in orders} <= outer - seeded]
+            if not wanted:
+                break
+            left = [orders for orders in left if orders not in wanted]
+            self.seeds |= {w.value: w.order for orders in wanted for w in orders if w.inside}
+        for orders in left:
+            self._join([w.value for w in orders])
 
     def _find(self, value: ir.Value) -> ir.Value:
         while self.parent[value] != value:

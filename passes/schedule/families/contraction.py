@@ -16,11 +16,11 @@ from ...analysis.kinds import Contraction, Conv, OpClass
 from ...ir.structure import dim_of, indexing_maps, iterator_types, loop_extents, shape_of
 from ..language.cuts import by_name, carve, share, stream_sum, unroll_sum
 from ..language.schedule import Schedule
-from ..tiles.axes import most_register_rows, power_floor, result_axis, row_tiles
+from ..tiles.axes import most_register_rows, power_floor, result_axis, row_tile, row_tiles
 from ..tiles.structured import vector_axis
 from ..tiling.dot_instructions import GROUP
 from ..tiling.dot_product import byte_sum, grouped_loop, most_rows
-from ..tiling.pool_windows import amounts_of, find_skipped_padding, windows_of
+from ..tiling.pool_windows import amounts_of, find_skipped_padding, walks_row, windows_of
 from ..tiling.values import block_of, is_dot
 from .copied_rows import copy_rows, reads_rows_apart
 from .family import PRODUCT_BLOCKS, WINDOW_BLOCKS, Family, KernelView, PackedOperand, WantedOrder
@@ -38,6 +38,10 @@ _ROW_BLOCK, _WEIGHT_BLOCKS, _FEWER = 0.7, 8, 0.45
 _MANY_PIXELS = 128
 # Up to so many input channels, a convolution's kernel reads single elements, wherever they lie.
 _FEW_CHANNELS = 4
+# Pixels of a row from which on vectors can lie along it; how far apart they may be where a filter has few numbers.
+_ROW_PIXELS, _MOST_APART, _FEW_TAPS = 32, 8, 32
+# Filters that fill a register tile with two vectors of pixels.
+_FILTERS = 14
 
 
 def schedule_products(kernel: KernelView) -> Schedule | None:
@@ -52,6 +56,8 @@ def schedule_products(kernel: KernelView) -> Schedule | None:
     walked = kind.m if isinstance(kind, Contraction) else _find_rows(op, kind)
     rows = [loop for loop in walked if loop_extents(op)[loop] != 1]  # the result may lack an axis of one
     channel_axis = vector_axis(shape)
+    if isinstance(kind, Conv) and takes_windows_as_columns(op, kind) and walks_row(op, kind):
+        return _schedule_columns(kernel, op, kind)
     if not channels or result_axis(op, channels[-1], result) != channel_axis or not _lies_along(op, kind, channels[-1]):
         return None
     columns = block_of(op, kind) // lanes or _columns(shape, [result_axis(op, loop, result) for loop in rows], lanes)
@@ -187,6 +193,8 @@ def pack_product(ops: Sequence[ir.Operation], target: Target, columns: int) -> l
         return []
     value, loops = op.operands[kind.weight], [dim_of(e) for e in indexing_maps(op)[kind.weight].results]
     place = {loop: dim for dim, loop in enumerate(loops) if loop is not None}
+    if isinstance(kind, Conv) and takes_windows_as_columns(op, kind) and walks_row(op, kind):
+        return [PackedOperand(op, kind.weight, [place[loop] for loop in (*kind.c, *kind.k, *kind.f)])]
     made = kind.n if isinstance(kind, Contraction) else kind.f
     outer = (*made, *kind.batch, *kind.k) if isinstance(kind, Contraction) else (*kind.g, *made, *kind.k, *kind.c)
     if len(made) != 1 or len(place) != len(loops) or len(outer) != len(loops):
@@ -213,6 +221,32 @@ def takes_pixels_as_columns(op: ir.Operation, kind: Conv) -> bool:
     return single and all(extent > 0 for extent in extents) and extents[kind.c[0]] > 1 and pixels >= _MANY_PIXELS
 
 
+def takes_windows_as_columns(op: ir.Operation, kind: Conv) -> bool:
+    """Return whether a convolution of few channels may as well have vectors along rows of pixels, in channels first.
+
+    Pixels that lie apart are put together anew for each tile of filters.
+    """
+    extents, floats = loop_extents(op), all(isinstance(element_of(value), ir.F32Type) for value in op.operands)
+    if not floats or kind.g or len(kind.f) != 1 or any(extent < 0 for extent in extents):
+        return False
+    channels, taps = (math.prod(extents[loop] for loop in loops) for loops in (kind.c, (*kind.c, *kind.k)))
+    near = kind.strides[-1] <= (_MOST_APART if taps <= _FEW_TAPS else 2)
+    return near and channels <= _FEW_CHANNELS and extents[kind.k[-1]] > 1 and extents[kind.o[-1]] >= _ROW_PIXELS
+
+
+def _schedule_columns(kernel: KernelView, op: ir.Operation, kind: Conv) -> Schedule:
+    """A register tile of filters by pixels of a row: all pixels go over a few filters, and each row is written once."""
+    result, shape = kernel.result, kernel.shape
+    filters, row = (result_axis(op, loop, result) for loop in (kind.f[0], kind.o[-1]))
+    assert filters is not None and row is not None  # the family's results have all loops
+    most = power_floor((kernel.target.registers - 4) // min(shape[filters], _FILTERS))
+    vectors = max(2, min(_ONE_ROW_VECTORS, most, power_floor(shape[row] // kernel.lanes)))
+    rows = row_tile(shape[filters], most_register_rows(vectors, kernel.target))
+    first, *others = (axis for axis in range(len(shape)) if axis not in (filters, row))
+    order = [(first, 1), (filters, rows), *((axis, 1) for axis in others), (row, vectors * kernel.lanes)]
+    return share(carve(kernel.plain, by_name(kernel.plain.result.value, order)))
+
+
 def _order_data(op: ir.Operation, kind: OpClass) -> list[WantedOrder]:
     """Channels last; of few input channels single elements are read. Bytes are read in fours, whatever their number.
 
@@ -224,7 +258,8 @@ def _order_data(op: ir.Operation, kind: OpClass) -> list[WantedOrder]:
     few = math.prod(loop_extents(op)[d] for d in kind.c) <= _FEW_CHANNELS
     free = is_dot(op, kind) or takes_pixels_as_columns(op, kind)
     light = few and element_bits(element_of(op.operands[kind.data])) > 8
-    return [replace(data, light=light, free=free), replace(result, free=free)]
+    inside = not free and takes_windows_as_columns(op, kind)
+    return [replace(data, light=light, free=free), replace(result, free=free, inside=inside)]
 
 
 PRODUCTS = Family(

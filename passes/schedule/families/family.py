@@ -107,7 +107,8 @@ class WantedOrder:
     """The order of dims in memory that an op wants of a value.
 
     spatial: dims that a window slides over. light: not worth converting an input of the program for. free: any order
-    does that all free values of the op have.
+    does that all free values of the op have. inside: not worth converting results of the program for, where nothing
+    else wants it and all that the op reads and makes is the program's own.
     """
 
     value: ir.Value
@@ -115,6 +116,7 @@ class WantedOrder:
     spatial: int
     light: bool = False
     free: bool = False
+    inside: bool = False
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,13 @@ def find_row_window(op: ir.Operation, kind: Pooling) -> Window | None:
     return found if found is not None and made.index(found.o) >= vector_axis(shape_of(result)) else None
 
 
+def walks_row(op: ir.Operation, kind: Conv) -> bool:
+    """Return whether a convolution's windows move along the contiguous axis of what it reads and of what it makes."""
+    windows, along = windows_of(op, kind), vector_axis(shape_of(op.operands[kind.data]))
+    made = loops_along(op, -1)[vector_axis(shape_of(op.results[0]))]
+    return bool(windows) and windows[-1].axis == along and made == windows[-1].o
+
+
 def combiner_of(op: ir.Operation) -> ir.Operation | None:
     """The op at the end of a reduction's body that alone takes the accumulator; None where there is no such op."""
     arguments = op.regions[0].blocks[0].arguments

@@ -40,6 +40,7 @@ from ..tiles.structured import loop_along, vector_axis
 from .border import Border
 from .dot_product import byte_sum, grouped_loop
 from .gather import reads_at_indices
+from .pool_windows import walks_row
 from .tiler import can_slice, may_repeat, packed_dims
 
 _LIGHT = (Elementwise, Broadcast, Injective, Fill)
@@ -239,6 +240,8 @@ def _find_stepped_loop(op: ir.Operation, kind: OpClass, reductions: Sequence[int
         return None  # without columns of its own there is no outer product
     if (grouped := grouped_loop(op, kind)) is not None:
         return grouped
+    if isinstance(kind, Conv) and walks_row(op, kind):
+        return None  # channels of a pixel lie apart
     extents, walked = loop_extents(op), [[dim_of(e) for e in m.results] for m in indexing_maps(op)[:-1]]
     both = [loop for loop in reductions if extents[loop] > 1 and all(loop in dims for dims in walked)]
     return both[-1] if both else None

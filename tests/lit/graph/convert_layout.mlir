@@ -77,6 +77,61 @@ func.func @few_channels_of_an_input(%x: tensor<1x3x6x7xf32> {tw.name = "x"}, %w:
   return %r : tensor<1x8x6x9xf32>
 }
 
+// A program that is one convolution of few channels keeps its result: vectors lie along the rows of pixels.
+// CHECK-LABEL: func.func @rows_of_pixels
+// CHECK:       linalg.generic {{.*}} ins(%arg0, %arg1 : tensor<1x1x44xf32>, tensor<8x1x5xf32>) outs({{.*}} : tensor<1x8x40xf32>)
+// CHECK-NEXT:  ^bb0
+func.func @rows_of_pixels(%x: tensor<1x1x44xf32> {tw.name = "x"}, %w: tensor<8x1x5xf32> {tw.param = "w"}) -> tensor<1x8x40xf32> {
+  %c = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x8x40xf32>
+  %z = linalg.fill ins(%c : f32) outs(%e : tensor<1x8x40xf32>) -> tensor<1x8x40xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(n, f, o, c, k) -> (n, c, o + k)>,
+                                        affine_map<(n, f, o, c, k) -> (f, c, k)>,
+                                        affine_map<(n, f, o, c, k) -> (n, f, o)>],
+                       iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]}
+    ins(%x, %w : tensor<1x1x44xf32>, tensor<8x1x5xf32>) outs(%z : tensor<1x8x40xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %o, %m fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<1x8x40xf32>
+  return %y : tensor<1x8x40xf32>
+}
+
+// Inside of a program the layout is the other convolution's.
+// CHECK-LABEL: func.func @rejects_rows_of_pixels_inside
+// CHECK:       linalg.generic {{.*}} ins(%arg0, %arg1 : tensor<1x1x44xf32>, tensor<8x1x5xf32>) outs({{.*}} : tensor<1x40x8xf32>)
+// CHECK:       linalg.generic {{.*}} ins({{.*}}, %arg2 : tensor<1x40x8xf32>, tensor<9x8x2xf32>) outs({{.*}} : tensor<1x39x9xf32>)
+func.func @rejects_rows_of_pixels_inside(%x: tensor<1x1x44xf32> {tw.name = "x"}, %w: tensor<8x1x5xf32> {tw.param = "w"},
+    %v: tensor<9x8x2xf32> {tw.param = "v"}) -> tensor<1x9x39xf32> {
+  %c = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x8x40xf32>
+  %z = linalg.fill ins(%c : f32) outs(%e : tensor<1x8x40xf32>) -> tensor<1x8x40xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(n, f, o, c, k) -> (n, c, o + k)>,
+                                        affine_map<(n, f, o, c, k) -> (f, c, k)>,
+                                        affine_map<(n, f, o, c, k) -> (n, f, o)>],
+                       iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]}
+    ins(%x, %w : tensor<1x1x44xf32>, tensor<8x1x5xf32>) outs(%z : tensor<1x8x40xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %o, %m fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<1x8x40xf32>
+  %g = tensor.empty() : tensor<1x9x39xf32>
+  %h = linalg.fill ins(%c : f32) outs(%g : tensor<1x9x39xf32>) -> tensor<1x9x39xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(n, f, o, c, k) -> (n, c, o + k)>,
+                                        affine_map<(n, f, o, c, k) -> (f, c, k)>,
+                                        affine_map<(n, f, o, c, k) -> (n, f, o)>],
+                       iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]}
+    ins(%y, %v : tensor<1x8x40xf32>, tensor<9x8x2xf32>) outs(%h : tensor<1x9x39xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %o, %m fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<1x9x39xf32>
+  return %r : tensor<1x9x39xf32>
+}
+
 // Without a convolution nothing wants another layout.
 // CHECK-LABEL: func.func @rejects_no_convolution
 // CHECK-NEXT:  tensor.empty

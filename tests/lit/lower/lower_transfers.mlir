@@ -202,3 +202,25 @@ func.func @column_of_rows(%x: memref<64x3xf32>, %i: index) -> vector<32xf32> att
   %v = vector.transfer_read %s[%c0], %p {in_bounds = [true]} : memref<32xf32, strided<[3], offset: ?>>, vector<32xf32>
   return %v : vector<32xf32>
 }
+
+// Of many words, every fifth is picked as well; of few, or of bytes, each is loaded.
+// CHECK-LABEL: func.func @every_fifth(
+// CHECK-COUNT-5: vector.load %arg0[%{{.*}}] : memref<400xf32>, vector<16xf32>
+// CHECK-NOT:     memref.load
+func.func @every_fifth(%x: memref<400xf32>, %i: index) -> vector<16xf32> attributes {tw.schedule = "tile"} {
+  %c0 = arith.constant 0 : index
+  %p = ub.poison : f32
+  %s = memref.subview %x[%i] [16] [5] : memref<400xf32> to memref<16xf32, strided<[5], offset: ?>>
+  %v = vector.transfer_read %s[%c0], %p {in_bounds = [true]} : memref<16xf32, strided<[5], offset: ?>>, vector<16xf32>
+  return %v : vector<16xf32>
+}
+
+// CHECK-LABEL: func.func @rejects_every_fifth_of_few(
+// CHECK-NOT:     vector.shuffle
+func.func @rejects_every_fifth_of_few(%x: memref<400xf32>, %i: index) -> vector<8xf32> attributes {tw.schedule = "tile"} {
+  %c0 = arith.constant 0 : index
+  %p = ub.poison : f32
+  %s = memref.subview %x[%i] [8] [5] : memref<400xf32> to memref<8xf32, strided<[5], offset: ?>>
+  %v = vector.transfer_read %s[%c0], %p {in_bounds = [true]} : memref<8xf32, strided<[5], offset: ?>>, vector<8xf32>
+  return %v : vector<8xf32>
+}

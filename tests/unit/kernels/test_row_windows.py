@@ -1,0 +1,53 @@
+"""Convolutions whose vectors lie along rows of pixels, in channels first."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from kernel_runner import TARGET, CompiledPlan
+from onnx.reference import ReferenceEvaluator
+
+from tilewright.core.target import Target, detect_host
+from tilewright.dialects.context import make_context
+from tilewright.frontends import import_model
+from tilewright.passes import pipeline
+from tilewright.passes.infra.context import PassContext
+from tilewright.tools.networks.operators import OperatorModel
+
+NARROW = Target.parse("x86 -mcpu=haswell")
+
+
+@pytest.mark.parametrize("target", [None, NARROW], ids=["host", "haswell"])
+@pytest.mark.parametrize(
+    "data, weight, attributes",
+    [
+        pytest.param("1,1,201", "20,1,10", "strides = [5]", id="apart"),
+        pytest.param("2,3,9,35", "17,3,3,3", "pads = [1,1,1,1]", id="padded"),
+        pytest.param("1,2,12,70", "3,2,2,3", "dilations = [2,1], strides = [1,2]", id="few filters"),
+        pytest.param("1,4,5,6,36", "1,4,1,2,5", "", id="one filter"),
+    ],
+)
+def test_few_channels(data: str, weight: str, attributes: str, target: Target | None) -> None:
+    """One kernel beside that of a padding: the result is where the caller wants it."""
+    name = f"Conv<{attributes}>" if attributes else "Conv"
+    case = OperatorModel(
+        f"float[{data}] x; weight float[{weight}] w; weight float[{weight.split(',')[0]}] b",
+        f"c = {name}(x, w, b) y = Relu(c)",
+    )
+    check(case, target)
+
+
+def check(case: OperatorModel, target: Target | None) -> None:
+    """Compare with the reference, in one piece and in three."""
+    model = case.build("rows")
+    inputs = case.draw_inputs(model)
+    [want] = ReferenceEvaluator(model).run(None, inputs)
+    imported = import_model(model)
+    with make_context():
+        plan = pipeline.plan(imported, target or TARGET.get(detect_host()), PassContext())
+    made, called = CompiledPlan(plan), [call.kernel for call in plan.main.calls]
+    assert not any("transpose" in name for name in called)
+    assert all(made.kernels[name].kernel.schedule for name in called)
+    for chunks in (1, 3):
+        [got] = made(inputs, {name: param.array() for name, param in imported.params.items()}, chunks)
+        np.testing.assert_allclose(got, np.asarray(want), rtol=0, atol=2e-5)
