@@ -135,7 +135,7 @@ Written by passes/lower/flush_denormals; read by passes/ir/kernel, passes/lower/
 LOSES_NAN = "tw.loses_nan"
 """Function, unit: a maximum of numbers, one of which is NaN, may be the maximum of the others.
 
-Written by passes/lower/flush_denormals; read by passes/ir/kernel, passes/lower/lower_to_llvm.
+Written by passes/lower/flush_denormals; read by passes/ir/kernel, passes/lower/extrema.
 """
 
 AT_MOST_ONE = "tw.at_most_one"

@@ -60,14 +60,14 @@ def _kind_of(op: ir.Operation) -> str:
 
 def _keep_nan(choose: _Choose, a: Value, b: Value) -> Value:
     """The larger or smaller of two, NaN if one is. What a loop carries comes first: the other's is asked meanwhile."""
-    if _is_number(a) or _is_number(b):
-        return choose(b, a) if _is_number(a) else choose(a, b)
+    if _is_never_nan(a) or _is_never_nan(b):
+        return choose(b, a) if _is_never_nan(a) else choose(a, b)
     carried, new = (b, a) if isinstance(b.owner, ir.Block) else (a, b)
     intrinsic = llvm.intr_maximum if choose == at_least else llvm.intr_minimum
     return intrinsic(new, carried, fastmath_flags=ir.Attribute.parse("#llvm.fastmath<nsz>"))
 
 
-def _is_number(value: Value) -> bool:
+def _is_never_nan(value: Value) -> bool:
     """Return whether a value is a constant, or a vector of one, that is not NaN."""
     op = defining_op(value)
     number = op.attributes["value"] if op is not None and op.name == "arith.constant" else None

@@ -24,7 +24,6 @@ from ...ir.structure import (
     shape_of,
 )
 from ...ir.uses import find_captures, nested_ops
-from ..families.family import Sizes
 from .part_nests import filled_with
 
 # The sizes of blocks, the largest first: of a product's rows, which share what is read of a weight, and of columns.
@@ -106,12 +105,12 @@ def _behind_fill(value: ir.Value) -> ir.Value:
     return op.operands[len(op.operands) - 1]
 
 
-def _choose_sizes(op: ir.Operation) -> dict[int, Sizes]:
+def _choose_sizes(op: ir.Operation) -> dict[int, tuple[int, ...]]:
     """The sizes of blocks by loop, the largest first."""
     product = isinstance(classify_op(op), Contraction)
     shown = [dim_of(expression) for expression in indexing_maps(op)[num_inputs(op)].results]
     open_ = sorted(_open_loops(op), key=shown.index)
-    cuts: dict[int, Sizes] = dict.fromkeys(open_, (1,))
+    cuts: dict[int, tuple[int, ...]] = dict.fromkeys(open_, (1,))
     if shown[-1] in open_:
         cuts[shown[-1]] = _WIDTHS
     rows = [loop for loop in open_ if loop != shown[-1]]
@@ -119,7 +118,7 @@ def _choose_sizes(op: ir.Operation) -> dict[int, Sizes]:
 
 
 def _loop_blocks(
-    cuts: Sequence[tuple[int, ir.Value, Sizes]],
+    cuts: Sequence[tuple[int, ir.Value, tuple[int, ...]]],
     places: Places,
     states: Sequence[ir.Value],
     body: Callable[[Places, Sequence[ir.Value]], list[ir.Value]],
