@@ -120,8 +120,8 @@ func.func @rows(%rows: tensor<?xi64>, %table: tensor<?x?xf32>, %n: index, %m: in
 // CHECK:         %[[FIRST:.*]] = arith.minsi
 // CHECK:         %[[LAST:.*]] = arith.minsi
 // CHECK:         %[[GROWN:.*]] = arith.subi %[[LAST]], %[[FIRST]]
-// CHECK:         %[[RUN:.*]] = arith.cmpi eq, %[[GROWN]], %c63
-// CHECK:         scf.if %[[RUN]]
+// CHECK:         %[[ROW:.*]] = arith.cmpi eq, %[[GROWN]], %c63
+// CHECK:         scf.if %[[ROW]]
 // CHECK:           tensor.extract_slice %[[X]][%[[FIRST]]] [64] [1]
 // CHECK:         } else {
 // CHECK:           %[[SAME:.*]] = arith.cmpi eq, %[[GROWN]], %c0
