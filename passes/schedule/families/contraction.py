@@ -13,7 +13,7 @@ from ....dialects.types import element_bits, nbytes
 from ...analysis.classify import classify_op
 from ...analysis.groups import OpFacts
 from ...analysis.kinds import Contraction, Conv, OpClass
-from ...ir.structure import dim_of, indexing_maps, iterator_types, loop_extents, shape_of
+from ...ir.structure import dim_of, indexing_maps, iterator_types, loop_extents, loops_along, shape_of
 from ..language.cuts import by_name, carve, share, stream_sum, unroll_sum
 from ..language.schedule import Schedule
 from ..tiles.axes import most_register_rows, power_floor, result_axis, row_tile, row_tiles
@@ -36,6 +36,8 @@ _ONE_ROW_VECTORS = 8
 _ROW_BLOCK, _WEIGHT_BLOCKS, _FEWER = 0.7, 8, 0.45
 # From so many pixels on, they are as good as columns of a product as channels are, and nothing has to be transposed.
 _MANY_PIXELS = 128
+# Bytes that the first cache's sets cover, and rows whose lines one of them holds beside a line of another operand.
+_PAGE, _ROWS_OF_SET = 4096, 7
 # Up to so many input channels, a convolution's kernel reads single elements, wherever they lie.
 _FEW_CHANNELS = 4
 # Pixels of a row from which on vectors can lie along it; how far apart they may be where a filter has few numbers.
@@ -63,6 +65,8 @@ def schedule_products(kernel: KernelView) -> Schedule | None:
     columns = block_of(op, kind) // lanes or _columns(shape, [result_axis(op, loop, result) for loop in rows], lanes)
     grouped = grouped_loop(op, kind) is not None
     best = most_rows(columns * lanes, target) if grouped else most_register_rows(columns, target)
+    if isinstance(kind, Contraction) and shape[channel_axis] <= columns * lanes:
+        best = min(best, _count_rows_in_cache(op, kind.lhs, rows, target))
     tiles = row_tiles([result_axis(op, loop, result) for loop in rows], shape, best)
     width = columns * lanes
     batch = [result_axis(op, loop, result) for loop in kind.batch] if isinstance(kind, Contraction) else []
@@ -82,6 +86,20 @@ def schedule_products(kernel: KernelView) -> Schedule | None:
         return share(made)
     heads = len([axis for axis, _ in outer if shape[axis] > 1])
     return copy_rows(share(made, most=max(heads, 1)), op, kind.lhs, kind.m, heads, lanes)
+
+
+def _count_rows_in_cache(op: ir.Operation, number: int, rows: Sequence[int], target: Target) -> int:
+    """How many of a large operand's rows have a line in the first cache at once: of those a page apart, one set's.
+
+    A tile of more rows reads each line again from beyond it for every element. Where few columns read the rows once,
+    1024 x 1024 by 16 columns then takes six times as long.
+    """
+    value, walked = op.operands[number], loops_along(op, number)
+    if nbytes(value.type) <= target.l2_bytes // 2 or not rows or rows[-1] not in walked:
+        return target.registers
+    inner = shape_of(value)[walked.index(rows[-1]) + 1 :]
+    apart = math.prod(inner) * element_bits(element_of(value)) // 8
+    return _ROWS_OF_SET * _PAGE // math.gcd(apart, _PAGE)
 
 
 def _find_rows(op: ir.Operation, kind: Conv) -> tuple[int, ...]:
