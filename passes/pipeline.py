@@ -62,6 +62,7 @@ from .lower.plan_scratch import PlanScratch
 from .lower.prefetch_rows import PrefetchRows
 from .lower.prefetch_weights import PrefetchWeights
 from .lower.reduce_strength import ReduceStrength
+from .lower.shuffle_gathers import ShuffleGathers
 from .lower.stream_stores import StreamStores
 from .lower.unroll_sums import UnrollSums
 from .lower.wrap_kernel import WrapKernel
@@ -167,6 +168,7 @@ def kernel_passes(target: Target, plain: bool = False, schedule: Schedule | None
         Vectorize(),
         Bufferize(),
         LowerTransfers(),
+        ShuffleGathers(target=target),
         UnrollSums(),
         PrefetchWeights(),
         StreamStores(target=target),
