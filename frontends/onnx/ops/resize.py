@@ -308,8 +308,6 @@ def _add_slices(ctx: Context, x: Tensor, axis: int, run: range, weights: np.ndar
     """Sums of neighbours each of which is one slice: those of an axis that becomes smaller by a whole factor."""
     count, behind = len(weights), [1] * (x.rank - 1 - axis)
     neighbours = [cut(ctx, x, {axis: range(run.start + tap, run.stop + tap, run.step)}) for tap in range(count)]
-    if count == 1 and (weights == 1).all():
-        return neighbours[0]
     shares = [ctx.const(of_tap.reshape(-1, *behind), x.dtype) for of_tap in weights]
 
     def body(*args: ir.Value) -> ir.Value:

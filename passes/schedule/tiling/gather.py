@@ -298,9 +298,16 @@ class _Body:
         return tuple(region)
 
     def _read(self, source: ir.Value, region: Region) -> Tile:
-        if source not in self.tiler.arguments and not is_constant(source):
+        if not self._is_stored(source):
             raise NotSchedulable("a gather from a value computed in the kernel")
         return self.tiler.compute(source, region)
+
+    def _is_stored(self, source: ir.Value) -> bool:
+        """Return whether a value is an argument, or a slice of one, which is read where it lies."""
+        op = defining_op(source)
+        if op is not None and op.name == "tensor.extract_slice" and len(op.operands) == 1:
+            return self._is_stored(op.operands[0])
+        return source in self.tiler.arguments or is_constant(source)
 
     def _clone(self, op: ir.Operation, known: dict[ir.Value, ir.Value]) -> ir.Operation:
         operands = [known[v] if v in known else capture_scalar(v, self.tiler.arguments) for v in op.operands]
