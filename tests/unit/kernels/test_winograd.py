@@ -93,11 +93,14 @@ def plan(model: Model, everywhere: bool = True, outputs: int = 4) -> Plan:
 
 
 def compiled(model: Model, convolutions: int = 1, outputs: int = 4, stages: int = 2) -> CompiledPlan:
-    """The compiled plan of a network with so many convolutions, each of them one kernel with buffers in the cache."""
+    """The compiled plan of a network with so many convolutions, whose products are in a buffer in the cache.
+
+    So are their patches, where there are two ``stages``, if not a kernel of its own has made them.
+    """
     made = CompiledPlan(plan(model, outputs=outputs))
     schedules = [made.kernels[call.kernel].kernel.schedule for call in made.plan.main.calls]
     assert all(schedules), "plain loops in place of a schedule"
-    assert sum(text.count("stage") == stages for text in schedules) == convolutions
+    assert sum(0 < text.count("stage") <= stages for text in schedules) == convolutions
     return made
 
 
@@ -176,7 +179,7 @@ def test_windows_of_three_and_five_along_one_axis_or_two(
         check(convolution(2, 16, 32, size, pads, "brm", window), pads, "brm", 2, outputs)
 
 
-@pytest.mark.parametrize("rows, blocks", [(1, 1), (2, 2), (9, 2)])
+@pytest.mark.parametrize("rows, blocks", [(1, 1), (4, 2), (9, 2)])
 def test_blocks_of_patches_and_channels(rows: int, blocks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever block the cost function takes: several rows of patches that do not divide, several packed blocks."""
 
@@ -185,7 +188,11 @@ def test_blocks_of_patches_and_channels(rows: int, blocks: int, monkeypatch: pyt
 
     monkeypatch.setattr(winograd, "choose_staged_block", staging)
     with make_context(), ir.Location.unknown():
-        check(convolution(1, 16, 112, (21, 10), SAME, "brm"), SAME, "brm", 3)
+        token = TARGET.set(replace(TARGET.get(detect_host()), cores=1))  # all in one kernel
+        try:
+            check(convolution(1, 16, 112, (21, 10), SAME, "brm"), SAME, "brm", 3)
+        finally:
+            TARGET.reset(token)
 
 
 @pytest.mark.parametrize("n, cores", [(6, 2), (4, 1)])
