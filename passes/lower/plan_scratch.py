@@ -13,6 +13,7 @@ from ...dialects.context import at_node
 from ...dialects.types import element_bits, nbytes
 from ...dialects.walk import collect, defining_op
 from ..infra.base import ModuleForm, Pass
+from ..ir.dynamic_sizes import hide_formula
 from ..ir.kernel import integer_attr, list_functions
 from ..ir.routine_ops import LOOPS_AND_BRANCHES
 
@@ -101,7 +102,7 @@ def _place_dynamic(function: func.FuncOp, allocs: list[ir.Operation], scratch: i
             for extent in kind.shape:
                 size = arith.muli(size, next(sizes) if extent < 0 else index_constant(extent))
             aligned = arith.muli(arith.ceildivsi(size, index_constant(ALIGNMENT)), index_constant(ALIGNMENT))
-            total = arith.addi(total, aligned)
+            total = hide_formula(arith.addi(total, aligned))
             op.results[0].replace_all_uses_with(view)
             op.erase()
     body = [op.operation for op in entry.operations]

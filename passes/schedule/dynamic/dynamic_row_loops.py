@@ -12,6 +12,7 @@ from ....dialects.builders import element_of, index_constant
 from ....dialects.types import DYNAMIC
 from ....dialects.walk import defining_op
 from ...analysis.size_classes import SizeClasses
+from ...ir.dynamic_sizes import hide_formula
 from ...ir.kernel import list_functions
 from ...ir.structure import dim_of, indexing_maps, iterator_types, list_ops, loops_along, shape_of
 from ..tiles.buffers import tensor_of, view_of, write
@@ -188,7 +189,7 @@ class AttentionPart(Part):
     def _score_block(self, part: Part, block: BlockKernel, rows: Region, size: int, place: ir.Value) -> None:
         """Scores of ``size`` keys from ``place`` on, or of the last ones."""
         last = arith.subi(self.length, index_constant(size))
-        columns = Interval(Linear(0, ((arith.minui(place, last), 1),)), size)
+        columns = Interval(Linear(0, ((hide_formula(arith.minui(place, last)), 1),)), size)
         inside = (Interval(Linear(), rows[self.attention.rows[1]].size), columns)
         part.compute_block(block, (*rows[:-1], columns), {}, view_of(self.scores, inside))
 
@@ -198,7 +199,7 @@ class AttentionPart(Part):
         given = self._bind_arguments(row.source, self.scores, rows)
 
         def body(number: ir.Value) -> None:
-            one = Interval(Linear(0, ((number, 1),)), 1)
+            one = Interval(Linear(0, ((hide_formula(number), 1),)), 1)
             here = replace(one, offset=one.offset + rows[axis].offset)
             place = view_of(self.weights, (one, Interval(Linear(), ROW)))
             _compute_row(row, (*rows[:axis], here, *rows[axis + 1 :]), place, given, self.length)

@@ -11,6 +11,7 @@ from ....core.target import DotProduct
 from ....dialects import arith, func, ir, memref, scf, tensor
 from ....dialects.builders import index_constant
 from ....dialects.walk import defining_op
+from ...ir.dynamic_sizes import hide_formula
 from ...ir.structure import dim_of, indexing_maps
 from ..tiles.buffers import tensor_of, view_of, write
 from ..tiles.regions import Interval, Linear, NotSchedulable, Region, full_region
@@ -49,10 +50,10 @@ class Segment:
 
     def interval(self, number: ir.Value) -> Interval:
         """The elements of a block."""
+        if self.latest is None:
+            return Interval(self.start + Linear(0, ((hide_formula(number), self.size),)), self.size)
         offset = self.start + Linear(0, ((number, self.size),))
-        if self.latest is not None:
-            offset = Linear(0, ((arith.minui(offset.as_value(), self.latest), 1),))
-        return Interval(offset, self.size)
+        return Interval(Linear(0, ((hide_formula(arith.minui(offset.as_value(), self.latest)), 1),)), self.size)
 
 
 def cut_axis(extent: ir.Value, sizes: Sequence[int], repeat: bool) -> dict[int, Segment]:
@@ -72,6 +73,7 @@ def cut_axis(extent: ir.Value, sizes: Sequence[int], repeat: bool) -> dict[int, 
             more = arith.andi(fits, arith.cmpi(arith.CmpIPredicate.uge, left, index_constant(least)))
             count = arith.addi(count, arith.select(more, index_constant(1), zero))
             left = arith.select(more, zero, left)
+        count = hide_formula(count)
         found[size] = Segment(size, start, count, latest)
         start, rest = start + Linear(0, ((count, size),)), left
     return found
@@ -218,7 +220,7 @@ class Part:
             end = arith.addi(start, arith.muli(arith.divui(left, index_constant(size)), index_constant(size)))
 
             def body(number: ir.Value, block: BlockKernel = block, size: int = size) -> None:
-                part = {**chosen, loop: Interval(Linear(0, ((number, 1),)), size)}
+                part = {**chosen, loop: Interval(Linear(0, ((hide_formula(number), 1),)), size)}
                 if inner:
                     self._chunks(op, inner, region, part, total)
                 else:

@@ -9,7 +9,8 @@
 #column = affine_map<(i, j) -> (j)>
 
 // Rows go in blocks of 16, the rest in blocks of 4, and what is left one by one. A rest of half a block or more is one
-// more block, which begins in the one before. The steps are those of all blocks together.
+// more block, which begins in the one before. LLVM does not see how the place of a block is computed. The steps are
+// those of all blocks together.
 // CHECK-LABEL: func.func @bias(
 // CHECK-SAME:    %{{.*}}: memref<1xf32>, %{{.*}}: memref<8xf32>, %[[R:.*]]: memref<1xf32>, %[[N:.*]]: index, %[[M:.*]]: index, %[[LO:.*]]: index, %[[HI:.*]]: index)
 // CHECK-SAME:    tw.extent = 4096 : i64, tw.parallel, {{.*}}tw.schedule = "blocks of 16 x 8:
@@ -24,7 +25,10 @@
 // CHECK:         %[[LEFT:.*]] = arith.select %[[MORE]], %c0, %[[REST]]
 // CHECK:         %[[FOURS:.*]] = arith.divui %[[LEFT]], %c4
 // CHECK:         scf.for
-// CHECK:             %[[AT:.*]] = arith.minui %{{.*}}, %[[LATEST]]
+// CHECK:             %[[NEXT:.*]] = arith.minui %{{.*}}, %[[LATEST]]
+// CHECK:             %[[WORD:.*]] = arith.index_cast %[[NEXT]] : index to i64
+// CHECK:             %[[HIDDEN:.*]] = llvm.inline_asm "", "=r,0" %[[WORD]] : (i64) -> i64
+// CHECK:             %[[AT:.*]] = arith.index_cast %[[HIDDEN]] : i64 to index
 // CHECK:             memref.subview %[[BUFFER]][%[[AT]], 0] [16, 8] [1, 1]
 // CHECK:             tensor.extract_slice %{{.*}} [16, 8] [1, 1] : tensor<?x8xf32> to tensor<16x8xf32>
 // CHECK:             linalg.generic
@@ -70,7 +74,10 @@ func.func @sums(%x: tensor<?x8xf32>) -> tensor<8xf32> {
 // CHECK-SAME:    tw.schedule = "blocks of 16 x 8:
 // CHECK:         scf.for
 // CHECK:           %[[START:.*]] = arith.muli %{{.*}}, %c16
-// CHECK:           %[[BEGIN:.*]] = arith.minui %[[START]], %{{.*}}
+// CHECK:           %[[NEXT:.*]] = arith.minui %[[START]], %{{.*}}
+// CHECK:           %[[WORD:.*]] = arith.index_cast %[[NEXT]] : index to i64
+// CHECK:           %[[HIDDEN:.*]] = llvm.inline_asm "", "=r,0" %[[WORD]] : (i64) -> i64
+// CHECK:           %[[BEGIN:.*]] = arith.index_cast %[[HIDDEN]] : i64 to index
 // CHECK:           scf.for %[[ROW:.*]] = %c0 to %c16
 // CHECK:             linalg.generic
 // CHECK:               %[[PLACE:.*]] = arith.addi %[[ROW]], %[[BEGIN]]
@@ -98,7 +105,8 @@ func.func @places(%x: tensor<?x8xf32>, %size: index, %n: index) -> tensor<?x8xf3
 // CHECK-LABEL: func.func @rows(
 // CHECK-SAME:    tw.schedule = "blocks of 8 x 128:
 // CHECK:         %[[TABLE:.*]] = bufferization.to_tensor %{{.*}} : memref<?x?xf32> to tensor<?x?xf32>
-// CHECK:         %[[ROW:.*]] = arith.index_cast %{{.*}} : i64 to index
+// CHECK:         %[[ELEMENT:.*]] = tensor.extract %{{.*}}[] : tensor<i64>
+// CHECK:         %[[ROW:.*]] = arith.index_cast %[[ELEMENT]] : i64 to index
 // CHECK:         tensor.extract_slice %[[TABLE]][%[[ROW]], %{{.*}}] [1, 64] [1, 1] : tensor<?x?xf32> to tensor<64xf32>
 func.func @rows(%rows: tensor<?xi64>, %table: tensor<?x?xf32>, %n: index, %m: index) -> tensor<?x?xf32> attributes {tw.same_sizes = [array<i64: 0, 0, 2, -1, 4, 0>, array<i64: 3, -1, 4, 1>], tw.result_sizes = 2 : i64} {
   %e = tensor.empty(%n, %m) : tensor<?x?xf32>
