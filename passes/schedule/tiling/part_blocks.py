@@ -58,6 +58,8 @@ def _can_cut(op: ir.Operation) -> bool:
     if op.name != "linalg.generic" or all(map(is_static, op.operands)) or isinstance(classify_op(op), Fill):
         return False
     open_ = _open_loops(op)
+    if 0 in loop_extents(op):  # no slice begins in an axis without elements
+        return False
     if not open_ or not all(map(is_constant, find_captures(op))) or not _shows_loops(op, open_):
         return False
     return not any(inner.name == "linalg.index" for inner in nested_ops(op))
