@@ -90,7 +90,8 @@ def find_clipped_windows(op: ir.Operation, kind: Conv, pad: ir.Operation) -> lis
     if any(extent < 0 for extent in extents) or extents[kind.o[-1]] * shape_of(packed.operands[0])[-1] < _SUMS_OF_ROW:
         return []
     amounts, shape = amounts_of(pad), shape_of(pad.operands[0])
-    windows = [window for window in windows_of(op, kind)[:-1] if any(amounts[window.axis])]
+    # A window of one element has no loop that could leave it out.
+    windows = [w for w in windows_of(op, kind)[:-1] if any(amounts[w.axis]) and extents[w.k] > 1]
     return [w for w in windows if w.count_outside(extents, amounts[w.axis][0], shape[w.axis]) >= _SAVED]
 
 

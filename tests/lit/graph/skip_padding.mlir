@@ -74,3 +74,29 @@ func.func @rejects(%x: tensor<8x8x8xf32>, %p: tensor<1x3x3x8x32xf32>)
   } -> tensor<8x8x32xf32>
   return %y, %t, %d : tensor<8x8x32xf32>, tensor<8x8x32xf32>, tensor<12x12x8xf32>
 }
+
+// A window of one element has no loop that could leave it out.
+// CHECK-LABEL: func.func @rejects_single_pixels(
+// CHECK:         tensor.pad %arg0 low[0, 2, 0] high[4, 2, 0]
+// CHECK-NOT:     tensor.pad
+func.func @rejects_single_pixels(%x: tensor<8x8x8xf32>, %p: tensor<1x1x1x8x32xf32>) -> tensor<12x12x32xf32> {
+  %zero = arith.constant 0.0 : f32
+  %c = tensor.pad %x low[0, 2, 0] high[4, 2, 0] {
+  ^bb0(%i: index, %j: index, %k: index):
+    tensor.yield %zero : f32
+  } : tensor<8x8x8xf32> to tensor<12x12x8xf32>
+  %u = tensor.empty() : tensor<32x8x1x1xf32>
+  %w = linalg.unpack %p outer_dims_perm = [0, 2, 3, 1] inner_dims_pos = [0] inner_tiles = [32] into %u
+    : tensor<1x1x1x8x32xf32> -> tensor<32x8x1x1xf32>
+  %f = tensor.empty() : tensor<12x12x32xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%f : tensor<12x12x32xf32>) -> tensor<12x12x32xf32>
+  %y = linalg.generic {indexing_maps = [#data, #weight, #image],
+      iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}
+    ins(%c, %w : tensor<12x12x8xf32>, tensor<32x8x1x1xf32>) outs(%z : tensor<12x12x32xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %o, %m fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<12x12x32xf32>
+  return %y : tensor<12x12x32xf32>
+}

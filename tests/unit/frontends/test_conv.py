@@ -7,8 +7,10 @@ import pytest
 from onnx import helper
 from onnx_case import check_node, node_model
 
+import tilewright as tw
 from tilewright.core.errors import ModelError
 from tilewright.frontends import import_model
+from tilewright.tools.debugging.oracle import make_session
 
 RNG = np.random.default_rng(0)
 
@@ -65,6 +67,15 @@ TRANSPOSED: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] =
 def test_conv_transpose(name: str) -> None:
     x, w, attributes = TRANSPOSED[name]
     check_node("ConvTranspose", random(*x), random(*w), random(w[1] * attributes.get("group", 1)), **attributes)
+
+
+def test_a_program_reads_nothing_below_its_image() -> None:
+    """The remainder of one row of the window is a convolution by single pixels, whose padding no loop leaves out."""
+    x, w = random(2, 3, 4, 5), random(3, 3, 3, 3)
+    model, inputs = node_model("ConvTranspose", [x, w], [1], strides=[3, 3], pads=[1] * 4, output_padding=[2, 2])
+    [got] = tw.compile(model, workers=0, num_threads=1, cache=False).run(inputs)
+    [want] = make_session(model).run(None, inputs)
+    np.testing.assert_allclose(got, want, atol=1e-5)
 
 
 def test_channels_that_do_not_fit_are_refused() -> None:
