@@ -146,14 +146,16 @@ def _compute_block(
     op: ir.Operation, places: Places, into: Sequence[ir.Value], begun: Sequence[ir.Operation | None]
 ) -> list[ir.Value]:
     """The states ``into``, with a block of each result; ``begun``: the constants of which these are filled at first."""
-    count, maps, given = num_inputs(op), indexing_maps(op), list(op.operands)
+    count, maps = num_inputs(op), indexing_maps(op)
     cut = functools.partial(_slice, places=places)
     read = [cut(_current(op, n, into), m) for n, m in enumerate(maps[:count])]
     outs = []
     for place, m, fill in zip(into, maps[count:], begun, strict=True):
         part = cut(place, m)
         outs.append(part if fill is None else builders.full(shape_of(part), clone(fill, {}).results[0]))
-    copy = clone(op, dict(zip(given, [*read, *outs], strict=True)))
+    copy = clone(op, {})
+    for number, part in enumerate([*read, *outs]):  # an op may read two different parts of one value
+        copy.operands[number] = part
     for result, out in zip(copy.results, outs, strict=True):
         result.set_type(out.type)
     return [_insert(made, place, m, places) for made, place, m in zip(copy.results, into, maps[count:], strict=True)]

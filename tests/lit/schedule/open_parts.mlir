@@ -43,6 +43,31 @@ func.func @recurrent(%x: tensor<?x64xf32>, %w: tensor<64x64xf32>, %n: index) -> 
   return %r : tensor<?x64xf32>
 }
 
+// An op may read one value along two axes: a block has a part of it for each.
+// CHECK-LABEL: func.func @one_value_twice(
+// CHECK:         scf.for
+// CHECK:         scf.for %[[I:arg[0-9]+]] = %{{.*}} step %c1
+// CHECK:           scf.for %[[J:arg[0-9]+]] = %{{.*}} step %c64
+// CHECK-DAG:         tensor.extract_slice %{{.*}}[%[[I]]] [1] [1] : tensor<?xf32> to tensor<1xf32>
+// CHECK-DAG:         tensor.extract_slice %{{.*}}[%[[J]]] [64] [1] : tensor<?xf32> to tensor<64xf32>
+func.func @one_value_twice(%x: tensor<?xf32>, %n: index, %m: index) -> tensor<?x?xf32> attributes {tw.same_sizes = [array<i64: 0, 0, 1, -1, 2, -1, 3, 0, 3, 1>], tw.result_sizes = 2 : i64} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c9 = arith.constant 9 : index
+  %e = tensor.empty(%n, %m) : tensor<?x?xf32>
+  %r = scf.for %i = %c0 to %c9 step %c1 iter_args(%h = %e) -> (tensor<?x?xf32>) {
+    %y = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a)>, affine_map<(a, b) -> (b)>,
+        affine_map<(a, b) -> (a, b)>], iterator_types = ["parallel", "parallel"]}
+        ins(%x, %x : tensor<?xf32>, tensor<?xf32>) outs(%h : tensor<?x?xf32>) {
+    ^bb0(%a: f32, %b: f32, %o: f32):
+      %q = arith.mulf %a, %b : f32
+      linalg.yield %q : f32
+    } -> tensor<?x?xf32>
+    scf.yield %y : tensor<?x?xf32>
+  }
+  return %r : tensor<?x?xf32>
+}
+
 // A sum over an open axis stays whole.
 // CHECK-LABEL: func.func @rejects_sums(
 // CHECK-NOT:     tw.parts

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from open_case import check_open, check_refused, open_model
 
 import tilewright as tw
 from tilewright.core.errors import InputError
+from tilewright.tools.debugging.oracle import make_session
 
 RNG = np.random.default_rng(5)
 
@@ -199,6 +201,17 @@ CASES: dict[str, tuple[str, list[list[np.ndarray]], dict[str, Any]]] = {
         {"axis": 1},
     ),
 }
+
+
+def test_means_of_squares() -> None:
+    """How many pixels a window has is read along both axes, of one vector where they are equally long."""
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 17]>
+        g (float[n, 2, m, m] x) => (float[n, 2, o, o] y) { y = AveragePool <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (x) }
+    """)
+    module, oracle = tw.compile(model, workers=0, num_threads=1, cache=False), make_session(model)
+    for n, m in ((2, 5), (1, 70)):
+        x = f(n, 2, m, m)
+        np.testing.assert_allclose(module(x)[0], oracle.run(None, {"x": x})[0], 1e-5, 1e-5)
 
 
 @pytest.mark.parametrize("name", CASES)
