@@ -14,8 +14,8 @@ from ..tiling.gather import reads_at_indices
 
 # Below this many elements along either axis a tile would be mostly rests.
 _LEAST = 4
-# Lengths of rows that repeat one element which are written together, as whole vectors.
-_REPEATS = (2, 4)
+# Lengths of short rows of the result that are written together, as whole vectors.
+_SHORT_ROWS = (2, 4)
 # Tiles along a row of the result: where rows lie apart.
 _BESIDE = 4
 # Bytes from one row to the next below which a tile writes few pages: then fewer streams are read at once.
@@ -46,7 +46,7 @@ def crossing_axis(
 
 def repeating_axis(classes: Sequence[tuple[ir.Operation, OpClass]], result: ir.Value, vector: int) -> int | None:
     """The axis before that of vectors, where this one is short and some operand's elements are repeated along it."""
-    if not vector or shape_of(result)[vector] not in _REPEATS or shape_of(result)[vector - 1] < _LEAST:
+    if not vector or shape_of(result)[vector] not in _SHORT_ROWS or shape_of(result)[vector - 1] < _LEAST:
         return None
     for op, kind in classes:
         if isinstance(kind, Broadcast) and op.name == "linalg.generic" and not reads_at_indices(op):
@@ -60,6 +60,8 @@ def repeating_axis(classes: Sequence[tuple[ir.Operation, OpClass]], result: ir.V
 def tile_transpose(shape: Sequence[int], axis: int, vector: int, lanes: int, bits: int) -> list[tuple[int, int]]:
     """Cuts of axes into square tiles over both, or a few short rows of the result; none where the operand's are short.
 
+    Short rows of two or four elements, as of pixels that were channels, are joined with those of the axis before.
+
     Lines that tiles share are written together, and so are tiles beside each other along rows of the result that lie
     apart, before those of the next rows. ``bits``: of an element.
     """
@@ -72,7 +74,7 @@ def tile_transpose(shape: Sequence[int], axis: int, vector: int, lanes: int, bit
         outer = [(d, 1) for d in range(len(shape)) if d not in (axis, before, vector)]
         blocks = [(before, block)] if shape[before] > block else []
         return [*outer, *blocks, (axis, min(lanes, power_floor(shape[axis]))), (before, rows), (vector, short)]
-    most = lanes if shape[vector] >= _LEAST or shape[vector] in _REPEATS else _LEAST
+    most = lanes if shape[vector] >= _LEAST or shape[vector] in _SHORT_ROWS else _LEAST
     side = {axis: min(most, power_floor(shape[axis])), vector: _fit_width(shape[vector], most)}
     outer = [(d, 1) for d in range(len(shape)) if d not in (axis, vector)]
     block = _block(shape, axis, vector, side[vector], bits)
@@ -83,7 +85,7 @@ def tile_transpose(shape: Sequence[int], axis: int, vector: int, lanes: int, bit
 def _column_axis(shape: Sequence[int], axis: int, vector: int, lanes: int) -> int:
     """The axis before that of vectors, where that one is short and both together give a tile whole rows; else 0."""
     before = vector - 1
-    short = shape[vector] in _REPEATS and shape[vector] < lanes
+    short = shape[vector] in _SHORT_ROWS and shape[vector] < lanes
     return before if short and before > 0 and before != axis and shape[before] * shape[vector] >= _LEAST else 0
 
 
