@@ -64,7 +64,7 @@ def address_of(array: np.ndarray) -> int:
     Those that are read-only or empty, or of types that numpy lacks, have no other way.
     """
     try:
-        return ctypes.addressof(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]  # numpy's stubs lack it
+        return ctypes.addressof(ctypes.c_char.from_buffer(array.data))
     except (TypeError, ValueError, BufferError):
         return array.ctypes.data
 

@@ -59,7 +59,7 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
     serial, inside, contracted = _divide_reductions(op, loops, form)
     if any(loops[loop].size < 0 for loop in serial):
         raise NotSchedulable("a sum over an open axis, step by step")
-    if inside is not None and not contracted and inside in _find_clipped(tiler, op):
+    if inside is not None and not contracted and inside in _find_clipped(tiler, op)[1]:
         serial, inside = [*serial, inside], None
     if inside is not None and not contracted:
         return _row_reduction(tiler, op, loops, inside, serial, region)
@@ -130,23 +130,22 @@ def _compute_within(tiler: Tiler, op: ir.Operation, region: Region, wide: Region
 
 def _clip_windows(tiler: Tiler, op: ir.Operation, loops: Sequence[Interval]) -> dict[int, tuple[ir.Value, ir.Value]]:
     """The first and the end of the steps over windows that lie outside of padding, which is then not looked at."""
-    clipped = _find_clipped(tiler, op)
-    pad = find_skipped_padding(op) if clipped else None
-    if pad is None:
+    pad, clipped = _find_clipped(tiler, op)
+    if pad is None or not clipped:
         return {}
     tiler.unpadded.add(pad.results[0])
     amounts, shape = amounts_of(pad), shape_of(pad.operands[0])
     return {loop: window.bounds(loops, amounts[window.axis][0], shape[window.axis]) for loop, window in clipped.items()}
 
 
-def _find_clipped(tiler: Tiler, op: ir.Operation) -> dict[int, Window]:
-    """The windows, by their loops, along whose axes there is padding that is not looked at."""
+def _find_clipped(tiler: Tiler, op: ir.Operation) -> tuple[ir.Operation | None, dict[int, Window]]:
+    """The padding that is not looked at, and the windows, by their loops, along whose axes it is."""
     pad = find_skipped_padding(op)
     if pad is None or tiler.has_some(pad.results[0]):
-        return {}
+        return None, {}
     kind, amounts = classify_op(op), amounts_of(pad)
     assert isinstance(kind, Pooling | Conv)
-    return {window.k: window for window in windows_of(op, kind) if any(amounts[window.axis])}
+    return pad, {window.k: window for window in windows_of(op, kind) if any(amounts[window.axis])}
 
 
 def _add(part: ir.Value, total: ir.Value) -> ir.Value:
