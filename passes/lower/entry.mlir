@@ -1,9 +1,11 @@
 // What every compiled program needs around its kernels: its context, its arenas, and the one loop over threads.
 // Follows dialects/packed.mlir. No mutable global: all state is in the context that `create` makes.
 
-// Threads, lock word shared by all programs of the process (may be null), the team's credit (tw_parallel_for), an object
+// Threads, lock word shared by all programs of the process (may be null), the team's account (tw_parallel_for), an object
 // that lives as long as the context (it owns code and weights), arenas that wait for a call, weights.
-!context = !llvm.struct<(i32, ptr, i64, ptr, array<16 x ptr>, array<0 x ptr>)>
+!context = !llvm.struct<(i32, ptr, array<3 x i64>, ptr, array<16 x ptr>, array<0 x ptr>)>
+// Of a team, in nanoseconds: its credit, when its last kernel ended, what waking its threads has cost since they slept.
+!account = !llvm.array<3 x i64>
 
 llvm.func @malloc(i64) -> !llvm.ptr
 llvm.func @aligned_alloc(i64, i64) -> !llvm.ptr
@@ -33,6 +35,9 @@ llvm.mlir.global internal constant @tw_create_usage("create takes (weight addres
 // nothing the program runs alone, until 16 times the loss has been computed, and tries again, with a credit for threads to
 // wake up. A program with a team takes little longer so than without, and one whose kernels are too small for a team
 // finds that out.
+//
+// Waking the threads is paid once, by the first kernel, for all kernels until they sleep again. So it is taken off late:
+// when they have slept again, or once the credit is lost without it.
 llvm.func @tw_parallel_for(%kernel: !llvm.ptr, %args: !llvm.ptr, %extent: i64, %pieces: i64, %scratch: !llvm.ptr,
                            %scratch_stride: i64, %context: !llvm.ptr) {
   %zero = arith.constant 0 : i64
@@ -49,8 +54,8 @@ llvm.func @tw_parallel_for(%kernel: !llvm.ptr, %args: !llvm.ptr, %extent: i64, %
   %useful = arith.minsi %wide, %extent : i64
   %team = arith.trunci %useful : i64 to i32
   %several = arith.cmpi sgt, %team, %one32 : i32
-  %credit_at = llvm.getelementptr inbounds %context[0, 2] : (!llvm.ptr) -> !llvm.ptr, !context
-  %credit = llvm.load %credit_at atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
+  %account = llvm.getelementptr inbounds %context[0, 2] : (!llvm.ptr) -> !llvm.ptr, !context
+  %credit = llvm.load %account atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
   %owing = arith.cmpi slt, %credit, %zero : i64
   %repaying = arith.andi %several, %owing : i1
   %worth = arith.xori %several, %repaying : i1
@@ -159,14 +164,14 @@ llvm.func @tw_parallel_for(%kernel: !llvm.ptr, %args: !llvm.ptr, %extent: i64, %
       scf.yield %waited : i64
     }
     %gain = arith.subi %spared, %waited : i64
-    llvm.call @tw_add_credit(%credit_at, %gain) : (!llvm.ptr, i64) -> ()
+    llvm.call @tw_add_credit(%account, %gain, %called, %ended) : (!llvm.ptr, i64, i64, i64) -> ()
   } else {
     scf.if %repaying {
       %begun = llvm.call @tw_clock() : () -> i64
       llvm.call %kernel(%args, %zero, %extent, %scratch) : !llvm.ptr, (!llvm.ptr, i64, i64, !llvm.ptr) -> ()
       %ready = llvm.call @tw_clock() : () -> i64
       %time = arith.subi %ready, %begun : i64
-      llvm.call @tw_repay(%credit_at, %time) : (!llvm.ptr, i64) -> ()
+      llvm.call @tw_repay(%account, %time) : (!llvm.ptr, i64) -> ()
     } else {
       llvm.call %kernel(%args, %zero, %extent, %scratch) : !llvm.ptr, (!llvm.ptr, i64, i64, !llvm.ptr) -> ()
     }
@@ -174,36 +179,54 @@ llvm.func @tw_parallel_for(%kernel: !llvm.ptr, %args: !llvm.ptr, %extent: i64, %
   llvm.return
 }
 
-// Adds what a team has gained to the credit, which stays within 16 milliseconds: what was gained long ago says little about
-// now, and neither does a process that was stopped. Who has lost owes what it was given for the trial as well.
-// Calls at the same time may lose what one of them adds.
-llvm.func internal @tw_add_credit(%credit_at: !llvm.ptr, %gain: i64) {
+// Adds what a team has gained in a kernel to the credit, which stays within 16 milliseconds: what was gained long ago says
+// little about now, and neither does a process that was stopped. Who has lost owes what it was given for the trial as well.
+// Threads that had nothing to do for 2 milliseconds sleep (runtime/process/threads.py). Calls at the same time may lose
+// what one of them adds.
+llvm.func internal @tw_add_credit(%account: !llvm.ptr, %gain: i64, %called: i64, %ended: i64) {
   %zero = arith.constant 0 : i64
   %most = arith.constant 16000000 : i64
   %least = arith.constant -16000000 : i64
   %trial = arith.constant 200000 : i64
-  %credit = llvm.load %credit_at atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
-  %sum = arith.addi %credit, %gain : i64
+  %awake = arith.constant 2000000 : i64
+  %ended_at = llvm.getelementptr inbounds %account[0, 1] : (!llvm.ptr) -> !llvm.ptr, !account
+  %waking_at = llvm.getelementptr inbounds %account[0, 2] : (!llvm.ptr) -> !llvm.ptr, !account
+  %before = llvm.load %ended_at atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
+  llvm.store %ended, %ended_at atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
+  %idle = arith.subi %called, %before : i64
+  %slept = arith.cmpi sgt, %idle, %awake : i64
+  %waking = llvm.load %waking_at atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
+  %credit = llvm.load %account atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
+  %loss = arith.minsi %gain, %zero : i64
+  %profit = arith.maxsi %gain, %zero : i64
+  // Of threads that had slept: the last waking is due, and this one is for later.
+  %paid = arith.addi %waking, %profit : i64
+  %change = llvm.select %slept, %paid, %gain : i1, i64
+  %kept = llvm.select %slept, %loss, %waking : i1, i64
+  %sum = arith.addi %credit, %change : i64
   %lost = arith.cmpi slt, %sum, %zero : i64
-  %owed = arith.subi %sum, %trial : i64
+  %all = arith.addi %sum, %kept : i64
+  %owed = arith.subi %all, %trial : i64
   %left = llvm.select %lost, %owed, %sum : i1, i64
+  %late = llvm.select %lost, %zero, %kept : i1, i64
   %high = arith.minsi %left, %most : i64
   %within = arith.maxsi %high, %least : i64
-  llvm.store %within, %credit_at atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
+  llvm.store %late, %waking_at atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
+  llvm.store %within, %account atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
   llvm.return
 }
 
 // Takes a sixteenth of what one thread has computed off what is owed. Who owes nothing more may try the team again.
-llvm.func internal @tw_repay(%credit_at: !llvm.ptr, %time: i64) {
+llvm.func internal @tw_repay(%account: !llvm.ptr, %time: i64) {
   %zero = arith.constant 0 : i64
   %sixteen = arith.constant 16 : i64
   %trial = arith.constant 200000 : i64
-  %credit = llvm.load %credit_at atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
+  %credit = llvm.load %account atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
   %share = arith.divui %time, %sixteen : i64
   %sum = arith.addi %credit, %share : i64
   %owing = arith.cmpi slt, %sum, %zero : i64
   %left = llvm.select %owing, %sum, %trial : i1, i64
-  llvm.store %left, %credit_at atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
+  llvm.store %left, %account atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
   llvm.return
 }
 

@@ -7,11 +7,13 @@ from typing import Any, Protocol
 
 from ...core.target import Target
 from ...dialects import func, ir
-from ...dialects.types import is_dynamic_type, nbytes
-from ..ir.structure import list_ops, loop_extents, shape_of
+from ...dialects.types import element_bits, is_dynamic_type, nbytes
+from ..ir.structure import list_ops, loop_extents, shape_of, terminator_of
 
 # Below this many scalar operations a fork of threads costs more than it saves (a few microseconds).
 PARALLEL_WORK = 400_000
+_POLYNOMIAL = 10  # operations of an exponential, a sine ...
+_INSTRUCTIONS = frozenset({"absf", "absi", "ceil", "copysign", "floor", "fma", "roundeven", "trunc"})  # one each
 # Ops that move whole tensors.
 MOVES = ("tensor.concat", "tensor.pad", "tensor.insert_slice")
 
@@ -55,15 +57,22 @@ def threads_pay(function: func.FuncOp, extent: int) -> int | None:
 
 
 def estimate_work(function: func.FuncOp) -> int:
-    """Scalar operations of a kernel, or bytes that it moves if they are more, to weigh against the cost of a fork."""
-    total = 0
+    """Scalar operations of a kernel, or bytes that it reads and writes if they are more, to weigh against a fork."""
+    operations = points = 0
     for op in list_ops(function):
         if op.name in MOVES:
-            total += nbytes(op.results[0].type)
-        if not op.name.startswith("linalg.") or not op.regions:
-            continue
-        extents = loop_extents(op)
-        body = op.regions[0].blocks
-        count = math.prod(e for e in extents if e > 0) * (len(list(body[0].operations)) if len(body) else 1)
-        total += max(count, *(nbytes(value.type) for value in op.results if not is_dynamic_type(value.type)), 0)
-    return total
+            points += math.prod(abs(extent) for extent in shape_of(op.results[0]))
+        elif op.name.startswith("linalg.") and op.regions:
+            count = math.prod(extent for extent in loop_extents(op) if extent > 0)
+            points += count
+            operations += count * sum(map(_count_operations, list_ops(op)))
+    # An array may have more than is read of it: a table of words.
+    types = [value.type for value in (*function.arguments, *terminator_of(function).operands)]
+    tensors = [ir.ShapedType(t) for t in types if isinstance(t, ir.RankedTensorType) and not is_dynamic_type(t)]
+    moved = sum(min(nbytes(t), points * element_bits(t.element_type) // 8) for t in tensors)
+    return max(operations, moved)
+
+
+def _count_operations(op: ir.Operation) -> int:
+    dialect, _, name = op.name.partition(".")
+    return _POLYNOMIAL if dialect == "math" and name not in _INSTRUCTIONS else 1

@@ -23,7 +23,7 @@ static int transfer(const char *path, const char *mode, void *data, size_t bytes
 int main(int argc, char **argv) {
   char error[512];
   if (argc < ${first}) return usage(argv[0]);
-  setenv("KMP_BLOCKTIME", "200us", 0); /* threads without work sleep soon */
+  setenv("KMP_BLOCKTIME", "2ms", 0); /* threads without work sleep soon */
 ${sizes}${inputs}
   ${name}_t *model = ${name}_load(${load});
   if (!model || ${name}_run(model, ${run}, error, sizeof error)) {

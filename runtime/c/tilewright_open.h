@@ -198,7 +198,7 @@ typedef struct {
   struct {
     int32_t threads;
     int32_t *lock;
-    int64_t credit; /* what several threads have gained of late */
+    int64_t credit[3]; /* what several threads have gained of late: runtime/process/threads.py */
   } team;
 } tw_open_model;
 

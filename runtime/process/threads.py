@@ -54,12 +54,18 @@ class Team:
     class _Context(ctypes.Structure):
         """The context of a program for ``tw_parallel_for``."""
 
-        _fields_ = (("threads", ctypes.c_int32), ("lock", ctypes.c_void_p), ("credit", ctypes.c_int64))
+        _fields_ = (
+            ("threads", ctypes.c_int32),
+            ("lock", ctypes.c_void_p),
+            ("credit", ctypes.c_int64),
+            ("ended", ctypes.c_int64),  # when its last kernel did
+            ("waking", ctypes.c_int64),  # what that cost since its threads slept: 0 or less
+        )
 
     def __init__(self, address: int, threads: int) -> None:
         self.threads = threads
         self._run = _RUN_CALLS(address)
-        self._context = Team._Context(threads, team_lock(), 0)
+        self._context = Team._Context(threads, team_lock(), 0, 0, 0)
 
     @property
     def credit(self) -> int:
@@ -69,6 +75,24 @@ class Team:
     @credit.setter
     def credit(self, nanoseconds: int) -> None:
         self._context.credit = nanoseconds
+
+    @property
+    def ended(self) -> int:
+        """When the last kernel of the team ended, in nanoseconds of the monotonic clock; 0 before the first."""
+        return self._context.ended
+
+    @ended.setter
+    def ended(self, nanoseconds: int) -> None:
+        self._context.ended = nanoseconds
+
+    @property
+    def waking(self) -> int:
+        """Nanoseconds that the threads' last waking has cost, which the credit does not have yet: at most 0."""
+        return self._context.waking
+
+    @waking.setter
+    def waking(self, nanoseconds: int) -> None:
+        self._context.waking = nanoseconds
 
     def run_calls(
         self,
@@ -138,7 +162,9 @@ def _cgroup_folders(root: Path) -> Iterator[Path]:
         yield from (f for f in (folder, *folder.parents) if f == base or base in f.parents)
 
 
-_AWAKE = "200us"  # how long a thread waits for the next kernel before it sleeps
+# How long a thread waits for the next kernel before it sleeps: longer than kernels take that one thread runs alone, and
+# than a caller's work between two runs of a small network. tw_add_credit in passes/lower/entry.mlir knows it too.
+_AWAKE = "2ms"
 
 
 @functools.cache

@@ -246,8 +246,8 @@ REFUSALS: dict[str, list[tuple[Schedule, Change, str]]] = {
     ],
     "overlap": [
         (plain(), lambda s: s.overlap("w"), r"no loop 'w'"),
-        (filled(), lambda s: s.overlap("m.1"), r"'m.1': only those of a single loop around tiles"),
-        (plain().fuse("b", "m"), lambda s: s.overlap("b*m"), r"'b\*m': only those of a single loop"),
+        (filled(), lambda s: s.overlap("m.1"), r"'m.1': only those of loops around tiles"),
+        (plain().fuse("b", "m"), lambda s: s.overlap("b*m"), r"'b\*m': it goes in 12 x 1, and no step"),
         (plain(), lambda s: s.overlap("m"), r"'m': it goes in 130 x 1, and no step is smaller"),
         (plain().split("n", 100), lambda s: s.overlap("n.0"), r"'n.0': %arg1 in blocks of 32 along n"),
         (

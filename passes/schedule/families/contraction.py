@@ -69,10 +69,11 @@ def schedule_products(kernel: KernelView) -> Schedule | None:
         best = min(best, _count_rows_in_cache(op, kind.lhs, rows, target))
     tiles = row_tiles([result_axis(op, loop, result) for loop in rows], shape, best)
     width = columns * lanes
-    batch = [result_axis(op, loop, result) for loop in kind.batch] if isinstance(kind, Contraction) else []
+    rows_first = _rows_first(op, kind, target)
+    groups = kind.batch if isinstance(kind, Contraction) else () if rows_first else kind.g  # each has its own weight
+    batch = [result_axis(op, loop, result) for loop in groups]
     outer = [(axis, 1) for axis in batch if axis is not None]
     inner = [(axis, tiles.get(axis, 1)) for axis in range(len(shape)) if axis != channel_axis and axis not in batch]
-    rows_first = _rows_first(op, kind, target)
     if not rows_first and _pair_blocks(op, kind, shape, channel_axis, width, target):
         inner.append((channel_axis, width))
         width *= 2

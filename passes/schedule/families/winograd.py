@@ -23,6 +23,8 @@ from .family import WINDOW_BLOCKS, Family, KernelView
 
 # The share of the second cache that the buffers of a block may have.
 STAGED = 0.85
+# How much longer the busiest core may take than with equal shares.
+_BALANCE = 1.2
 # Of blocks of some rows of patches: the axis of a sound may have a million.
 _MOST_ROWS = 256
 
@@ -190,10 +192,23 @@ def choose_staged_block(patches: Patches, target: Target) -> tuple[int, int]:
             moved += blocks * passes * products * 2
         return moved
 
+    def balanced(block: int) -> bool:
+        blocks = -(-patches.rows // block)
+        return _share_evenly(blocks, target, patches.rows / block - blocks + 1)
+
     sizes = (*range(1, min(patches.rows, _MOST_ROWS)), patches.rows)
     blocks = [block for block in sizes if patches.fill_a_tile(block, target)]
     choices = [(block, width) for block in blocks for width in _widths(patches)]
-    return min(choices, key=lambda choice: (traffic(*choice), choice))
+    chosen, *others = sorted(choices, key=lambda choice: (traffic(*choice), choice))
+    if chosen[0] == patches.rows or balanced(chosen[0]):
+        return chosen
+    return next((choice for choice in others if balanced(choice[0])), chosen)
+
+
+def _share_evenly(steps: int, target: Target, last: float = 1.0) -> bool:
+    """Return whether the core that has most of so many equal steps, of which the last is a part, has few more."""
+    most = min(-(-steps // target.cores), steps - 1 + last)
+    return most * target.cores <= _BALANCE * (steps - 1 + last)
 
 
 def choose_shared_block(patches: Patches, even: Sequence[int], target: Target) -> tuple[int, int]:
@@ -218,7 +233,10 @@ def choose_shared_block(patches: Patches, even: Sequence[int], target: Target) -
     choices = [(block, width) for block in (*even, patches.rows) for width in equal]
     enough = [(block, width) for block, width in choices if patches.rows // block * -(-patches.f // width) >= cores]
     enough = [choice for choice in enough if patches.fill_a_tile(choice[0], target)] or enough
-    return min(enough or choices[:1], key=lambda choice: (traffic(*choice), choice))
+    even_shares = [
+        (b, width) for b, width in enough if _share_evenly(patches.rows // b * -(-patches.f // width), target)
+    ]
+    return min(even_shares or enough or choices[:1], key=lambda choice: (traffic(*choice), choice))
 
 
 def _widths(patches: Patches) -> list[int]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from ....core.errors import ScheduleError
-from .loopnest import RESULT, KernelValue, Loop, Nest
+from .loopnest import RESULT, KernelValue, Loop, Nest, Part
 from .notation import join_names
 
 # The most steps of a sum at once: longer code no longer pays.
@@ -55,17 +55,16 @@ def joinable(nest: Nest, loops: Sequence[Loop]) -> None:
             refuse(f"cannot fuse '{part.name}': only loops around tiles can be joined")
         if part.axis in [other.axis for other in parts[:i]]:
             refuse(f"cannot fuse two parts of axis '{part.axis}': leave it unsplit")
-    for loop in loops:
-        _divides(nest, loop)
+    for part in parts:
+        _divides(nest, part, first=part is parts[0])
 
 
-def _divides(nest: Nest, loop: Loop) -> None:
-    """Refuse to join a loop whose steps are not all whole, inside of loops whose steps are not."""
-    for part in loop.parts:
-        around = [p for other in nest.loops for p in other.parts if p.axis == part.axis and p.step >= part.step]
-        for ragged in around:
-            if ragged.rest:
-                refuse(f"cannot fuse '{part.name}': '{ragged.name}' is {ragged}; a factor that divides would do")
+def _divides(nest: Nest, part: Part, first: bool) -> None:
+    """Refuse to join a part whose steps are not all whole, but as the first, or inside of loops whose steps are not."""
+    around = [p for other in nest.loops for p in other.parts if p.axis == part.axis and p.step >= part.step]
+    for ragged in around:
+        if ragged.rest and not (first and ragged is part):
+            refuse(f"cannot fuse '{part.name}': '{ragged.name}' is {ragged}; a factor that divides would do")
 
 
 def order(nest: Nest, loops: Sequence[Loop]) -> None:
@@ -96,13 +95,13 @@ def stageable(values: Sequence[KernelValue], name: str, read: bool) -> KernelVal
 def overlaps(nest: Nest, loop: Loop) -> None:
     """Refuse to let steps overlap that are all whole, whose elements may be computed once, or that are no tiles."""
     name = loop.name
-    part, *others = loop.parts
-    if loop not in nest.outer or others:
-        refuse(f"cannot overlap steps of '{name}': only those of a single loop around tiles can")
+    part = loop.parts[0]
+    if loop not in nest.outer:
+        refuse(f"cannot overlap steps of '{name}': only those of loops around tiles can")
     if nest.value.once:
         refuse(f"cannot overlap steps of '{name}': {nest.value.name} may lie over an argument that it is made from")
     for block in nest.value.packed:
-        if block.axis == loop.axis:
+        if block.axis == part.axis:
             refuse(f"cannot overlap steps of '{name}': {block}, and tiles begin where blocks do")
     if not part.rest:
         refuse(f"cannot overlap steps of '{name}': it goes in {part}, and no step is smaller")

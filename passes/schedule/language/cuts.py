@@ -95,8 +95,8 @@ def share(schedule: Schedule, most: int = 0) -> Schedule:
         return schedule
     count, steps = 1, loops[0].steps
     while count < min(most or len(loops), len(loops)) and steps < _ENOUGH_STEPS:
-        [before], [following] = loops[count - 1].parts, loops[count].parts
-        if before.rest or following.rest or following.steps == 1:
+        [following] = loops[count].parts
+        if following.rest or following.steps == 1:
             break
         if following.axis in [loop.axis for loop in loops[:count]]:
             break
@@ -114,7 +114,7 @@ def join(schedule: Schedule, count: int) -> Schedule:
 def overlap(schedule: Schedule) -> Schedule:
     """Let the last steps of all loops around the result's tiles be whole, where elements may be computed twice."""
     for loop in schedule.result.outer if not schedule.result.value.once else ():
-        if len(loop.parts) == 1 and loop.parts[0].rest:
+        if loop.parts[0].rest:
             schedule = schedule.overlap(loop.name)
     return schedule
 

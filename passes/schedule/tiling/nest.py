@@ -22,7 +22,9 @@ form that the vectorizer takes.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from ....core.target import DotProduct
 from ....dialects import arith, ir, scf
@@ -148,37 +150,59 @@ class _Loops:
         if more:
             whole = (index_constant(0), index_constant(loop.steps))
             return self.loop_over_joined(loop, whole, target, lambda value: self.inner(depth + 1, scope, value, body))
+        overlap = loop.overlap or (self.overlap and self.axes[part.axis] == self.vector)
+        return self._loop_over_part(part, overlap, target, lambda value: self.inner(depth + 1, scope, value, body))
+
+    def _loop_over_part(
+        self, part: Part, overlap: bool, target: ir.Value, body: Callable[[ir.Value], ir.Value]
+    ) -> ir.Value:
+        """A loop over all steps of a part, the last of which may be smaller, or overlap the one before."""
         axis = self.axes[part.axis]
+        around = self.region[axis]
 
         def step(offset: Linear, size: int, value: ir.Value) -> ir.Value:
             self.region[axis] = Interval(around.offset + offset, size)
-            made = self.inner(depth + 1, scope, value, body)
+            made = body(value)
             self.region[axis] = around
             return made
 
-        around = self.region[axis]
         rest = around.size % part.step
-        overlap = loop.overlap or (self.overlap and axis == self.vector)
-        if overlap and rest and around.size > part.step:
-            whole = for_each_chunk(around.size - rest, part.step, target, step)
-            return step(Linear(around.size - part.step), part.step, whole)
         whole = for_each_chunk(around.size - rest, part.step, target, step)
-        return step(Linear(around.size - rest), rest, whole) if rest else whole
+        last = part.step if overlap and around.size > part.step else rest
+        return step(Linear(around.size - last), last, whole) if rest else whole
 
     def loop_over_joined(
         self, joined: Loop | None, steps: Range, dest: ir.Value, body: Callable[[ir.Value], ir.Value]
     ) -> ir.Value:
-        """One loop over a range of the steps of several parts. Only a single one may have a smaller last step.
+        """One loop over a range of the steps of several parts. The outermost part alone may have a smaller last step.
 
         All steps of several parts are a loop each: nothing is divided to tell where a step is.
         """
-        before, parts = list(self.region), list(joined.parts) if joined else []
+        parts = list(joined.parts) if joined else []
         if joined and len(parts) > 1 and tuple(map(integer_of, steps)) == (0, joined.steps):
-            return self._loop_over_parts(parts, dest, body)
-        rest, whole = (parts[0].rest, parts[0].size // parts[0].step) if len(parts) == 1 else (0, 0)
+            return self._loop_over_parts(joined, parts, dest, body)
         lo, hi = steps
-        end = arith.minui(hi, index_constant(whole)) if rest else hi
-        loop = scf.ForOp(lo, end, index_constant(1), [dest])
+        if joined is None or not parts[0].rest:
+            return self._loop_over_range(parts, Linear(), steps, dest, body)
+        first, inner = parts[0], math.prod(part.steps for part in parts[1:])
+        count = first.size // first.step
+        whole = index_constant(count * inner)
+        size = first.step if joined.overlap and count else first.rest
+        made = self._loop_over_range(parts, Linear(), (lo, arith.minui(hi, whole)), dest, body)
+        rest = [replace(first, extent=size, step=size), *parts[1:]]
+        return self._loop_over_range(rest, Linear(first.size - size), (arith.maxui(lo, whole), hi), made, body)
+
+    def _loop_over_range(
+        self,
+        parts: Sequence[Part],
+        begin: Linear,
+        steps: Range,
+        dest: ir.Value,
+        body: Callable[[ir.Value], ir.Value],
+    ) -> ir.Value:
+        """One loop over a range of steps, which are whole; those of the outermost part begin at ``begin``."""
+        before = list(self.region)
+        loop = scf.ForOp(*steps, index_constant(1), [dest])
         with ir.InsertionPoint(loop.body):
             position = loop.induction_variable
             for part in reversed(parts):
@@ -187,38 +211,22 @@ class _Loops:
                 else:
                     index = arith.remui(position, index_constant(part.steps))
                     position = arith.divui(position, index_constant(part.steps))
-                self._choose(part, Linear(0, ((index, part.step),)) if part.size > part.step else Linear(), part.step)
+                start = Linear(0, ((index, part.step),)) if part.size > part.step else Linear()
+                self._choose(part, start + begin if part is parts[0] else start, part.step)
             scf.YieldOp([body(loop.inner_iter_args[0])])
         self.region[:] = before
-        if not rest:
-            return loop.results[0]
-        last = arith.cmpi(arith.CmpIPredicate.ugt, hi, index_constant(whole))
-        branch = scf.IfOp(last, [dest.type], has_else=True)
-        with ir.InsertionPoint(branch.then_block):
-            size = parts[0].step if joined and joined.overlap and whole else rest
-            self._choose(parts[0], Linear(parts[0].size - size), size)
-            scf.YieldOp([body(loop.results[0])])
-        assert branch.else_block is not None
-        with ir.InsertionPoint(branch.else_block):
-            scf.YieldOp([loop.results[0]])
-        self.region[:] = before
-        return branch.results[0]
+        return loop.results[0]
 
-    def _loop_over_parts(self, parts: Sequence[Part], dest: ir.Value, body: Callable[[ir.Value], ir.Value]) -> ir.Value:
+    def _loop_over_parts(
+        self, joined: Loop, parts: Sequence[Part], dest: ir.Value, body: Callable[[ir.Value], ir.Value]
+    ) -> ir.Value:
         """Loops over all steps of the parts, the first outermost."""
         if not parts:
             return body(dest)
         part, *inner = parts
-        axis = self.axes[part.axis]
-        around = self.region[axis]
-
-        def step(offset: Linear, size: int, value: ir.Value) -> ir.Value:
-            self.region[axis] = Interval(around.offset + offset, size)
-            made = self._loop_over_parts(inner, value, body)
-            self.region[axis] = around
-            return made
-
-        return for_each_chunk(part.size, part.step, dest, step)
+        return self._loop_over_part(
+            part, joined.overlap, dest, lambda value: self._loop_over_parts(joined, inner, value, body)
+        )
 
     def _choose(self, part: Part, start: Linear, size: int) -> None:
         axis = self.axes[part.axis]

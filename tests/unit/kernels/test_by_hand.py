@@ -77,7 +77,7 @@ def test_another_tile_and_another_order_are_built() -> None:
     assert text.count('tw.role = "contract2x2"') == 2, "the tile of 4 rows, and the rest of 2"
     assert "tensor<4x40xf32>, tensor<40x16xf32>" in text and "tensor<2x40xf32>, tensor<40x16xf32>" in text
     assert [text.count(f"arith.constant {n} : index") for n in (2, 4, 7)] == [1, 1, 1], "b, n.0 and the whole m.0"
-    assert len(loops) == 5, "the parallel loop over whole tiles; b and n.0 in it, and again in the rest"
+    assert len(loops) == 6, "the parallel loop over whole tiles; b and n.0 in it, and again around the rest"
 
 
 def test_the_order_of_loops_is_that_of_the_schedule() -> None:
@@ -95,6 +95,11 @@ VARIANTS: dict[str, Change] = {
     "no loop is parallel": lambda s: s,
     "joined loops are parallel": lambda s: s.reorder("n.0", "m.0").fuse("b", "n.0").parallel("b*n.0"),
     "joined loops are not": lambda s: s.reorder("m.0", "b").parallel("m.0").fuse("b", "n.0"),
+    "joined loops are parallel, the first with a rest": lambda s: (
+        s.reorder("m.0", "n.0", "b").fuse("m.0", "n.0").parallel("m.0*n.0")
+    ),
+    "joined loops are not, the first with a rest": lambda s: s.parallel("b").fuse("m.0", "n.0"),
+    "joined loops overlap": lambda s: s.reorder("m.0", "b").fuse("m.0", "b").overlap("m.0*b"),
     "all is parallel but a rest": lambda s: s.reorder("m.0", "n.0", "b").parallel("m.0"),
     "several steps at once": lambda s: s.unroll("k", 8),
     "a copied operand": lambda s: s.cache_read("%arg0", "b").vectorize("%arg0.d2"),

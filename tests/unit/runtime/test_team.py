@@ -14,6 +14,7 @@ from python_kernels import _SIGNATURE, caller
 from tilewright.runtime.process.threads import Team, load_openmp
 
 EXTENT = 64
+AWAKE = 1 << 62  # an end of the last kernel after which no thread has had the time to fall asleep
 
 
 class Calls:
@@ -65,19 +66,38 @@ def test_what_one_thread_computes_repays_a_sixteenth(team: Team):
     assert len(Calls().make(team)) == 16, "it has tried again"
 
 
-def test_waiting_for_a_thread_without_a_cpu_costs_credit(team: Team):
-    """The other thread holds its first piece for long, as one does that another process has taken the CPU from."""
+def hold(seconds: float) -> Callable[[int, int], None]:
+    """Work in which the other thread holds its first piece, as one does that sleeps or has lost its CPU."""
     caller_thread, has_come = threading.get_ident(), threading.Event()
 
     def work(low: int, high: int) -> None:
         if threading.get_ident() == caller_thread:
             assert has_come.wait(timeout=200)
-        else:
+        elif not has_come.is_set():
             has_come.set()
-            time.sleep(0.5)
+            time.sleep(seconds)
 
-    Calls(work).make(team)
+    return work
+
+
+def test_waiting_for_a_thread_without_a_cpu_costs_credit(team: Team):
+    team.ended = AWAKE
+    Calls(hold(0.5)).make(team)
     assert team.credit == -16_000_000, "no more is owed, however long the wait was"
+
+
+def test_waking_the_threads_is_paid_when_they_have_slept_again(team: Team):
+    Calls(hold(0.05)).make(team)
+    assert team.credit == 0 and team.waking <= -10_000_000
+    time.sleep(0.01)
+    Calls(hold(0.05)).make(team)
+    assert team.credit <= -10_000_000
+
+
+def test_waking_the_threads_is_paid_at_once_by_a_team_that_loses(team: Team):
+    team.waking, team.ended = -3_000_000, AWAKE
+    Calls(hold(0.005)).make(team)
+    assert team.credit <= -5_000_000 and team.waking == 0
 
 
 def test_threads_that_share_the_work_earn_credit(team: Team):
