@@ -267,7 +267,8 @@ def _schedule(kernel: dict[str, Any], full: bool) -> list[str]:
     """The schedule of a kernel, loop by loop or in a few lines."""
     lines = kernel["schedule"].splitlines()
     if not lines:
-        return ["plain loops, one thread"]
+        steps = kernel["steps"]
+        return [f"plain loops, {steps} steps" if steps > 1 else "plain loops, one thread"]
     first, *parts = lines if full else schedule_parts(lines)
     shown = parts if full else parts[:_SHOWN_PARTS]
     more = [f"and {len(parts) - len(shown)} more: --full shows all"] if len(parts) > len(shown) else []

@@ -11,6 +11,7 @@ from typing import ClassVar
 from ...core.errors import ScheduleError
 from ...core.target import Target, detect_host
 from ...dialects import func, ir, tw
+from ..analysis.independent_steps import find_independent_loop
 from ..infra.base import ModuleForm, Pass
 from ..ir.kernel import copy_marks, integer_attr, is_dynamic_kernel, list_functions, symbol_of
 from ..ir.structure import list_ops
@@ -27,7 +28,7 @@ from .tiles.regions import NotSchedulable
 from .tiling.moves import choose_moves
 from .tiling.nest_plan import NestPlan
 from .tiling.part_nests import Chooser
-from .tiling.plain_loops import as_plain_loops
+from .tiling.plain_loops import SharedLoop, as_plain_loops
 from .tiling.values import values_of
 
 
@@ -92,6 +93,10 @@ class ApplySchedule(Pass):
                 return plan, plan.build(function, target), ""
             except NotSchedulable as refusal:
                 reason = str(refusal)
+        loop = find_independent_loop(function)
+        if loop is not None:
+            shared = SharedLoop(loop, choose)
+            return shared, shared.build(function, target), f"threads share the steps of a loop ({loop.name})"
         loops = [op.name for op in list_ops(function) if op.name.startswith("scf.")]
         reason = f"its steps may build on each other ({loops[0]})" if loops else reason
         return None, as_plain_loops(function, choose, target), reason
@@ -134,10 +139,12 @@ def _note_plan(source: func.FuncOp, plan: LoopPlan | None, made: func.FuncOp, re
     """Write down what the loops mean for those who call the kernel."""
     made.attributes[tw.EXTENT] = integer_attr(plan.extent if plan is not None else 1)
     copy_marks(source, made)
-    if plan is None:
+    if reason:
         made.attributes[tw.REASON] = ir.StringAttr.get(reason)
+    if plan is None:
         return
-    made.attributes[tw.SCHEDULE] = ir.StringAttr.get(str(plan))
+    if text := str(plan):
+        made.attributes[tw.SCHEDULE] = ir.StringAttr.get(text)
     if (data := plan.to_json()) is not None:
         made.attributes[tw.SCHEDULE_JSON] = ir.StringAttr.get(json.dumps(data))
     if plan.ahead:

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 from ...core.target import Target
 from ...dialects import func, ir
 from ...dialects.types import element_bits, is_dynamic_type, nbytes
-from ..ir.structure import list_ops, loop_extents, shape_of, terminator_of
+from ...dialects.walk import integer_of
+from ..ir.structure import AnyOp, list_ops, loop_extents, shape_of, terminator_of
 
 # Below this many scalar operations a fork of threads costs more than it saves (a few microseconds).
 PARALLEL_WORK = 400_000
@@ -58,19 +59,30 @@ def threads_pay(function: func.FuncOp, extent: int) -> int | None:
 
 def estimate_work(function: func.FuncOp) -> int:
     """Scalar operations of a kernel, or bytes that it reads and writes if they are more, to weigh against a fork."""
-    operations = points = 0
-    for op in list_ops(function):
-        if op.name in MOVES:
-            points += math.prod(abs(extent) for extent in shape_of(op.results[0]))
-        elif op.name.startswith("linalg.") and op.regions:
-            count = math.prod(extent for extent in loop_extents(op) if extent > 0)
-            points += count
-            operations += count * sum(map(_count_operations, list_ops(op)))
+    operations, points = _count(function, 1)
     # An array may have more than is read of it: a table of words.
     types = [value.type for value in (*function.arguments, *terminator_of(function).operands)]
     tensors = [ir.ShapedType(t) for t in types if isinstance(t, ir.RankedTensorType) and not is_dynamic_type(t)]
     moved = sum(min(nbytes(t), points * element_bits(t.element_type) // 8) for t in tensors)
     return max(operations, moved)
+
+
+def _count(op: AnyOp, times: int) -> tuple[int, int]:
+    """Scalar operations of what is in a function or a loop, and the elements that it computes or moves."""
+    operations = points = 0
+    for inner in list_ops(op):
+        if inner.name in MOVES:
+            points += times * math.prod(abs(extent) for extent in shape_of(inner.results[0]))
+        elif inner.name == "scf.for":
+            found = _count(inner, times * (integer_of(inner.operands[1]) or 1))
+            operations, points = operations + found[0], points + found[1]
+        elif inner.name.startswith("linalg.") and inner.regions:
+            count = times * math.prod(extent for extent in loop_extents(inner) if extent > 0)
+            points += count
+            operations += count * sum(map(_count_operations, list_ops(inner)))
+        elif times > 1:
+            operations += times
+    return operations, points
 
 
 def _count_operations(op: ir.Operation) -> int:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 from ....core.target import Target
 from ....dialects import bufferization, func, ir, tensor, transform, tw
 from ....dialects.builders import index_constant
 from ....dialects.context import keep
 from ....dialects.types import DYNAMIC
-from ....dialects.walk import defining_op
+from ....dialects.walk import defining_op, integer_of
 from ...ir.dynamic_sizes import find_destination_operand
 from ...ir.edit import clone
 from ...ir.kernel import in_place, list_functions, run_upstream
 from ...ir.structure import body_ops, is_static, list_ops, terminator_of
+from ..loop_plan import threads_pay
 from .destination_passing import destination_passing
 from .part_blocks import cut_parts
 from .part_nests import Chooser, build_part_nests
@@ -21,8 +25,43 @@ _TENSORS = ("convert-tensor-to-linalg", "linalg-generalize-named-ops", "canonica
 _NO_WORK = ("arith.constant", "tensor.empty", "func.return")
 
 
-def as_plain_loops(function: func.FuncOp, choose: Chooser | None, target: Target) -> ir.Module:
-    """The function with its ops one after another; its parallel axis has one step.
+@dataclass(frozen=True)
+class SharedLoop:
+    """The plan of a kernel of plain loops, one ``loop`` around all others, whose steps threads share."""
+
+    loop: ir.Operation
+    choose: Chooser
+
+    @property
+    def extent(self) -> int:
+        """Steps of the loop."""
+        return integer_of(self.loop.operands[1]) or 1
+
+    @property
+    def ahead(self) -> bool:
+        """Return whether each call computes something before its steps: nothing is."""
+        return False
+
+    def build(self, function: func.FuncOp, target: Target) -> ir.Module:
+        """The kernel in destination-passing style."""
+        return as_plain_loops(function, self.choose, target, self.loop)
+
+    def parallel_from(self, function: func.FuncOp) -> int | None:
+        """From how many elements of the result on threads pay; None for never."""
+        return threads_pay(function, self.extent)
+
+    def to_json(self) -> Any:
+        """There is no schedule."""
+        return None
+
+    def __str__(self) -> str:
+        return ""
+
+
+def as_plain_loops(
+    function: func.FuncOp, choose: Chooser | None, target: Target, shared: ir.Operation | None = None
+) -> ir.Module:
+    """The function with its ops one after another; its parallel axis has one step, or those of the loop ``shared``.
 
     Ops that a family takes by themselves become nests (``part_nests.py``), unless there is nothing to ``choose`` their
     schedules. All others stay whole.
@@ -36,7 +75,9 @@ def as_plain_loops(function: func.FuncOp, choose: Chooser | None, target: Target
     def body(arguments: dict[ir.Value, ir.Value], dests: list[ir.Value], lo: ir.Value, hi: ir.Value) -> list[ir.Value]:
         mapping = arguments | {value: _copy_buffer(arguments[value]) for value in kept}
         for op in body_ops(function):
-            clone(op, mapping)
+            copy = clone(op, mapping)
+            if shared is not None and op == shared:
+                copy.operands[0], copy.operands[1] = lo, hi
         results = [mapping.get(v, v) for v in terminator_of(function).operands]
         for result, dest in zip(results, dests, strict=True):
             _write_into(result, dest)
