@@ -58,8 +58,8 @@ class Team:
             ("threads", ctypes.c_int32),
             ("lock", ctypes.c_void_p),
             ("credit", ctypes.c_int64),
-            ("ended", ctypes.c_int64),  # when its last kernel did
-            ("waking", ctypes.c_int64),  # what that cost since its threads slept: 0 or less
+            ("end_time", ctypes.c_int64),  # when its last kernel did
+            ("waking_cost", ctypes.c_int64),  # what that cost since its threads slept: 0 or less
         )
 
     def __init__(self, address: int, threads: int) -> None:
@@ -77,22 +77,22 @@ class Team:
         self._context.credit = nanoseconds
 
     @property
-    def ended(self) -> int:
+    def end_time(self) -> int:
         """When the last kernel of the team ended, in nanoseconds of the monotonic clock; 0 before the first."""
-        return self._context.ended
+        return self._context.end_time
 
-    @ended.setter
-    def ended(self, nanoseconds: int) -> None:
-        self._context.ended = nanoseconds
+    @end_time.setter
+    def end_time(self, nanoseconds: int) -> None:
+        self._context.end_time = nanoseconds
 
     @property
-    def waking(self) -> int:
+    def waking_cost(self) -> int:
         """Nanoseconds that the threads' last waking has cost, which the credit does not have yet: at most 0."""
-        return self._context.waking
+        return self._context.waking_cost
 
-    @waking.setter
-    def waking(self, nanoseconds: int) -> None:
-        self._context.waking = nanoseconds
+    @waking_cost.setter
+    def waking_cost(self, nanoseconds: int) -> None:
+        self._context.waking_cost = nanoseconds
 
     def run_calls(
         self,
