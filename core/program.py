@@ -250,7 +250,8 @@ class Kernel:
     ``reason``: why the kernel as a whole has none. ``signature`` is what it takes and gives, as text.
     ``flushes_denormals``: while it runs, its thread takes denormals for zero; then as before. ``same_sizes``: classes
     of its sizes that must be one, as numbers of arguments (results come after them) and axes, -1 for a size that it is
-    called with; all others may differ.
+    called with; all others may differ. ``inserts``: it writes a part of its result, and an operand or other calls have
+    the rest. ``counts``: how much of its result it writes, it finds itself.
     ``flops`` and ``bytes`` are the work of one run: its arithmetic, and the sizes of its arguments and results.
     """
 
@@ -271,6 +272,8 @@ class Kernel:
     flushes_denormals: bool = False
     signature: Signature = Signature((), ())
     same_sizes: SameSizes = ()
+    inserts: bool = False
+    counts: bool = False
 
     @property
     def pieces(self) -> int:

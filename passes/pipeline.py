@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from ..core.breadcrumbs import step
 from ..core.errors import CompileError, ScheduleError
@@ -17,6 +18,7 @@ from ..dialects import codegen, func, ir, transform, tw
 from ..dialects.context import diagnostics, reused_context
 from .analysis.cost import estimate_cost
 from .analysis.formulas import find_formula
+from .analysis.in_place import is_counting, is_insertion
 from .analysis.signature import make_signature
 from .graph.arrange_products import ArrangeProducts
 from .graph.canonicalize_ops import CanonicalizeOps
@@ -230,10 +232,7 @@ def lower_kernel(bytecode: bytes, target: Target, context: PassContext) -> tuple
     that the context's config gives for it and that cannot be carried out.
     """
     module, note = ir.Module.parse(bytecode), ""
-    work = [
-        (estimate_cost(function), make_signature(function), stated_sizes(function))
-        for function in list_functions(module)
-    ]
+    stated = [_describe(function) for function in list_functions(module)]
     asked = (
         by_hand.find_schedule(context.config, symbol_of(list_functions(module)[0]))
         if SCHEDULES in context.config
@@ -250,9 +249,20 @@ def lower_kernel(bytecode: bytes, target: Target, context: PassContext) -> tuple
     wrapped = [describe_kernel(op) for op in module.body.operations if tw.SCRATCH in op.attributes]
     if len(wrapped) != 1:
         raise CompileError(f"a kernel module has one function, this one has {len(wrapped)}")
-    [(done, taken, same)] = work
-    made = replace(wrapped[0], note=note, flops=done.flops, bytes=done.bytes, signature=taken, same_sizes=same)
-    return module, made
+    return module, replace(wrapped[0], note=note, **stated[0])
+
+
+def _describe(function: func.FuncOp) -> dict[str, Any]:
+    """What a kernel on tensors says of itself before it is lowered: fields of ``Kernel``."""
+    cost = estimate_cost(function)
+    return {
+        "flops": cost.flops,
+        "bytes": cost.bytes,
+        "signature": make_signature(function),
+        "same_sizes": stated_sizes(function),
+        "inserts": is_insertion(function),
+        "counts": is_counting(function),
+    }
 
 
 def compile_kernel(bytecode: bytes, target: Target, context: PassContext) -> Kernel:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from ...dialects import func, ir
 from ...dialects.types import nbytes
 from ...dialects.walk import defining_op
+from ..ir.routine_ops import base_of
 from ..ir.structure import indexing_maps, iterator_types, list_ops, num_inputs
 from ..ir.uses import has_one_use
+
+_INSERTIONS = ("tensor.insert_slice", "tensor.insert")
 
 
 def find_overwritable(function: func.FuncOp) -> tuple[int, ...]:
@@ -34,6 +37,22 @@ def inserted_into(function: func.FuncOp) -> int | None:
         return None
     into = last.operands[1]
     return into.arg_number if isinstance(into, ir.BlockArgument) and has_one_use(into) else None
+
+
+def is_insertion(function: func.FuncOp) -> bool:
+    """Return whether a kernel writes a part of its result, the rest being an argument's or what other calls write."""
+    return any(op.name in _INSERTIONS and _is_unwritten(op) for op in list_ops(function))
+
+
+def is_counting(function: func.FuncOp) -> bool:
+    """Return whether a kernel itself finds how much of its result it writes: in a loop, or an element at a time."""
+    return any(op.name in ("scf.for", "scf.while", "tensor.insert") for op in list_ops(function))
+
+
+def _is_unwritten(op: ir.Operation) -> bool:
+    """Return whether the kernel writes nothing of what an op inserts into, but by other such ops."""
+    source = defining_op(base_of(op.operands[1]))
+    return source is None or source.name == "tensor.empty" or (source.name in _INSERTIONS and _is_unwritten(source))
 
 
 def _last(function: func.FuncOp) -> ir.Operation | None:

@@ -133,12 +133,17 @@ def _insert_in_place(function: func.FuncOp) -> None:
     for op in ops:
         kernel = kernels.get(callee_of(op))
         into = inserted_into(kernel) if kernel is not None else None
-        if kernel is None or into is None or not has_one_use(op.operands[into]):
+        if kernel is None or into is None or not _is_read_once(op.operands[into]):
             continue
         made = defining_op(op.operands[into])
         if made is not None and made in ops and callee_of(made) in kernels:
             op.attributes[tw.OVER] = integer_attr(into)
             kernel.attributes[tw.IN_PLACE] = ir.DenseI64ArrayAttr.get([into])
+
+
+def _is_read_once(value: ir.Value) -> bool:
+    """Return whether one op alone reads the elements of a tensor; its sizes may be asked for."""
+    return sum(use.owner.operation.name != "tensor.dim" for use in value.uses) == 1
 
 
 def _refuse_others(calls: list[ir.Operation]) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 
 from ...core.errors import ArtifactError, GuardError
 from ...core.model import OBJECTS
-from ...core.program import Routine, Step
+from ...core.program import Kernel, Routine, Step
 from ..artifact.manifest import Manifest
 from ..artifact.weights import Weights
 from ..process.deadline import Deadline
@@ -38,8 +37,8 @@ class GuardedRoutine(Uncounted):
         self._manifest, self._guards = manifest, Guards()
         params = copied_weights(self._guards, manifest, weights)
         record = replace(manifest.steps, routine=_keep_results(manifest.steps.routine))
-        self._partial = frozenset(_partial(manifest.steps.routine))
-        self._same_sizes = {kernel.name: kernel.same_sizes for kernel in manifest.steps.kernels}
+        self._kernels = {kernel.name: kernel for kernel in manifest.steps.kernels}
+        self._partial = frozenset(_partial(manifest.steps.routine, self._kernels))
         try:
             self._routines = Routines(library, record, params, threads, self._watch, self._guards)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -92,7 +91,7 @@ class GuardedRoutine(Uncounted):
             if content is not None and array.tobytes() != content.tobytes():
                 array[...] = content  # it may be a weight
                 raise GuardError(f"{who} wrote into its operand {number}")
-        if over is None and not _inserts(step):
+        if over is None and not self._kernels[step.facts["kernel"]].inserts:
             self._check_written(action, again, step, results, who)
         elif step.results[0] not in self._partial and results[0].itemsize >= 4:  # a second run reads what is there
             refuse_unwritten(f"{who} never wrote", "its result 0", results[0].shape, find_unwritten(results[0], 0))
@@ -100,7 +99,7 @@ class GuardedRoutine(Uncounted):
     def _check_sizes(self, step: Step, registers: Registers) -> None:
         """Refuse a call of a kernel with two sizes for what it states to be one, before it writes anything."""
         given = [registers[r] for r in step.operands]
-        for members in self._same_sizes[step.facts["kernel"]]:
+        for members in self._kernels[step.facts["kernel"]].same_sizes:
             found = {
                 f"axis {axis} of operand {number}" if axis >= 0 else f"operand {number}": int(
                     given[number].shape[axis] if axis >= 0 else given[number]
@@ -147,32 +146,27 @@ def _keep_results(routine: Routine) -> Routine:
     return replace(routine, steps=tuple(map(keep, routine.steps)))
 
 
-def _partial(routine: Routine) -> Iterator[int]:
+def _partial(routine: Routine, kernels: Mapping[str, Kernel]) -> Iterator[int]:
     """The registers of results that calls may leave unwritten in part.
 
-    Only a slice is read, whose size is a number that the kernel itself finds (in a loop of its own, or one element at a
-    time), or a later call writes the rest in the same place.
+    Only a slice is read, whose size is a number that the kernel itself finds, or a later call writes the rest.
     """
     found: set[int] = set()
     for step in reversed(routine.steps):
         for region in step.regions:
-            yield from _partial(region)
+            yield from _partial(region, kernels)
         if step.op == "tensor.extract_slice" or (step.op in VIEWS and found.intersection(step.results)):
             found.add(step.operands[0])
         if step.op == "tensor.select" and found.intersection(step.results):
             found.update(step.operands[:2])
         if "over" in step.facts:
             found.add(step.operands[step.facts["over"]])
-        elif _inserts(step):
+        kernel = kernels[step.facts["kernel"]] if step.op == "func.call" else None
+        if kernel is not None and kernel.inserts and "over" not in step.facts:
             found.update(step.operands[: tensor_count(step)])
-        if step.op == "func.call" and re.match(r"for_|while_|insert_(?!slice)", step.facts["kernel"]):
+        if kernel is not None and kernel.counts:
             found.update(step.results)
     yield from found
-
-
-def _inserts(step: Step) -> bool:
-    """Return whether a call writes a part of its result and takes the rest from an operand, by its kernel's name."""
-    return step.op == "func.call" and "insert" in step.facts["kernel"].split("_")
 
 
 class _labels:

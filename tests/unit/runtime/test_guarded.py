@@ -70,13 +70,13 @@ def described(**facts: Any) -> Any:
     return SimpleNamespace(**manifest, outputs=(replace(INFO, name="y"),), **facts)
 
 
-def carried(body: Body, same_sizes: SameSizes = ()) -> GuardedRoutine:
+def carried(body: Body, same_sizes: SameSizes = (), counts: bool = False) -> GuardedRoutine:
     """A kernel as a step of a routine."""
     extent = (Step("arith.constant", (8,), (), {"value": 0}), Step("tensor.dim", (9,), (0, 8)))
     facts = {"kernel": "add", "open": [[0], []], "types": [["i64", [None]]]}
     call = Step("func.call", (2,), (0, 1, 9), facts, nodes=("the_add",))
     record = RoutineRecord(
-        Routine((0, 1), (*extent, call), (2,)), (Kernel("add", b"", 1, False, same_sizes=same_sizes),)
+        Routine((0, 1), (*extent, call), (2,)), (Kernel("add", b"", 1, False, same_sizes=same_sizes, counts=counts),)
     )
     return GuardedRoutine(Kernels(add=body), described(steps=record), weights(), 1)
 
@@ -124,6 +124,22 @@ def test_what_a_kernel_writes_outside_of_its_results_is_refused(make, text):
 def test_elements_that_no_kernel_writes_are_refused(make, who):
     with pytest.raises(GuardError, match=rf"{re.escape(who)} 2 of the 5 elements of [^\n]*, the first at \[3\]$"):
         make(too_short).run([X])
+
+
+def test_a_kernel_states_that_it_leaves_a_part_of_its_result(monkeypatch):
+    """Of a reflected border the first kernel writes columns, the second one the rest; names have too few words to say."""
+    assert len(carried(too_short, counts=True).run([X])[0]) == COUNT
+    monkeypatch.setenv("TILEWRIGHT_DEBUG", "1")
+    pads = helper.make_tensor("pads", TensorProto.INT64, [4], [1, 2, 0, 0])
+    kinds = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["k", size]) for name, size in (("x", 3), ("y", 5))]
+    node = helper.make_node("Pad", ["x", "pads"], ["y"], mode="reflect")
+    graph = helper.make_graph([node], "net", kinds[:1], kinds[1:], [pads])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    module = tw.compile(made, workers=0, num_threads=1, cache=False)
+    x = np.arange(21, dtype=np.float32).reshape(7, 3)
+    steps = module.program.manifest.steps
+    assert steps is not None and all(kernel.inserts for kernel in steps.kernels)
+    np.testing.assert_array_equal(module(x)[0], np.pad(x, ((1, 0), (2, 0)), "reflect"))
 
 
 @pytest.mark.parametrize("make", [carried, called])
