@@ -24,11 +24,12 @@ from ..analysis.groups import (
     reads_once,
     tree_joins,
 )
+from ..analysis.twin_loops import are_twins, list_needed
 from ..infra.base import Pass
 from ..ir.edit import erase_dead, is_cheap, list_programs
 from ..ir.routine_ops import is_no_kernel
 from ..ir.structure import list_ops
-from ..ir.uses import users_of
+from ..ir.uses import find_needed_values, users_of
 from ..schedule.families.family import Family
 from ..schedule.families.table import FAMILIES, begin_group
 from ..schedule.tiling.border import can_border
@@ -49,7 +50,8 @@ class FuseOps(Pass):
     kernel of its own, whose work threads share); (b) elementwise, broadcast and injective ops merge into the one that
     alone reads them; (c) reductions along the innermost dims take what works on the same rows (softmax,
     normalisations); (d) a padding belongs to what it pads, or to the pool along rows whose
-    results are the same without it; (e) insertions of open sizes into one tensor are one kernel;
+    results are the same without it; (e) insertions of open sizes into one tensor are one kernel, and so are two loops
+    around products that need nothing of each other (the directions of a recurrent layer), which threads share;
     everything else is a kernel of its own. Constants, fills,
     empty tensors, slices and views of packed weights belong to nobody: they are cloned to where they are used.
 
@@ -83,6 +85,7 @@ class FuseOps(Pass):
             fuse = self.fuse_opt_level > 0
             if fuse:
                 _simplify_reads(function)
+                _pair_loops(function)
             groups = _Grouping(function, self.max_group_size, self.target or detect_host()).run(fuse)
             merged = [_merge_members(group) if fuse else group.members for group in groups]
             erase_dead(function)
@@ -99,6 +102,31 @@ def _simplify_reads(function: func.FuncOp) -> None:
             fold_scalars(op)
     raise_fills(function)  # what filled tensors whose axes change places have become
     erase_dead(function)
+
+
+def _pair_loops(function: func.FuncOp) -> None:
+    """Move a loop to its twin behind it, and what reads its results behind that, where the twin needs none of these."""
+    loops = [op for op in list_ops(function) if op.name == "scf.for" and not is_no_kernel(op)]
+    paired: set[ir.Operation] = set()
+    for first, second in itertools.combinations(loops, 2):
+        if first.block == second.block and not {first, second} & paired and are_twins(first, second):
+            needed = list_needed(second)
+            if first not in needed:
+                _move_to(first, second)
+                paired |= {first, second}
+
+
+def _move_to(first: ir.Operation, second: ir.Operation) -> None:
+    """Move an op to another one behind it, and what reads its results behind that."""
+    ops = [op.operation for op in second.block.operations]
+    made, readers = set(first.results), []
+    for op in ops[ops.index(first) + 1 : ops.index(second)]:
+        if not made.isdisjoint(find_needed_values(op)):
+            readers.append(op)
+            made |= set(op.results)
+    first.move_before(second)
+    for op in reversed(readers):
+        op.move_after(second)
 
 
 class _Grouping:
@@ -155,7 +183,10 @@ class _Grouping:
         return source is not None and source.name == "linalg.generic" and self.facts.users(source) == [op]
 
     def _pieces(self, op: ir.Operation) -> list[ir.Operation]:
-        """An op; of the last of insertions all that kernels of what they insert do not make."""
+        """An op; of the last of insertions all that kernels of what they insert do not make; of loops a pair."""
+        before = self.ops[self.facts.order[op] - 1]
+        if are_twins(before, op) and self._free(before) and before not in list_needed(op) and self.limit != 1:
+            return [before, op]
         chain = find_insertions(op)
         alone = all(self._free(each) and not self._is_border(each) for each in chain)
         read = all(self.facts.users(each) == [after] for each, after in itertools.pairwise(chain))

@@ -11,7 +11,6 @@ from typing import ClassVar
 from ...core.errors import ScheduleError
 from ...core.target import Target, detect_host
 from ...dialects import func, ir, tw
-from ..analysis.independent_steps import find_independent_loop
 from ..infra.base import ModuleForm, Pass
 from ..ir.kernel import copy_marks, integer_attr, is_dynamic_kernel, list_functions, symbol_of
 from ..ir.structure import list_ops
@@ -28,7 +27,8 @@ from .tiles.regions import NotSchedulable
 from .tiling.moves import choose_moves
 from .tiling.nest_plan import NestPlan
 from .tiling.part_nests import Chooser
-from .tiling.plain_loops import SharedLoop, as_plain_loops
+from .tiling.plain_loops import as_plain_loops
+from .tiling.shared_loops import choose_shared_loops
 from .tiling.values import values_of
 
 
@@ -93,12 +93,10 @@ class ApplySchedule(Pass):
                 return plan, plan.build(function, target), ""
             except NotSchedulable as refusal:
                 reason = str(refusal)
-        loop = find_independent_loop(function)
-        if loop is not None:
-            shared = SharedLoop(loop, choose)
-            return shared, shared.build(function, target), f"threads share the steps of a loop ({loop.name})"
         loops = [op.name for op in list_ops(function) if op.name.startswith("scf.")]
         reason = f"its steps may build on each other ({loops[0]})" if loops else reason
+        if (shared := choose_shared_loops(function, choose)) is not None:
+            return shared, shared.build(function, target), f"{shared.reason} ({loops[0]})"
         return None, as_plain_loops(function, choose, target), reason
 
 

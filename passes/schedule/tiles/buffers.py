@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ....dialects import bufferization, ir, memref
 from ....dialects.builders import index_constant
+from ....dialects.walk import defining_op
 from .regions import Region, kept_dims, split_offsets
 
 
@@ -36,3 +37,10 @@ def tensor_of(buffer: ir.Value, writable: bool = False) -> ir.Value:
 def write(value: ir.Value, buffer: ir.Value) -> None:
     """Let a tensor lie in a buffer."""
     bufferization.MaterializeInDestinationOp(None, value, buffer, restrict=True, writable=True)
+
+
+def buffer_of(made: ir.Value) -> ir.Value:
+    """The buffer in which a tensor of ``tensor_of`` lies."""
+    source = defining_op(made)
+    assert source is not None and source.name == "bufferization.to_tensor"
+    return source.operands[0]

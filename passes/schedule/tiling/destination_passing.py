@@ -21,7 +21,8 @@ def destination_passing(
 ) -> ir.Module:
     """A module of its own with ``@name(inputs…, results…: memref, lo, hi: index)`` around ``body``'s tensors.
 
-    ``view`` gives the tensor type that the body sees a value's buffer as.
+    A body that writes its results itself returns none. ``view`` gives the tensor type that the body sees a value's
+    buffer as.
     """
     module = ir.Module.create()
     inputs = [view(t) for t in function.type.inputs if isinstance(t, ir.RankedTensorType)]
@@ -41,7 +42,8 @@ def destination_passing(
         places = [reshape_buffer(t, o, extents) for t, o in zip(results, outputs, strict=True)]
         dests = [_to_tensor(t, o, writable=True) for t, o in zip(results, places, strict=True)]
         mapping = dict(zip(function.arguments, [*tensors, *own], strict=True))
-        for value, buffer in zip(body(mapping, dests, arguments[-2], arguments[-1]), places, strict=True):
+        made_values = body(mapping, dests, arguments[-2], arguments[-1])
+        for value, buffer in zip(made_values, places, strict=bool(made_values)):
             if not is_empty(value.type):
                 write(value, buffer)
         func.ReturnOp([])

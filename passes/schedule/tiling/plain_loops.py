@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 from ....core.target import Target
 from ....dialects import bufferization, func, ir, tensor, transform, tw
 from ....dialects.builders import index_constant
 from ....dialects.context import keep
 from ....dialects.types import DYNAMIC
-from ....dialects.walk import defining_op, integer_of
+from ....dialects.walk import defining_op
 from ...ir.dynamic_sizes import find_destination_operand
 from ...ir.edit import clone
 from ...ir.kernel import in_place, list_functions, run_upstream
 from ...ir.structure import body_ops, is_static, list_ops, terminator_of
-from ..loop_plan import threads_pay
-from .destination_passing import destination_passing
+from .destination_passing import DestinationBody, destination_passing
 from .part_blocks import cut_parts
 from .part_nests import Chooser, build_part_nests
 
@@ -25,76 +21,51 @@ _TENSORS = ("convert-tensor-to-linalg", "linalg-generalize-named-ops", "canonica
 _NO_WORK = ("arith.constant", "tensor.empty", "func.return")
 
 
-@dataclass(frozen=True)
-class SharedLoop:
-    """The plan of a kernel of plain loops, one ``loop`` around all others, whose steps threads share."""
-
-    loop: ir.Operation
-    choose: Chooser
-
-    @property
-    def extent(self) -> int:
-        """Steps of the loop."""
-        return integer_of(self.loop.operands[1]) or 1
-
-    @property
-    def ahead(self) -> bool:
-        """Return whether each call computes something before its steps: nothing is."""
-        return False
-
-    def build(self, function: func.FuncOp, target: Target) -> ir.Module:
-        """The kernel in destination-passing style."""
-        return as_plain_loops(function, self.choose, target, self.loop)
-
-    def parallel_from(self, function: func.FuncOp) -> int | None:
-        """From how many elements of the result on threads pay; None for never."""
-        return threads_pay(function, self.extent)
-
-    def to_json(self) -> Any:
-        """There is no schedule."""
-        return None
-
-    def __str__(self) -> str:
-        return ""
-
-
 def as_plain_loops(
-    function: func.FuncOp, choose: Chooser | None, target: Target, shared: ir.Operation | None = None
+    function: func.FuncOp,
+    choose: Chooser | None,
+    target: Target,
+    body: DestinationBody | None = None,
+    title: str = "loops around nests:",
 ) -> ir.Module:
-    """The function with its ops one after another; its parallel axis has one step, or those of the loop ``shared``.
+    """The function with its ops one after another, or as a ``body`` has them that threads share.
 
     Ops that a family takes by themselves become nests (``part_nests.py``), unless there is nothing to ``choose`` their
     schedules. All others stay whole.
 
-    What the result may be written over is copied first, unless one op does all the work: bufferization may put what
-    others make into the result's memory before the last one reads it.
+    ``title`` stands above the nests' schedules.
     """
-    work = [op for op in list_ops(function) if op.name not in _NO_WORK]
-    kept = [function.arguments[i] for i in in_place(function)] if len(work) > 1 else []
-
-    def body(arguments: dict[ir.Value, ir.Value], dests: list[ir.Value], lo: ir.Value, hi: ir.Value) -> list[ir.Value]:
-        mapping = arguments | {value: _copy_buffer(arguments[value]) for value in kept}
-        for op in body_ops(function):
-            copy = clone(op, mapping)
-            if shared is not None and op == shared:
-                copy.operands[0], copy.operands[1] = lo, hi
-        results = [mapping.get(v, v) for v in terminator_of(function).operands]
-        for result, dest in zip(results, dests, strict=True):
-            _write_into(result, dest)
-        return results
-
-    made = destination_passing(function, body)
+    made = destination_passing(function, body or (lambda *given: _copy_ops(function, *given)))
     transform.apply(keep(_concats_script, _concats_script), made)
     run_upstream(made, _TENSORS)
     if choose is not None:
         for rebuilt in list_functions(made):
             cut_parts(rebuilt)
             if nests := build_part_nests(rebuilt, choose, target):
-                rebuilt.attributes[tw.PARTS] = ir.StringAttr.get("\n".join(["loops around nests:", *map(str, nests)]))
+                rebuilt.attributes[tw.PARTS] = ir.StringAttr.get("\n".join([title, *map(str, nests)]))
         run_upstream(made, ("canonicalize", "cse"))
     transform.apply(keep(_packs_script, _packs_script), made)  # after the nests, which read packed weights as they are
     run_upstream(made, _TENSORS)
     return made
+
+
+def _copy_ops(
+    function: func.FuncOp, arguments: dict[ir.Value, ir.Value], dests: list[ir.Value], lo: ir.Value, hi: ir.Value
+) -> list[ir.Value]:
+    """The function's ops; what they give lies in ``dests``.
+
+    What the result may be written over is copied first, unless one op does all the work: bufferization may put what
+    others make into the result's memory before the last one reads it.
+    """
+    work = [op for op in list_ops(function) if op.name not in _NO_WORK]
+    kept = [function.arguments[i] for i in in_place(function)] if len(work) > 1 else []
+    mapping = arguments | {value: _copy_buffer(arguments[value]) for value in kept}
+    for op in body_ops(function):
+        clone(op, mapping)
+    results = [mapping.get(v, v) for v in terminator_of(function).operands]
+    for result, dest in zip(results, dests, strict=True):
+        write_into(result, dest)
+    return results
 
 
 def _concats_script() -> transform.Script:
@@ -109,7 +80,7 @@ def _packs_script() -> transform.Script:
     return made
 
 
-def _write_into(result: ir.Value, dest: ir.Value) -> None:
+def write_into(result: ir.Value, dest: ir.Value) -> None:
     """Let the ops that make a result write it where it belongs.
 
     What they write over, unless it is nothing, is copied there first. Of static shapes upstream has that proven but for

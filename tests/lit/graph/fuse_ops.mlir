@@ -323,3 +323,50 @@ func.func @rejects_rows_of_two_lengths(%x: tensor<?xf32>, %y: tensor<?xf32>, %n:
   } -> tensor<?xf32>
   return %r : tensor<?xf32>
 }
+
+// Two loops around products that need nothing of each other are one kernel; what reads the first one's result follows.
+// CHECK-LABEL: func.func @directions
+// CHECK:       scf.for
+// CHECK:       } {tw.group = 0 : i64}
+// CHECK-NEXT:  scf.for
+// CHECK:       } {tw.group = 0 : i64}
+// CHECK:       linalg.negf
+// ALONE-LABEL: func.func @directions
+// ALONE:       } {tw.group = 0 : i64}
+// ALONE:       } {tw.group = 2 : i64}
+func.func @directions(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>, %v: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c5 = arith.constant 5 : index
+  %a:2 = scf.for %t = %c0 to %c5 step %c1 iter_args(%h = %x, %s = %x) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+    %p = linalg.matmul ins(%h, %w : tensor<4x4xf32>, tensor<4x4xf32>) outs(%x : tensor<4x4xf32>) -> tensor<4x4xf32>
+    scf.yield %p, %s : tensor<4x4xf32>, tensor<4x4xf32>
+  }
+  %e = tensor.empty() : tensor<4x4xf32>
+  %n = linalg.negf ins(%a#0 : tensor<4x4xf32>) outs(%e : tensor<4x4xf32>) -> tensor<4x4xf32>
+  %b:2 = scf.for %t = %c0 to %c5 step %c1 iter_args(%h = %x, %s = %x) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+    %p = linalg.matmul ins(%h, %v : tensor<4x4xf32>, tensor<4x4xf32>) outs(%x : tensor<4x4xf32>) -> tensor<4x4xf32>
+    scf.yield %p, %s : tensor<4x4xf32>, tensor<4x4xf32>
+  }
+  return %n, %b#0 : tensor<4x4xf32>, tensor<4x4xf32>
+}
+
+// CHECK-LABEL: func.func @rejects_layers
+// CHECK:       } {tw.group = 0 : i64}
+// CHECK:       } {tw.group = 2 : i64}
+func.func @rejects_layers(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>, %v: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c5 = arith.constant 5 : index
+  %a:2 = scf.for %t = %c0 to %c5 step %c1 iter_args(%h = %x, %s = %x) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+    %p = linalg.matmul ins(%h, %w : tensor<4x4xf32>, tensor<4x4xf32>) outs(%x : tensor<4x4xf32>) -> tensor<4x4xf32>
+    scf.yield %p, %s : tensor<4x4xf32>, tensor<4x4xf32>
+  }
+  %e = tensor.empty() : tensor<4x4xf32>
+  %n = linalg.negf ins(%a#0 : tensor<4x4xf32>) outs(%e : tensor<4x4xf32>) -> tensor<4x4xf32>
+  %b:2 = scf.for %t = %c0 to %c5 step %c1 iter_args(%h = %n, %s = %n) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+    %p = linalg.matmul ins(%h, %v : tensor<4x4xf32>, tensor<4x4xf32>) outs(%x : tensor<4x4xf32>) -> tensor<4x4xf32>
+    scf.yield %p, %s : tensor<4x4xf32>, tensor<4x4xf32>
+  }
+  return %n, %b#0 : tensor<4x4xf32>, tensor<4x4xf32>
+}

@@ -10,6 +10,7 @@ import pytest
 from onnx_case import check_node, node_model
 from reference import run_model
 
+import tilewright as tw
 from tilewright.core.errors import ModelError
 from tilewright.frontends import import_model
 
@@ -61,6 +62,19 @@ def test_several_rows_of_tiles(op):
     arrays = [values(*shape) for shape in shapes]
     attributes = {"hidden_size": hidden, "direction": "bidirectional", "rtol": 1e-4, "atol": 1e-5}
     check_node(op, *arrays, known=(1, 2, 3), outputs=3 if op == "LSTM" else 2, **attributes)
+
+
+def test_threads_share_the_directions():
+    """The loop of each is a step of one kernel's parallel axis."""
+    steps, batch, hidden = 12, 4, 64
+    shapes = ((steps, batch, 8), (2, 3 * hidden, 8), (2, 3 * hidden, hidden), (2, 6 * hidden))
+    model, feeds = node_model(
+        "GRU", [values(*s) for s in shapes], [1, 2, 3], hidden_size=hidden, direction="bidirectional"
+    )
+    one, two = (tw.compile(model, num_threads=n, workers=0) for n in (1, 2))
+    [loops] = [kernel for kernel in two.program.manifest.kernels if kernel.name.startswith("for")]
+    assert loops.extent == 2 and loops.parallel
+    np.testing.assert_array_equal(two(*feeds.values())[0], one(*feeds.values())[0])
 
 
 @every

@@ -43,7 +43,7 @@ def loop(into: str = "%e", before: str = ALONE, place: str = "%i, %j") -> str:
 def test_threads_share_independent_steps() -> None:
     x = np.random.default_rng(0).standard_normal((40, 50)).astype(np.float32)
     kernel, want = CompiledKernel(loop()), np.maximum(np.cumsum(x, 1), 0)
-    assert kernel.kernel.extent == 40 and kernel.kernel.reason == "threads share the steps of a loop (scf.for)"
+    assert kernel.kernel.extent == 40 and kernel.kernel.reason == "threads share the steps of its loop (scf.for)"
     close(kernel([x, x], want, chunks=3), want)
 
 

@@ -1,0 +1,134 @@
+"""Kernels of plain loops that threads share: steps of one loop, or several loops that need nothing of each other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ....core.target import Target
+from ....dialects import arith, func, ir, scf
+from ....dialects.builders import index_constant
+from ....dialects.walk import defining_op, integer_of
+from ...analysis.independent_steps import find_independent_loop
+from ...analysis.twin_loops import find_loops_apart
+from ...ir.edit import clone
+from ...ir.kernel import is_dynamic_kernel
+from ...ir.structure import body_ops, shape_of, terminator_of
+from ..loop_plan import PARALLEL_WORK, estimate_work, threads_pay
+from ..tiles.buffers import buffer_of, write
+from .destination_passing import DestinationBody, is_empty
+from .part_nests import Chooser
+from .plain_loops import as_plain_loops, write_into
+
+
+def choose_shared_loops(function: func.FuncOp, choose: Chooser) -> SharedLoop | LoopsApart | None:
+    """How threads share a kernel that no family of schedules takes as a whole; None where one of them runs it."""
+    loop = find_independent_loop(function)
+    if loop is not None:
+        return SharedLoop(choose, loop)
+    parts = find_loops_apart(function)
+    return LoopsApart(choose, parts) if parts else None
+
+
+@dataclass(frozen=True)
+class _SharedLoops:
+    """What both plans have in common: there is no schedule, only the nests inside."""
+
+    choose: Chooser
+
+    @property
+    def ahead(self) -> bool:
+        """Return whether each call computes something before its steps: nothing is."""
+        return False
+
+    def to_json(self) -> Any:
+        """There is no schedule."""
+        return None
+
+    def __str__(self) -> str:
+        return ""
+
+
+@dataclass(frozen=True)
+class SharedLoop(_SharedLoops):
+    """One loop around all others, whose steps are independent."""
+
+    loop: ir.Operation
+    reason: ClassVar[str] = "threads share the steps of its loop"
+
+    @property
+    def extent(self) -> int:
+        """Steps of the loop."""
+        return integer_of(self.loop.operands[1]) or 1
+
+    def build(self, function: func.FuncOp, target: Target) -> ir.Module:
+        """The kernel in destination-passing style."""
+
+        def body(
+            arguments: dict[ir.Value, ir.Value], dests: list[ir.Value], lo: ir.Value, hi: ir.Value
+        ) -> list[ir.Value]:
+            mapping = dict(arguments)
+            for op in body_ops(function):
+                copy = clone(op, mapping)
+                if op == self.loop:
+                    copy.operands[0], copy.operands[1] = lo, hi
+            results = [mapping[v] for v in terminator_of(function).operands]
+            for result, dest in zip(results, dests, strict=True):
+                write_into(result, dest)
+            return results
+
+        return as_plain_loops(function, self.choose, target, body)
+
+    def parallel_from(self, function: func.FuncOp) -> int | None:
+        """From how many elements of the result on threads pay; None for never."""
+        return threads_pay(function, self.extent)
+
+
+@dataclass(frozen=True)
+class LoopsApart(_SharedLoops):
+    """Several loops, each of ``parts`` behind what it needs: one step of the parallel axis each."""
+
+    parts: Sequence[Sequence[ir.Operation]]
+    reason: ClassVar[str] = "threads share its loops, whose steps may build on each other"
+
+    @property
+    def extent(self) -> int:
+        """How many loops there are."""
+        return len(self.parts)
+
+    def build(self, function: func.FuncOp, target: Target) -> ir.Module:
+        """The kernel in destination-passing style."""
+        title = f"{self.extent} loops at once, around nests:"
+        return as_plain_loops(function, self.choose, target, self._make_body(function), title)
+
+    def parallel_from(self, function: func.FuncOp) -> int | None:
+        """From how many elements of the result on threads pay: what only the run knows makes as many more steps."""
+        if not is_dynamic_kernel(function):
+            return threads_pay(function, self.extent)
+        elements = sum(math.prod(n for n in shape_of(v) if n > 0) for v in terminator_of(function).operands)
+        return PARALLEL_WORK * elements // max(estimate_work(function), 1)
+
+    def _make_body(self, function: func.FuncOp) -> DestinationBody:
+        """Each part in a branch, which a call takes whose steps have the part's number."""
+
+        def body(
+            arguments: dict[ir.Value, ir.Value], dests: list[ir.Value], lo: ir.Value, hi: ir.Value
+        ) -> list[ir.Value]:
+            returned = list(zip(terminator_of(function).operands, dests, strict=True))
+            for number, part in enumerate(self.parts):
+                place, kinds = index_constant(number), arith.CmpIPredicate
+                taken = arith.andi(arith.cmpi(kinds.sle, lo, place), arith.cmpi(kinds.slt, place, hi))
+                with ir.InsertionPoint(scf.IfOp(taken).then_block):
+                    mapping = dict(arguments)
+                    for op in part:
+                        clone(op, mapping)
+                    for value, dest in returned:
+                        if defining_op(value) == part[-1] and not is_empty(value.type):
+                            write_into(mapping[value], dest)
+                            write(mapping[value], buffer_of(dest))
+                    scf.YieldOp([])
+            return []
+
+        return body
