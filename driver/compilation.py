@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from .. import workers
 from ..core import dims, specialization
 from ..core.dims import InputShapes
 from ..core.errors import CompileError
@@ -18,17 +17,15 @@ from ..core.progress import LOG
 from ..core.specialization import Sizes
 from ..core.target import Target
 from ..frontends.foreign import ForeignSource
-from ..runtime.process.threads import usable_cpus
 from ..workers import Pool
 from ..workers.process import Finder, Job
 from .cache.store import Cache
 from .jobs import Planned, Settings
 from .options import CompileReport, Options
+from .pools import find_pool
 
 # An ONNX file or its bytes, another frontend's source, or what an import or the graph passes made before.
 CompilationSource = str | os.PathLike[str] | bytes | ForeignSource | Model | Planned
-
-_MOST_WORKERS = 16
 
 
 @dataclass(frozen=True)
@@ -143,10 +140,9 @@ class Compilation:
 
 
 def _limited_pool(count: int | None, options: Options) -> Pool:
-    if count is not None and count < 0:
-        raise CompileError(f"workers is {count}: give the number of processes, or 0 for none")
+    pool = find_pool(count)
     if options.context and not options.context.forks():
-        count = 0
-    if options.limits.memory is not None and (count == 0 or options.executor == "engine"):
+        pool = find_pool(0)
+    if options.limits.memory is not None and (pool.workers == 0 or options.executor == "engine"):
         raise CompileError("a memory_limit holds for worker processes, and this compilation does without: leave it out")
-    return workers.get_pool(min(usable_cpus(), _MOST_WORKERS) if count is None else count).with_limits(options.limits)
+    return pool.with_limits(options.limits)

@@ -72,7 +72,6 @@ class Settings:
 
 def warm_up() -> None:
     """Import what jobs need and make what every program has."""
-    from ..frontends import onnx  # noqa: F401
     from ..passes import pipeline  # noqa: F401
     from ..passes.lower import entry
 

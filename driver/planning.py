@@ -17,6 +17,7 @@ from ..core import specialization
 from ..core.errors import ModelError
 from ..core.model import Model, Param
 from ..frontends.foreign import ForeignSource, LinalgText
+from ..runtime.process.background import run_beside
 from ..runtime.process.files import sha256
 from ..workers import Pool
 from ..workers.process import CONVERTER, Job
@@ -66,7 +67,8 @@ def _plan_file(compilation: Compilation, source: str | os.PathLike[str] | bytes,
             what = f"{describe_model(label)} for {specialization.format_sizes(shapes)}"
             arguments = (path, label, shapes, True, folder)
             parts.append(_ModelPart(what, jobs.plan_file, arguments, f"specialization_{number}"))
-    return replace(_run_plans(compilation, parts), source=_digest(path, label))
+    digest = run_beside(lambda: _digest(path, label))
+    return replace(_run_plans(compilation, parts), source=digest.result())
 
 
 def _digest(path: str, label: str) -> str:

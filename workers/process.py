@@ -38,6 +38,8 @@ from .messages import Reply, ask_owner
 MEMORY_PART = 0.75
 GROWTH_BYTES = 16 << 20
 NOTE_BYTES = 4096
+# Objects after which the collector looks for cycles. By default these are 700, and it takes a twentieth of a compile.
+_GARBAGE = 20_000
 MODULE, FACTS = "before.mlir", "step.json"  # what a recorded step leaves in a folder
 JOB_CPU_SECONDS = 900
 _NOTE = struct.Struct("<dII")  # when the step began, its number, the text's length
@@ -272,8 +274,8 @@ def _warm_up(kind: WorkerKind) -> None:
     gc.disable()  # imports leave nothing to be collected, and looking for it would take a fifth of their time
     importlib.import_module(f"..{kind.module}", __package__).warm_up()
     gc.enable()
-    gc.collect()
     gc.freeze()  # what is there now stays: collections need not look at it
+    gc.set_threshold(_GARBAGE)
     global _kept_bytes
     _kept_bytes = read_resident_bytes()
 

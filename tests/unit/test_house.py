@@ -70,7 +70,7 @@ ALLOWED: dict[str, dict[str, str]] = {
     "driver": {
         "cache": "jobs",
         "options": "cache",
-        "compilation": "cache jobs options",
+        "compilation": "cache jobs options pools",
         "planning": "blame compilation jobs",
         "kernels": "cache compilation jobs",
         "assembly": "cache compilation jobs kernels",
