@@ -6,7 +6,8 @@ settle      path, bytes, torch module  ->  Source      in this process
 look up     Source, options            ->  Product     from the cache, if it has the program: that is all
 plan        Source                     ->  Plan        import and graph passes, one job
 compile     Plan                       ->  Kernels     those that the cache lacks, one job for each
-assemble    Kernels, weights           ->  Product     weights prepared by running kernels here; the entry is one job
+                                           Weights     prepared in this process meanwhile, some by running kernels
+assemble    Kernels, weights           ->  Product     the entry is one job
 """
 
 from __future__ import annotations
@@ -41,7 +42,6 @@ from .cache import compile_cache
 from .checking import check_model, import_model, specialized_shapes  # noqa: F401  (parts of this interface)
 from .compilation import Compilation, RequestedSizes
 from .jobs import Planned
-from .kernels import compile_kernels
 from .options import CompileReport, ExecutorKind, Options, WeightsPlace
 from .planning import plan, settled_source
 
@@ -280,7 +280,7 @@ def stepwise(
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         planned = plan(compilation, folder)
         assembly.check_stepwise(planned.plan)
-        made = assembly.assemble_stepwise(compilation, planned, compile_kernels(compilation, planned.plan))
+        made = assembly.assemble_stepwise(compilation, planned)
     compilation.finish()
     return made
 
@@ -370,8 +370,7 @@ def _compile_product(compilation: Compilation, request: compile_cache.Request | 
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         planned = plan(compilation, folder)
         assembly.check_plan(compilation, planned.plan)
-        kernels = compile_kernels(compilation, planned.plan)
-        product = assembly.assemble(compilation, planned, kernels)
+        product = assembly.assemble(compilation, planned)
     if request is not None:
         with compilation.report.stage("cache"):
             made = compile_cache.Found(product.code, product.manifest, product.weights, compilation.report.of_program())

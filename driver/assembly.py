@@ -1,4 +1,4 @@
-"""From compiled kernels to a product: weights prepared, an entry around the kernels."""
+"""From a plan to a product: kernels compiled, weights prepared beside that, an entry around the kernels."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
-from pathlib import Path
 
 import numpy as np
 
-from ..core.errors import ArtifactError, CompileError
+from ..core.errors import CompileError
 from ..core.model import explain_dynamic_sizes
 from ..core.program import WEIGHTS_SECTION, WEIGHTS_SYMBOL, Kernel, Plan, Program, Step
 from ..core.sizes import has_dynamic_extents
@@ -19,8 +18,7 @@ from ..core.target import Target
 from ..runtime.artifact.elf_object import data_object
 from ..runtime.artifact.manifest import Manifest, RoutineRecord
 from ..runtime.artifact.on_disk import Code
-from ..runtime.artifact.weights import DATA_ALIGNMENT, Weights, WeightsWriter
-from ..runtime.executors import formulas
+from ..runtime.artifact.weights import DATA_ALIGNMENT, Weights
 from ..runtime.executors.executor import Executor, Steps
 from ..runtime.executors.timed import TimedRoutine
 from ..runtime.process.link import Library, link
@@ -29,7 +27,8 @@ from . import jobs
 from .cache import compile_cache
 from .compilation import Compilation
 from .jobs import Planned
-from .kernels import CompiledKernels, kernel_names, nodes_of, notes_on
+from .kernels import compile_kernels, kernel_names, nodes_of, notes_on
+from .weights import WeightsWork, link_executor
 
 # Bytes of weights that may be a part of the code, which each loading reads and hashes as a whole.
 MOST_INSIDE = 16 << 20
@@ -92,10 +91,10 @@ def check_plan(compilation: Compilation, plan: Plan) -> None:
         raise CompileError(f"{explain_dynamic_sizes(plan.main.inputs)}; the executor 'objects' takes that")
 
 
-def assemble(compilation: Compilation, planned: Planned, kernels: CompiledKernels) -> CompiledProgram:
-    """Prepare the weights and emit the entry."""
+def assemble(compilation: Compilation, planned: Planned) -> CompiledProgram:
+    """Compile the kernels, prepare the weights and emit the entry."""
     plan, options, report = planned.plan, compilation.options, compilation.report
-    weights = _prepare_weights(compilation, planned, kernels.prepare)
+    kernels, weights = make_parts(compilation, planned)
     options.progress("making the entry")
     with report.stage("entry"):
         describe = partial(_manifests, compilation, planned, weights)
@@ -103,8 +102,8 @@ def assemble(compilation: Compilation, planned: Planned, kernels: CompiledKernel
             with compilation.pool.checking_time("the whole program"):
                 manifest, code, linker = _make_whole(compilation, plan, describe)
         else:
-            manifest = describe(kernels.called)
-            code, linker = _make_objects(compilation, plan, kernels.called, manifest, weights)
+            manifest = describe(kernels)
+            code, linker = _make_objects(compilation, plan, kernels, manifest, weights)
     report.kernels, report.calls = len(kernel_names(plan.programs)), len(plan.main.calls)
     report.prepared = len(plan.prepare)
     report.arena_bytes, report.weight_bytes = plan.main.arena_bytes, manifest.weight_bytes
@@ -126,10 +125,17 @@ def check_stepwise(plan: Plan) -> None:
         raise CompileError(explain_dynamic_sizes(plan.main.inputs))
 
 
-def assemble_stepwise(compilation: Compilation, planned: Planned, kernels: CompiledKernels) -> Stepwise:
-    """Prepare the weights of a program whose kernels are called from Python, one by one."""
-    weights = _prepare_weights(compilation, planned, kernels.prepare)
-    return Stepwise(planned.plan.main, kernels.called, _executor(compilation, kernels.called), weights)
+def assemble_stepwise(compilation: Compilation, planned: Planned) -> Stepwise:
+    """Make the parts of a program whose kernels are called from Python, one by one."""
+    kernels, weights = make_parts(compilation, planned)
+    return Stepwise(planned.plan.main, kernels, link_executor(compilation, kernels), weights)
+
+
+def make_parts(compilation: Compilation, planned: Planned) -> tuple[Mapping[str, Kernel], Weights | None]:
+    """The kernels that the programs call, and beside their compilation the weights."""
+    with WeightsWork(compilation, planned) as weights:
+        kernels = compile_kernels(compilation, planned.plan, weights.begin)
+        return kernels, weights.finish()
 
 
 Linked = tuple[Code, Callable[[], Library]]
@@ -171,50 +177,6 @@ def _make_whole(
     compilation.report.notes += notes_on(kernels, nodes_of(plan))
     later = partial(whole.emit_program, module, options.target, "obj", options.opt_level)
     return describe(kernels), Code(later=lambda: (later(),)), partial(engine.link, module, options.opt_level)
-
-
-def _prepare_weights(compilation: Compilation, planned: Planned, kernels: Mapping[str, Kernel]) -> Weights | None:
-    """Make the weights file of ``main``, on the cache's file system where it will be kept and there is room for it."""
-    params, cache = planned.plan.params, compilation.cache
-    with compilation.report.stage("weights"):
-        executor = _executor(compilation, kernels) if kernels else None
-        if not params:
-            return None
-        if cache and compilation.keeps_program and (own := cache.folder_for(sum(info.nbytes for info in params))):
-            try:
-                return _stream_weights(compilation, planned, executor, own)
-            except ArtifactError as error:
-                cache.fail("written", error)
-        return _stream_weights(compilation, planned, executor, compilation.weights_folder)
-
-
-def _stream_weights(
-    compilation: Compilation, planned: Planned, executor: Executor | None, folder: Path | None
-) -> Weights:
-    """Write weights into a file, one tensor at a time: prepared ones computed where they belong, the others copied."""
-    plan, params = planned.plan, planned.params
-    computed = formulas.choose_programs(plan.prepare, plan.formulas)
-    with WeightsWriter(plan.params, folder) as writer:
-        for number, info in enumerate(plan.params):
-            compilation.options.progress("preparing weights", number, len(plan.params))
-            compilation.pool.check(f"the weight '{info.name}'")
-            if info.name not in plan.prepare:
-                writer.write(info.name, params[info.name].array())
-                continue
-            program = plan.prepare[info.name]
-            sources = [params[p.name].read_aligned() for p in program.params]
-            with writer.place(info) as array:
-                if info.name in computed:
-                    formulas.prepare_weight(program, plan.formulas, sources, [array])
-                else:
-                    assert executor is not None
-                    executor.run(program, [], sources, [array])
-        return writer.finish()
-
-
-def _executor(compilation: Compilation, kernels: Mapping[str, Kernel]) -> Executor:
-    table = compilation.call("the kernels' table", jobs.emit_kernel_table, tuple(kernels))
-    return Executor(link([*table, *(kernel.object for kernel in kernels.values())]), kernels)
 
 
 def _manifests(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ..core.breadcrumbs import in_words
@@ -17,17 +16,6 @@ from .compilation import Compilation, PassJob
 from .jobs import Settings
 
 
-@dataclass(frozen=True)
-class CompiledKernels:
-    """Kernels by name: those that the programs call, for the target, and those that prepare weights, for this machine.
-
-    An engine compiles the programs' kernels itself: then there are none of them here.
-    """
-
-    called: Mapping[str, Kernel]
-    prepare: Mapping[str, Kernel]
-
-
 class _Part(NamedTuple):
     """A kernel to be compiled."""
 
@@ -35,10 +23,13 @@ class _Part(NamedTuple):
     target: Target
 
 
-def compile_kernels(compilation: Compilation, plan: Plan) -> CompiledKernels:
-    """Take a plan's kernels from the cache, and compile the others.
+def compile_kernels(
+    compilation: Compilation, plan: Plan, on_prepared: Callable[[Mapping[str, Kernel]], object]
+) -> dict[str, Kernel]:
+    """Take the kernels that a plan's programs call from the cache, and compile the others; none for an engine.
 
-    What prepares weights runs here and now, so it is code for this machine whatever the target.
+    What prepares weights runs here and now, so it is code for this machine whatever the target. These come first, and
+    ``on_prepared`` gets them as soon as they are there.
     """
     options = compilation.options
     groups = zip(plan.by_target, options.targets, strict=True) if options.executor == "objects" else ()
@@ -47,8 +38,15 @@ def compile_kernels(compilation: Compilation, plan: Plan) -> CompiledKernels:
     compiled = [program for name, program in plan.prepare.items() if name not in computed]
     prepare = [_Part(name, detect_host()) for name in kernel_names(compiled)]
     with compilation.report.stage("kernels"):
-        kernels = _compile_parts(compilation, plan, [*dict.fromkeys([*called, *prepare])])
-    return CompiledKernels(*({part.name: kernels[part] for part in parts} for parts in (called, prepare)))
+        wanted = [*dict.fromkeys([*prepare, *called])]
+        kernels = _cached_kernels(compilation, plan, wanted)
+        compilation.report.cached_kernels = len(kernels)
+        _check_kernels(compilation, nodes_of(plan), kernels)
+        options.progress("compiling kernels", len(kernels), len(wanted))
+        _add_kernels(compilation, plan, prepare, kernels, len(wanted))
+        on_prepared({part.name: kernels[part] for part in prepare})
+        _add_kernels(compilation, plan, called, kernels, len(wanted))
+        return {part.name: kernels[part] for part in called}
 
 
 def kernel_names(programs: Iterable[Program]) -> list[str]:
@@ -56,18 +54,17 @@ def kernel_names(programs: Iterable[Program]) -> list[str]:
     return [*dict.fromkeys(call.kernel for program in programs for call in program.calls)]
 
 
-def _compile_parts(compilation: Compilation, plan: Plan, wanted: Sequence[_Part]) -> dict[_Part, Kernel]:
-    """Take kernels, each for its target, from the cache, and compile the others, the largest first."""
-    options, report = compilation.options, compilation.report
-    nodes, kernels = nodes_of(plan), _cached_kernels(compilation, plan, wanted)
-    report.cached_kernels = len(kernels)
-    ordered = sorted((part for part in wanted if part not in kernels), key=lambda part: -len(plan.kernels[part.name]))
+def _add_kernels(
+    compilation: Compilation, plan: Plan, parts: Sequence[_Part], kernels: dict[_Part, Kernel], total: int
+) -> None:
+    """Compile those that ``kernels`` lacks, each for its target, the largest first; there will be ``total`` of them."""
+    options, nodes, there = compilation.options, nodes_of(plan), len(kernels)
+    ordered = sorted((p for p in parts if p not in kernels), key=lambda part: -len(plan.kernels[part.name]))
     work = []
 
     def on_done(number: int) -> None:
-        options.progress("compiling kernels", len(wanted) - len(ordered) + number, len(wanted))
+        options.progress("compiling kernels", there + number, total)
 
-    on_done(0)
     for part in ordered:
         # Instruments tell a kernel for this machine from the target's, beside which it may be compiled.
         label = part.name if part.target in options.targets else f"{part.name}.{part.target.cpu}"
@@ -75,11 +72,17 @@ def _compile_parts(compilation: Compilation, plan: Plan, wanted: Sequence[_Part]
         work.append(PassJob(what, jobs.compile_kernel, arguments, part.target, label))
     made = dict(zip(ordered, compilation.run(work, on_done), strict=True))
     _keep_kernels(compilation, plan, made)
+    _check_kernels(compilation, nodes, made)
     kernels |= made
+
+
+def _check_kernels(
+    compilation: Compilation, nodes: Mapping[str, Sequence[str]], kernels: Mapping[_Part, Kernel]
+) -> None:
+    """Refuse kernels that need too much memory, and note what is to be said of the others."""
     for part, kernel in kernels.items():
-        _check_scratch(kernel, nodes[part.name], options.model_limits.program_bytes)
-        report.notes += notes_on({part.name: kernel}, nodes)
-    return kernels
+        _check_scratch(kernel, nodes[part.name], compilation.options.model_limits.program_bytes)
+        compilation.report.notes += notes_on({part.name: kernel}, nodes)
 
 
 def _check_scratch(kernel: Kernel, nodes: Sequence[str], most: int) -> None:

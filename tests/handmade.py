@@ -15,7 +15,6 @@ from tilewright.dialects.context import make_context
 from tilewright.driver import api, assembly
 from tilewright.driver.compilation import Compilation
 from tilewright.driver.jobs import Planned
-from tilewright.driver.kernels import compile_kernels
 from tilewright.driver.options import ExecutorKind, Options
 from tilewright.passes.lower import entry
 from tilewright.runtime.artifact import on_disk
@@ -245,7 +244,7 @@ def _affine_product(executor: ExecutorKind, profile: bool) -> assembly.CompiledP
 def assembled(planned: Planned, options: Options, pool: workers.Pool | None = None) -> assembly.CompiledProgram:
     """The product of a plan, by default made in this process."""
     compilation = Compilation(planned, options, pool or workers.get_pool(0))
-    return assembly.assemble(compilation, planned, compile_kernels(compilation, planned.plan))
+    return assembly.assemble(compilation, planned)
 
 
 def affine_module(num_threads: int | None = None, executor: ExecutorKind = "objects", profile: bool = False) -> Module:

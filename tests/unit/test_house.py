@@ -73,10 +73,11 @@ ALLOWED: dict[str, dict[str, str]] = {
         "compilation": "cache jobs options pools",
         "planning": "blame compilation jobs",
         "kernels": "cache compilation jobs",
-        "assembly": "cache compilation jobs kernels",
+        "weights": "compilation jobs",
+        "assembly": "cache compilation jobs kernels weights",
         "checking": "compilation jobs planning",
         "stages": "compilation jobs planning",
-        "api": "assembly cache checking compilation jobs kernels options planning stages",
+        "api": "assembly cache checking compilation jobs options planning stages",
         "torch_backend": "api",
     },
     "frontends": {

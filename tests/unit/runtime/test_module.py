@@ -10,9 +10,11 @@ from handmade import SHAPE, affine, affine_module, affine_plan, copy_module, wai
 
 import tilewright as tw
 from tilewright import workers
-from tilewright.driver import api, assembly
+from tilewright.core.program import Kernel
+from tilewright.driver import api
 from tilewright.driver.compilation import Compilation
 from tilewright.driver.kernels import compile_kernels
+from tilewright.driver.weights import link_executor
 from tilewright.runtime.tensors import tensor
 
 
@@ -148,9 +150,10 @@ def test_prepared_weights_are_those_of_the_program(module):
 
 def test_kernel_addresses_are_checked():
     compilation = Compilation(affine_plan(), api.make_options(), workers.get_pool(0))
-    compiled = compile_kernels(compilation, affine_plan().plan)
-    assert [*compiled.prepare] == ["transpose"]
-    executor = assembly._executor(compilation, compiled.prepare)
+    compiled: dict[str, Kernel] = {}
+    compile_kernels(compilation, affine_plan().plan, compiled.update)
+    assert [*compiled] == ["transpose"]
+    executor = link_executor(compilation, compiled)
     find = executor._library.get_function("kernel")
     assert find(0).value
     for bad in [(1,), (-1,), ("a",), ()]:
