@@ -79,24 +79,32 @@ def index(number: Extent) -> ir.Value:
     return scalars.const(number, ir.IndexType.get())
 
 
-def at(x: ir.Value, where: Mapping[int, ir.Value]) -> ir.Value:
-    """``x`` at one index of each axis in ``where``, without these axes: ``{1: i}`` is ``x[:, i]``."""
-    shape = [n for axis, n in enumerate(builders.shape_of(x)) if axis not in where]
+def at(x: ir.Value, where: Mapping[int, ir.Value], widths: Mapping[int, int] | None = None) -> ir.Value:
+    """``x`` at one index of each axis in ``where``, without these axes: ``{1: i}`` is ``x[:, i]``.
+
+    Axes that have one of the ``widths`` stay, with so many elements from the index on.
+    """
+    wide = widths or {}
+    sizes = [wide.get(axis, 1 if axis in where else n) for axis, n in enumerate(builders.shape_of(x))]
+    shape = [n for axis, n in enumerate(sizes) if axis not in where or axis in wide]
     if 0 in shape:  # where upstream has no valid offset
         return builders.empty(shape, builders.element_of(x))
     result = builders.ranked_type(shape, builders.element_of(x))
-    return extents.note(tensor.ExtractSliceOp(result, x, *_slice_operands(builders.shape_of(x), where)).result, shape)
+    return extents.note(tensor.ExtractSliceOp(result, x, *_slice_operands(sizes, where)).result, shape)
 
 
-def store(x: ir.Value, into: ir.Value, where: Mapping[int, ir.Value]) -> ir.Value:
+def store(
+    x: ir.Value, into: ir.Value, where: Mapping[int, ir.Value], widths: Mapping[int, int] | None = None
+) -> ir.Value:
     """``into`` with ``x`` at the place that ``at`` reads."""
-    if 0 in builders.shape_of(into):
+    shape, wide = builders.shape_of(into), widths or {}
+    if 0 in shape:
         return into
-    made = tensor.InsertSliceOp(x, into, *_slice_operands(builders.shape_of(into), where)).result
-    return extents.note(made, builders.shape_of(into))
+    sizes = [wide.get(axis, 1 if axis in where else n) for axis, n in enumerate(shape)]
+    return extents.note(tensor.InsertSliceOp(x, into, *_slice_operands(sizes, where)).result, shape)
 
 
-def _slice_operands(shape: Sequence[Extent], where: Mapping[int, ir.Value]) -> tuple[Any, ...]:
+def _slice_operands(sizes: Sequence[Extent], where: Mapping[int, ir.Value]) -> tuple[Any, ...]:
     """Offsets, sizes and strides as the slices' builders take them: those of run time, then the static ones.
 
     A constant is a static one: where an operand is, upstream's canonicalization mixes up the sizes of a slice that
@@ -104,9 +112,9 @@ def _slice_operands(shape: Sequence[Extent], where: Mapping[int, ir.Value]) -> t
     """
     open_ = ir.ShapedType.get_dynamic_stride_or_offset()
     places = {axis: integer_of(value) for axis, value in where.items()}
-    offsets = [open_ if (place := places.get(axis, 0)) is None else place for axis in range(len(shape))]
-    sizes, known = extents.split_mixed([1 if axis in where else n for axis, n in enumerate(shape)])
-    return [where[axis] for axis in sorted(where) if places[axis] is None], sizes, [], offsets, known, [1] * len(shape)
+    offsets = [open_ if (place := places.get(axis, 0)) is None else place for axis in range(len(sizes))]
+    given, known = extents.split_mixed(list(sizes))
+    return [where[axis] for axis in sorted(where) if places[axis] is None], given, [], offsets, known, [1] * len(sizes)
 
 
 class Draft:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from ..core.sizes import Extent, count_elements
+from ..core.sizes import count_elements, floor_divide, max_of, min_of
 from . import builders, ir, scalars, tensor
-from .loops import at, index, sequential, store
+from .loops import at, for_loop, index, sequential, store
 
 Fold2 = Callable[[ir.Value, ir.Value], ir.Value]
 
 _LEAST_ROW = 4  # elements beside each other that are added at once
+# As many of them, where only the run knows how many there are, and of the last ones of these.
+_WIDTH, _NARROW = 64, 8
 
 
 def prefix_scan(
@@ -19,49 +22,85 @@ def prefix_scan(
     """A scan along an axis in order: ``total = body(total, element)``, which begins with ``neutral``.
 
     What lies beside each other along the other axes is computed at once: where the axis is not the last one, a step
-    takes a row of the elements behind it.
+    takes a row of the elements behind it, or of so many of them that their totals stay in registers.
     """
     shape = builders.shape_of(x)
     parts = (count_elements(shape[:axis]), shape[axis], count_elements(shape[axis + 1 :]))
-    split = builders.reshape(x, parts)
-    inner = parts[2]
-    in_rows = isinstance(inner, int) and inner >= _LEAST_ROW
-    made = (_scan_rows if in_rows else _scan_elements)(split, body, neutral, exclusive, reverse)
-    return builders.reshape(made, shape)
+    scan = _Scan(builders.reshape(x, parts), body, neutral, exclusive, reverse)
+    return builders.reshape(scan.compute(), shape)
 
 
-def _scan_rows(x: ir.Value, body: Fold2, neutral: float, exclusive: bool, reverse: bool) -> ir.Value:
-    """The scan along the middle one of three axes, in steps of a row of the last one."""
-    (outer, extent, inner), elem = builders.shape_of(x), builders.element_of(x)
-    start = builders.full((inner,), builders.scalar(neutral, elem))
+@dataclass(frozen=True)
+class _Scan:
+    """A scan along the middle one of the three axes of ``x``."""
 
-    def step(where: Sequence[ir.Value], states: Sequence[ir.Value]) -> list[ir.Value]:
-        made, total = states
-        place = {0: where[0], 1: _place(where[1], extent, reverse)}
-        new = builders.elementwise(body, total, at(x, place), elem=elem)
-        return [store(total if exclusive else new, made, place), new]
+    x: ir.Value
+    body: Fold2
+    neutral: float
+    exclusive: bool
+    reverse: bool
 
-    def row(where: Sequence[ir.Value], states: Sequence[ir.Value]) -> list[ir.Value]:
-        return sequential([extent], [*states, start], lambda inside, carried: step([where[0], *inside], carried))[:1]
+    def compute(self) -> ir.Value:
+        """All of it."""
+        (outer, _, inner), elem = builders.shape_of(self.x), builders.element_of(self.x)
+        made = builders.empty(builders.shape_of(self.x), elem)
+        if not isinstance(inner, int):
+            count = floor_divide(inner + _WIDTH - 1, _WIDTH)
+            return sequential([outer, count], [made], lambda at, states: [self._block(states[0], *at)])[0]
+        if inner < _LEAST_ROW:
+            return sequential([outer, inner], [made], lambda at, states: [self._column(states[0], *at)])[0]
+        return sequential([outer], [made], lambda at, states: [self._rows(states[0], at[0], index(0), inner)])[0]
 
-    return sequential([outer], [builders.empty((outer, extent, inner), elem)], row)[0]
+    def _block(self, made: ir.Value, item: ir.Value, number: ir.Value) -> ir.Value:
+        """``made`` with a block of columns, or with those that are left of it, most of them some at a time."""
+        first = scalars.mul(number, index(_WIDTH))
+        left = scalars.sub(index(builders.shape_of(self.x)[2]), first)
+        whole = scalars.minimum(scalars.div(left, index(_WIDTH)), index(1), False)
+        [made] = for_loop(whole, [made], lambda _, states: [self._rows(states[0], item, first, _WIDTH)])
+        left = scalars.mul(left, scalars.sub(index(1), whole))
+        some = scalars.div(left, index(_NARROW))
 
+        def column(number: ir.Value, width: int) -> ir.Value:
+            return scalars.add(first, scalars.mul(number, index(width)))
 
-def _scan_elements(x: ir.Value, body: Fold2, neutral: float, exclusive: bool, reverse: bool) -> ir.Value:
-    """The scan along the middle one of three axes of any extents."""
-    (outer, extent, inner), elem = builders.shape_of(x), builders.element_of(x)
+        [made] = for_loop(some, [made], lambda at, states: [self._rows(states[0], item, column(at, _NARROW), _NARROW)])
+        first = column(some, _NARROW)
+        left = scalars.sub(left, scalars.mul(some, index(_NARROW)))
+        return for_loop(left, [made], lambda at, states: [self._column(states[0], item, column(at, 1))])[0]
 
-    def row(where: Sequence[ir.Value], states: Sequence[ir.Value]) -> list[ir.Value]:
-        def step(position: Sequence[ir.Value], states: Sequence[ir.Value]) -> list[ir.Value]:
-            place = [where[0], _place(position[0], extent, reverse), where[1]]
-            total = body(states[1], builders.extract(x, place))
-            return [tensor.InsertOp(states[1] if exclusive else total, states[0], place).result, total]
+    def _rows(self, made: ir.Value, item: ir.Value, column: ir.Value, width: int) -> ir.Value:
+        """``made`` with ``width`` columns from a ``column`` on, in steps of a row."""
+        extent, elem, wide = builders.shape_of(self.x)[1], builders.element_of(made), {2: width}
+        start = builders.full((width,), builders.scalar(self.neutral, elem))
 
-        return sequential([extent], [states[0], scalars.const(neutral, elem)], step)[:1]
+        def place_of(number: ir.Value) -> dict[int, ir.Value]:
+            return {0: item, 1: self._place(number), 2: column}
 
-    return sequential([outer, inner], [builders.empty((outer, extent, inner), elem)], row)[0]
+        def step(where: Sequence[ir.Value], states: Sequence[ir.Value]) -> list[ir.Value]:
+            made, total = states
+            total = builders.elementwise(self.body, total, at(self.x, place_of(where[0]), wide), elem=elem)
+            # Of a value that a loop carries no slice is written: upstream's hoisting would fail an assertion.
+            behind = scalars.add(where[0], index(1)) if self.exclusive else where[0]
+            return [store(total, made, place_of(behind), wide), total]
 
+        if not self.exclusive:
+            return sequential([extent], [made, start], step)[0]
+        [made] = sequential(
+            [min_of(extent, 1)], [made], lambda at, states: [store(start, states[0], place_of(at[0]), wide)]
+        )
+        return sequential([max_of(extent, 1) - 1], [made, start], step)[0]
 
-def _place(step: ir.Value, extent: Extent, reverse: bool) -> ir.Value:
-    """Where a step along an axis is, which may go backward."""
-    return scalars.sub(index(extent - 1), step) if reverse else step
+    def _column(self, made: ir.Value, item: ir.Value, column: ir.Value) -> ir.Value:
+        """``made`` with a column, element by element."""
+
+        def step(where: Sequence[ir.Value], states: Sequence[ir.Value]) -> list[ir.Value]:
+            place = [item, self._place(where[0]), column]
+            total = self.body(states[1], builders.extract(self.x, place))
+            return [tensor.InsertOp(states[1] if self.exclusive else total, states[0], place).result, total]
+
+        start = scalars.const(self.neutral, builders.element_of(made))
+        return sequential([builders.shape_of(self.x)[1]], [made, start], step)[0]
+
+    def _place(self, step: ir.Value) -> ir.Value:
+        """Where a step along the axis is, which may go backward."""
+        return scalars.sub(index(builders.shape_of(self.x)[1] - 1), step) if self.reverse else step

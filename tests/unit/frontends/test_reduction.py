@@ -95,6 +95,10 @@ def test_cumulative_sum(exclusive, reverse):
     check_node("CumSum", X, np.array(1), known=[1], exclusive=exclusive, reverse=reverse)
 
 
+def test_cumulative_sums_of_rows_that_are_one_tile():
+    check_node("CumSum", RANDOM.standard_normal((5, 32)).astype(np.float32), np.array(0), known=[1], exclusive=1)
+
+
 @pytest.mark.parametrize("axis", [0, 1])
 def test_cumulative_sums_of_nothing(axis):
     check_node("CumSum", X[:0], np.array(axis), known=[1], exclusive=1)
