@@ -127,9 +127,11 @@ def along_dynamic_row(length: ir.Value, tile: int, vector: int, init: Values, st
     def last(start: ir.Value, end: ir.Value, carried: Values) -> Values:
         loop = scf.ForOp(start, end, index_constant(vector), list(carried))
         with ir.InsertionPoint(loop.body):
-            place = Linear(-vector, ((length, 1),))
+            # The smaller one always; by the loop's index, as what does not depend on it is read before the loop, also
+            # where that has no step, in front of a short row.
+            place = arith.minui(loop.induction_variable, arith.subi(length, index_constant(vector)))
             again = arith.subi(index_constant(vector), arith.subi(length, start))
-            scf.YieldOp(list(step(place, vector, again, list(loop.inner_iter_args))))
+            scf.YieldOp(list(step(Linear(0, ((place, 1),)), vector, again, list(loop.inner_iter_args))))
         return list(loop.results)
 
     def whole(size: int) -> ir.Value:

@@ -17,7 +17,8 @@
 // CHECK:         scf.for %{{.*}} step %c16
 // CHECK:         %[[FITS:.*]] = arith.cmpi uge, %[[LENGTH]], %c16
 // CHECK:         arith.select %[[FITS]], %[[LENGTH]]
-// CHECK:         scf.for %{{.*}} step %c16
+// CHECK:         scf.for %[[LAST:.*]] = %{{.*}} step %c16
+// CHECK:           arith.minui %[[LAST]]
 // CHECK:         scf.for %{{.*}} step %c1
 // CHECK:         linalg.generic {{.*}}iterator_types = ["reduction"]} ins(%{{.*}} : tensor<64xf32>) outs(%{{.*}} : tensor<f32>)
 // CHECK:         arith.subf
