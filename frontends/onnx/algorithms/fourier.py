@@ -11,6 +11,7 @@ import math
 
 import numpy as np
 
+from ....core.sizes import min_of
 from ....dialects import builders, ir, scalars
 from ..primitives.movement import cut
 from ..state.context import Context
@@ -46,10 +47,11 @@ def real_inverse(ctx: Context, x: Tensor, length: int) -> Tensor:
 
 def resize(ctx: Context, x: Tensor, length: int) -> Tensor:
     """The first ``length`` elements of each row, with zeros where there are less."""
-    if length <= x.shape[1]:
-        return cut(ctx, x, {1: range(length)})
-    high = [0, length - x.shape[1], 0]
-    return ctx.wrap(builders.pad(x.value, [0] * 3, high, ctx.scalar(0, x.dtype)), x.dtype)
+    batch, given, parts = x.shape
+    kept = min_of(given, length)
+    used = builders.slice_(x.value, [0] * 3, [batch, kept, parts])
+    high = [0, length - kept, 0]
+    return ctx.wrap(builders.pad(used, [0] * 3, high, ctx.scalar(0, x.dtype)), x.dtype)
 
 
 def multiply_rows(ctx: Context, x: Tensor, factors: np.ndarray) -> Tensor:

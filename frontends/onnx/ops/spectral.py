@@ -52,7 +52,7 @@ def _dft(ctx: Context, x: Tensor, dft_length: Tensor | None, axis: Extent, inver
     length = 2 * (extent - 1) if inverse and onesided else extent
     length = length if dft_length is None else ctx.sizes(dft_length, "dft_length", count=1)[0]
     ctx.demand_less(0, length, f"a transform of length {length} along axis {axis} of shape {list(x.shape)}")
-    if has_dynamic_extents((axis, extent, length)):
+    if has_dynamic_extents((axis, length)):
         ctx.demand_less(-1, axis, _OUTSIDE)
         ctx.demand_less(axis, last, _OUTSIDE)
         parts = ctx.reshape(widen(ctx, x), [before, extent, behind, x.shape[last]])

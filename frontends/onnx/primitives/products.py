@@ -22,22 +22,18 @@ def product(ctx: Context, a: Tensor, b: Tensor, dtype: str) -> Tensor:
     if a.rank == 0 or b.rank == 0 or not may_be_equal(a.shape[-1:], [b.shape[max(b.rank - 2, 0)]]):
         ctx.invalid(f"cannot multiply {list(a.shape)} by {list(b.shape)}")
     left = ctx.reshape(a, (1, *a.shape)) if a.rank == 1 else a
-    right = ctx.reshape(b, (*b.shape, 1)) if b.rank == 1 else b
-    rows = left.shape[:-1]
-    if right.rank == 2:
-        flat = ctx.reshape(left, (math.prod(rows), left.shape[-1]))
-        made = contract(ctx, "mk,kn->mn", flat, right, dtype)
-        shape = (*rows, right.shape[-1])
+    if b.rank <= 2:
+        flat = ctx.reshape(left, (math.prod(left.shape[:-1]), left.shape[-1]))
+        made = contract(ctx, "mk,kn->mn" if b.rank == 2 else "mk,k->m", flat, b, dtype)
+        shape = (*a.shape[:-1], *b.shape[1:])
     else:
-        left, right = _of_one_batch(ctx, left, right)
+        left, right = _of_one_batch(ctx, left, b)
         batch = max(left.rank, right.rank) - 2
         letters = string.ascii_uppercase[:batch]
         spec = f"{letters[batch - left.rank + 2 :]}mk,{letters[batch - right.rank + 2 :]}kn->{letters}mn"
         made = contract(ctx, spec, left, right, dtype)
-        shape = made.shape
-    if a.rank == 1:
-        shape = (*shape[:-2], shape[-1])
-    return ctx.reshape(made, shape[:-1] if b.rank == 1 else shape)
+        shape = made.shape if a.rank > 1 else (*made.shape[:-2], made.shape[-1])
+    return ctx.reshape(made, shape)
 
 
 def _of_one_batch(ctx: Context, left: Tensor, right: Tensor) -> list[Tensor]:

@@ -28,7 +28,7 @@ def arg_min(ctx: Context, x: Tensor, *, axis: int = 0, keepdims: int = 1, select
 def arg_extreme(ctx: Context, x: Tensor, axis: int, keepdims: bool, better: scalars.Comparison) -> Tensor:
     """The index of the best element, by one reduction that carries both; its axis stays as 1 where ``keepdims``."""
     axis, signed = ctx.axis(axis, x.rank), x.signed
-    if axis == x.rank - 1 and isinstance(x.shape[axis], int) and 0 < x.shape[axis] < 1 << 31:
+    if axis == x.rank - 1 and x.shape[axis] != 0 and (not isinstance(x.shape[axis], int) or x.shape[axis] < _NO_PLACE):
         return _find_extreme_in_rows(ctx, x, keepdims, better)
     kept = [i for i in range(x.rank) if i != axis]
     shape = [x.shape[i] for i in kept]
@@ -49,6 +49,9 @@ def arg_extreme(ctx: Context, x: Tensor, axis: int, keepdims: bool, better: scal
     return ctx.wrap(at, "int64")
 
 
+_NO_PLACE = (1 << 31) - 1  # behind all places of a row
+
+
 def _find_extreme_in_rows(ctx: Context, x: Tensor, keepdims: bool, better: scalars.Comparison) -> Tensor:
     """``arg_extreme`` along the last axis: the best element, then the first or the last place of one that equals it.
 
@@ -60,7 +63,9 @@ def _find_extreme_in_rows(ctx: Context, x: Tensor, keepdims: bool, better: scala
     worst = (scalars.lowest if greatest else scalars.highest)(elem, signed)
     fold: scalars.Fold = scalars.maximum if greatest else scalars.minimum
     first = better in ("gt", "lt")
-    none = int(x.shape[axis]) if first else -1
+    none = _NO_PLACE if first else -1
+    if not isinstance(x.shape[axis], int):
+        ctx.demand_less(x.shape[axis], _NO_PLACE, "it looks for an extreme in rows of 2^31 elements or more")
 
     def is_number(value: ir.Value) -> ir.Value:
         return scalars.select(scalars.compare("eq", value, value), value, scalars.like(value, worst))

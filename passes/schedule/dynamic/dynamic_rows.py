@@ -16,7 +16,7 @@ from ....dialects import func, ir
 from ....dialects.builders import element_of
 from ....dialects.types import element_bits
 from ....dialects.walk import defining_op
-from ...analysis.kinds import Contraction, Reduction
+from ...analysis.kinds import Contraction, OpClass, Reduction
 from ...analysis.size_classes import SizeClasses
 from ...ir.edit import clone
 from ...ir.kernel import list_functions, module_beside
@@ -29,7 +29,7 @@ from ..tiles.axes import ROW_VECTORS, result_axis
 from ..tiles.regions import NotSchedulable
 from ..tiling.dynamic_border import DynamicBorder
 from ..tiling.part_nests import Chooser
-from ..tiling.values import reduces_last
+from ..tiling.values import is_dot, reduces_last
 from .block_kernels import Version
 from .block_parts import block_module
 from .blocks import chunk_sizes, find_dynamic_sums, make_block
@@ -47,7 +47,7 @@ def choose_rows(function: func.FuncOp, target: Target) -> DynamicRows:
     """
     result = DynamicBorder.of(function).inner
     anchors = find_anchors(function)
-    rows = [op for op, kind in anchors if isinstance(kind, Reduction) and reduces_last(op)]
+    rows = [op for op, kind in anchors if _sums_row(op, kind)]
     if not rows or len(rows) < len(anchors):
         raise NotSchedulable("no kernel of rows")
     known = SizeClasses(function)
@@ -62,6 +62,13 @@ def choose_rows(function: func.FuncOp, target: Target) -> DynamicRows:
     cuts: dict[int, Sizes] = {axis: (1,) for axis, size in enumerate(sizes) if size == 1 != shape[axis]}
     row = _make_row(function, sizes, target)
     return DynamicRows((Version(sizes, ()),), cuts, (), 1, 1, row)
+
+
+def _sums_row(op: ir.Operation, kind: OpClass) -> bool:
+    """Return whether an op reduces the contiguous axis of what it reads: also by a product with a single vector."""
+    if isinstance(kind, Contraction):
+        return is_dot(op, kind) and not long_loops(op, kind.n)
+    return isinstance(kind, Reduction) and reduces_last(op)
 
 
 def choose_attention(function: func.FuncOp, choose: Chooser, target: Target) -> DynamicAttention:
@@ -107,7 +114,7 @@ def choose_attention(function: func.FuncOp, choose: Chooser, target: Target) -> 
 
 def _make_row(function: func.FuncOp, sizes: Sizes, target: Target) -> RowKernel:
     """One row of a function's result, of ``sizes`` that are 1 but for the row itself."""
-    if any(not isinstance(kind, Reduction) for _, kind in find_anchors(function)):
+    if not all(_sums_row(op, kind) for op, kind in find_anchors(function)):
         raise NotSchedulable("rows that are made by more than reductions")
     bits = element_bits(element_of(DynamicBorder.of(function).inner))
     module = block_module(function, sizes, {}, rows=True)

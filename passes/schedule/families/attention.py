@@ -9,7 +9,7 @@ from ....dialects.walk import defining_op
 from ...analysis.classify import classify_op
 from ...analysis.groups import Group, OpFacts, is_reduction
 from ...analysis.kinds import Contraction, Reduction
-from ...ir.structure import dim_of, indexing_maps, loops_along, shape_of
+from ...ir.structure import dim_of, indexing_maps, loop_extents, loops_along, shape_of
 from ..language.cuts import by_name, carve, join, unroll_sum
 from ..language.schedule import Schedule
 from ..tiles.axes import ROW_VECTORS, power_floor, result_axis, row_tile
@@ -32,7 +32,11 @@ def can_attend(
     """Return whether ``schedule_attention`` can schedule two products and the ops between them.
 
     It needs one dim of rows, vectors along the columns of both, and reductions along the columns of the scores only.
+    What a head has for a query or a value is of known length: blocks have all of it.
     """
+    heads = [*(loop_extents(first)[loop] for loop in scores.k), *(loop_extents(last)[loop] for loop in product.n)]
+    if any(extent < 0 for extent in heads):
+        return False
     return all(_reduces_columns(op) for op in reductions) and all(
         len(long_loops(op, kind.m)) == 1 and len(long_loops(op, kind.n)) == 1 and _vectors_along_columns(op, kind)
         for op, kind in ((first, scores), (last, product))

@@ -190,6 +190,22 @@ CASES: dict[str, tuple[str, list[list[np.ndarray]], dict[str, Any]]] = {
         [[f(b, n, 32), u8(6, 2, 8), f(12), u8(6)] for b, n in ((2, 3), (1, 1))],
         {"domain": "com.microsoft", "K": 32, "N": 6, "bits": 4, "block_size": 16, "tolerance": 1e-3},
     ),
+    "as many elements of rows of any length as a transform takes": (
+        "DFT",
+        [[f(2, n, parts), np.array(6)] for n, parts in ((4, 1), (9, 1))],
+        {"axis": 1, "opset": 17, "known": [1], "reference": True},
+    ),
+    "running sums of columns": (
+        "CumSum",
+        [[f(2, 5, n), np.array(1)] for n in (77, 3, 64)],
+        {"known": [1], "exclusive": 1, "reverse": 1},
+    ),
+    "the last places of the greatest": (
+        "ArgMax",
+        [[np.round(f(3, n))] for n in (1, 15, 90)],
+        {"axis": 1, "select_last_index": 1, "results": ("int64",), "opset": 13},
+    ),
+    "products with a vector": ("MatMul", [[f(3, k), f(k)] for k in (5, 100)], {"fixed": [(0, 0)]}),
     "real frames": (
         "STFT",
         [[f(b, n, 1), np.array(2), f(4)] for b, n in ((2, 9), (1, 4))],
