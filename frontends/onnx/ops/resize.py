@@ -7,7 +7,6 @@ transformations and borders; a table that only repeats or skips makes no gather 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
@@ -33,6 +32,8 @@ from ..values.tensor import Tensor
 # What a neighbour along the last axis costs, where vectors are gathered, and the storing of an element of the result;
 # a neighbour in another row costs 1.
 _GATHERED, _STORED = 4, 4
+# How much larger an axis becomes where nothing says it.
+_GROWN = 2
 
 
 @op("Upsample", since=7)
@@ -218,12 +219,20 @@ def saturate(ctx: Context, x: Tensor, dtype: str) -> Tensor:
 
 
 def _weigh_order(axis: Axis, taps: Taps, rank: int) -> float:
-    """What axes are sorted by so that the least is computed: how much smaller one makes the data, over its cost."""
-    if not axis.is_known:
-        return math.inf
+    """What axes are sorted by so that the least is computed: how much smaller one makes the data, over its cost.
+
+    Where only the run knows by how much the data grow, they do, as most that networks resize, unless the number of
+    neighbours is open: what is antialiased becomes smaller.
+    """
     parts, count, _ = taps.weights.shape
-    cost = _STORED + parts * count * (_GATHERED if axis.index == rank - 1 else 1)
-    return (1 - axis.extent / axis.result) / cost
+    if isinstance(axis.extent, int) and isinstance(axis.result, int):
+        grown = axis.result / axis.extent
+    elif axis.scale.known is not None:
+        grown = float(axis.scale.known)
+    else:
+        grown = _GROWN if isinstance(parts, int) else 1 / _GROWN
+    cost = _STORED + (parts if isinstance(parts, int) else 1) * count * (_GATHERED if axis.index == rank - 1 else 1)
+    return (1 - 1 / grown) / cost
 
 
 def _take_nearest(ctx: Context, x: Tensor, axes: Sequence[Axis], rule: Rule) -> Tensor:
