@@ -38,6 +38,8 @@ from .dynamic_row_loops import AttentionVersion, DynamicAttention, DynamicRows, 
 # Sizes of blocks along the rows and along the keys.
 _ROW_SIZES = (16, 4, 1)
 _KEY_SIZES = (64, 16, 4, 1)
+# Rows that go together: it takes six divisions to tell which these are.
+_HELD = 16
 
 
 def choose_rows(function: func.FuncOp, target: Target) -> DynamicRows:
@@ -61,7 +63,7 @@ def choose_rows(function: func.FuncOp, target: Target) -> DynamicRows:
     sizes = (*[1] * (len(shape) - len(whole)), *whole)
     cuts: dict[int, Sizes] = {axis: (1,) for axis, size in enumerate(sizes) if size == 1 != shape[axis]}
     row = _make_row(function, sizes, target)
-    return DynamicRows((Version(sizes, ()),), cuts, (), 1, 1, row)
+    return DynamicRows((Version(sizes, ()),), cuts, (), 1, _HELD, row)
 
 
 def _sums_row(op: ir.Operation, kind: OpClass) -> bool:

@@ -237,11 +237,12 @@ def _row_reduction(
     element = element_of(op.results[0])
     vector = row_vector(tiler, size)
     lengths = _list_lengths(size, chunk, vector)
-    partials: Values = [linalg.fill(_neutral(op), make_empty([length], element)) for length in lengths]
+    shapes = [[length] if length > 1 else [] for length in lengths]
+    partials: Values = [linalg.fill(_neutral(op), make_empty(shape, element)) for shape in shapes]
 
     def step(tiler: Tiler, offset: Linear, length: int, again: int | ir.Value, carried: Values) -> Values:
         loops[inside] = Interval(offset, length)
-        whole = length in lengths and length > 1  # one element has no dim
+        whole = length in lengths
         number, where = lengths.index(length) if whole else 0, (Interval(Linear(), length),)
         value = carried[number]
         target = value if whole else extract(value, where).value
@@ -268,8 +269,10 @@ def _row_reduction(
 
 
 def _list_lengths(size: int, chunk: int, vector: int) -> list[int]:
-    """The lengths of chunks that a row is reduced in, of more than one element; the longest for a row of any length."""
-    rest = list_rest(size, chunk, vector) if size >= 0 else []
+    """The lengths of chunks that a row is reduced in: of more than one element where that is known."""
+    if size < 0:
+        return sorted({chunk, vector or chunk, 1}, reverse=True)
+    rest = list_rest(size, chunk, vector)
     return sorted({chunk, *(length for _, length, _ in rest if length > 1)}, reverse=True)
 
 
@@ -334,8 +337,9 @@ def _reduce_partial(op: ir.Operation, partial: ir.Value, init: ir.Value) -> ir.V
     combiner = combiner_of(op)
     if combiner is None:
         raise NotSchedulable("a reduction whose body is more than a combiner at its end")
-    identity, scalar = ir.AffineMap.get_identity(1), ir.AffineMap.get(1, 0, [])
-    made, block = make_generic([partial], [init], [identity, scalar], ["reduction"])
+    dims = len(shape_of(partial))
+    identity, scalar = ir.AffineMap.get_identity(dims), ir.AffineMap.get(dims, 0, [])
+    made, block = make_generic([partial], [init], [identity, scalar], ["reduction"] * dims)
     with ir.InsertionPoint(block):
         combine = combiner.clone()
         for i, operand in enumerate(combiner.operands):
