@@ -85,6 +85,11 @@ class Target:
         return self.arch == cpus.X86.name
 
     @property
+    def looks_up_bytes(self) -> bool:
+        """Return whether an instruction looks many bytes up in a table at once."""
+        return "avx512vbmi" in self.features
+
+    @property
     def dot_product(self) -> DotProduct:
         """The instruction for sums of products of bytes that the CPU has, in the widest vectors."""
         if self.arch == cpus.AARCH64.name:

@@ -47,6 +47,7 @@ from .graph.skip_padding import SkipPadding
 from .graph.split_prepare import SplitPrepare
 from .graph.store_concat import StoreConcat
 from .graph.store_padded import StorePadded
+from .graph.tabulate_bytes import TabulateBytes
 from .graph.winograd import Winograd
 from .infra.base import ModuleForm, Pass
 from .infra.context import SCHEDULES, PassContext, check_context, snapshot
@@ -58,6 +59,7 @@ from .lower.bufferize import Bufferize
 from .lower.clamp_integers import ClampIntegers
 from .lower.expand_math import ExpandMath
 from .lower.flush_denormals import FlushDenormals
+from .lower.look_up_bytes import LookUpBytes
 from .lower.lower_to_llvm import LowerToLlvm
 from .lower.lower_transfers import LowerTransfers
 from .lower.plan_scratch import PlanScratch
@@ -141,6 +143,7 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
         Winograd(),  # in the layout that is final
         FoldTransposes(),
         PackWeights(target=target),  # after all passes that change a weight
+        TabulateBytes(target=target),  # before what is computed ahead of time
         SplitPrepare(),  # after all passes that compute with weights alone
         JoinSums(),
         SinkViews(),  # before fusion, which a view between two ops ends
@@ -171,6 +174,7 @@ def kernel_passes(target: Target, plain: bool = False, schedule: Schedule | None
         Bufferize(),
         LowerTransfers(),
         ShuffleGathers(target=target),
+        LookUpBytes(target=target),
         UnrollSums(),
         PrefetchWeights(),
         StreamStores(target=target),

@@ -74,7 +74,10 @@ _Joins = dict[ir.Value, list[bool]]
 
 
 def _collect_structured(function: func.FuncOp) -> list[ir.Operation]:
-    """The kernel's structured ops, if their operands are the arguments and each other, and their loops are plain."""
+    """The kernel's structured ops, if their operands are the arguments and each other, and their loops are plain.
+
+    What is read at computed places is an argument that no loop walks.
+    """
     ops = list_ops(function)
     known = {v for v in function.arguments if isinstance(v.type, ir.RankedTensorType)}
     found: list[ir.Operation] = []
@@ -88,6 +91,9 @@ def _collect_structured(function: func.FuncOp) -> list[ir.Operation]:
         found.append(op)
         known.add(op.results[0])
     whole = len(ops[-1].operands) == 1 and found and ops[-1].operands[0] == found[-1].results[0]
+    walked = {v for op in found for v in op.operands}
+    if any(table in walked for op in found for table in _list_tables(op)):
+        return []
     return found if whole and len(function.arguments) == sum(isinstance(v, ir.BlockArgument) for v in known) else []
 
 
@@ -108,10 +114,16 @@ def _has_plain_loops(op: ir.Operation, known: set[ir.Value]) -> bool:
         if None in large or len(set(large)) < len(large):
             return False
     inside = {r for o in body_ops(op) for r in o.results} | set(op.regions[0].blocks[0].arguments)
-    captured = [v for o in list_ops(op) for v in o.operands if v not in inside]
-    if not all(map(is_constant, captured)):
+    tables = _list_tables(op)
+    captured = [v for o in list_ops(op) for v in o.operands if v not in inside and v not in tables]
+    if not all(map(is_constant, captured)) or not all(table in known for table in tables):
         return False
-    return not any(o.name in ("linalg.index", "tensor.extract") or o.regions for o in body_ops(op))
+    return not any(o.name == "linalg.index" or o.regions for o in body_ops(op))
+
+
+def _list_tables(op: ir.Operation) -> list[ir.Value]:
+    """The tensors that an op's body reads at places that it computes."""
+    return [o.operands[0] for o in body_ops(op) if o.name == "tensor.extract"]
 
 
 def _has_several_columns(op: ir.Operation, kind: Contraction) -> bool:
@@ -165,7 +177,7 @@ def _collapse_type(value: ir.Value, joined: Sequence[bool]) -> ir.RankedTensorTy
 
 
 def _rebuild(function: func.FuncOp, walks: Sequence[_Walk], joins: _Joins) -> None:
-    inputs = [_collapse_type(a, joins[a]) for a in function.arguments]
+    inputs = [_collapse_type(a, joins[a]) if a in joins else a.type for a in function.arguments]
     result = walks[-1].op.results[0]
     with ir.InsertionPoint(function), function.location:
         made = func.FuncOp(symbol_of(function), (inputs, [_collapse_type(result, joins[result])]))
@@ -213,5 +225,6 @@ def _remade(walk: _Walk, joins: _Joins, new: dict[ir.Value, ir.Value]) -> ir.Val
     if source is not None and source.name == "linalg.fill":
         out = linalg.fill(capture_scalar(source.operands[0]), out)
     made, body = make_generic([new[v] for v, _ in walk.tensors[:-1]], [out], maps, kinds)
-    clone_body(walk.op, body, list(body.arguments), full_region(walk.extents), [])
+    tables = {table: new[table] for table in _list_tables(walk.op)}
+    clone_body(walk.op, body, list(body.arguments), full_region(walk.extents), [], tables=tables)
     return made.results[0]

@@ -259,3 +259,20 @@ def test_magnitudes_of_a_product():
     x, w = random.integers(0, 256, (6, 9), np.uint8), random.integers(-128, 128, (9, 40), np.int8)
     [got] = tw.compile(model, workers=0, num_threads=1, cache=False).run({"x": x, "w": w})
     np.testing.assert_array_equal(got, np.abs(x.astype(np.int32) @ w.astype(np.int32)))
+
+
+@pytest.mark.parametrize("size", ["37", "n"])
+def test_functions_of_bytes(size):
+    """A table, where the CPU looks bytes up: of one function, and of x * sigmoid(x) through bytes, which has two ways."""
+    model = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["": 21]>
+        g (int8[3, {size}] x) => (int8[3, {size}] y, int8[3, {size}] z)
+        <float s = {{0.05}}, int8 o = {{3}}, float t = {{0.01}}> {{
+          f = DequantizeLinear(x, s, o)  g = Sigmoid(f)  q = QuantizeLinear(g, t, o)
+          d = DequantizeLinear(q, t, o)  h = Mul(f, d)  y = QuantizeLinear(h, s, o)
+          e = Exp(f)  z = QuantizeLinear(e, s, o) }}""")
+    x = np.resize(np.arange(-128, 128, dtype=np.int8), (3, 37 if size == "37" else 100))
+    got = tw.compile(model, workers=0, num_threads=1, cache=False).run({"x": x})
+    for ours, want in zip(got, make_session(model).run(None, {"x": x}), strict=True):
+        differing = ours.astype(int) - want
+        assert np.abs(differing).max() <= 1, "a sum that is rounded, once"
+        assert (differing != 0).mean() < 0.05

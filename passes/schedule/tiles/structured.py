@@ -124,12 +124,15 @@ def clone_body(
     loops: Sequence[Interval],
     kept: Sequence[int],
     given: Mapping[ir.Value, ir.Value] | None = None,
+    tables: Mapping[ir.Value, ir.Value] | None = None,
 ) -> None:
     """Copy a linalg body into ``block`` with other scalars; indices count from the tile's offset.
 
     ``kept`` are the loops that the tile's op still has, in its loop order; ``given`` is handed to ``capture_scalar``.
+    ``tables`` are tensors that the body reads at computed places, whole.
     """
     mapping: dict[ir.Value, ir.Value] = dict(zip(source.regions[0].blocks[0].arguments, scalars, strict=True))
+    mapping.update(tables or {})
     with ir.InsertionPoint(block):
         for op in source.regions[0].blocks[0].operations:
             op = op.operation

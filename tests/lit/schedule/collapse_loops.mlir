@@ -115,3 +115,20 @@ func.func @product(%w: tensor<8x16xf32>, %x: tensor<8x12x12xf32>) -> tensor<16x1
   } -> tensor<16x12x12xf32>
   return %y : tensor<16x12x12xf32>
 }
+
+// A table that is read at computed places stays whole.
+// CHECK-LABEL: func.func @table(
+// CHECK-SAME:    %{{.*}}: tensor<3136xi8>, %[[T:.*]]: tensor<16x16xi8>) -> tensor<3136xi8>
+// CHECK:         tensor.extract %[[T]]
+func.func @table(%x: tensor<64x7x7xi8>, %t: tensor<16x16xi8>) -> tensor<64x7x7xi8> {
+  %c0 = arith.constant 0 : index
+  %e = tensor.empty() : tensor<64x7x7xi8>
+  %y = linalg.generic {indexing_maps = [affine_map<(c, h, w) -> (c, h, w)>, affine_map<(c, h, w) -> (c, h, w)>], iterator_types = ["parallel", "parallel", "parallel"]}
+    ins(%x : tensor<64x7x7xi8>) outs(%e : tensor<64x7x7xi8>) {
+  ^bb0(%i: i8, %o: i8):
+    %at = arith.index_castui %i : i8 to index
+    %v = tensor.extract %t[%c0, %at] : tensor<16x16xi8>
+    linalg.yield %v : i8
+  } -> tensor<64x7x7xi8>
+  return %y : tensor<64x7x7xi8>
+}
