@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 
 from ..core.sizes import Extent, floor_divide, if_equal, max_of
 from . import builders, ir, scalars, tensor
-from .loops import index, sequential, while_loop
+from .loops import States, index, sequential, while_loop
 from .sorting import Before
-
-States = Sequence[ir.Value]
 
 # Elements that are looked at together: where none of them is chosen, they cost a few vectors' comparisons.
 _AT_A_TIME = 16

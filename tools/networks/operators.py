@@ -334,6 +334,10 @@ OPERATORS: dict[str, OperatorModel] = {
     "TopK 1000 of 25200": OperatorModel("float[1,25200] x", "k = Constant<value_ints = [1000]>() y, y1 = TopK(x, k)", {}, 2),
     "TopK 5 of 128x1000": OperatorModel("float[128,1000] x", "k = Constant<value_ints = [5]>() y, y1 = TopK(x, k)", {}, 2),
     "TopK 300 of 8400x80": OperatorModel("float[1,672000] x", "k = Constant<value_ints = [300]>() y, y1 = TopK(x, k)", {}, 2),
+    "TopK 300 smallest of 8400": OperatorModel("float[1,8400] x", "k = Constant<value_ints = [300]>() y, y1 = TopK<largest = 0>(x, k)", {}, 2),
+    "TopK 2 of 1000x8": OperatorModel("float[1000,8] x", "k = Constant<value_ints = [2]>() y, y1 = TopK(x, k)", {}, 2),
+    "TopK 3 of 13 channels 5x1000": OperatorModel("float[5,13,1000] x", "k = Constant<value_ints = [3]>() y, y1 = TopK<axis = 1>(x, k)", {}, 2),
+    "TopK 25000 of 100000": OperatorModel("float[1,100000] x", "k = Constant<value_ints = [25000]>() y, y1 = TopK(x, k)", {}, 2),
     "Unique 20000 int64": OperatorModel("int64[20000] x", "y, y1, y2, y3 = Unique(x)", {"x": (0, 500)}, 4),
     "NonMaxSuppression 80x2000": OperatorModel("float[1,2000,4] b; float[1,80,2000] s", "m = Constant<value_int = 100>() i = Constant<value_float = 0.5>() t = Constant<value_float = 0.3>() y = NonMaxSuppression(b, s, m, i, t)", {"b": (0, 1), "s": (0, 1)}),
     "ReverseSequence 50x16x256": OperatorModel("float[50,16,256] x; int64[16] n", "y = ReverseSequence(x, n)", {"n": (1, 51)}),
@@ -387,6 +391,7 @@ OPERATORS: dict[str, OperatorModel] = {
     "DynamicQuantizeLinear 128x768": OperatorModel("float[1,128,768] x", "y, y1, y2 = DynamicQuantizeLinear(x)", {}, 3),
     "QLinearAdd 256x56x56": OperatorModel("uint8[1,256,56,56] a; weight float as; weight uint8 az; uint8[1,256,56,56] b; weight float bs; weight uint8 bz; weight float ys; weight uint8 yz", "y = com.microsoft.QLinearAdd(a, as, az, b, bs, bz, ys, yz)", {"a": (0, 255), "b": (0, 255), "as": (0.02, 0.03), "bs": (0.02, 0.03), "ys": (0.04, 0.05), "az": (128, 129), "bz": (128, 129), "yz": (128, 129)}),
     "QLinearSigmoid 128x3072": OperatorModel("uint8[128,3072] a; weight float as; weight uint8 az; weight float ys; weight uint8 yz", "y = com.microsoft.QLinearSigmoid(a, as, az, ys, yz)", {"a": (0, 255), "as": (0.02, 0.03), "ys": (0.004, 0.005), "az": (128, 129), "yz": (0, 1)}),
+    "HardSwish of bytes 64x28x28": OperatorModel("uint8[2,64,28,28] x; weight float s; weight uint8 z; weight float t", "f = DequantizeLinear(x, s, z) h = HardSwish(f) y = QuantizeLinear(h, t, z)", {"x": (0, 255), "s": (0.02, 0.03), "z": (3, 4), "t": (0.03, 0.04)}),
     # Signals and others.
     "DFT 1x400x1": OperatorModel("float[100,400,1] x", "n = Constant<value_int = 400>() a = Constant<value_int = 1>() y = DFT<onesided = 1>(x, n, a)"),
     "STFT 16000": OperatorModel("float[1,16000,1] x; weight float[400] w", "s = Constant<value_int = 160>() l = Constant<value_int = 400>() y = STFT(x, s, w, l)"),

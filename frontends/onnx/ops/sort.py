@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ....core.sizes import Extent, count_elements, has_dynamic_extents
 from ....dialects import builders, ir, scalars
+from ....dialects.ranking import rank_order
 from ....dialects.selection import select_order
 from ....dialects.sorting import sort_order
 from ..primitives.gathers import take_elements
@@ -43,7 +44,9 @@ def _top_k(ctx: Context, x: Tensor, k: Extent, axis: int, largest: bool) -> tupl
     def before(a: ir.Value, b: ir.Value) -> ir.Value:
         return scalars.compare("gt" if largest else "lt", a, b, x.signed)
 
-    if isinstance(k, int) and isinstance(extent, int) and k > extent // 2:
+    if scalars.width(builders.element_of(rows.value)) <= 32:
+        sorted_order = rank_order(rows.value, k, largest, x.signed)
+    elif isinstance(k, int) and isinstance(extent, int) and k > extent // 2:
         sorted_order = builders.slice_(sort_order(rows.value, before), [0, 0], [rows.shape[0], k])
     else:
         sorted_order = select_order(rows.value, k, before)

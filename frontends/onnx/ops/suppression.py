@@ -10,6 +10,7 @@ import numpy as np
 from ....core.sizes import Extent, count_elements, floor_divide, min_of
 from ....dialects import arith, builders, extents, ir, scalars, tensor
 from ....dialects.loops import for_loop, index, sequential, while_loop
+from ....dialects.ranking import order_key
 from ....dialects.sorting import sort_words
 from ....dialects.types import element_type
 from ..state.context import Context
@@ -136,7 +137,7 @@ class _Search:
 
         def join(where: Values, states: Values) -> Values:
             place = builders.extract(states[0], where)
-            key = _order_key(builders.extract(self.scores.value, [*at, scalars.to_index(place)]))
+            key = order_key(builders.extract(self.scores.value, [*at, scalars.to_index(place)]), largest=True)
             high = arith.shli(arith.extui(whole, key), scalars.const(32, whole))
             return [tensor.InsertOp(arith.ori(high, place), states[0], where).result]
 
@@ -155,16 +156,6 @@ class _Search:
             pairs = list(zip(given[:2], given[2:], strict=True))
             low, high = [_lesser(a, b) for a, b in pairs], [_greater(a, b) for a, b in pairs]
         return [*low, *high, scalars.mul(scalars.sub(high[0], low[0]), scalars.sub(high[1], low[1]))]
-
-
-def _order_key(score: ir.Value) -> ir.Value:
-    """32 bits that are the less, without a sign, the greater a score is; equal ones of zeros, the most of no number."""
-    turned = scalars.sub(scalars.like(score, 0), score)
-    bits = arith.bitcast(ir.IntegerType.get_signless(32), turned)
-    lowest = scalars.like(bits, 1 << 31)
-    negative = scalars.compare("lt", bits, scalars.like(bits, 0))
-    key = scalars.select(negative, scalars.invert(bits), arith.xori(bits, lowest))
-    return scalars.select(scalars.compare("ne", turned, turned), scalars.like(bits, -1), key)
 
 
 def _overlaps_any(box: Values, kept: ir.Value, count: ir.Value, limit: ir.Value) -> ir.Value:

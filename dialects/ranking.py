@@ -1,0 +1,194 @@
+"""The first elements of sorted rows of numbers of at most 32 bits: those that may count are words, sorted by digits."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+from ..core.sizes import Extent, floor_divide, max_of, min_of
+from . import arith, builders, extents, ir, scalars, tensor
+from .loops import States, for_loop, index, sequential, while_loop
+from .sorting import sort_words
+
+_AT_A_TIME = 16  # elements that are looked at together: where none of them counts, they cost a few vectors' comparisons
+# Words that are held, at least, before they are sorted: to sort by digits takes a thousand steps for any number.
+_ROOM = 256
+_KEPT = 8  # elements that are kept in order while the row is read
+
+
+def order_key(number: ir.Value, largest: bool, signed: bool = True) -> ir.Value:
+    """32 bits that are the less, without a sign, the earlier a number comes.
+
+    The greatest come first, or the least; equal ones are those of zeros, and what is no number comes last.
+    """
+    whole = ir.IntegerType.get_signless(32)
+    lowest = scalars.const(1 << 31, whole)
+    if not scalars.is_float(number):
+        wide = number if number.type == whole else (arith.extsi if signed else arith.extui)(whole, number)
+        key = arith.xori(wide, lowest) if signed else wide
+        return scalars.invert(key) if largest else key
+    zero = scalars.like(number, 0)
+    turned = scalars.sub(zero, number) if largest else scalars.add(number, zero)
+    bits = arith.bitcast(whole, turned)
+    negative = scalars.compare("lt", bits, scalars.like(bits, 0))
+    key = scalars.select(negative, scalars.invert(bits), arith.xori(bits, lowest))
+    return scalars.select(scalars.compare("ne", turned, turned), scalars.like(bits, -1), key)
+
+
+def rank_order(x: ir.Value, count: Extent, largest: bool, signed: bool = True) -> ir.Value:
+    """For each row of a matrix the indices (i64) of its ``count`` first elements, in order; NaN comes last.
+
+    Equal elements keep the order that they have. A row's elements that come before the last one chosen so far are held
+    as words of key and index. When there is no more room, the words are sorted, and the first ones stay. So a row of n
+    elements takes n comparisons, of vectors where none comes before, and about count * (1 + log(n / count)) words are
+    sorted, each in the same time. Few elements are kept in order, without branches.
+    """
+    rows, extent = builders.shape_of(x)
+    whole = ir.IntegerType.get_signless(64)
+    if rows == 0 or count == 0 or extent == 0:
+        return builders.empty((rows, count), whole)
+
+    def row(at: ir.Value, states: States) -> tuple[ir.Value, list[ir.Value]]:
+        it = _Row(x, at, count, largest, signed)
+        made = it.keep(states[0], count) if isinstance(count, int) and count < _KEPT else it.rank(states[0])
+        return scalars.bool_constant(True), made
+
+    # No loop that is dropped around one row: outside of loops each op would be a kernel.
+    into = while_loop(index(rows), scalars.bool_constant(True), [builders.empty((rows, count), whole)], row)[0]
+    return extents.note(into, (rows, count))
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A row of the matrix, and how many of its elements are chosen."""
+
+    numbers: ir.Value
+    row: ir.Value
+    count: Extent
+    largest: bool
+    signed: bool
+
+    def rank(self, into: ir.Value) -> list[ir.Value]:
+        """Write the row's indices."""
+        _, extent = builders.shape_of(self.numbers)
+        whole = ir.IntegerType.get_signless(64)
+        room = min_of(max_of(2 * self.count, _ROOM), extent)
+        end, full, wanted = index(extent), index(room), index(self.count)
+        open_ = scalars.const(1 << 32, whole)  # above all keys
+
+        def go_on(_: ir.Value, states: States) -> tuple[ir.Value, list[ir.Value]]:
+            words, number, place, bound = states
+            words, number, place = self._collect(words, number, place, bound, full)
+            words = sort_words(words, number)
+            number = scalars.minimum(number, wanted)
+            last = tensor.ExtractOp(words, [scalars.sub(wanted, index(1))]).result
+            key = arith.shrui(last, scalars.const(32, whole))
+            bound = scalars.select(scalars.compare("eq", number, wanted), key, open_)
+            return scalars.compare("lt", place, end), [words, number, place, bound]
+
+        # Filled, for an empty tensor that a loop carries may share its memory with the sort's.
+        words = builders.full([room + _AT_A_TIME], scalars.const(0, whole))
+        start = [words, index(0), index(0), open_]
+        words, *_ = while_loop(None, scalars.bool_constant(True), start, go_on)
+
+        return for_loop(
+            wanted, [into], lambda at, states: self._write(states[0], at, tensor.ExtractOp(words, [at]).result)
+        )
+
+    def keep(self, into: ir.Value, count: int) -> list[ir.Value]:
+        """Write the indices of so few elements that their words are scalars."""
+        _, extent = builders.shape_of(self.numbers)
+        words: States = [scalars.const(-1, ir.IntegerType.get_signless(64))] * count
+        blocks = floor_divide(extent, _AT_A_TIME) if not isinstance(extent, int) or extent > 2 * _AT_A_TIME else 0
+
+        def read(first: ir.Value, size: ir.Value, words: States) -> list[ir.Value]:
+            return for_loop(size, words, lambda at, held: self._insert(scalars.add(first, at), held))
+
+        def read_block(at: ir.Value, words: States) -> list[ir.Value]:
+            first, last = scalars.mul(at, index(_AT_A_TIME)), words[-1]
+            is_open = scalars.compare("eq", last, scalars.like(last, -1))
+            least = self._number(scalars.select(is_open, index(0), self._place(last)))
+            [some] = while_loop(None, scalars.invert(is_open), [is_open], lambda _, states: self._compare(first, least))
+
+            def take(_: ir.Value, words: States) -> tuple[ir.Value, list[ir.Value]]:
+                return scalars.bool_constant(False), read(first, index(_AT_A_TIME), words)
+
+            return while_loop(None, some, words, take)
+
+        words = for_loop(blocks, words, read_block)
+        words = read(index(_AT_A_TIME * blocks), index(extent - _AT_A_TIME * blocks), words)
+        for at, word in enumerate(words):
+            [into] = self._write(into, index(at), word)
+        return [into]
+
+    def _insert(self, place: ir.Value, words: States) -> list[ir.Value]:
+        """Put one element where it belongs among those that are kept in order; the last one is dropped."""
+        made, word = [], self._word(place)
+        for held in words:
+            made.append(scalars.minimum(held, word, signed=False))
+            word = scalars.maximum(held, word, signed=False)
+        return made
+
+    def _collect(
+        self, words: ir.Value, number: ir.Value, place: ir.Value, bound: ir.Value, full: ir.Value
+    ) -> list[ir.Value]:
+        """Read on from a place, until the row ends or there is no room for as many words as are read at a time."""
+        extent = builders.shape_of(self.numbers)[1]
+        end, step = index(extent), index(_AT_A_TIME)
+        is_open = scalars.compare("gt", bound, scalars.const(0xFFFFFFFF, bound.type))
+        last = scalars.sub(index(self.count), index(1))
+        held = tensor.ExtractOp(words, [last]).result
+        least = self._number(scalars.select(is_open, index(0), self._place(held)))
+
+        def read(_: ir.Value, states: States) -> tuple[ir.Value, list[ir.Value]]:
+            words, number, place = states
+            behind = scalars.minimum(scalars.add(place, step), end)
+            some = scalars.either(is_open, scalars.compare("lt", scalars.sub(behind, place), step))
+            [some] = while_loop(None, scalars.invert(some), [some], lambda _, states: self._compare(place, least))
+
+            def take(_: ir.Value, states: States) -> tuple[ir.Value, list[ir.Value]]:
+                made = sequential(
+                    [scalars.sub(behind, place)],
+                    states,
+                    lambda at, inner: self._take(scalars.add(place, at[0]), inner, bound),
+                )
+                return scalars.bool_constant(False), made
+
+            words, number = while_loop(None, some, [words, number], take)
+            goes_on = scalars.both(scalars.compare("lt", behind, end), scalars.compare("lt", number, full))
+            return goes_on, [words, number, behind]
+
+        return while_loop(None, scalars.bool_constant(True), [words, number, place], read)
+
+    def _compare(self, place: ir.Value, least: ir.Value) -> tuple[ir.Value, list[ir.Value]]:
+        """Whether any of the next elements may come before the last one chosen."""
+        how = "le" if self.largest else "ge"
+        places = [scalars.add(place, index(i)) for i in range(_AT_A_TIME)]
+        # Of what is no number this says that it may; its key tells.
+        found = [scalars.invert(scalars.compare(how, self._number(p), least, self.signed)) for p in places]
+        return scalars.bool_constant(False), [functools.reduce(scalars.either, found)]
+
+    def _take(self, place: ir.Value, states: States, bound: ir.Value) -> list[ir.Value]:
+        """Hold one element, if it comes before the bound: it is written in any case, so that there is no branch."""
+        words, number = states
+        word = self._word(place)
+        words = tensor.InsertOp(word, words, [number]).result
+        key = arith.shrui(word, scalars.const(32, word.type))
+        step = arith.index_castui(ir.IndexType.get(), scalars.compare("lt", key, bound))
+        return [words, scalars.add(number, step)]
+
+    def _word(self, place: ir.Value) -> ir.Value:
+        """An element's key, and below it its index."""
+        whole = ir.IntegerType.get_signless(64)
+        key = arith.extui(whole, order_key(self._number(place), self.largest, self.signed))
+        return arith.ori(arith.shli(key, scalars.const(32, whole)), scalars.from_index(place, whole))
+
+    def _place(self, word: ir.Value) -> ir.Value:
+        return scalars.to_index(arith.andi(word, scalars.const(0xFFFFFFFF, word.type)))
+
+    def _write(self, into: ir.Value, at: ir.Value, word: ir.Value) -> list[ir.Value]:
+        place = scalars.from_index(self._place(word), word.type)
+        return [tensor.InsertOp(place, into, [self.row, at]).result]
+
+    def _number(self, place: ir.Value) -> ir.Value:
+        return builders.extract(self.numbers, [self.row, place])
