@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from ....core.sizes import count_elements, has_dynamic_extents
-from ....dialects import builders, complexes, extents, ir, scalars, tensor
-from ....dialects.loops import index, sequential
+from ....dialects import arith, builders, complexes, extents, ir, scalars, tensor
+from ....dialects.loops import States, for_loop, index, while_loop
 from ....dialects.types import element_type, is_complex
 from ..primitives.gathers import take
 from ..state.context import Context
@@ -55,21 +53,24 @@ def compress(ctx: Context, x: Tensor, condition: Tensor, *, axis: int | None = N
 
 def positions(ctx: Context, flags: Tensor) -> Tensor:
     """The indices of a vector's elements other than 0, in order: one pass that writes each and counts them."""
-    whole = element_type("int64")
+    whole, extent = element_type("int64"), flags.shape[0]
 
-    def step(at: Sequence[ir.Value], states: Sequence[ir.Value]) -> list[ir.Value]:
-        places, counts = states
-        count = builders.extract(counts, [index(0)])
-        taken = scalars.truth(builders.extract(flags.value, at))
+    def step(at: ir.Value, states: States) -> list[ir.Value]:
         # Each is written where the next one taken belongs, so that there is no branch; the last place is spare.
-        here = scalars.from_index(at[0], whole)
-        places = tensor.InsertOp(here, places, [scalars.to_index(count)]).result
-        more = scalars.add(count, scalars.narrow(taken, whole))
-        return [places, tensor.InsertOp(more, counts, [index(0)]).result]
+        places, count = states
+        places = tensor.InsertOp(scalars.from_index(at, whole), places, [count]).result
+        taken = scalars.truth(builders.extract(flags.value, [at]))
+        return [places, scalars.add(count, arith.index_castui(ir.IndexType.get(), taken))]
 
-    extent = flags.shape[0]
+    def read(_: ir.Value, states: States) -> tuple[ir.Value, States]:
+        places, counts = states
+        places, count = for_loop(extent, [places, index(0)], step)
+        counts = tensor.InsertOp(scalars.from_index(count, whole), counts, [index(0)]).result
+        return scalars.bool_constant(False), [places, counts]
+
+    # A loop around them, inside of which the count is a scalar: a kernel's results are tensors.
     start = [builders.empty([extent + 1], whole), builders.full([1], scalars.const(0, whole))]
-    places, counts = sequential([extent], start, step)
+    places, counts = while_loop(None, scalars.bool_constant(True), start, read)
     count = builders.extract(counts, [index(0)])
     found = extents.fresh(scalars.to_index(count), "chosen", 0)
-    return ctx.wrap(builders.slice_(places, [0], [found]), "int64")
+    return ctx.wrap(builders.slice_(extents.note(places, [extent + 1]), [0], [found]), "int64")
