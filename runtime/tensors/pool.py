@@ -6,6 +6,7 @@ its memory; so what a user holds, whole or in part, is never lent again.
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import threading
@@ -62,7 +63,7 @@ class MemoryPool:
         loan = _Loan(array, self._ended.append)
         loan.block = block
         self._loans[id(loan)] = loan
-        return array.reshape(shape)
+        return array if len(shape) == 1 else array.reshape(shape)
 
     @property
     def nbytes(self) -> int:
@@ -105,6 +106,7 @@ def _unlock_all() -> None:
 os.register_at_fork(after_in_child=_unlock_all)
 
 
+@functools.lru_cache(1024)  # a run asks for the same ones as the run before
 def _block_bytes(nbytes: int) -> int:
     """The size of a block for so many bytes."""
     step = (

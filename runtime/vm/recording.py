@@ -210,8 +210,10 @@ class Recording:
         ``given`` are weights, tensors of the shapes that were recorded, and numbers; ``weights`` and ``words`` the same
         as kernels take them.
         """
-        block, *made = arrays = [pool.array((self.nbytes,), _BYTE), *[pool.array(*made) for made in self.made]]
-        arena, *others = map(address_of, arrays)
+        made = [pool.array(*made) for made in self.made]
+        others = list(map(address_of, made))
+        block = pool.array((self.nbytes,), _BYTE) if self.nbytes else None
+        arena = address_of(block) if block is not None else 0
         if len(weights):
             bases = np.concatenate((_pack_numbers([0, arena]), weights, _pack_numbers([*words, *others])))
         else:
