@@ -74,6 +74,15 @@ def while_loop(
     return list(loop.results)[2:]
 
 
+def branch(when: ir.Value, kind: ir.Type, then: Callable[[], ir.Value], other: Callable[[], ir.Value]) -> ir.Value:
+    """What one of two computes, of the type ``kind``: ``then`` where an i1 holds."""
+    choice = scf.IfOp(when, [kind], has_else=True)
+    for region, compute in zip(choice.regions, (then, other), strict=True):
+        with ir.InsertionPoint(region.blocks[0]):
+            scf.YieldOp([compute()])
+    return choice.results[0]
+
+
 def index(number: Extent) -> ir.Value:
     """A size as an index."""
     return scalars.const(number, ir.IndexType.get())

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from ...core.target import Target, detect_host
-from ...dialects import arith, ir, memref, scf, vector
+from ...dialects import arith, ir, memref, vector
 from ...dialects.builders import element_of, index_constant
+from ...dialects.loops import branch
 from ...dialects.scalars import call_intrinsic
 from ...dialects.walk import defining_op, integer_of
 from ..infra.base import Pass
@@ -90,7 +90,7 @@ def _emit_choice(op: ir.Operation, lanes: int, intrinsic: str) -> ir.Value:
     long = arith.cmpi(arith.CmpIPredicate.sge, latest, index_constant(0))
     near = arith.andi(long, first.is_near())
     if others:  # which are looked at where the first is near: of elements far apart, few neighbours are
-        near = _branch(
+        near = branch(
             near, near.type, lambda: functools.reduce(arith.andi, [w.is_near() for w in others]), lambda: near
         )
 
@@ -100,7 +100,7 @@ def _emit_choice(op: ir.Operation, lanes: int, intrinsic: str) -> ir.Value:
             result = vector.insert_strided_slice(window.read(flat, intrinsic), result, [number * lanes], [1])
         return result
 
-    return _branch(near, made, shuffle, lambda: op.clone().results[0])
+    return branch(near, made, shuffle, lambda: op.clone().results[0])
 
 
 @dataclass(frozen=True)
@@ -130,15 +130,6 @@ class _Window:
         row = ir.VectorType.get(lanes, element_of(flat))
         order = arith.index_cast(ir.VectorType.get(lanes, ir.IntegerType.get_signless(32)), self.shifts)
         return call_intrinsic(intrinsic, row, [vector.load(row, flat, [self.start]), order])
-
-
-def _branch(when: ir.Value, kind: ir.Type, then: Callable[[], ir.Value], other: Callable[[], ir.Value]) -> ir.Value:
-    """What one of two computes."""
-    choice = scf.IfOp(when, [kind], has_else=True)
-    for region, compute in zip(choice.regions, (then, other), strict=True):
-        with ir.InsertionPoint(region.blocks[0]):
-            scf.YieldOp([compute()])
-    return choice.results[0]
 
 
 def _flatten(base: ir.Value, size: ir.Value) -> ir.Value:

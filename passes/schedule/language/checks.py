@@ -56,15 +56,14 @@ def joinable(nest: Nest, loops: Sequence[Loop]) -> None:
         if part.axis in [other.axis for other in parts[:i]]:
             refuse(f"cannot fuse two parts of axis '{part.axis}': leave it unsplit")
     for part in parts:
-        _divides(nest, part, first=part is parts[0])
+        _divides(nest, part)
 
 
-def _divides(nest: Nest, part: Part, first: bool) -> None:
-    """Refuse to join a part whose steps are not all whole, but as the first, or inside of loops whose steps are not."""
-    around = [p for other in nest.loops for p in other.parts if p.axis == part.axis and p.step >= part.step]
-    for ragged in around:
-        if ragged.rest and not (first and ragged is part):
-            refuse(f"cannot fuse '{part.name}': '{ragged.name}' is {ragged}; a factor that divides would do")
+def _divides(nest: Nest, part: Part) -> None:
+    """Refuse to join a part that lies in steps not all of which are whole."""
+    for around in (p for other in nest.loops for p in other.parts if p.axis == part.axis and p.step >= part.step):
+        if around.rest and around is not part:
+            refuse(f"cannot fuse '{part.name}': '{around.name}' is {around}; a factor that divides would do")
 
 
 def order(nest: Nest, loops: Sequence[Loop]) -> None:

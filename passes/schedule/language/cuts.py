@@ -10,8 +10,8 @@ from .schedule import Schedule
 # An axis and how many of its elements one step of the loop takes.
 Cut = tuple[str, int]
 
-# Steps of the parallel axis that are enough to share out evenly.
-_ENOUGH_STEPS = 64
+# Steps of the parallel axis that are enough to share out evenly, and so many that a ragged loop is not worth joining.
+_ENOUGH_STEPS, _SEVERAL_STEPS = 64, 16
 # Long sums take so many steps at once; counters, addresses and branches take slots of a register tile's multiply-adds.
 _AT_ONCE, _LONG_SUM = 4, 512
 # Streams that one core reads from memory at once: eight give 1.4 times as much as one, and more give no more.
@@ -96,7 +96,7 @@ def share(schedule: Schedule, most: int = 0) -> Schedule:
     count, steps = 1, loops[0].steps
     while count < min(most or len(loops), len(loops)) and steps < _ENOUGH_STEPS:
         [following] = loops[count].parts
-        if following.rest or following.steps == 1:
+        if following.steps == 1 or (following.rest and steps >= _SEVERAL_STEPS):
             break
         if following.axis in [loop.axis for loop in loops[:count]]:
             break

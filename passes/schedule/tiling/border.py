@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ....dialects import arith, ir, linalg, memref, scf
+from ....dialects import arith, ir, linalg, memref
 from ....dialects.builders import element_of, index_constant
+from ....dialects.loops import branch
 from ....dialects.types import element_bits
 from ....dialects.walk import defining_op
 from ...ir.kernel import LINE
@@ -94,16 +95,14 @@ class Border:
             box = partial(_copy_box, around)
         else:
             return dest
-        branch = scf.IfOp(wanted, [dest.type], has_else=True)
-        with ir.InsertionPoint(branch.then_block):
+
+        def fill() -> ir.Value:
             filled = dest
             for slab in self._slabs():
                 filled = _boxes(box, filled, without_unit_dims(slab, shape_of(self.result))[0])
-            scf.YieldOp([filled])
-        assert branch.else_block is not None
-        with ir.InsertionPoint(branch.else_block):
-            scf.YieldOp([dest])
-        return branch.results[0]
+            return filled
+
+        return branch(wanted, dest.type, fill, lambda: dest)
 
     def _slabs(self) -> list[Region]:
         """The border in boxes that do not overlap."""

@@ -7,8 +7,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ....dialects import arith, bufferization, ir, linalg, scf, tensor
+from ....dialects import arith, bufferization, ir, linalg, tensor
 from ....dialects.builders import index_constant
+from ....dialects.loops import branch
 from ....dialects.walk import defining_op, is_constant
 from ...ir.structure import body_ops, index_dim, indexing_maps, iterator_types, shape_of, terminator_of
 from ..language.loopnest import MAX_TILE
@@ -116,13 +117,12 @@ class _Row:
         """What one of two computes: ``then`` where all amounts are as wanted."""
         number = index_constant(wanted)
         fitting = functools.reduce(arith.andi, [arith.cmpi(arith.CmpIPredicate.eq, n, number) for n in amounts])
-        branch = scf.IfOp(fitting, [self.dest.type], has_else=True)
-        for region, compute in zip(branch.regions, (then, other), strict=True):
-            with ir.InsertionPoint(region.blocks[0]):
-                # A row that is a copy would be that of which it is one, and lie there.
-                made = bufferization.MaterializeInDestinationOp(self.dest.type, compute(), self.dest)
-                scf.YieldOp(made.results)
-        return branch.results[0]
+
+        def place(compute: Callable[[], ir.Value]) -> ir.Value:
+            # A row that is a copy would be that of which it is one, and lie there.
+            return bufferization.MaterializeInDestinationOp(self.dest.type, compute(), self.dest).results[0]
+
+        return branch(fitting, self.dest.type, lambda: place(then), lambda: place(other))
 
     def emit(self, body: _Body) -> ir.Value:
         """The op of the tile."""

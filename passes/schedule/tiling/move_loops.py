@@ -10,6 +10,7 @@ from typing import Any
 from ....core.target import Target
 from ....dialects import arith, func, ir, scf, tensor, vector
 from ....dialects.builders import element_of, index_constant
+from ....dialects.loops import branch
 from ...ir.kernel import run_upstream
 from ...ir.maps import collapse_extents
 from ..loop_plan import threads_pay
@@ -200,13 +201,7 @@ class _Loops:
 
     def _at_the_end(self, target: ir.Value, body: Callable[[ir.Value], ir.Value]) -> ir.Value:
         ends = arith.cmpi(arith.CmpIPredicate.eq, self.hi, index_constant(self.shares))
-        branch = scf.IfOp(ends, [target.type], has_else=True)
-        with ir.InsertionPoint(branch.then_block):
-            scf.YieldOp([body(target)])
-        assert branch.else_block is not None
-        with ir.InsertionPoint(branch.else_block):
-            scf.YieldOp([target])
-        return branch.results[0]
+        return branch(ends, target.type, lambda: body(target), lambda: target)
 
 
 def _make_copy_body(move: Move, source: ir.Value) -> MoveBody:

@@ -29,6 +29,7 @@ from dataclasses import replace
 from ....core.target import DotProduct
 from ....dialects import arith, ir, scf
 from ....dialects.builders import index_constant
+from ....dialects.loops import branch
 from ....dialects.walk import defining_op, integer_of
 from ...analysis.classify import classify_op
 from ...analysis.kinds import Transform
@@ -174,23 +175,24 @@ class _Loops:
     def loop_over_joined(
         self, joined: Loop | None, steps: Range, dest: ir.Value, body: Callable[[ir.Value], ir.Value]
     ) -> ir.Value:
-        """One loop over a range of the steps of several parts. The outermost part alone may have a smaller last step.
+        """One loop over a range of the steps of several parts; one behind it if the outermost's last step is smaller.
 
         All steps of several parts are a loop each: nothing is divided to tell where a step is.
         """
         parts = list(joined.parts) if joined else []
         if joined and len(parts) > 1 and tuple(map(integer_of, steps)) == (0, joined.steps):
             return self._loop_over_parts(joined, parts, dest, body)
-        lo, hi = steps
         if joined is None or not parts[0].rest:
             return self._loop_over_range(parts, Linear(), steps, dest, body)
-        first, inner = parts[0], math.prod(part.steps for part in parts[1:])
+        (lo, hi), first, inner = steps, parts[0], parts[1:]
         count = first.size // first.step
-        whole = index_constant(count * inner)
+        whole = index_constant(count * math.prod(part.steps for part in inner))
         size = first.step if joined.overlap and count else first.rest
-        made = self._loop_over_range(parts, Linear(), (lo, arith.minui(hi, whole)), dest, body)
-        rest = [replace(first, extent=size, step=size), *parts[1:]]
-        return self._loop_over_range(rest, Linear(first.size - size), (arith.maxui(lo, whole), hi), made, body)
+        before, after = (lo, arith.minui(hi, whole)), (arith.maxui(lo, whole), hi)
+        most = replace(first, extent=count * first.step)
+        made = self._loop_over_range([most, *inner], Linear(), before, dest, body)
+        last = replace(first, extent=size, step=size)
+        return self._loop_over_range([last, *inner], Linear(first.size - size), after, made, body)
 
     def _loop_over_range(
         self,
@@ -200,22 +202,42 @@ class _Loops:
         dest: ir.Value,
         body: Callable[[ir.Value], ir.Value],
     ) -> ir.Value:
-        """One loop over a range of steps, which are whole; those of the outermost part begin at ``begin``."""
-        before = list(self.region)
+        """One loop over a range of steps; those of the outermost part are whole, and begin at ``begin``."""
         loop = scf.ForOp(*steps, index_constant(1), [dest])
         with ir.InsertionPoint(loop.body):
-            position = loop.induction_variable
-            for part in reversed(parts):
-                if part is parts[0]:
-                    index = position
-                else:
-                    index = arith.remui(position, index_constant(part.steps))
-                    position = arith.divui(position, index_constant(part.steps))
-                start = Linear(0, ((index, part.step),)) if part.size > part.step else Linear()
-                self._choose(part, start + begin if part is parts[0] else start, part.step)
-            scf.YieldOp([body(loop.inner_iter_args[0])])
-        self.region[:] = before
+            position, chosen = loop.induction_variable, []
+            for part in reversed(parts[1:]):
+                chosen.append((part, Linear(), arith.remui(position, index_constant(part.steps))))
+                position = arith.divui(position, index_constant(part.steps))
+            chosen += [(part, begin, position) for part in parts[:1]]
+            scf.YieldOp([self._take_steps(chosen[::-1], loop.inner_iter_args[0], body)])
         return loop.results[0]
+
+    def _take_steps(
+        self,
+        chosen: Sequence[tuple[Part, Linear, ir.Value]],
+        target: ir.Value,
+        body: Callable[[ir.Value], ir.Value],
+    ) -> ir.Value:
+        """What ``body`` makes in one step of each part (where these begin, and its number); a smaller one is a case."""
+        if not chosen:
+            return body(target)
+        (part, begin, number), *more = chosen
+        axis = self.axes[part.axis]
+        around = self.region[axis]
+
+        def take(start: Linear, size: int) -> ir.Value:
+            self.region[axis] = Interval(around.offset + begin + start, size)
+            made = self._take_steps(more, target, body)
+            self.region[axis] = around
+            return made
+
+        start = Linear(0, ((number, part.step),)) if part.size > part.step else Linear()
+        if not part.rest:
+            return take(start, part.step)
+        last = arith.cmpi(arith.CmpIPredicate.eq, number, index_constant(part.steps - 1))
+        rest = Linear(part.size - part.rest)
+        return branch(last, target.type, lambda: take(rest, part.rest), lambda: take(start, part.step))
 
     def _loop_over_parts(
         self, joined: Loop, parts: Sequence[Part], dest: ir.Value, body: Callable[[ir.Value], ir.Value]
@@ -227,10 +249,6 @@ class _Loops:
         return self._loop_over_part(
             part, joined.overlap, dest, lambda value: self._loop_over_parts(joined, inner, value, body)
         )
-
-    def _choose(self, part: Part, start: Linear, size: int) -> None:
-        axis = self.axes[part.axis]
-        self.region[axis] = Interval(self.region[axis].offset + start, size)
 
     def stage(self, at: str, tiler: Tiler) -> None:
         """Compute ahead, into buffers, what the schedule wants inside of a loop."""

@@ -99,6 +99,7 @@ VARIANTS: dict[str, Change] = {
         s.reorder("m.0", "n.0", "b").fuse("m.0", "n.0").parallel("m.0*n.0")
     ),
     "joined loops are not, the first with a rest": lambda s: s.parallel("b").fuse("m.0", "n.0"),
+    "joined loops are parallel, the second with a rest": lambda s: s.fuse("b", "m.0").parallel("b*m.0"),
     "joined loops overlap": lambda s: s.reorder("m.0", "b").fuse("m.0", "b").overlap("m.0*b"),
     "all is parallel but a rest": lambda s: s.reorder("m.0", "n.0", "b").parallel("m.0"),
     "several steps at once": lambda s: s.unroll("k", 8),
