@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..dialects import func, ir
 from ..dialects.context import node_name
-from ..dialects.walk import collect
+from ..dialects.walk import find_named
 from .ir.edit import is_private, node_names
 from .ir.kernel import list_functions, symbol_of
 from .ir.routine_ops import callee_of
@@ -57,7 +57,7 @@ def _callees_first(module: ir.Module) -> list[func.FuncOp]:
     order: list[func.FuncOp] = []
 
     def visit(function: func.FuncOp) -> None:
-        for call in collect(function, lambda op: op.name == "func.call"):
+        for call in find_named(function, "func.call"):
             callee = pending.pop(callee_of(call), None)
             if callee is not None:
                 visit(callee)

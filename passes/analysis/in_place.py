@@ -6,7 +6,7 @@ from ...dialects import func, ir
 from ...dialects.types import nbytes
 from ...dialects.walk import defining_op
 from ..ir.routine_ops import base_of
-from ..ir.structure import indexing_maps, iterator_types, list_ops, num_inputs
+from ..ir.structure import indexing_maps, iterator_types, list_ops, num_inputs, terminator_of
 from ..ir.uses import has_one_use
 
 _INSERTIONS = ("tensor.insert_slice", "tensor.insert")
@@ -57,7 +57,7 @@ def _is_unwritten(op: ir.Operation) -> bool:
 
 def _last(function: func.FuncOp) -> ir.Operation | None:
     """The op that computes a kernel's only result."""
-    *_, ret = list_ops(function)
+    ret = terminator_of(function)
     return defining_op(ret.operands[0]) if len(ret.operands) == 1 else None
 
 

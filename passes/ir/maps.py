@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ...dialects import builders, ir, tensor
 from ...dialects.types import DYNAMIC
-from .structure import dim_of, indexing_maps, is_dynamic, is_tensor, list_ops, num_inputs, shape_of
+from .structure import dim_of, indexing_maps, is_dynamic, is_tensor, num_inputs, shape_of
 
 
 def set_maps(op: ir.Operation, maps: Sequence[ir.AffineMap]) -> None:
@@ -34,8 +34,8 @@ def is_copy(op: ir.Operation) -> bool:
     """Return whether an op is a generic whose result has elements of its one input, as they are."""
     if op.name != "linalg.generic" or len(op.results) != 1 or num_inputs(op) != 1 or len(op.operands) != 2:
         return False
-    first, *others = list_ops(op)
-    return not others and first.operands[0] == op.regions[0].blocks[0].arguments[0]
+    body = op.regions[0].blocks[0]
+    return len(body.operations) == 1 and body.operations[0].operands[0] == body.arguments[0]
 
 
 def permutation_of(op: ir.Operation, known: bool = True) -> list[int] | None:

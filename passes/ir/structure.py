@@ -119,7 +119,7 @@ def body_ops(op: AnyOp) -> list[ir.Operation]:
 
 def terminator_of(op: AnyOp) -> ir.Operation:
     """The op that ends a function or the body of an op of one block: its operands are the results."""
-    return list_ops(op)[-1]
+    return op.operation.regions[0].blocks[0].operations[-1].operation
 
 
 def index_dim(op: ir.Operation) -> int:

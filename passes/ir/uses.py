@@ -22,7 +22,7 @@ def find_captures(op: ir.Operation) -> list[ir.Value]:
         return []
     inside: set[ir.Value] = set()
     used: list[ir.Value] = []
-    pending = list(op.regions)
+    pending = [op.regions[number] for number in range(len(op.regions))]  # the end of an iterator is an exception of C++
     while pending:
         for block in pending.pop():
             inside.update(block.arguments)

@@ -58,13 +58,13 @@ class Bufferize(Pass):
                 write_carried(function)
         run_upstream(module, _UPSTREAM)
         for function in scheduled_functions(module):
-            rewrite(function, _is_row_copy, _copy_row)
+            rewrite(function, _is_row_copy, _copy_row, "memref.copy")
         rewrite(module, memref.CopyOp, _lower_copy)
 
 
 def _is_row_copy(op: ir.Operation) -> bool:
     """Return whether an op copies a row that is one vector: of another number of elements it would be scalars."""
-    if op.name != "memref.copy" or any(ir.MemRefType(operand.type).rank != 1 for operand in op.operands):
+    if any(ir.MemRefType(operand.type).rank != 1 for operand in op.operands):
         return False
     [size] = ir.MemRefType(op.operands[0].type).shape
     return 0 < size <= _LONGEST_ROW and size & (size - 1) == 0 and element_bits(element_of(op.operands[0])) <= 64

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...dialects import bufferization, builders, func, ir, scf
-from ...dialects.walk import collect, defining_op
+from ...dialects.walk import collect, defining_op, find_named
 from ..ir.routine_ops import LOOPS_AND_BRANCHES, VIEWS_AND_SLICES, base_of
 from ..ir.structure import is_tensor
 from ..ir.uses import readers_of
@@ -41,10 +41,10 @@ def write_carried(function: func.FuncOp) -> None:
     reads that any more, else one that is made before. Bufferization leaves a copy only where a value cannot be computed
     in its place; a pattern that folds whole insertions must not run before.
     """
-    for op in collect(function, lambda op: op.name == "scf.while"):
+    for op in find_named(function, "scf.while"):
         _pass_all_on(op)
     placed: set[ir.Value] = set()  # results of branches
-    for op in reversed(collect(function, lambda op: op.name in LOOPS_AND_BRANCHES)):  # those around others first
+    for op in reversed(find_named(function, *LOOPS_AND_BRANCHES)):  # those around others first
         if op.name == "scf.if":
             for result in filter(is_tensor, op.results):
                 if result not in placed:

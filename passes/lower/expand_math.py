@@ -73,7 +73,7 @@ class ExpandMath(Pass):
     def apply(self, module: ir.Module) -> None:
         """Expand in the whole module."""
         idioms.replace_idioms(module)
-        rewrite(module, lambda op: op.name in EXPANSIONS and isinstance(op.results[0].type, ir.F32Type), _expand_op)
+        rewrite(module, lambda op: isinstance(op.results[0].type, ir.F32Type), _expand_op, *EXPANSIONS)
         if not (self.target or detect_host()).has_fma:
             emit.without_instruction(module)
 

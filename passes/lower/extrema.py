@@ -15,6 +15,7 @@ from .math.emit import Value, at_least, at_most
 _Choose = Callable[[Value, Value], Value]
 _LOSING: dict[str, _Choose] = {"maximumf": at_least, "maxnumf": at_least}
 _KEEPING: dict[str, _Choose] = {"maximumf": at_least, "minimumf": at_most}
+_EXTREMA = ("vector.reduction", *(f"arith.{name}" for name in {**_KEEPING, **_LOSING}))
 
 
 def choose_extrema(function: func.FuncOp) -> None:
@@ -42,13 +43,11 @@ def choose_extrema(function: func.FuncOp) -> None:
             values[0] = _reduce(values[0], one) if loses else _reduce_keeping_nan(values[0], one)
         return combine(*values) if len(values) == 2 else values[0]
 
-    rewrite(function, lambda op: _kind_of(op) in choices, choose)
+    rewrite(function, lambda op: _kind_of(op) in choices, choose, *_EXTREMA)
 
 
 def _kind_of(op: ir.Operation) -> str:
     """The name of a maximum or minimum of float32 or float64, or of one of a vector's elements; else nothing."""
-    if op.name != "vector.reduction" and op.name.removeprefix("arith.") not in _KEEPING | _LOSING:
-        return ""
     kind = op.operands[0].type
     if isinstance(kind, ir.VectorType):
         kind = kind.element_type if kind.rank == 1 else None

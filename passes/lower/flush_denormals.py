@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import func, ir, tw
-from ...dialects.walk import collect, defining_op
+from ...dialects.walk import collect, defining_op, find_named
 from ..analysis.classify import classify_op
 from ..analysis.kinds import Contraction, Conv, DepthwiseConv, Reduction
 from ..infra.base import Pass
@@ -56,8 +56,8 @@ class FlushDenormals(Pass):
 
 def _mark_softmax(function: func.FuncOp) -> None:
     """Mark exponentials that are at most 1, and the kernel where these alone read the maxima."""
-    maxima = collect(function, lambda op: op.name in MAXIMA)
-    for exponential in collect(function, lambda op: op.name == "math.exp"):
+    maxima = find_named(function, *MAXIMA)
+    for exponential in find_named(function, "math.exp"):
         if (maximum := _maximum_above(exponential)) is not None:
             exponential.attributes[tw.AT_MOST_ONE] = ir.UnitAttr.get()
             if len(list(maximum.results[0].uses)) == 1:
@@ -83,7 +83,7 @@ def _has_softmax(function: func.FuncOp) -> bool:
 
 def _computes(op: ir.Operation | func.FuncOp, names: tuple[str, ...]) -> bool:
     """Return whether a function, or the body of a structured op, has one of the operations."""
-    return bool(collect(op, lambda inner: inner.name in names))
+    return bool(find_named(op, *names))
 
 
 def _maximum_above(exponential: ir.Operation) -> ir.Operation | None:

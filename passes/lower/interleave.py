@@ -25,7 +25,7 @@ def interleave_transposes(function: func.FuncOp) -> None:
     An element's number in all rows together has the bits of its row and then those of its column. A round moves the
     first of them to the end; as many rounds as the row has bits exchange row and column.
     """
-    for op in collect(function, _is_transpose):
+    for op in collect(function, _is_transpose, "vector.transpose"):
         with ir.InsertionPoint(op), op.location:
             op.results[0].replace_all_uses_with(_transpose(op.operands[0]))
         op.erase()
@@ -45,7 +45,7 @@ def store_interleaved(function: func.FuncOp) -> None:
         %f = memref.collapse_shape %r [[0], [1, 2]] : memref<8x40x2xf32> into memref<8x80xf32>
         vector.store %p, %f[%i, %j * 2]                 // and the second after it
     """
-    for op in collect(function, _writes_joined_rows):
+    for op in collect(function, _writes_joined_rows, "vector.transfer_write"):
         with ir.InsertionPoint(op), op.location:
             _store_rows(op)
         op.erase()
@@ -65,7 +65,7 @@ def load_interleaved(function: func.FuncOp) -> None:
         %a = vector.load %f[%i, %j * 2]                 // and %b after it
         %p = vector.shuffle %a, %b [0, 2, 4, ...]       // the first row of %t, and [1, 3, 5, ...] the second
     """
-    for op in collect(function, _transposes_joined_rows):
+    for op in collect(function, _transposes_joined_rows, "vector.transpose"):
         with ir.InsertionPoint(op), op.location:
             rows = _load_rows(op.operands[0].owner.operation)
             op.results[0].replace_all_uses_with(_of_rows(rows, ir.VectorType(op.results[0].type)))
@@ -148,12 +148,12 @@ def join_columns(function: func.FuncOp) -> None:
         %f = memref.collapse_shape %r [[0], [1, 2]] : memref<24x80x2xf32> into memref<24x160xf32>
         vector.transfer_write %t, %f[%i, %j * 2] : vector<16x16xf32>, memref<24x160xf32>
     """
-    turned = collect(function, _turns_columns)
+    turned = collect(function, _turns_columns, "vector.transpose")
     for op in turned:
         with ir.InsertionPoint(op), op.location:
             op.results[0].replace_all_uses_with(_turn_as_matrix(op))
         op.erase()
-    for op in collect(function, _writes_columns) if turned else []:
+    for op in collect(function, _writes_columns, "vector.transfer_write") if turned else []:
         with ir.InsertionPoint(op), op.location:
             _write_joined(op)
         op.erase()
@@ -226,7 +226,7 @@ def spread_columns(function: func.FuncOp) -> None:
         %e = vector.extract %v[0] : f32 from vector<6xf32>
         %r = vector.broadcast %e : f32 to vector<64xf32>  // and so on for the other rows
     """
-    for op in collect(function, _is_column):
+    for op in collect(function, _is_column, "vector.transpose"):
         broadcast = op.operands[0].owner.operation
         with ir.InsertionPoint(op), op.location:
             kind = ir.VectorType(op.results[0].type)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import arith, ir, llvm
+from ...dialects import arith, func, ir, llvm
 from ...dialects.scalars import call_intrinsic
-from ...dialects.walk import collect, defining_op
+from ...dialects.walk import collect, defining_op, find_named
 from ..infra.base import ModuleForm, Pass
 from ..ir.kernel import list_functions, run_upstream
 from ..ir.rewrite import rewrite
@@ -42,6 +42,10 @@ _TO_LLVM = (
     "canonicalize",
     "cse",
 )
+
+# The ops by which a value of a type comes to be that no operand has.
+_BEGINNINGS = ("arith.constant", "arith.truncf", "arith.sitofp", "arith.uitofp", "arith.bitcast", "vector.bitcast")
+_BEGINNINGS += ("memref.get_global", "memref.view")
 
 _MOVES = {"llvm.load", "llvm.store", "llvm.bitcast", "llvm.select", "llvm.br", "llvm.cond_br", "llvm.mlir.constant"}
 _MOVES |= {"llvm.mlir.zero", "llvm.mlir.undef", "llvm.mlir.poison", "llvm.insertvalue", "llvm.extractvalue"}
@@ -78,8 +82,7 @@ class LowerToLlvm(Pass):
         """Lower the whole module."""
         for function in list_functions(module):
             choose_extrema(function)
-        # Mostly not: to ask each op took a tenth of a compile.
-        narrow = "bf16" in str(module.operation.get_asm(assume_verified=True))
+        narrow = _has_bfloat16(module)
         if narrow:
             run_upstream(module, _TO_CODE)
             _integers_by_float32(module)
@@ -90,6 +93,14 @@ class LowerToLlvm(Pass):
         if narrow:
             for function in module.body.operations:
                 _bfloat16_as_bits(function)
+
+
+def _has_bfloat16(module: ir.Module) -> bool:
+    """Return whether a function takes bfloat16, or an op makes one of something else; all others have it from there."""
+    functions = [op for op in module.body.operations if isinstance(op, func.FuncOp)]
+    kinds = {kind for function in functions for kind in (*function.type.inputs, *function.type.results)}
+    kinds.update(result.type for op in find_named(module, *_BEGINNINGS) for result in op.results)
+    return any(map(_is_bfloat16, kinds))
 
 
 def _convert_rounded(conversion: ir.Operation) -> ir.Value | None:

@@ -28,6 +28,7 @@ from .interleave import (
 # Steps between elements that are picked out of whole rows, and between words where a vector has at least so many:
 # further apart, they are fewer loads one by one.
 _MOST_APART, _WORDS_APART, _WORDS = 4, 8, 16
+_TRANSFERS = ("vector.transfer_read", "vector.transfer_write")
 # Bits of a vector that is picked at once: more would be taken apart to single elements.
 _REGISTER_BITS = 512
 
@@ -58,10 +59,10 @@ class LowerTransfers(Pass):
             spread_columns(function)
             interleave_transposes(function)
             _load_elements(function)
-            rewrite(function, _steps_along_row, _pick_elements)
+            rewrite(function, _steps_along_row, _pick_elements, "vector.transfer_read")
             transform.apply(keep(_transfers_script, _transfers_script), function)
             _move_scalars(function)
-            rewrite(function, _is_row_apart, _move_elements)
+            rewrite(function, _is_row_apart, _move_elements, *_TRANSFERS)
 
 
 def _transfers_script() -> transform.Script:
@@ -82,7 +83,7 @@ def _load_elements(function: func.FuncOp) -> None:
 
     As a vector they would be put together first, and taken apart after.
     """
-    for read in collect(function, _lies_apart):
+    for read in collect(function, _lies_apart, "vector.transfer_read"):
         indices, axes = list(read.operands)[1:-1], _find_vector_dims(read)
         for use in list(read.results[0].uses):
             extract = use.owner.operation
@@ -99,7 +100,7 @@ def _load_elements(function: func.FuncOp) -> None:
 
 def _steps_along_row(op: ir.Operation) -> bool:
     """Return whether an op reads every second to fourth element of a row, or to eighth of many words, as one vector."""
-    return op.name == "vector.transfer_read" and _in_bounds(op) and _find_steps(op) is not None
+    return _in_bounds(op) and _find_steps(op) is not None
 
 
 def _find_steps(read: ir.Operation) -> tuple[int, int] | None:
@@ -167,8 +168,6 @@ def _pick_vector(
 
 def _is_row_apart(op: ir.Operation) -> bool:
     """Return whether an op reads or writes a vector whose elements lie apart in their buffer."""
-    if op.name not in ("vector.transfer_read", "vector.transfer_write"):
-        return False
     buffer = op.operands[op.name == "vector.transfer_write"]
     axis = _find_vector_dim(op)
     if axis is None or not isinstance(buffer.type, ir.MemRefType) or not _in_bounds(op):
@@ -204,12 +203,10 @@ def _move_scalars(function: func.FuncOp) -> None:
         element = memref.load(op.operands[0], list(op.operands)[1:-1])
         return [vector.broadcast(op.results[0].type, element)]
 
-    rewrite(function, _moves_scalar, move)
+    rewrite(function, _moves_scalar, move, *_TRANSFERS)
 
 
 def _moves_scalar(op: ir.Operation) -> bool:
-    if op.name not in ("vector.transfer_read", "vector.transfer_write"):
-        return False
     writes = op.name == "vector.transfer_write"
     kind = op.operands[0].type if writes else op.results[0].type
     return isinstance(op.operands[writes].type, ir.MemRefType) and ir.VectorType(kind).rank == 0
@@ -217,7 +214,7 @@ def _moves_scalar(op: ir.Operation) -> bool:
 
 def _lies_apart(op: ir.Operation) -> bool:
     """Return whether an op reads along a buffer's dims, the last of which has a stride, and only elements are used."""
-    if op.name != "vector.transfer_read" or not isinstance(op.operands[0].type, ir.MemRefType):
+    if not isinstance(op.operands[0].type, ir.MemRefType):
         return False
     axes, strides = _find_vector_dims(op), op.operands[0].type.get_strides_and_offset()[0]
     if not axes or not _in_bounds(op) or strides[axes[-1]] == 1:

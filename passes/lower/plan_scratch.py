@@ -11,7 +11,7 @@ from ...dialects import arith, func, ir, memref, scf, tw
 from ...dialects.builders import index_constant
 from ...dialects.context import at_node
 from ...dialects.types import element_bits, nbytes
-from ...dialects.walk import collect, defining_op
+from ...dialects.walk import defining_op, find_named
 from ..infra.base import ModuleForm, Pass
 from ..ir.dynamic_sizes import hide_formula
 from ..ir.kernel import integer_attr, list_functions
@@ -56,9 +56,9 @@ class PlanScratch(Pass):
 def _place_buffers(function: func.FuncOp) -> int:
     """Replace the allocations; returns their bytes."""
     entry = function.regions[0].blocks[0]
-    allocs = _collect(function, ("memref.alloc", "memref.alloca"))
+    allocs = find_named(function, "memref.alloc", "memref.alloca")
     offset, placed = 0, []
-    for op in _collect(function, LOOPS_AND_BRANCHES):
+    for op in find_named(function, *LOOPS_AND_BRANCHES):
         if any(isinstance(r.type, ir.MemRefType) for r in op.results):
             raise CompileError(f"pass 'plan-scratch': a loop or branch of a kernel hands on a buffer{at_node(op)}")
     open_ = [op for op in allocs if op.operands]
@@ -78,7 +78,7 @@ def _place_buffers(function: func.FuncOp) -> int:
             view = memref.ViewOp(op.results[0].type, scratch, shift.results[0], [])
         op.results[0].replace_all_uses_with(view.result)
         op.erase()
-    for op in _collect(function, ("memref.dealloc",)):
+    for op in find_named(function, "memref.dealloc"):
         op.erase()
     if open_:
         _place_dynamic(function, open_, scratch, offset)
@@ -133,10 +133,6 @@ def _hoist(value: ir.Value, place: ir.Operation, alloc: ir.Operation) -> None:
         _hoist(operand, place, alloc)
     if not (op.block == place.block and op.is_before_in_block(place)):
         op.move_before(place)
-
-
-def _collect(function: func.FuncOp, names: tuple[str, ...]) -> list[ir.Operation]:
-    return collect(function, lambda op: op.name in names)
 
 
 def _insert_argument(function: func.FuncOp, entry: ir.Block, kind: ir.Type) -> ir.Value:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from ...dialects import arith, ir, memref, tw
 from ...dialects.builders import index_constant
 from ...dialects.types import element_bits, nbytes
-from ...dialects.walk import collect, defining_op, enclosing_loops, integer_of
+from ...dialects.walk import collect, defining_op, enclosing_loops, find_named, integer_of
 from ..infra.base import Pass
 from ..ir.kernel import LINE, scheduled_functions, takes_sizes
 
@@ -57,7 +58,7 @@ class PrefetchRows(Pass):
             for argument in arguments[:-3]:  # then come the result and the range of steps
                 if nbytes(argument.type) < self.least:
                     continue
-                loads = collect(function, lambda op, argument=argument: _walks_rows(op, argument))
+                loads = collect(function, partial(_walks_rows, argument=argument), "vector.load")
                 loops = {load.parent.operation: load for load in reversed(loads) if load.parent is not None}
                 if len(loops) > 1:
                     computing = [loop for loop in loops if not _stores(loop, arguments[-3])] or list(loops)[:1]
@@ -67,7 +68,7 @@ class PrefetchRows(Pass):
 
 def _walks_rows(op: ir.Operation, argument: ir.Value) -> bool:
     """Return whether the op loads the next vector of a row of a matrix, the row being the step of an outer loop."""
-    if op.name != "vector.load" or op.operands[0] != argument or len(loops := enclosing_loops(op)) != 2:
+    if op.operands[0] != argument or len(loops := enclosing_loops(op)) != 2:
         return False
     vector = ir.VectorType(op.results[0].type)
     if ir.MemRefType(argument.type).rank != 2 or vector.rank != 1:
@@ -109,7 +110,7 @@ def _prefetch(load: ir.Operation, result: ir.Value, streams: bool) -> None:
 
 def _stores(loop: ir.Operation, result: ir.Value) -> bool:
     """Return whether a loop stores into the result, or into a part of it."""
-    stores = collect(loop, lambda op: op.name == "vector.store")
+    stores = find_named(loop, "vector.store")
     return any(result in _sources(op.operands[1]) for op in stores)
 
 

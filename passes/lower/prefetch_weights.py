@@ -59,7 +59,7 @@ class PrefetchWeights(Pass):
     def apply(self, module: ir.Module) -> None:
         """Rewrite all scheduled functions of the module."""
         for function in scheduled_functions(module):
-            for load in collect(function, _streams):
+            for load in collect(function, _streams, "vector.load"):
                 self._prefetch(load)
 
     def _prefetch(self, load: ir.Operation) -> None:
@@ -203,7 +203,7 @@ def _quotients(index: ir.Value, counter: ir.Value) -> list[ir.Operation]:
 def _streams(op: ir.Operation) -> bool:
     """Return whether the op loads a whole row of a buffer at the step of a loop that carries vectors."""
     loop = op.parent.operation if op.parent is not None else None
-    if op.name != "vector.load" or loop is None or loop.name != "scf.for":
+    if loop is None or loop.name != "scf.for":
         return False
     if not len(loop.results) or not isinstance(loop.results[0].type, ir.VectorType):
         return False

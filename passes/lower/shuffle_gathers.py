@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from ...core.target import Target, detect_host
@@ -50,11 +51,12 @@ class ShuffleGathers(Pass):
         target = self.target or detect_host()
         feature, intrinsic = _SHUFFLES.get(target.lanes, ("", ""))
         if feature in target.features:
-            rewrite(module, lambda op: _fits(op, target.lanes), lambda op: _emit_choice(op, target.lanes, intrinsic))
+            emit = partial(_emit_choice, lanes=target.lanes, intrinsic=intrinsic)
+            rewrite(module, partial(_fits, lanes=target.lanes), emit, "vector.gather")
 
 
 def _fits(op: ir.Operation, lanes: int) -> bool:
-    if op.name != "vector.gather" or ir.VectorType(op.results[0].type).rank != 1:
+    if ir.VectorType(op.results[0].type).rank != 1:
         return False
     base, *offsets, _, mask, _ = op.operands
     begins = isinstance(base.type, ir.MemRefType) and _begin_of(base) is not None

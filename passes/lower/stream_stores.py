@@ -9,7 +9,7 @@ from typing import ClassVar
 from ...core.target import Target, detect_host
 from ...dialects import func, ir, tw
 from ...dialects.types import element_bits, nbytes
-from ...dialects.walk import collect
+from ...dialects.walk import find_named
 from ..infra.base import Pass
 from ..ir.kernel import LINE, in_place, integer_attr, run_upstream, scheduled_functions, takes_sizes
 
@@ -60,7 +60,7 @@ class StreamStores(Pass):
 
 
 def _mark(function: func.FuncOp, result: ir.Value) -> None:
-    for store in collect(function, lambda op: op.name == "vector.store"):
+    for store in find_named(function, "vector.store"):
         value, buffer, *place = store.operands
         vector = ir.VectorType(value.type)
         line = LINE * 8 // element_bits(vector.element_type)

@@ -36,7 +36,7 @@ class UnrollSums(Pass):
     def apply(self, module: ir.Module) -> None:
         """Unroll in all scheduled functions of the module."""
         for function in scheduled_functions(module):
-            marks = [ir.IntegerAttr(op.attributes[tw.UNROLL]).value for op in collect(function, _is_marked)]
+            marks = [ir.IntegerAttr(op.attributes[tw.UNROLL]).value for op in collect(function, _is_marked, "scf.for")]
             if not marks:
                 continue
             with transform.sequence() as script:
@@ -45,9 +45,9 @@ class UnrollSums(Pass):
                     with transform.foreach(found) as loop:
                         transform.unroll(loop, factor)
             transform.apply(script, function)
-            for op in collect(function, _is_marked):
+            for op in collect(function, _is_marked, "scf.for"):
                 del op.attributes[tw.UNROLL]
 
 
 def _is_marked(op: ir.Operation) -> bool:
-    return op.name == "scf.for" and tw.UNROLL in op.attributes
+    return tw.UNROLL in op.attributes

@@ -119,7 +119,7 @@ def _add_streamed(body: ir.OpView, name: str) -> None:
     for attribute in (*_DESCRIBING, tw.IN_PLACE, tw.STREAMS):
         if attribute in copy.attributes:
             del copy.attributes[attribute]
-    for store in collect(body, lambda op: op.name == "llvm.store" and "nontemporal" in op.attributes):
+    for store in collect(body, lambda op: "nontemporal" in op.attributes, "llvm.store"):
         value = ir.VectorType(store.operands[0].type)
         del store.attributes["nontemporal"]
         store.attributes["alignment"] = integer_attr(element_bits(value.element_type) // 8)

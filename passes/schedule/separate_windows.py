@@ -9,7 +9,7 @@ from typing import ClassVar
 from ...dialects import builders, func, ir
 from ...dialects.builders import element_of
 from ...dialects.structured import Body
-from ...dialects.walk import collect, defining_op
+from ...dialects.walk import defining_op, find_named
 from ..analysis.classify import classify_op
 from ..analysis.kinds import Pooling
 from ..infra.base import Pass
@@ -51,7 +51,7 @@ class SeparateWindows(Pass):
 
 def separate_windows(function: func.FuncOp) -> None:
     """Take the pools of a function of static shapes apart."""
-    for op in collect(function, lambda op: op.name == "linalg.generic"):
+    for op in find_named(function, "linalg.generic"):
         kind = classify_op(op)
         window = find_row_window(op, kind) if isinstance(kind, Pooling) else None
         if isinstance(kind, Pooling) and window is not None and combines_parts(op):

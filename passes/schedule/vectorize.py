@@ -49,7 +49,7 @@ class Vectorize(Pass):
     def apply(self, module: ir.Module) -> None:
         """Vectorize all scheduled functions of the module."""
         for function in scheduled_functions(module):
-            marked = collect(function, lambda op: op.name == "linalg.generic" and tw.ROLE in op.attributes)
+            marked = collect(function, lambda op: tw.ROLE in op.attributes, "linalg.generic")
             roles = tuple(sorted({ir.StringAttr(op.attributes[tw.ROLE]).value for op in marked}))
             mark = tw.TILE if tw.PARTS in function.attributes else ""
             script = keep((_make_script, roles, mark), partial(_make_script, roles, mark))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...core.errors import CompileError
 from ...dialects import func, ir, tw
 from ...dialects.context import at_node
-from ...dialects.walk import collect
+from ...dialects.walk import collect, find_named
 from ..ir.kernel import count_of, is_declaration, list_functions, symbol_of
 from .sizes import verify_sizes
 
@@ -52,7 +52,7 @@ def verify_scratch(module: ir.Module) -> None:
     _refuse_tensors(module)
     if tw.SCRATCH not in function.attributes or count_of(function, tw.SCRATCH) < 0:
         raise CompileError(f"kernel '{symbol_of(function)}' does not state its scratch memory")
-    for op in collect(module, lambda op: op.name in _ALLOCATIONS):
+    for op in find_named(module, *_ALLOCATIONS):
         raise CompileError(f"kernel '{symbol_of(function)}' has a '{op.name}'{at_node(op)}")
 
 

@@ -73,7 +73,7 @@ def without_instruction(module: ir.Module) -> None:
     def in_parts(op: ir.Operation) -> Value:
         return (_fused_wide if isinstance(op.results[0].type, ir.F32Type) else _fused_double)(*op.operands)
 
-    rewrite(module, lambda op: op.name == "math.fma" and _FUSED in op.attributes, in_parts)
+    rewrite(module, lambda op: _FUSED in op.attributes, in_parts, "math.fma")
 
 
 def _fused_wide(a: Value, b: Value, c: Value) -> Value:

@@ -20,7 +20,7 @@ Match = Callable[[ir.Operation], Value | None]
 def replace_idioms(module: ir.Module) -> None:
     """Replace each idiom, and erase what is then unused."""
     f32 = ir.F32Type.get(module.context)
-    for op in collect(module, lambda op: op.name in ("arith.mulf", "arith.divf") and op.results[0].type == f32):
+    for op in collect(module, lambda op: op.results[0].type == f32, "arith.mulf", "arith.divf"):
         for matches, emit in _IDIOMS:
             x = matches(op)
             if x is not None:
