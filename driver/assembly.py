@@ -28,6 +28,7 @@ from .cache import compile_cache
 from .compilation import Compilation
 from .jobs import Planned
 from .kernels import compile_kernels, kernel_names, nodes_of, notes_on
+from .support import find_support
 from .weights import WeightsWork, link_executor
 
 # Bytes of weights that may be a part of the code, which each loading reads and hashes as a whole.
@@ -146,14 +147,16 @@ def _make_objects(
 ) -> Linked:
     target = compilation.options.target
     bare = {name: replace(kernel, object=b"") for name, kernel in kernels.items()}
-    work = [Job("the entry's support", jobs.emit_support, (target, bool(manifest.weights_inside)))]
+    work = []
     for number, program in enumerate(plan.programs):
         own = {name: bare[name] for name in kernel_names([program])}
         metadata = None if number else manifest.to_json()
         arguments = (program, own, metadata, number, target, manifest.profile)
         work.append(Job("the program's entry", jobs.emit_entry, arguments))
-    support, *entries = compilation.pool.run(work)
-    objects = [*support, *entries, *(kernel.object for kernel in kernels.values())]
+    if manifest.weights_inside:
+        work.append(Job("the weights' place", jobs.emit_weights_function, (target,)))
+    support = find_support(compilation, target)
+    objects = [support, *compilation.pool.run(work), *(kernel.object for kernel in kernels.values())]
     if manifest.weights_inside and weights is not None:
         data = weights.data.tobytes()
         objects.append(data_object(data, WEIGHTS_SECTION, WEIGHTS_SYMBOL, DATA_ALIGNMENT, like=objects[0]))

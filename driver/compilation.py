@@ -108,19 +108,27 @@ class Compilation:
         options = self.options
         return Settings(target, options.opt_level, options.context, options.model_limits)
 
-    def run(self, jobs: Sequence[PassJob], on_done: Callable[[int], object] = lambda number: None) -> list[Any]:
-        """Run passes in workers and return the jobs' results; the instruments of this process take part in them."""
+    def run(
+        self,
+        jobs: Sequence[PassJob],
+        on_done: Callable[[int], object] = lambda number: None,
+        others: Sequence[Job] = (),
+    ) -> list[Any]:
+        """Run passes in workers and return the jobs' results; the instruments of this process take part in them.
+
+        The results of ``others``, which run no passes, come last.
+        """
         forked = [self._fork(job) for job in jobs]
         work = [
             Job(job.what, job.function, (*job.arguments, settings), job.find, job.leads_to_more)
             for job, settings in zip(jobs, forked, strict=True)
         ]
-        results = []
-        for job, (result, settings) in zip(jobs, self.pool.run(work, on_done), strict=True):
+        made, results = self.pool.run([*work, *others], on_done), []
+        for job, (result, settings) in zip(jobs, made, strict=False):
             if self.options.context and settings.context:
                 self.options.context.join(job.label, settings.context)
             results.append(result)
-        return results
+        return [*results, *made[len(jobs) :]]
 
     def call(self, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
         """Run one job that needs no settings in a worker; ``what`` names it in errors."""

@@ -71,11 +71,8 @@ class Settings:
 
 
 def warm_up() -> None:
-    """Import what jobs need and make what every program has."""
+    """Import what jobs need."""
     from ..passes import pipeline  # noqa: F401
-    from ..passes.lower import entry
-
-    entry.emit_support()
 
 
 def plan_file(
@@ -190,12 +187,18 @@ def compile_kernel(bytecode: bytes, settings: Settings) -> tuple[Kernel, Setting
     return pipeline.compile_kernel(bytecode, settings.target, settings.pass_context()), settings
 
 
-def emit_support(target: Target, weights_inside: bool) -> tuple[bytes, ...]:
-    """The objects that a product has once: support of its entries, and what gives a host weights that are inside."""
+def emit_support(target: Target) -> bytes:
+    """The object with the support of entries."""
     from ..passes.lower import entry
 
-    weights = (entry.emit_weights_function(target),) if weights_inside else ()
-    return entry.emit_support(target), *weights
+    return entry.emit_support(target)
+
+
+def emit_weights_function(target: Target) -> bytes:
+    """The object that gives a host weights that are inside."""
+    from ..passes.lower import entry
+
+    return entry.emit_weights_function(target)
 
 
 def emit_entry(
@@ -217,11 +220,11 @@ def emit_entry(
     return entry.emit_entry(program, kernels, metadata, number, target, profile)
 
 
-def emit_kernel_table(names: Sequence[str]) -> tuple[bytes, ...]:
-    """The objects that give a host the kernels' addresses."""
+def emit_kernel_table(names: Sequence[str]) -> bytes:
+    """The object that gives a host the kernels' addresses."""
     from ..passes.lower import entry
 
-    return entry.emit_support(), entry.emit_kernel_table(names)
+    return entry.emit_kernel_table(names)
 
 
 def _spill(param: Param, folder: str) -> Param:

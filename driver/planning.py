@@ -21,7 +21,7 @@ from ..runtime.process.background import run_beside
 from ..runtime.process.files import sha256
 from ..workers import Pool
 from ..workers.process import CONVERTER, Job
-from . import blame, jobs
+from . import blame, jobs, support
 from .compilation import Compilation, PassJob
 from .jobs import Planned
 
@@ -191,9 +191,11 @@ def _run_plans(compilation: Compilation, parts: Sequence[_ModelPart]) -> Planned
 
     def on_done(number: int) -> None:
         if len(work) > 1:
-            options.progress("planning for all sizes and targets", number, len(work))
+            options.progress("planning for all sizes and targets", min(number, len(work)), len(work))
 
-    planned = compilation.run(work, on_done)
+    made = compilation.run(work, on_done, support.list_jobs(compilation))
+    planned = made[: len(work)]
+    support.keep_support(compilation, made[len(work) :])
     if len(planned) > 1:
         # A symbol's name in MLIR text has no hyphen.
         targets = [name.replace("-", "_") for name in names for _ in parts] if len(names) > 1 else []

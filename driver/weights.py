@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..core.errors import ArtifactError
 from ..core.program import Kernel
+from ..core.target import detect_host
 from ..runtime.artifact.weights import Weights, WeightsWriter
 from ..runtime.executors import formulas
 from ..runtime.executors.executor import Executor
@@ -17,6 +18,7 @@ from ..runtime.process.link import link
 from . import jobs
 from .compilation import Compilation
 from .jobs import Planned
+from .support import find_support
 
 _LOOK_SECONDS = 0.1  # after which one who waits for weights tells how many there are
 
@@ -94,4 +96,5 @@ class WeightsWork:
 def link_executor(compilation: Compilation, kernels: Mapping[str, Kernel]) -> Executor:
     """What calls compiled kernels from here."""
     table = compilation.call("the kernels' table", jobs.emit_kernel_table, tuple(kernels))
-    return Executor(link([*table, *(kernel.object for kernel in kernels.values())]), kernels)
+    objects = [find_support(compilation, detect_host()), table, *(kernel.object for kernel in kernels.values())]
+    return Executor(link(objects), kernels)

@@ -20,6 +20,7 @@ from tilewright.core.program import Kernel
 from tilewright.core.target import Target
 from tilewright.driver.compilation import Compilation, PassJob
 from tilewright.driver.jobs import Settings, compile_kernel
+from tilewright.workers.process import Job
 
 if TYPE_CHECKING:
     from tilewright.passes.infra.context import PassContext
@@ -44,10 +45,13 @@ def compiling_anew() -> Iterator[None]:
 
 @functools.wraps(_run)
 def _run_sharing(
-    self: Compilation, jobs: Sequence[PassJob], on_done: Callable[[int], object] = lambda number: None
+    self: Compilation,
+    jobs: Sequence[PassJob],
+    on_done: Callable[[int], object] = lambda number: None,
+    others: Sequence[Job] = (),
 ) -> list[Any]:
-    if self.options.context is not None and self.options.context.instruments:
-        return _run(self, jobs, on_done)
+    if others or (self.options.context is not None and self.options.context.instruments):
+        return _run(self, jobs, on_done, others)
     asked = self.options.opt_level, self.options.context
     paths = [_path(job.target, *asked, *job.arguments) if job.function is compile_kernel else None for job in jobs]
     results = [_read(path) for path in paths]

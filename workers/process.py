@@ -69,7 +69,7 @@ class Job:
 
     ``function`` and ``arguments`` are pickled: a function of a module of this package, and plain data. ``find`` gives
     the model's nodes at which a step of it fails, where ``what`` does not name them. ``leads_to_more`` says that its
-    result is work for several workers.
+    result is work for several workers, ``waits`` that it waits for those that others need: none is started for it.
     """
 
     what: str
@@ -77,6 +77,7 @@ class Job:
     arguments: tuple[Any, ...] = ()
     find: Finder | None = None
     leads_to_more: bool = False
+    waits: bool = False
 
 
 @dataclass(frozen=True)

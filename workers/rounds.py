@@ -91,7 +91,7 @@ class Round:
             index = self._waiting.popleft()
             self._send(worker, index, self._folder() if index in self._suspects else None)
         if self._waiting and time.monotonic() >= self._patience:
-            self._crew.grow(len(self._waiting))
+            self._crew.grow(sum(not self._jobs[index].waits for index in self._waiting))
         if self._prepares_at is not None and time.monotonic() >= self._prepares_at:
             self._crew.start(2)
             self._prepares_at = None

@@ -208,6 +208,16 @@ def test_a_second_worker_gets_ready_for_what_a_long_job_leads_to(monkeypatch):
     crew.shutdown()
 
 
+def test_no_worker_is_started_for_a_job_that_waits(monkeypatch):
+    monkeypatch.setattr(rounds, "_PATIENCE", 0)
+    for waits, expected in ((True, 1), (False, 2)):
+        crew = Crew(2)
+        jobs = [Job("long", time.sleep, (0.1,)), Job("other", os.getpid, waits=waits)]
+        assert len(set(Pool(2, crew=crew).run(jobs))) == 2
+        assert len(crew._all) == expected
+        crew.shutdown()
+
+
 def test_a_crash_in_one_thread_is_none_of_another(pool):
     with ThreadPoolExecutor(2) as threads:
         bad = threads.submit(pool.with_limits(Limits(bundles=False)).run, [Job("kernel 'bad'", os.abort)])
