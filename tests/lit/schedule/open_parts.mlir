@@ -1,6 +1,6 @@
 // RUN: %opt %s --passes=apply-schedule | filecheck %s
 
-// A product of open rows inside of a loop goes in blocks of 8 rows and of one, each of which is a nest, and so does an
+// A product of open rows inside of a loop goes in blocks of 8 rows and of fewer, each of which is a nest, and so does an
 // op that changes what the loop carries: it reads that where it is written over.
 // CHECK-LABEL: func.func @recurrent(
 // CHECK-SAME:    tw.parts = "loops around nests:
@@ -9,6 +9,7 @@
 // CHECK:             tensor.extract_slice %[[H]][%{{.*}}, 0] [8, 64] [1, 1]
 // CHECK:             linalg.generic {{.*}} attrs = {{.*}}tw.tile}
 // CHECK:             tensor.insert_slice %{{.*}} into %{{.*}}[%{{.*}}, 0] [8, 64] [1, 1]
+// CHECK:           scf.for %{{.*}} step %c4 iter_args
 // CHECK:           scf.for %{{.*}} step %c1 iter_args
 // CHECK:             linalg.generic {{.*}} attrs = {{.*}}{tw.tile}
 // CHECK:           scf.for %{{.*}} step %c1 iter_args(%[[S:arg[0-9]+]] = %[[H]])
