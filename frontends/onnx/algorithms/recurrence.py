@@ -39,7 +39,8 @@ class Settings:
 class Direction:
     """Weights and functions of one direction: w (gates, inputs), b (2 gates), p (3 hidden).
 
-    r, which is (hidden, gates), is in the parts that a step multiplies one by one.
+    r, which is (hidden, gates), is in the parts that a step multiplies one by one. ``projected`` is the inputs of all
+    steps by w, (time and batch, gates), where the op has a way of its own to that.
     """
 
     w: ir.Value
@@ -48,6 +49,7 @@ class Direction:
     p: ir.Value | None
     functions: Sequence[Function]
     reverse: bool
+    projected: ir.Value | None = None
 
 
 # One step, from the gates' inputs (one tensor each) and the states, h first: the operands of the final elementwise
@@ -202,7 +204,9 @@ def _pass(
 def _project(x: Tensor, direction: Direction, summed: int | None) -> ir.Value:
     """The inputs of all steps by w, with the biases that do not wait for the state: (time, batch, gates)."""
     steps, batch, inputs = x.shape
-    flat = builders.contract("mi,gi->mg", builders.reshape(x.value, (steps * batch, inputs)), direction.w)
+    flat = direction.projected
+    if flat is None:
+        flat = builders.contract("mi,gi->mg", builders.reshape(x.value, (steps * batch, inputs)), direction.w)
     elem, size = builders.element_of(flat), builders.shape_of(flat)[1]
     if direction.b is not None:
         wb, rb = split_gates(direction.b, 2)

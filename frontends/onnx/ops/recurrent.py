@@ -48,8 +48,13 @@ def lstm(
     return run(ctx, node, lambda d, g, s: lstm_cell(d, g, s, bool(input_forget)), dtype=x.dtype)
 
 
-def lstm_cell(d: Direction, gates: Values, states: Values, coupled: bool) -> tuple[Values, StepBody]:
-    """Gates i, o, f, c; the peepholes of i, o, f look at the cell state. Coupled, f is 1 - i."""
+def lstm_cell(
+    d: Direction, gates: Values, states: Values, coupled: bool, projected: ir.Value | None = None
+) -> tuple[Values, StepBody]:
+    """Gates i, o, f, c; the peepholes of i, o, f look at the cell state. Coupled, f is 1 - i.
+
+    ``projected`` is the state by r, where that is no product of floats.
+    """
     f, g, h = d.functions
     peepholes = split_gates(d.p, 3) if d.p is not None else []
 
@@ -65,7 +70,8 @@ def lstm_cell(d: Direction, gates: Values, states: Values, coupled: bool) -> tup
         cell = scalars.fma(keep, old[1], scalars.mul(i, g(c)))
         return [scalars.mul(gate(o, 1, cell), h(cell)), cell]
 
-    return [*gates, *split_gates(project_state(states[0], *d.r), 4), *peepholes], body
+    product = project_state(states[0], *d.r) if projected is None else projected
+    return [*gates, *split_gates(product, 4), *peepholes], body
 
 
 @op("GRU", since=3)

@@ -232,16 +232,17 @@ def test_what_does_not_fit_is_refused(op, arrays, reason):
 
 
 @pytest.mark.parametrize("direction", ["reverse", "bidirectional"])
-@pytest.mark.parametrize("per_row", [False, True])
-def test_lstm(direction, per_row):
+@pytest.mark.parametrize(("per_row", "dtype"), [(False, np.int8), (True, np.int8), (False, np.uint8)])
+def test_lstm(direction, per_row, dtype):
+    """Signed weights are multiplied as bytes."""
     count, hidden = 2 if direction == "bidirectional" else 1, 6
     x = RANDOM.standard_normal((4, 3, 5)).astype(np.float32)
-    w, r = (halve(bytes_of(np.int8, count, n, 4 * hidden)) for n in (5, hidden))
+    w, r = (halve(bytes_of(dtype, count, n, 4 * hidden)) for n in (5, hidden))
     b = RANDOM.standard_normal((count, 8 * hidden)).astype(np.float32)
     h, c = (RANDOM.standard_normal((count, 3, hidden)).astype(np.float32) for _ in range(2))
     shape = (count, 4 * hidden) if per_row else (count,)
     scales = [(RANDOM.random(shape, np.float32) + 0.5) / 100 for _ in range(2)]
-    zeros = np.zeros(shape, np.int8)
+    zeros = np.full(shape, 0 if dtype == np.int8 else 60, dtype)
     arrays = [x, w, r, b, None, h, c, None, scales[0], zeros, scales[1], zeros]
     results = [(np.float32, (4, count, 3, hidden)), *[(np.float32, (count, 3, hidden))] * 2]
     known = [1, 2, 8, 9, 10, 11]
