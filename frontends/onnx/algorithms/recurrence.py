@@ -1,7 +1,8 @@
 """What LSTM, GRU and RNN share: directions, activations, the loop over time.
 
-The inputs of all steps are projected at once, before the loop. A step is the projection of the last state and one
-elementwise op that writes the new states over the old ones, so that the loop carries the same buffers all along.
+The inputs of all steps are projected at once, before the loop. A step is the projection of the last state and an
+elementwise op for each state, which writes the new one over the old one, so that the loop carries the same buffers all
+along. (An op of two results would be two nests, which compute what both need twice.)
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from ..values.tensor import Tensor
 
 Function = Callable[[ir.Value], ir.Value]
 Values = Sequence[ir.Value]
-StepBody = Callable[[Values, Values], Values]  # scalars of the operands and of the states -> the new states
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,21 @@ class Direction:
     projected: ir.Value | None = None
 
 
-# One step, from the gates' inputs (one tensor each) and the states, h first: the operands of the final elementwise
-# op, and its body.
-Cell = Callable[[Direction, Values, Values], tuple[Values, StepBody]]
+@dataclass(frozen=True)
+class NextState:
+    """How a step makes the new value of the state ``which``, h being 0, after those that are in ``reads``.
+
+    ``body`` takes scalars of the operands, of those new states, and of the old one.
+    """
+
+    which: int
+    operands: Values
+    body: Callable[..., ir.Value]
+    reads: Sequence[int] = ()
+
+
+# One step, from the gates' inputs (one tensor each) and the states, h first: the new states, as they are made in turn.
+Cell = Callable[[Direction, Values, Values], Sequence[NextState]]
 
 
 @dataclass(frozen=True)
@@ -182,8 +194,7 @@ def _pass(
     elem, count = builders.element_of(gates), builders.shape_of(gates)[2] // hidden
 
     def step(time: ir.Value, of_step: ir.Value, old: Values, into: Values) -> list[ir.Value]:
-        operands, body = cell(direction, split_gates(of_step, count), old)
-        return _advance(operands, body, old, into, layer.lengths, time)
+        return _advance(cell(direction, split_gates(of_step, count), old), old, into, layer.lengths, time)
 
     if steps == 1:
         fresh = [builders.empty(builders.shape_of(s), elem) for s in states]
@@ -219,30 +230,48 @@ def _project(x: Tensor, direction: Direction, summed: int | None) -> ir.Value:
 
 
 def _advance(
-    operands: Values, body: StepBody, old: Values, into: Values, lengths: Tensor | None, time: ir.Value
+    made: Sequence[NextState], old: Values, into: Values, lengths: Tensor | None, time: ir.Value
 ) -> list[ir.Value]:
     """The new states, written into ``into``, and what the step shows as h.
 
     After the end of a sequence the states stay as they are, and what it shows is 0.
     """
-    count, end = len(operands), len(operands) + len(old)
+    new = list(old)
+    for one in made:
+        operands = [*one.operands, *(new[n] for n in one.reads), old[one.which]]
+        new[one.which] = _write_state(one.body, operands, into[one.which], lengths, time)
+    if lengths is None:
+        return [*new, new[0]]
+    return [*new, _show_state(new[0], lengths, time)]
 
-    def merged(*args: ir.Value) -> Values:
-        new = body(args[:count], args[count:end])
-        if lengths is None:
-            return new
-        on = scalars.compare("lt", time, scalars.to_index(args[end]))
-        kept = [scalars.select(on, a, b) for a, b in zip(new, args[count:end], strict=True)]
-        return [*kept, scalars.select(on, new[0], scalars.like(new[0], 0))]
 
-    inputs, outs = [*operands, *old], list(into)
-    if lengths is not None:
-        inputs.append(lengths.value)
-        outs.append(builders.empty(builders.shape_of(old[0]), builders.element_of(old[0])))
-    maps = [(0, 1) if len(builders.shape_of(v)) == 2 else (1,) for v in (*operands, *old)]
-    maps += [(0,)] * (lengths is not None) + [(0, 1)] * len(outs)
-    made = builders.generic(inputs, outs, maps, "pp", merged)
-    return made if lengths is not None else [*made, made[0]]
+def _show_state(h: ir.Value, lengths: Tensor, time: ir.Value) -> ir.Value:
+    """h, or 0 after the end of a sequence."""
+
+    def shown(value: ir.Value, end: ir.Value, _: ir.Value) -> ir.Value:
+        return scalars.select(_is_before(time, end), value, scalars.like(value, 0))
+
+    place = builders.empty(builders.shape_of(h), builders.element_of(h))
+    return builders.generic([h, lengths.value], [place], [(0, 1), (0,), (0, 1)], "pp", shown)[0]
+
+
+def _write_state(
+    body: Callable[..., ir.Value], operands: Values, into: ir.Value, lengths: Tensor | None, time: ir.Value
+) -> ir.Value:
+    """What ``body`` makes of the operands, of which the last one is the result after the end of a sequence."""
+
+    def merged(*args: ir.Value) -> ir.Value:
+        new, end = body(*args[: len(operands)]), args[len(operands)]
+        return new if lengths is None else scalars.select(_is_before(time, end), new, args[len(operands) - 1])
+
+    inputs = [*operands, *([] if lengths is None else [lengths.value])]
+    maps = [(0, 1) if len(builders.shape_of(v)) == 2 else (1,) for v in operands]
+    maps += [(0,)] * (lengths is not None) + [(0, 1)]
+    return builders.generic(inputs, [into], maps, "pp", merged)[0]
+
+
+def _is_before(time: ir.Value, end: ir.Value) -> ir.Value:
+    return scalars.compare("lt", time, scalars.to_index(end))
 
 
 def _take_direction(x: Tensor, which: int) -> ir.Value:

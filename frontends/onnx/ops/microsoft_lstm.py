@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ....dialects import arith, builders, ir, scalars
 from ....dialects.types import element_type
 from ..algorithms.quantization import dequantize, peek, reshape_scale
-from ..algorithms.recurrence import Direction, Layer, Settings, StepBody, Values, prepare_layer, run
+from ..algorithms.recurrence import Direction, Layer, NextState, Settings, Values, prepare_layer, run
 from ..state.context import Context
 from ..state.contrib import CONTRIB_DOMAIN
 from ..state.registry import op
@@ -55,7 +55,7 @@ def dynamic_quantize_lstm(
     if exact:
         node = replace(node, directions=_as_bytes(ctx, node, *on_grids))
 
-    def cell(d: Direction, gates: Values, old: Values) -> tuple[Values, StepBody]:
+    def cell(d: Direction, gates: Values, old: Values) -> list[NextState]:
         seen = ctx.wrap(old[0], "float32")
         if not exact:
             return lstm_cell(d, gates, [_on_grid(ctx, seen).value, *old[1:]], bool(input_forget))

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from ....dialects import builders, ir, scalars
 from ..algorithms.recurrence import (
     Direction,
+    NextState,
     Settings,
-    StepBody,
     Values,
     prepare_layer,
     project_state,
@@ -50,7 +50,7 @@ def lstm(
 
 def lstm_cell(
     d: Direction, gates: Values, states: Values, coupled: bool, projected: ir.Value | None = None
-) -> tuple[Values, StepBody]:
+) -> list[NextState]:
     """Gates i, o, f, c; the peepholes of i, o, f look at the cell state. Coupled, f is 1 - i.
 
     ``projected`` is the state by r, where that is no product of floats.
@@ -58,20 +58,26 @@ def lstm_cell(
     f, g, h = d.functions
     peepholes = split_gates(d.p, 3) if d.p is not None else []
 
-    def body(operands: Values, old: Values) -> Values:
-        i, o, forget, c = (scalars.add(a, b) for a, b in zip(operands[:4], operands[4:8], strict=True))
-        holes = operands[8:]
-
-        def gate(value: ir.Value, which: int, cell: ir.Value) -> ir.Value:
-            return f(scalars.fma(holes[which], cell, value) if holes else value)
-
-        i = gate(i, 0, old[1])
-        keep = scalars.sub(scalars.like(i, 1), i) if coupled else gate(forget, 2, old[1])
-        cell = scalars.fma(keep, old[1], scalars.mul(i, g(c)))
-        return [scalars.mul(gate(o, 1, cell), h(cell)), cell]
-
     product = project_state(states[0], *d.r) if projected is None else projected
-    return [*gates, *split_gates(product, 4), *peepholes], body
+    of_i, of_o, of_f, of_c = zip(gates, split_gates(product, 4), strict=True)
+
+    def gate(parts: Values, cell: ir.Value) -> ir.Value:
+        value = scalars.add(*parts[:2])
+        return f(scalars.fma(parts[2], cell, value) if peepholes else value)
+
+    def make_cell(*operands: ir.Value) -> ir.Value:
+        *parts, old = operands
+        count = len(of_i) + len(peepholes[:1])
+        i = gate(parts[2 : 2 + count], old)
+        keep = scalars.sub(scalars.like(i, 1), i) if coupled else gate(parts[2 + count :], old)
+        return scalars.fma(keep, old, scalars.mul(i, g(scalars.add(*parts[:2]))))
+
+    def make_state(*operands: ir.Value) -> ir.Value:
+        *parts, cell, _ = operands
+        return scalars.mul(gate(parts, cell), h(cell))
+
+    of_c_inputs = [*of_c, *of_i, *peepholes[:1], *([] if coupled else [*of_f, *peepholes[2:]])]
+    return [NextState(1, of_c_inputs, make_cell), NextState(0, [*of_o, *peepholes[1:2]], make_state, reads=[1])]
 
 
 @op("GRU", since=3)
@@ -102,7 +108,7 @@ def gru(
     return run(ctx, node, _gru_cell, dtype=x.dtype)
 
 
-def _gru_cell(d: Direction, gates: Values, states: Values) -> tuple[Values, StepBody]:
+def _gru_cell(d: Direction, gates: Values, states: Values) -> list[NextState]:
     """Gates z, r, h: the reset works on the state before its projection."""
     f, g = d.functions
     h, (both, last) = states[0], d.r
@@ -113,26 +119,25 @@ def _gru_cell(d: Direction, gates: Values, states: Values) -> tuple[Values, Step
 
     left = builders.elementwise(after_reset, gates[1], reset, h, elem=builders.element_of(h))
 
-    def body(operands: Values, old: Values) -> Values:
-        xz, hz, xh, hh = operands
-        return [_mix(f(scalars.add(xz, hz)), g(scalars.add(xh, hh)), old[0])]
+    def body(xz: ir.Value, hz: ir.Value, xh: ir.Value, hh: ir.Value, old: ir.Value) -> ir.Value:
+        return _mix(f(scalars.add(xz, hz)), g(scalars.add(xh, hh)), old)
 
-    return [gates[0], update, gates[2], project_state(left, last)], body
+    return [NextState(0, [gates[0], update, gates[2], project_state(left, last)], body)]
 
 
-def _gru_cell_linear(d: Direction, gates: Values, states: Values) -> tuple[Values, StepBody]:
+def _gru_cell_linear(d: Direction, gates: Values, states: Values) -> list[NextState]:
     """Gates z, r, h: the reset works on the state after its projection and bias."""
     f, g = d.functions
     bias = split_gates(d.b, 6)[5:] if d.b is not None else []
 
-    def body(operands: Values, old: Values) -> Values:
-        xz, xr, xh, hz, hr, hh = operands[:6]
-        for term in operands[6:]:
+    def body(*operands: ir.Value) -> ir.Value:
+        xz, xr, xh, hz, hr, hh, *terms, old = operands
+        for term in terms:
             hh = scalars.add(hh, term)
         new = g(scalars.fma(f(scalars.add(xr, hr)), hh, xh))
-        return [_mix(f(scalars.add(xz, hz)), new, old[0])]
+        return _mix(f(scalars.add(xz, hz)), new, old)
 
-    return [*gates, *split_gates(project_state(states[0], *d.r), 3), *bias], body
+    return [NextState(0, [*gates, *split_gates(project_state(states[0], *d.r), 3), *bias], body)]
 
 
 def _mix(z: ir.Value, new: ir.Value, old: ir.Value) -> ir.Value:
@@ -164,7 +169,7 @@ def rnn(
     return run(ctx, node, _rnn_cell, dtype=x.dtype)
 
 
-def _rnn_cell(d: Direction, gates: Values, states: Values) -> tuple[Values, StepBody]:
+def _rnn_cell(d: Direction, gates: Values, states: Values) -> list[NextState]:
     """One gate."""
     [f] = d.functions
-    return [*gates, project_state(states[0], *d.r)], lambda operands, _old: [f(scalars.add(*operands))]
+    return [NextState(0, [*gates, project_state(states[0], *d.r)], lambda x, h, _: f(scalars.add(x, h)))]
