@@ -63,7 +63,7 @@ def dynamic_quantize_lstm(
         projected = _multiply_bytes(ctx, dynamic_quantize_linear(ctx, seen), weight)
         return lstm_cell(d, gates, old, bool(input_forget), projected.value)
 
-    return run(ctx, node, cell, dtype=x.dtype)
+    return run(ctx, node, cell, dtype=x.dtype, by_rows=False)
 
 
 @dataclass(frozen=True)

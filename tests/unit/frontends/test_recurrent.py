@@ -64,17 +64,25 @@ def test_several_rows_of_tiles(op):
     check_node(op, *arrays, known=(1, 2, 3), outputs=3 if op == "LSTM" else 2, **attributes)
 
 
-def test_threads_share_the_directions():
-    """The loop of each is a step of one kernel's parallel axis."""
-    steps, batch, hidden = 12, 4, 64
-    shapes = ((steps, batch, 8), (2, 3 * hidden, 8), (2, 3 * hidden, hidden), (2, 6 * hidden))
-    model, feeds = node_model(
-        "GRU", [values(*s) for s in shapes], [1, 2, 3], hidden_size=hidden, direction="bidirectional"
-    )
+@pytest.mark.parametrize(("direction", "batch"), [("bidirectional", 4), ("reverse", 16)])
+def test_threads_share_the_directions_or_the_batch(direction, batch):
+    """The loop of a direction, or of half of the rows, is a step of one kernel's parallel axis."""
+    steps, count, hidden = 12, 2 if direction == "bidirectional" else 1, 64
+    shapes = ((steps, batch, 8), (count, 3 * hidden, 8), (count, 3 * hidden, hidden), (count, 6 * hidden))
+    model, feeds = node_model("GRU", [values(*s) for s in shapes], [1, 2, 3], hidden_size=hidden, direction=direction)
     one, two = (tw.compile(model, num_threads=n, workers=0) for n in (1, 2))
     [loops] = [kernel for kernel in two.program.manifest.kernels if kernel.name.startswith("for")]
     assert loops.extent == 2 and loops.parallel
     np.testing.assert_array_equal(two(*feeds.values())[0], one(*feeds.values())[0])
+
+
+@every
+def test_halves_of_a_batch(op):
+    batch, gates = 16, GATES[op] * HIDDEN
+    shapes = ((4, batch, INPUTS), (1, gates, INPUTS), (1, gates, HIDDEN), (1, 2 * gates))
+    states = [values(1, batch, HIDDEN) for _ in range(2 if op == "LSTM" else 1)]
+    lengths = np.arange(batch, dtype=np.int32) % 4 + 1
+    check(op, [*(values(*shape) for shape in shapes), lengths, *states])
 
 
 @every
