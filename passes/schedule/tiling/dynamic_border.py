@@ -27,15 +27,15 @@ def is_dynamic_insertion(op: ir.Operation) -> bool:
 
     The tensor is filled or empty, or there already: an argument, or what another kernel has inserted into.
     """
+    return _is_insertion(op) and min(ir.DenseI64ArrayAttr(op.attributes["static_offsets"])) >= 0
+
+
+def _is_insertion(op: ir.Operation) -> bool:
+    """``is_dynamic_insertion`` at any place."""
     if op.name != "tensor.insert_slice" or min(shape_of(op.results[0]), default=0) >= 0:
         return False
-    offsets, steps = (list(ir.DenseI64ArrayAttr(op.attributes[f"static_{name}"])) for name in ("offsets", "strides"))
-    return (
-        _is_known(op.operands[1])
-        and len(shape_of(op.operands[0])) == len(steps)
-        and min(offsets) >= 0
-        and set(steps) <= {1}
-    )
+    steps = list(ir.DenseI64ArrayAttr(op.attributes["static_strides"]))
+    return _is_known(op.operands[1]) and len(shape_of(op.operands[0])) == len(steps) and set(steps) <= {1}
 
 
 def _is_known(around: ir.Value) -> bool:
@@ -47,11 +47,11 @@ def _is_known(around: ir.Value) -> bool:
 
 
 def find_insertions(op: ir.Operation) -> list[ir.Operation]:
-    """Insertions at known places into a tensor that is empty before them, of which ``op`` is the last, in order.
+    """Insertions into a tensor that is empty before them, of which ``op`` is the last, in order.
 
     None where that is something else.
     """
-    if not is_dynamic_insertion(op):
+    if not _is_insertion(op):
         return []
     around = defining_op(op.operands[1])
     if around is None or around.name != "tensor.insert_slice":
@@ -74,7 +74,7 @@ class DynamicBorder:
         if len(returned) != 1:
             raise NotSchedulable("more than one result")
         op = defining_op(returned[0])
-        bordered = op is not None and is_dynamic_insertion(op)
+        bordered = op is not None and _is_insertion(op)
         return DynamicBorder(op.operands[0], op) if op is not None and bordered else DynamicBorder(returned[0], None)
 
     def view(self, buffer: ir.Value, arguments: Mapping[ir.Value, ir.Value]) -> ir.Value:
@@ -85,7 +85,7 @@ class DynamicBorder:
         layout = ir.StridedLayoutAttr.get(DYNAMIC, kind.get_strides_and_offset()[0])
         static = [n if isinstance(n, int) else DYNAMIC for n in sizes]
         given = [_resolve_size(n, arguments) for n in sizes if isinstance(n, ir.Value)]
-        low = [index_constant(n) for n in self._low()]
+        low = self._low(arguments)
         made = ir.MemRefType.get(static, kind.element_type, layout)
         return memref.SubViewOp(made, buffer, low, given, [], [DYNAMIC] * len(low), static, [1] * len(low)).result
 
@@ -98,33 +98,41 @@ class DynamicBorder:
         if around is None:
             source = arguments[self.op.operands[1]].owner.operands[0]
             apart = arith.cmpi(arith.CmpIPredicate.ne, *map(memref.extract_aligned_pointer_as_index, (source, buffer)))
-            self._surround(buffer, inner, arith.andi(first, apart), lambda place: memref.LoadOp(source, place).result)
+            low, when = self._low(arguments), arith.andi(first, apart)
+            _surround(buffer, inner, low, when, lambda place: memref.LoadOp(source, place).result)
         elif around.name == "linalg.fill":  # else it lies in a gap that is never read
             value = capture_scalar(around.operands[0])
-            self._surround(buffer, inner, first, lambda _: value)
+            _surround(buffer, inner, self._low(arguments), first, lambda _: value)
         elif around.name == "tensor.insert_slice":
             raise NotSchedulable("other pieces around what is inserted")
 
-    def _surround(
-        self, buffer: ir.Value, inner: ir.Value, when: ir.Value, value: Callable[[PlaceValues], ir.Value]
-    ) -> None:
-        """Store a value, by its place, everywhere around ``inner``."""
-        low = [index_constant(n) for n in self._low()]
-        axes = [index_constant(axis) for axis in range(len(low))]
-        whole, part = ([memref.DimOp(each, axis).result for axis in axes] for each in (buffer, inner))
-        high = [arith.addi(start, extent) for start, extent in zip(low, part, strict=True)]
-        with ir.InsertionPoint(scf.IfOp(when).then_block):
-            zero = index_constant(0)
-            for axis in range(len(low)):
-                inside = list(zip(low[:axis], high[:axis], strict=True))
-                behind = [(zero, extent) for extent in whole[axis + 1 :]]
-                for slab in ((zero, low[axis]), (high[axis], whole[axis])):
-                    _store_all(value, buffer, [*inside, slab, *behind], [])
-            scf.YieldOp([])
-
-    def _low(self) -> list[int]:
+    def _low(self, arguments: Mapping[ir.Value, ir.Value]) -> list[ir.Value]:
+        """Where ``inner`` begins along each axis."""
         assert self.op is not None
-        return list(ir.DenseI64ArrayAttr(self.op.attributes["static_offsets"]))
+        given = iter(list(self.op.operands)[2:])
+        offsets = ir.DenseI64ArrayAttr(self.op.attributes["static_offsets"])
+        return [_resolve_size(next(given), arguments) if n < 0 else index_constant(n) for n in offsets]
+
+
+def _surround(
+    buffer: ir.Value,
+    inner: ir.Value,
+    low: Sequence[ir.Value],
+    when: ir.Value,
+    value: Callable[[PlaceValues], ir.Value],
+) -> None:
+    """Store a value, by its place, everywhere around ``inner``, which begins at ``low``."""
+    axes = [index_constant(axis) for axis in range(len(low))]
+    whole, part = ([memref.DimOp(each, axis).result for axis in axes] for each in (buffer, inner))
+    high = [arith.addi(start, extent) for start, extent in zip(low, part, strict=True)]
+    with ir.InsertionPoint(scf.IfOp(when).then_block):
+        zero = index_constant(0)
+        for axis in range(len(low)):
+            inside = list(zip(low[:axis], high[:axis], strict=True))
+            behind = [(zero, extent) for extent in whole[axis + 1 :]]
+            for slab in ((zero, low[axis]), (high[axis], whole[axis])):
+                _store_all(value, buffer, [*inside, slab, *behind], [])
+        scf.YieldOp([])
 
 
 def own_inner(function: func.FuncOp) -> None:

@@ -195,6 +195,11 @@ CASES: dict[str, tuple[str, list[list[np.ndarray]], dict[str, Any]]] = {
         [[f(2, n, parts), np.array(6)] for n, parts in ((4, 1), (9, 1))],
         {"axis": 1, "opset": 17, "known": [1], "reference": True},
     ),
+    "pieces of open extents side by side": (
+        "Concat",
+        [[f(2, a, n), f(2, b, n), f(2, 1, n)] for a, b, n in ((3, 2, 70), (1, 40, 1), (0, 2, 5))],
+        {"axis": 1},
+    ),
     "running sums of columns": (
         "CumSum",
         [[f(2, 5, n), np.array(1)] for n in (77, 3, 64)],
