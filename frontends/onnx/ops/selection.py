@@ -29,8 +29,9 @@ def non_zero(ctx: Context, x: Tensor) -> Tensor:
     def body(place: ir.Value) -> ir.Value:
         axis = builders.linalg_index(0)
         result = scalars.like(place, 0)
-        for i, (extent, step) in enumerate(zip(shape, behind, strict=True)):
-            along = scalars.rem(scalars.div(place, scalars.like(place, step)), scalars.like(place, extent))
+        for i, (extent, step) in enumerate(zip(shape, behind, strict=True)):  # sizes may be open: few divisions
+            along = place if i + 1 == len(shape) else scalars.div(place, scalars.like(place, step))
+            along = along if i == 0 else scalars.rem(along, scalars.like(place, extent))
             result = scalars.select(scalars.compare("eq", axis, scalars.like(axis, i)), along, result)
         return result
 
