@@ -47,7 +47,9 @@ def schedule_windows(kernel: KernelView) -> Schedule | None:
     vector, innermost = vector_axis(shape), dim_of(data[len(data) - 1])
     if innermost is None or result_axis(op, innermost, result) != vector:
         return None
-    tiles = {vector: min(2 * lanes, power_floor(shape[vector]))}
+    # Of bytes, which become wider, one: tiles of one row by two vectors of them took three times as long.
+    vectors = 1 if element_bits(element_of(op.operands[kind.data])) < 32 else 2
+    tiles = {vector: min(vectors * lanes, power_floor(shape[vector]))}
     if vector:
         tiles[vector - 1] = row_tile(shape[vector - 1], min(_ROWS, target.registers // 4))
     if len(kind.o) > 1 and kind.strides[-2] == kind.dilations[-2] == 1 < loop_extents(op)[kind.k[-2]]:
