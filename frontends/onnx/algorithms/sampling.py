@@ -110,7 +110,7 @@ def sample_rows(ctx: Context, x: Tensor, tables: Sequence[Table], lead: int, inn
     batch, channels = x.shape[: lead - 1], x.shape[lead - 1]
     outer = floor_divide(count_elements(builders.shape_of(tables[0][0])[lead:]), inner)
     image = ctx.reshape(x, [*batch, channels, count_elements(x.shape[lead:])])
-    in_rows = isinstance(channels, int) and channels >= _LEAST_ROW
+    in_rows = not isinstance(channels, int) or channels >= _LEAST_ROW
     if in_rows:
         image = ctx.transpose(image, [*range(lead - 1), lead, lead - 1])
     channel_loop, inner_loop, outer_loop = (lead + 1, lead, lead - 1) if in_rows else (lead - 1, lead, lead + 1)
