@@ -173,7 +173,7 @@ MAPPED_BLOCKS = BlockSizes((16, 4, 1), (128, 16, 4, 1), rows_of_columns=(1,))
 # Rows share the places that are computed along the columns.
 GATHERED_BLOCKS = BlockSizes((16, 4, 1), (128, 16, 4, 1), rows_of_columns=(8, 1))
 # Square tiles, turned in registers.
-TURNED_BLOCKS = BlockSizes((16, 4, 1), (128, 16, 1), rows_of_columns=(16, 1))
+TURNED_BLOCKS = BlockSizes((16, 4, 1), (16, 1), rows_of_columns=(16, 1))
 # A window's rows share what they read.
 WINDOW_BLOCKS = BlockSizes((16, 4, 1), (16, 4, 1))
 # Rows go over a block of the weight together. With sizes closer to each other, where columns are dynamic, these take
