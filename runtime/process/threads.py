@@ -65,6 +65,7 @@ class Team:
         self.threads = threads
         self._run = _RUN_CALLS(address)
         self._context = Team._Context(threads, team_lock(), 0, 0, 0)
+        self._address = ctypes.addressof(self._context)
 
     @property
     def credit(self) -> int:
@@ -110,11 +111,11 @@ class Team:
         offset to it. ctypes lets go of the interpreter meanwhile. A signal's exception, or TimeoutError behind the
         ``deadline``, ends the run between two calls.
         """
-        context = ctypes.addressof(self._context)
         while count:
             seconds = _SECONDS if deadline is None else min(_SECONDS, deadline.check())
-            nanoseconds = int(seconds * 1e9)
-            made = self._run(count, calls, which, offsets, most, bases, scratch, context, nanoseconds)
+            made = self._run(
+                count, calls, which, offsets, most, bases, scratch, self._address, int(seconds * 1_000_000_000)
+            )
             count -= made
             if count:
                 skipped = 8 * sum(row[1] for row in (CALL * made).from_address(calls))

@@ -192,9 +192,9 @@ class Recording:
         )
 
     @cached_property
-    def _tables(self) -> tuple[int, int, int]:
-        """The addresses of what ``tw_run_calls`` reads: calls, bases and offsets."""
-        return self.calls.ctypes.data, self.wiring.bases.ctypes.data, self.offsets.ctypes.data
+    def _tables(self) -> tuple[int, int, int, int]:
+        """How many calls ``tw_run_calls`` makes, and the addresses of what it reads: calls, bases and offsets."""
+        return len(self.calls), self.calls.ctypes.data, self.wiring.bases.ctypes.data, self.offsets.ctypes.data
 
     def run(
         self,
@@ -210,19 +210,24 @@ class Recording:
         ``given`` are weights, tensors of the shapes that were recorded, and numbers; ``weights`` and ``words`` the same
         as kernels take them.
         """
-        made = [pool.array(*made) for made in self.made]
-        others = list(map(address_of, made))
         block = pool.array((self.nbytes,), _BYTE) if self.nbytes else None
         arena = address_of(block) if block is not None else 0
+        made = [pool.array(*each) for each in self.made]
+        own = [*words, *map(address_of, made)]
         if len(weights):
-            bases = np.concatenate((_pack_numbers([0, arena]), weights, _pack_numbers([*words, *others])))
+            bases = np.concatenate((_pack_numbers([0, arena]), weights, _pack_numbers(own)))
         else:
-            bases = _pack_numbers([0, arena, *words, *others])
-        calls, which, offsets = self._tables
-        scratch = arena + self.arena_bytes
-        team.run_calls(len(self.calls), calls, which, offsets, self.wiring.most, address_of(bases), scratch, deadline)
+            bases = _pack_numbers([0, arena, *own])
+        count, calls, which, offsets = self._tables
+        team.run_calls(
+            count, calls, which, offsets, self.wiring.most, address_of(bases), arena + self.arena_bytes, deadline
+        )
         of_base: list[Any] = [0, block, *given, *made]
-        return {**self.scalars, **{register: of_base[base].reshape(shape) for register, base, shape in self.views}}
+        left = dict(self.scalars)
+        for register, base, shape in self.views:
+            array = of_base[base]
+            left[register] = array if array.shape == shape else array.reshape(shape)
+        return left
 
 
 def _pack_numbers(numbers: Sequence[int]) -> np.ndarray:

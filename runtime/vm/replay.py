@@ -45,13 +45,15 @@ def replay(steps: Sequence[Step], resources: Resources) -> Action:
     recorded = lru_cache(_MOST_RECORDINGS, typed=True)(recorder.record)
     ahead, weights = [make_action(step) for step in segment.ahead], list(params.values())
     addresses = np.array([array.ctypes.data for array in weights], np.int64)
+    decisive, others = segment.numbers, segment.passed
 
     def run(registers: Registers) -> None:
         for act in ahead:
             act(registers)
-        arrays, numbers, passed = ([registers[r] for r in own] for own in (inputs, segment.numbers, segment.passed))
+        arrays = [registers[r] for r in inputs]
+        numbers, passed = [registers[r] for r in decisive], [registers[r] for r in others]
         # A key cannot tell zeros of different signs.
-        record = recorder.record if float in map(type, numbers) else recorded
+        record = recorder.record if numbers and float in map(type, numbers) else recorded
         recording = record(*[array.shape for array in arrays], *numbers)
         words = [*map(address_of, arrays), *passed]
         given = [*weights, *arrays, *passed]
