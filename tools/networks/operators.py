@@ -320,6 +320,7 @@ OPERATORS: dict[str, OperatorModel] = {
     # Gathers and scatters.
     "Gather embedding 128 of 30522x768": OperatorModel("int64[1,128] i; weight float[30522,768] w", "y = Gather(w, i)", {"i": (0, 30522)}),
     "Gather columns 512x1000": OperatorModel("float[512,1000] x; int64[200] i", "y = Gather<axis = 1>(x, i)", {"i": (0, 1000)}),
+    "Gather 40 of 2x300x7": OperatorModel("float[2,300,7] x; int64[40] i", "y = Gather(x, i)", {"i": (0, 2)}),
     "GatherElements 1000x91": OperatorModel("float[1000,91] x; int64[1000,10] i", "y = GatherElements<axis = 1>(x, i)", {"i": (0, 91)}),
     "GatherND 1000 rows of 100x100x64": OperatorModel("float[100,100,64] x; int64[1000,2] i", "y = GatherND(x, i)", {"i": (0, 100)}),
     "ScatterND 1000 rows of 10000x64": OperatorModel("float[10000,64] x; int64[1000,1] i; float[1000,64] u", "y = ScatterND(x, i, u)", {"i": (0, 10000)}),
