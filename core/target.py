@@ -85,6 +85,11 @@ class Target:
         return self.arch == cpus.X86.name
 
     @property
+    def scales_by_powers(self) -> bool:
+        """Return whether an instruction multiplies float32 by powers of two, denormal results rounded once."""
+        return "avx512vl" in self.features
+
+    @property
     def looks_up_bytes(self) -> bool:
         """Return whether an instruction looks many bytes up in a table at once."""
         return "avx512vbmi" in self.features

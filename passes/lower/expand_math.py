@@ -43,6 +43,9 @@ EXPANSIONS: dict[str, Expand] = {
     "math.tanh": hyperbolic.tanh,
 }
 
+# Instead of these, on CPUs that multiply by powers of two in one instruction.
+_SCALING: dict[str, Expand] = {"math.exp": exponential.exp_scaled}
+
 
 @dataclass(frozen=True)
 class ExpandMath(Pass):
@@ -58,6 +61,7 @@ class ExpandMath(Pass):
         %r = math.fma %n, -ln2, %x
         ... a polynomial in %r, times 2^n, whose bits are those of %n
 
+    Where the target has an instruction for x * 2^n, that is written as a product with a ``math.exp2 fastmath<afn>``.
     An exponential that ``flush-denormals`` has marked needs one factor for 2^n, of bits that cannot overflow.
 
     Where the target has no such instruction, a ``fma`` may become a product and a sum; those whose single rounding the
@@ -72,12 +76,14 @@ class ExpandMath(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Expand in the whole module."""
+        target = self.target or detect_host()
+        expansions = EXPANSIONS | (_SCALING if target.scales_by_powers else {})
+
+        def expand(op: ir.Operation) -> ir.Value:
+            function = exponential.exp_at_most_one if tw.AT_MOST_ONE in op.attributes else expansions[op.name]
+            return function(*op.operands)
+
         idioms.replace_idioms(module)
-        rewrite(module, lambda op: isinstance(op.results[0].type, ir.F32Type), _expand_op, *EXPANSIONS)
-        if not (self.target or detect_host()).has_fma:
+        rewrite(module, lambda op: isinstance(op.results[0].type, ir.F32Type), expand, *expansions)
+        if not target.has_fma:
             emit.without_instruction(module)
-
-
-def _expand_op(op: ir.Operation) -> ir.Value:
-    expand = exponential.exp_at_most_one if tw.AT_MOST_ONE in op.attributes else EXPANSIONS[op.name]
-    return expand(*op.operands)

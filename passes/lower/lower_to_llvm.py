@@ -68,7 +68,8 @@ class LowerToLlvm(Pass):
     multiply-add becomes ``fmuladd``, a product and a sum where the target has no such instruction: LLVM would call
     ``fmaf`` for each lane of an ``fma``. Maxima are one to three instructions (``extrema.py``): a vector's took 120
     cycles otherwise. To round a number and to make it an integer is one instruction of x86, which LLVM has another
-    function for; AArch64's it finds by itself.
+    function for; AArch64's it finds by itself. A product with a power of two that ``expand-math`` has marked is one
+    instruction too.
 
     Options:
         arch: the architecture.
@@ -90,6 +91,7 @@ class LowerToLlvm(Pass):
         rewrite(module, llvm.FMAOp, lambda op: llvm.intr_fmuladd(*op.operands))
         if self.arch == "x86":
             rewrite(module, llvm.FPToSIOp, _convert_rounded)
+            rewrite(module, llvm.FMulOp, _scale)
         if narrow:
             for function in module.body.operations:
                 _bfloat16_as_bits(function)
@@ -114,6 +116,22 @@ def _convert_rounded(conversion: ir.Operation) -> ir.Value | None:
         return None
     lanes = f"v{kind.shape[0]}" if kind else ""
     return call_intrinsic(f"llvm.lrint.{lanes}i32.{lanes}f32", made, [source])
+
+
+def _scale(product: ir.Operation) -> ir.Value | None:
+    """x * 2^n as ``ldexp``, of an n that was an integer; LLVM has an instruction for it where ``expand-math`` asks."""
+    x, power = product.operands
+    op = defining_op(power)
+    if op is None or op.name != "llvm.intr.exp2" or "afn" not in str(op.attributes["fastmathFlags"]):
+        return None
+    kind = ir.VectorType(x.type) if isinstance(x.type, ir.VectorType) else None
+    lanes, whole = f"v{kind.shape[0]}" if kind else "", ir.IntegerType.get_signless(32)
+    converted = defining_op(op.operands[0])
+    if converted is not None and converted.name == "llvm.sitofp":
+        number = converted.operands[0]
+    else:
+        number = llvm.fptosi(ir.VectorType.get(kind.shape, whole) if kind else whole, op.operands[0])
+    return call_intrinsic(f"llvm.ldexp.{lanes}f32.{lanes}i32", x.type, [x, number])
 
 
 def _integers_by_float32(module: ir.Module) -> None:

@@ -138,6 +138,17 @@ def round_scaled(x: Value, factor: float | Value, bias: int) -> tuple[Value, Val
     return arith.subf(word, f32(_ROUNDER + bias)), bits(word)
 
 
+def round_scaled_whole(x: Value, factor: float) -> Value:
+    """round(x * factor), by way of an integer; of less than 2^21."""
+    word = bits(math.fma(x, f32(factor), f32(_ROUNDER)))
+    return to_f32(arith.subi(word, bits(f32(_ROUNDER))))
+
+
+def scale(x: Value, n: Value) -> Value:
+    """x 2^n of n by ``round_scaled_whole``, for CPUs with an instruction: ``lower-to-llvm`` finds it."""
+    return arith.mulf(x, math.exp2(n, fastmath=arith.FastMathFlags.afn))
+
+
 def power_of_two(word: Value) -> Value:
     """2^n of a word from ``round_scaled`` with bias 127; -126 <= n <= 127."""
     return from_bits(arith.shli(word, i32(23)))

@@ -10,7 +10,21 @@ the rest is fitted.
 from __future__ import annotations
 
 from ....dialects import arith, math
-from .emit import Value, at_least, at_most, clamp, f32, horner, i32, less, power_of_two, round_scaled, two_powers
+from .emit import (
+    Value,
+    at_least,
+    at_most,
+    clamp,
+    f32,
+    horner,
+    i32,
+    less,
+    power_of_two,
+    round_scaled,
+    round_scaled_whole,
+    scale,
+    two_powers,
+)
 
 LOG2E = 1.44269504088896341
 _LN2_HIGH, _LN2_LOW = 0.693359375, -2.12194440e-4
@@ -37,6 +51,13 @@ def exp(x: Value) -> Value:
     n, word = round_scaled(x, LOG2E, 254)
     low, high = two_powers(word)
     return arith.mulf(arith.mulf(horner(_remainder(x, n), *_EXP), low), high)
+
+
+def exp_scaled(x: Value) -> Value:
+    """exp(x), on a CPU whose instruction multiplies by 2^n: a third of the instructions less."""
+    x = clamp(x, -176.0, 89.0)
+    n = round_scaled_whole(x, LOG2E)
+    return scale(horner(_remainder(x, n), *_EXP_SHORT), n)
 
 
 def exp_at_most_one(x: Value) -> Value:

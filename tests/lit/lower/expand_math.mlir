@@ -1,4 +1,13 @@
-// RUN: %opt %s --passes=expand-math | filecheck %s
+// RUN: %opt %s --passes=expand-math --target "x86 -mcpu=haswell" | filecheck %s
+// RUN: %opt %s --passes=expand-math --target "x86 -mcpu=znver4" | filecheck %s --check-prefix=SCALE
+
+// SCALE-LABEL: func.func @exp(
+// SCALE:         %[[N:.*]] = arith.sitofp
+// SCALE-COUNT-7: math.fma
+// SCALE:         %[[POWER:.*]] = math.exp2 %[[N]] fastmath<afn>
+// SCALE:         arith.mulf %{{.*}}, %[[POWER]]
+// SCALE-NOT:     {{math.exp |arith.shli}}
+// SCALE:         linalg.yield
 
 #id = affine_map<(i) -> (i)>
 

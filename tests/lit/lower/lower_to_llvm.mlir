@@ -17,6 +17,20 @@ func.func @add(%x: memref<4x4xf32>, %r: memref<4x4xf32>, %lo: index) attributes 
   return
 }
 
+// A product with a power of two is one function; with another power than a whole one it is not.
+// CHECK-LABEL: llvm.func @scale(
+// CHECK:         llvm.call_intrinsic "llvm.ldexp.v4f32.v4i32"(%{{.*}}, %{{.*}}) : (vector<4xf32>, vector<4xi32>) -> vector<4xf32>
+// CHECK:         llvm.intr.exp2
+// CHECK:         llvm.fmul
+func.func @scale(%x: vector<4xf32>, %n: vector<4xi32>) -> (vector<4xf32>, vector<4xf32>) {
+  %f = arith.sitofp %n : vector<4xi32> to vector<4xf32>
+  %p = math.exp2 %f fastmath<afn> : vector<4xf32>
+  %y = arith.mulf %x, %p : vector<4xf32>
+  %q = math.exp2 %x : vector<4xf32>
+  %z = arith.mulf %x, %q : vector<4xf32>
+  return %y, %z : vector<4xf32>, vector<4xf32>
+}
+
 // What need not be rounded once may be a product and a sum.
 // CHECK-LABEL: llvm.func @multiply_add(
 // CHECK-NOT:     llvm.intr.fma(
