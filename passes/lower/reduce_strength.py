@@ -1,4 +1,7 @@
-"""Divisions that are products with a number known before: a vector of quotients takes as long as some 30 products."""
+"""Divisions that are products with a number known before: a vector of quotients takes as long as some 30 products.
+
+And divisions of integers, of which CPUs have none on vectors.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import arith, builders, ir
+from ...dialects.types import element_bits
 from ...dialects.walk import defining_op
 from ..analysis.classify import classify_op
 from ..analysis.kinds import Reduction
@@ -15,13 +19,18 @@ from ..ir.kernel import list_functions
 from ..ir.rewrite import rewrite
 from ..ir.structure import indexing_maps, list_ops, num_inputs, terminator_of
 
+_SIGNED = ("arith.divsi", "arith.remsi")
+_QUOTIENTS = (*_SIGNED, "arith.divui", "arith.remui")
+
 
 @dataclass(frozen=True)
 class ReduceStrength(Pass):
-    """Multiply where that gives what a division would.
+    """Multiply where that gives what a division would, and divide integers as floats.
 
     (a) By the reciprocal of a power of two: both are the rounded quotient. (b) In a softmax by that of a row's
-    sum of exponentials, which lies between 1 and the row's length: one more rounding, 1 ulp at most.
+    sum of exponentials, which lies between 1 and the row's length: one more rounding, 1 ulp at most. (c) Integers of 32
+    bits in float64, and narrower ones in float32: a quotient that is no integer is farther from the next one than it is
+    rounded by.
 
     Before::
 
@@ -42,6 +51,7 @@ class ReduceStrength(Pass):
         """Rewrite the divisions of all kernels."""
         for function in list_functions(module):
             rewrite(function, arith.DivFOp, _by_constant)
+            rewrite(function, _divides_integers, _divide_floats)
             for op in list_ops(function):
                 if op.name == "linalg.generic":
                     _by_sum(op)
@@ -56,6 +66,30 @@ def _by_constant(division: ir.Operation) -> ir.Value | None:
     if not math.isfinite(number) or number == 0 or abs(math.frexp(number)[0]) != 0.5 or not 1e-30 < abs(number) < 1e30:
         return None
     return arith.mulf(numerator, arith.ConstantOp(divisor.type, 1 / number).result)
+
+
+def _divides_integers(op: ir.Operation) -> bool:
+    """Return whether an op of a structured body divides numbers that floats hold exactly, not by a constant.
+
+    Floats of 32 bits without a sign are not made in one instruction everywhere.
+    """
+    if op.name not in _QUOTIENTS or op.parent is None or op.parent.name != "linalg.generic":
+        return False
+    width, divisor = element_bits(op.results[0].type), defining_op(op.operands[1])
+    return (
+        isinstance(op.results[0].type, ir.IntegerType)
+        and width <= (32 if op.name in _SIGNED else 16)
+        and (divisor is None or divisor.name != "arith.constant")
+    )
+
+
+def _divide_floats(op: ir.Operation) -> ir.Value:
+    """The quotient, or what a product with it leaves."""
+    number, divisor = op.operands
+    exact = ir.F64Type.get() if element_bits(number.type) > 16 else ir.F32Type.get()
+    to_float, to_integer = (arith.sitofp, arith.fptosi) if op.name in _SIGNED else (arith.uitofp, arith.fptoui)
+    quotient = to_integer(number.type, arith.divf(to_float(exact, number), to_float(exact, divisor)))
+    return quotient if "div" in op.name else arith.subi(number, arith.muli(quotient, divisor))
 
 
 def _by_sum(op: ir.Operation) -> None:

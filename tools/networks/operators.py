@@ -186,6 +186,7 @@ OPERATORS: dict[str, OperatorModel] = {
        for k, v in _binary_cases(op).items()},
     **{k: v for op in ("Add", "Mul", "Div", "Mod") for k, v in _binary_cases(op, "int64").items()},
     **{k: v for op in ("Add", "Mul", "Div") for k, v in _binary_cases(op, "double").items()},
+    **_binary_cases("Div", "int32"),
     **{k: v for op in ("Add", "BitwiseAnd", "BitShift<direction = \"LEFT\">") for k, v in _binary_cases(op, "uint8").items()},
     "Mod fmod 1x128x768": OperatorModel("float[1,128,768] a; float[768] b", "y = Mod<fmod = 1>(a, b)", {"b": (1, 3)}),
     "And 12x512x512": OperatorModel("bool[12,512,512] a; bool[512] b", "y = And(a, b)"),

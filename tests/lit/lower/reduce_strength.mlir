@@ -64,3 +64,59 @@ func.func @rejects(%x: f32, %t: tensor<4x16xf32>, %s: tensor<4xf32>) -> (f32, f3
   } -> tensor<4x16xf32>
   return %a, %b, %q : f32, f32, tensor<4x16xf32>
 }
+
+// Quotients of integers are those of floats that hold them exactly, cut off; what is left is by a product.
+// CHECK-LABEL: func.func @integers(
+// CHECK:         arith.sitofp %{{.*}} : i32 to f64
+// CHECK:         %[[Q:.*]] = arith.divf %{{.*}} : f64
+// CHECK:         %[[W:.*]] = arith.fptosi %[[Q]] : f64 to i32
+// CHECK:         %[[P:.*]] = arith.muli %[[W]]
+// CHECK:         arith.subi %{{.*}}, %[[P]]
+// CHECK:         arith.uitofp %{{.*}} : i8 to f32
+// CHECK:         arith.fptoui %{{.*}} : f32 to i8
+func.func @integers(%x: tensor<16xi32>, %y: tensor<16xi8>) -> (tensor<16xi32>, tensor<16xi8>) {
+  %e = tensor.empty() : tensor<16xi32>
+  %f = tensor.empty() : tensor<16xi8>
+  %r = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]}
+      ins(%x : tensor<16xi32>) outs(%e : tensor<16xi32>) {
+  ^bb0(%a: i32, %o: i32):
+    %one = arith.constant 1 : i32
+    %b = arith.ori %a, %one : i32
+    %v = arith.remsi %a, %b : i32
+    linalg.yield %v : i32
+  } -> tensor<16xi32>
+  %s = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]}
+      ins(%y : tensor<16xi8>) outs(%f : tensor<16xi8>) {
+  ^bb0(%a: i8, %o: i8):
+    %one = arith.constant 1 : i8
+    %b = arith.ori %a, %one : i8
+    %v = arith.divui %a, %b : i8
+    linalg.yield %v : i8
+  } -> tensor<16xi8>
+  return %r, %s : tensor<16xi32>, tensor<16xi8>
+}
+
+// What float64 does not hold, and quotients by a constant, which are products already, stay.
+// CHECK-LABEL: func.func @rejects_integers(
+// CHECK-NOT:     arith.divf
+// CHECK:         return
+func.func @rejects_integers(%x: tensor<16xi64>, %y: tensor<16xi32>) -> (tensor<16xi64>, tensor<16xi32>) {
+  %e = tensor.empty() : tensor<16xi64>
+  %f = tensor.empty() : tensor<16xi32>
+  %r = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]}
+      ins(%x : tensor<16xi64>) outs(%e : tensor<16xi64>) {
+  ^bb0(%a: i64, %o: i64):
+    %one = arith.constant 1 : i64
+    %b = arith.ori %a, %one : i64
+    %v = arith.divsi %a, %b : i64
+    linalg.yield %v : i64
+  } -> tensor<16xi64>
+  %c7 = arith.constant 7 : i32
+  %s = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]}
+      ins(%y : tensor<16xi32>) outs(%f : tensor<16xi32>) {
+  ^bb0(%a: i32, %o: i32):
+    %v = arith.divsi %a, %c7 : i32
+    linalg.yield %v : i32
+  } -> tensor<16xi32>
+  return %r, %s : tensor<16xi64>, tensor<16xi32>
+}

@@ -81,6 +81,19 @@ def test_unsigned_arithmetic(op):
     check_node(op, np.array([250, 7, 130], np.uint32) << 24, np.array([3, 2, 200], np.uint32) << 24)
 
 
+@pytest.mark.parametrize("dtype", ["int16", "uint16", "int32"])
+def test_quotients_beside_whole_ones(dtype):
+    """They are computed as floats: multiples of a divisor, the numbers before and after them, and the largest ones."""
+    most = np.iinfo(dtype).max
+    divisors = np.array([1, 2, 3, 7, 10, most // 3, most - 1, most], np.int64)
+    factors = np.array([0, 1, 2, 3, most // 10, most // 3, most - 1], np.int64)[:, None]
+    numbers = np.clip(divisors * factors + np.array([-1, 0, 1])[:, None, None], 0, most)
+    want = numbers // divisors
+    for sign in (1, -1) if dtype.startswith("i") else (1,):
+        model, inputs = node_model("Div", [(sign * numbers).astype(dtype), divisors.astype(dtype)])
+        np.testing.assert_array_equal(run_model(import_model(model), inputs)[0], sign * want)
+
+
 def test_integer_division_by_zero_does_not_trap():
     model, inputs = node_model("Div", [np.array([7, np.iinfo(np.int64).min]), np.array([0, -1])])
     assert run_model(import_model(model), inputs)[0].tolist() == [0, np.iinfo(np.int64).min]
