@@ -21,6 +21,8 @@ from .tensor import aligned_bytes
 
 _STEPS_PER_DOUBLING = 4  # sizes of blocks between a power of two and the next: a block is at most a quarter too large
 
+_SPARE_BYTES = 16 << 20
+
 
 class _Loan(weakref.ref):
     """The array that a block is lent to, and the block, which is no array: views would begin with that."""
@@ -30,9 +32,14 @@ class _Loan(weakref.ref):
 
 
 class MemoryPool:
-    """Lends memory to several threads. What waits to be lent is never more than what was lent at a time."""
+    """Lends memory to several threads. What waits is never more than was lent at a time, or ``spare`` bytes.
 
-    def __init__(self) -> None:
+    Blocks that are used one after the other are more than are lent at a time: without spare ones a run would get some
+    of them anew from the system, page by page.
+    """
+
+    def __init__(self, spare: int = _SPARE_BYTES) -> None:
+        self._spare = spare
         self._lock = threading.Lock()
         _pools.add(self)
         self._loans: dict[int, _Loan] = {}  # by identity: arrays have no hash, so neither have references to them
@@ -85,7 +92,7 @@ class MemoryPool:
             self._lent_bytes -= size
             self._waiting_bytes += size
             self._waiting.setdefault(size, {})[next(self._turns)] = loan.block
-        while self._waiting_bytes > self._most_bytes:
+        while self._waiting_bytes > max(self._most_bytes, self._spare):
             size = min((size for size, blocks in self._waiting.items() if blocks), key=self._longest)
             del self._waiting[size][self._longest(size)]
             self._waiting_bytes -= size

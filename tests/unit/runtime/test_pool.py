@@ -53,10 +53,16 @@ def test_what_is_held_in_part_is_not_lent_again(hold):
     assert address(pool.array((5, 7), F32)) == place
 
 
+def test_blocks_that_are_used_one_after_the_other_are_kept():
+    pool = MemoryPool()
+    places = [[address(pool.array((size,), F32)) for size in (3000, 70_000)] for _ in range(3)]
+    assert places[0] == places[1] == places[2]
+
+
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3000), st.integers(0, 4)), max_size=60))
 def test_arrays_do_not_overlap_and_idle_memory_is_bounded(requests):
-    pool, held, most = MemoryPool(), [], 0
+    pool, held, most = MemoryPool(spare=0), [], 0
     for number, (elements, kept) in enumerate(requests):
         array = pool.array((elements,), F32)
         array[:] = number
