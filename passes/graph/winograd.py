@@ -20,12 +20,12 @@ from ..infra.base import Pass
 from ..ir.dynamic_sizes import note_sizes
 from ..ir.edit import erase_dead, list_programs, param_values, replace
 from ..ir.structure import body_ops, list_ops, loops_along, shape_of
-from .rewriting.minimal_filtering import count_points, make_matrices
+from .rewriting.minimal_filtering import count_points, has_matrices, list_phases, make_matrices
 from .rewriting.patches import WholePatches, is_zero_number, zeros_around
 
 # Along one axis; of one tap the axis stays as it is.
-_TAPS, _OUTPUTS = (1, 3, 5), (2, 4)
-# A patch has no more values: those of 8x8 lose too many digits.
+_TAPS, _OUTPUTS, _STRIDES = (1, 2, 3, 5), (2, 3, 4), (1, 2)
+# What is made of one another has no more values: those of 8x8 lose too many digits.
 _MOST_VALUES = 36
 
 
@@ -33,12 +33,17 @@ _MOST_VALUES = 36
 class Winograd(Pass):
     """Rewrite a convolution of stride 1 as transform, products and transform back, where that is less work.
 
-    Windows have 3 or 5 taps along the one axis, along one of two, or along both. For 3x3, of each 6x6 patch of the
+    Windows have 2, 3 or 5 taps along the one axis, along one of two, or along both. For 3x3, of each 6x6 patch of the
     input (patches overlap by 2) 36 values are made that are multiplied with 36 values made of each filter; of the
     products summed over the channels come 4x4 outputs: 36 multiplications in place of 144 (Winograd 1980; Lavin and
     Gray, "Fast Algorithms for Convolutional Neural Networks", 2016; the matrices by Toom-Cook). Along one axis 3 taps
-    take 6 multiplications in place of 12, and 5 taps 8 in place of 20; 5x5 windows take 36 in place of 100. What is
-    made of the filters depends on weights alone and is computed ahead of time.
+    take 6 multiplications in place of 12, and 5 taps 8 in place of 20; 5x5 windows take 36 in place of 100, 2x2 windows
+    (parts of transposed convolutions) 16 in place of 36. What is made of the filters depends on weights alone and is
+    computed ahead of time.
+
+    With a stride of 2 the even and the odd taps are windows of their own, of every other element: 3x3 takes 25
+    multiplications in place of 36 for 2x2 outputs, or 49 in place of 81 for 3x3. Its data may have a last row or column
+    that no window reaches.
 
     Before::
 
@@ -57,8 +62,8 @@ class Winograd(Pass):
     The transformed filters are four times as large as the filters; where reading them takes longer than the products
     (many channels, few pixels), patches of 4x4 give 2x2 outputs: 16 multiplications in place of 36, and filters not
     twice as large. Where that does not pay either, the convolution stays. So do those of float64, those with groups,
-    strides, dilations or other windows, and those whose filters are no params. To an odd number of filters some of
-    zeros are added; a slice of the result is left, as of an open extent.
+    other strides, dilations or other windows, and those whose filters are no params. To an odd number of filters some
+    of zeros are added; a slice of the result is left, as of an open extent.
 
     The rounding error is two to three times that of a direct sum, and relative to the largest value of a patch: an
     output beside much larger values has fewer right digits. Values beyond 1e32 overflow. One that is not finite makes
@@ -67,7 +72,7 @@ class Winograd(Pass):
 
     Options:
         everywhere: rewrite wherever the form fits, also where it does not pay.
-        outputs: 2 or 4 of them along each side of a patch; 0 for what costs less.
+        outputs: 2, 3 or 4 of them along each side of a patch; 0 for what costs less.
     """
 
     name: ClassVar[str] = "winograd"
@@ -78,7 +83,7 @@ class Winograd(Pass):
     def apply(self, module: ir.Module) -> None:
         """Rewrite the convolutions of all programs. Raises CompileError for outputs that it cannot be."""
         if self.outputs not in (0, *_OUTPUTS):
-            raise CompileError(f"pass '{self.name}': outputs is {self.outputs}, not 0, 2 or 4")
+            raise CompileError(f"pass '{self.name}': outputs is {self.outputs}, not 0, 2, 3 or 4")
         for function in list_programs(module):
             weights, patches = param_values(function), WholePatches()
             for op in list_ops(function):
@@ -93,7 +98,7 @@ class Winograd(Pass):
 
     def _choose_outputs(self, form: _Form) -> int | None:
         """The outputs along each side of a patch; None where the convolution stays."""
-        choices = sorted((o for o in form.choices if self.outputs in (0, o)), key=form.cost)
+        choices = sorted((o for o in form.choices if self.outputs in (0, o)), key=form.time)
         return next((o for o in choices if self.everywhere or form.cost(o) < _GAIN[o] * form.direct), None)
 
 
@@ -101,7 +106,7 @@ class Winograd(Pass):
 class _Form:
     """A channels-last convolution of images; one along one axis is of images that are one column wide.
 
-    ``order``: the weight's dims of (i, j, c, f), or of (i, c, f). ``taps``: the window's extents.
+    ``order``: the weight's dims of (i, j, c, f), or of (i, c, f). ``taps`` and ``strides`` are those along both axes.
     """
 
     op: ir.Operation
@@ -113,12 +118,13 @@ class _Form:
     c: int
     f: int
     taps: tuple[int, int]
+    strides: tuple[int, int]
 
     @staticmethod
     def of(op: ir.Operation, weights: set[ir.Value]) -> _Form | None:
         """The op's form; None if it is any other op."""
         kind = classify_op(op) if op.name == "linalg.generic" else None
-        if not isinstance(kind, Conv) or kind.g or {*kind.strides, *kind.dilations} != {1}:
+        if not isinstance(kind, Conv) or kind.g or {*kind.dilations} != {1} or not {*kind.strides} <= {*_STRIDES}:
             return None
         data, weight, result = op.operands[kind.data], op.operands[kind.weight], op.results[0]
         if weight not in weights or not all(map(_is_float32, (data, weight, result))) or not _sums_from_zero(op):
@@ -131,17 +137,25 @@ class _Form:
         order = tuple(place.index(d) for d in (*kind.k, *kind.c, *kind.f))
         *window, c, f = (shape_of(weight)[d] for d in order)
         n, *extents, _ = shape_of(result)
-        image = zip(shape_of(data), [n, *(e + t - 1 for e, t in zip(extents, window, strict=True)), c], strict=True)
-        whole = all(a == b for a, b in image if a >= 0) and 0 not in (n, *extents, c, f)
-        if not whole or not set(window) <= set(_TAPS) or set(window) == {1}:
+        read = [count_points(e, t, s) for e, t, s in zip(extents, window, kind.strides, strict=True)]
+        image = zip(shape_of(data), [n, *read, c], (1, *kind.strides, 1), strict=True)
+        whole = all(0 <= a - b < step for a, b, step in image if a >= 0)
+        if not whole or 0 in (n, *extents, c, f) or not set(window) <= set(_TAPS) or set(window) == {1}:
             return None
-        h, w, i, j = (*extents, *window) if axes == 2 else (*extents, 1, *window, 1)
-        return _Form(op, kind, order, n, h, w, c, f, (i, j))
+        one = [1] * (2 - axes)
+        (h, w), (i, j), (y, x) = ([*sizes, *one] for sizes in (extents, window, kind.strides))
+        return _Form(op, kind, order, n, h, w, c, f, (i, j), (y, x))
 
     @property
     def choices(self) -> list[int]:
         """The outputs that a patch may have along each side."""
-        return [o for o in _OUTPUTS if math.prod(self.points(o)) <= _MOST_VALUES]
+        return [o for o in _OUTPUTS if self._is_exact(o)]
+
+    def _is_exact(self, choice: int) -> bool:
+        """Return whether there are matrices, and what they make of a patch loses few digits."""
+        windows = list(zip(self.outputs(choice), self.taps, self.strides, strict=True))
+        most = math.prod(max(points for points, _ in list_phases(*window)) for window in windows)
+        return all(has_matrices(*window) for window in windows) and most <= _MOST_VALUES
 
     def outputs(self, choice: int) -> tuple[int, int]:
         """The outputs of a patch along both axes: one where the window is one wide."""
@@ -150,7 +164,7 @@ class _Form:
 
     def points(self, choice: int) -> tuple[int, int]:
         """The extents of a patch."""
-        rows, columns = map(count_points, self.outputs(choice), self.taps)
+        rows, columns = map(count_points, self.outputs(choice), self.taps, self.strides)
         return rows, columns
 
     @property
@@ -178,13 +192,22 @@ class _Form:
         transforms = patches * _TRANSFORM * axes * values * (self.c + self.channels)
         return (patches + _MADDS_PER_WEIGHT) * values * self.c * self.channels + transforms
 
+    def time(self, choice: int) -> float:
+        """The cost, and that of reading weights again for each block of patches where a core's cache has not both."""
+        n, h, w = self.likely
+        rows, columns = self.outputs(choice)
+        values = math.prod(self.points(choice))
+        patches, weights = n * -(-h // rows) * -(-w // columns) * values, values * self.c * self.channels
+        blocks = patches * (self.c + self.channels) // _CACHED if weights > _CACHED else 0
+        return self.cost(choice) + blocks * _MADDS_PER_CACHED * weights
+
     def rewrite(self, choice: int, patches: WholePatches) -> ir.Value:
         """The ops that take the convolution's place, at the insertion point; returns their result."""
         elem = element_of(self.op.results[0])
         outputs, points = self.outputs(choice), self.points(choice)
         back, filters, forth = (
             [builders.constant(matrix.astype(np.float32), elem) for matrix in matrices]
-            for matrices in zip(*map(make_matrices, outputs, self.taps), strict=True)
+            for matrices in zip(*map(make_matrices, outputs, self.taps, self.strides), strict=True)
         )
         sizes = note_sizes(self.op.results[0])
         n, h, w, _ = sizes if len(sizes) == 4 else (*sizes[:2], 1, sizes[2])
@@ -195,8 +218,13 @@ class _Form:
         weight = builders.reshape(weight, (*self.taps, self.c, self.f))
         weight = builders.pad(weight, [0] * 4, [0, 0, 0, channels - self.f], builders.scalar(0.0, elem))
         u = _transform([weight, *filters], [(4, 5, 2, 3), (0, 4), (1, 5)], (*points, self.c, channels), 6)
-        patch = (dims[2], dims[3] * outputs[0] + dims[6], dims[4] * outputs[1] + dims[7], dims[5])
-        read = [count * size + taps - 1 for count, size, taps in zip((s, t), outputs, self.taps, strict=True)]
+        steps = [count * stride for count, stride in zip(outputs, self.strides, strict=True)]
+        patch = (dims[2], dims[3] * steps[0] + dims[6], dims[4] * steps[1] + dims[7], dims[5])
+        given = [*note_sizes(self.op.operands[self.kind.data])[1:-1], 1][:2]
+        read = [
+            _cover(step * (size - 1) + extent, stride, there)
+            for step, size, extent, stride, there in zip(steps, (s, t), points, self.strides, given, strict=True)
+        ]
         data = builders.reshape(self._pad_data([n, *read[: len(sizes) - 2], self.c]), [n, *read, self.c])
         v = _transform([data, *forth], [patch, (0, 6), (1, 7)], (*points, n, s, t, self.c), 8)
         shape = (*points, n, s, t, channels)
@@ -230,13 +258,21 @@ class _Form:
 # Measured on AVX-512, in multiply-adds (16 lanes, 2 a cycle): what a transform along an axis costs for each value of a
 # patch, and a weight from beyond the caches. Above this share of the direct sum's cost, for each number of outputs, the
 # rewriting is not worth its rounding errors; those of 2x2 are small.
-_TRANSFORM, _MADDS_PER_WEIGHT, _GAIN = 3.5, 12, {2: 0.9, 4: 0.75}
+_TRANSFORM, _MADDS_PER_WEIGHT, _GAIN = 3.5, 12, {2: 0.9, 3: 0.9, 4: 0.75}
+
+# Numbers that a core's own cache holds, and multiply-adds for a weight from the cache behind it (measured on Zen 4).
+_CACHED, _MADDS_PER_CACHED = 1 << 18, 3
 
 # The lanes of the smallest vectors.
 _CHANNELS = 4
 
 # An image whose size is open.
 _LIKELY = (1, 32, 32)
+
+
+def _cover(read: Extent, stride: int, given: Extent) -> Extent:
+    """The extent of data of which ``read`` is used: no less than what is given, whose last step may be begun."""
+    return max(read, given) if isinstance(read, int) and isinstance(given, int) else read + (stride - 1)
 
 
 def _transform(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tilewright.dialects import func, ir
 from tilewright.dialects.context import make_context
-from tilewright.passes.graph.rewriting.minimal_filtering import count_points, make_matrices
+from tilewright.passes.graph.rewriting.minimal_filtering import count_points, has_matrices, make_matrices
 from tilewright.passes.schedule.tiling.linear_transform import multiply_matrix
 
 ARITHMETIC = {
@@ -76,22 +76,26 @@ def test_the_transforms_share_what_points_of_both_signs_have_in_common(outputs: 
     assert ops <= most < np.count_nonzero(matrix)
 
 
-@pytest.mark.parametrize("outputs, taps", [(1, 1), (2, 3), (4, 3), (2, 5), (4, 5)])
-def test_the_matrices_give_a_correlation(outputs: int, taps: int) -> None:
-    """``A^T [(G g) * (B^T d)]`` is ``sum(g[i] * d[k + i])``: it is bilinear, so unit vectors show it for all."""
-    back, filters, forth = make_matrices(outputs, taps)
-    extent = count_points(outputs, taps)
+WINDOWS = [(1, 1, 1), (2, 3, 1), (4, 3, 1), (2, 5, 1), (4, 5, 1), (2, 2, 1), (3, 2, 1), (2, 3, 2), (3, 3, 2), (2, 5, 2)]
+
+
+@pytest.mark.parametrize("outputs, taps, stride", WINDOWS)
+def test_the_matrices_give_a_correlation(outputs: int, taps: int, stride: int) -> None:
+    """``A^T [(G g) * (B^T d)]`` is ``sum(g[i] * d[s * k + i])``: it is bilinear, so unit vectors show it for all."""
+    assert has_matrices(outputs, taps, stride)
+    back, filters, forth = make_matrices(outputs, taps, stride)
+    extent = count_points(outputs, taps, stride)
     assert (back.shape, filters.shape, forth.shape) == ((outputs, extent), (extent, taps), (extent, extent))
     for tap in range(taps):
         for place in range(extent):
             got = back @ (filters[:, tap] * forth[:, place])
-            want = [float(place == output + tap) for output in range(outputs)]
+            want = [float(place == stride * output + tap) for output in range(outputs)]
             np.testing.assert_allclose(got, want, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("outputs, taps", [(2, 3), (4, 3), (2, 5), (4, 5)])
-def test_the_matrices_of_data_are_exact_in_float32(outputs: int, taps: int) -> None:
+@pytest.mark.parametrize("outputs, taps, stride", WINDOWS)
+def test_the_matrices_of_data_are_exact_in_float32(outputs: int, taps: int, stride: int) -> None:
     """Only the filters' transform is rounded: it is computed once, and its error is one of the weights."""
-    for matrix in make_matrices(outputs, taps)[::2]:
+    for matrix in make_matrices(outputs, taps, stride)[::2]:
         np.testing.assert_array_equal(matrix.astype(np.float32), matrix)
         assert all(Fraction(x).denominator <= 64 for x in matrix.flat)

@@ -16,21 +16,58 @@ _PAIRS: dict[int, tuple[Fraction, ...]] = {
     5: (Fraction(3, 4), Fraction(3, 2)),
     7: (Fraction(1), Fraction(1, 2), Fraction(2)),
 }
+_POINTS: dict[int, tuple[Fraction, ...]] = {
+    2: (Fraction(0), Fraction(1)),
+    **{count: (Fraction(0), *(p * sign for p in pairs for sign in (1, -1))) for count, pairs in _PAIRS.items()},
+}
+Matrices = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def count_points(outputs: int, taps: int) -> int:
+def count_points(outputs: int, taps: int, stride: int = 1) -> int:
     """The extent of a patch that so many outputs, one after the other, are made of."""
-    return outputs + taps - 1
+    return stride * (outputs - 1) + taps
 
 
-def make_matrices(outputs: int, taps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def list_phases(outputs: int, taps: int, stride: int) -> list[tuple[int, int]]:
+    """The points and the taps of each part of a window: what begins at the same place of each step of a stride."""
+    parts = [len(range(phase, taps, stride)) for phase in range(min(stride, taps))]
+    return [(count_points(outputs, part), part) for part in parts]
+
+
+def has_matrices(outputs: int, taps: int, stride: int = 1) -> bool:
+    """Return whether ``make_matrices`` knows points for so many outputs and taps."""
+    phases = list_phases(outputs, taps, stride)
+    known = all(part == 1 or extent - 1 in _POINTS for extent, part in phases)
+    return known and sum(extent for extent, _ in phases) == count_points(outputs, taps, stride)
+
+
+def make_matrices(outputs: int, taps: int, stride: int = 1) -> Matrices:
     """``A^T``, ``G`` and ``B^T``, float64, of ``y = A^T [(G g) * (B^T d)]``: 4x6, 6x3 and 6x6 for 4 outputs, 3 taps.
 
-    A correlation is the transpose of a product of polynomials, which is found from its values at some points and its
-    leading coefficient (Toom-Cook). Denominators of ``B^T`` are moved into ``G``. One output of one tap is its product.
+    With a stride of 2 the even and the odd taps are two correlations, each of every other element of the data, whose
+    outputs are added: 3 outputs of 3 taps take 4 + 3 products in place of 9.
     """
+    extent = count_points(outputs, taps, stride)
+    back, small, forth = np.zeros((outputs, extent)), np.zeros((extent, taps)), np.zeros((extent, extent))
+    first = 0
+    for phase, (points, part) in enumerate(list_phases(outputs, taps, stride)):
+        made = range(first, first := first + points)
+        back[:, made], some, others = _make_correlation(outputs, part)
+        small[np.ix_(made, range(phase, taps, stride))] = some
+        forth[np.ix_(made, range(phase, extent, stride))] = others
+    return back, small, forth
+
+
+def _make_correlation(outputs: int, taps: int) -> Matrices:
+    """The matrices of stride 1.
+
+    A correlation is the transpose of a product of polynomials, which is found from its values at some points and its
+    leading coefficient (Toom-Cook). Denominators of ``B^T`` are moved into ``G``. Outputs of one tap are products.
+    """
+    if taps == 1:
+        return np.eye(outputs), np.ones((outputs, 1)), np.eye(outputs)
     extent = count_points(outputs, taps)
-    points = [Fraction(0), *(p * sign for p in _PAIRS[extent - 1] for sign in (1, -1))] if extent > 1 else []
+    points = _POINTS[extent - 1]
     sums, small, whole = (
         [[p**k for k in range(size)] for p in points] + [_make_leading_row(size)] for size in (outputs, taps, extent)
     )

@@ -1,4 +1,5 @@
 // RUN: %opt %s "--passes=winograd{everywhere=true outputs=4}" | filecheck %s
+// RUN: %opt %s "--passes=winograd{everywhere=true outputs=3}" | filecheck %s --check-prefix=THREE
 // RUN: %opt %s --passes=winograd | filecheck %s --check-prefix=PAYS
 
 // The convolution's loops (n, f, h, w, c, i, j) on data with the channels last.
@@ -79,17 +80,37 @@ func.func @keeps_a_padding_with_ones(%x: tensor<1x6x6x16xf32>, %w: tensor<32x16x
   return %y : tensor<1x6x6x32xf32>
 }
 
-// Patches of steps of two would share nothing.
-// CHECK-LABEL: func.func @rejects_stride(
-// CHECK-NOT:   tensor<6x
-// CHECK:       return
-func.func @rejects_stride(%x: tensor<1x13x9x16xf32>, %w: tensor<32x16x3x3xf32> {tw.param = "w"}) -> tensor<1x6x4x32xf32> {
+// Steps of two: what the even taps and what the odd ones make of 7x7 patches, of which 3x3 outputs come. Steps of three
+// would leave parts of one tap. Of the data the last column is in no window.
+// THREE-LABEL: func.func @strides(
+// THREE:       %[[P:.*]] = tensor.pad %arg0 low[0, 0, 0, 0] high[0, 0, 3, 0]
+// THREE:       tensor<1x13x10x16xf32> to tensor<1x13x13x16xf32>
+// THREE:       linalg.generic {{.*}} ins(%[[P]], %{{.*}}, %{{.*}} : tensor<1x13x13x16xf32>, tensor<7x7xf32>, tensor<7x7xf32>) outs(%{{.*}} : tensor<7x7x1x2x2x16xf32>)
+// THREE-LABEL: func.func @rejects_stride(
+// THREE-NOT:   tensor<7x
+// THREE:       return
+func.func @strides(%x: tensor<1x13x10x16xf32>, %w: tensor<32x16x3x3xf32> {tw.param = "w"}) -> tensor<1x6x4x32xf32> {
   %c = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<1x6x4x32xf32>
   %z = linalg.fill ins(%c : f32) outs(%e : tensor<1x6x4x32xf32>) -> tensor<1x6x4x32xf32>
   %y = linalg.generic {indexing_maps = [affine_map<(n, f, h, w, c, i, j) -> (n, h * 2 + i, w * 2 + j, c)>, #filter, #out],
                        iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}
-    ins(%x, %w : tensor<1x13x9x16xf32>, tensor<32x16x3x3xf32>) outs(%z : tensor<1x6x4x32xf32>) {
+    ins(%x, %w : tensor<1x13x10x16xf32>, tensor<32x16x3x3xf32>) outs(%z : tensor<1x6x4x32xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %o, %p fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<1x6x4x32xf32>
+  return %y : tensor<1x6x4x32xf32>
+}
+
+func.func @rejects_stride(%x: tensor<1x18x12x16xf32>, %w: tensor<32x16x3x3xf32> {tw.param = "w"}) -> tensor<1x6x4x32xf32> {
+  %c = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x6x4x32xf32>
+  %z = linalg.fill ins(%c : f32) outs(%e : tensor<1x6x4x32xf32>) -> tensor<1x6x4x32xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(n, f, h, w, c, i, j) -> (n, h * 3 + i, w * 3 + j, c)>, #filter, #out],
+                       iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}
+    ins(%x, %w : tensor<1x18x12x16xf32>, tensor<32x16x3x3xf32>) outs(%z : tensor<1x6x4x32xf32>) {
   ^bb0(%a: f32, %b: f32, %o: f32):
     %p = arith.mulf %a, %b fastmath<contract> : f32
     %s = arith.addf %o, %p fastmath<contract> : f32

@@ -47,13 +47,14 @@ def convolution(
     pads: Pads = SAME,
     epilogue: str = "",
     window: tuple[int, ...] = (3, 3),
+    stride: int = 1,
 ) -> Model:
     """A network of one convolution; ``epilogue`` is in order what follows it: b(ias), r(esidual), m(aximum with 0)."""
     axes = len(window)
-    made = [extent + pads[i] + pads[i + axes] - window[i] + 1 for i, extent in enumerate(size)]
+    made = [(extent + pads[i] + pads[i + axes] - window[i]) // stride + 1 for i, extent in enumerate(size)]
 
     def body(x: ir.Value, residual: ir.Value, weight: ir.Value, bias: ir.Value) -> ir.Value:
-        y = builders.conv(padded(x, pads), weight, (1,) * axes, (1,) * axes)
+        y = builders.conv(padded(x, pads), weight, (stride,) * axes, (1,) * axes)
         others = {"b": builders.reshape(bias, (f, *[1] * axes)), "r": residual}
         for step in epilogue:
             y = relu(y) if step == "m" else add(y, others[step])
@@ -71,11 +72,12 @@ def relu(x: ir.Value) -> ir.Value:
     return builders.elementwise(lambda a: scalars.maximum(a, scalars.like(a, 0.0)), x, elem=ir.F32Type.get())
 
 
-def direct(x: np.ndarray, weight: np.ndarray, pads: Pads = SAME) -> np.ndarray:
+def direct(x: np.ndarray, weight: np.ndarray, pads: Pads = SAME, stride: int = 1) -> np.ndarray:
     """The convolution in float64."""
     axes = len(pads) // 2
     x = np.pad(x.astype(np.float64), [(0, 0), (0, 0), *zip(pads[:axes], pads[axes:], strict=True)])
     windows = np.lib.stride_tricks.sliding_window_view(x, weight.shape[2:], axis=tuple(range(2, 2 + axes)))
+    windows = windows[(slice(None), slice(None), *[slice(None, None, stride)] * axes)]
     subscripts = "nchwij,fcij->nfhw" if axes == 2 else "nchi,fci->nfh"
     return np.einsum(subscripts, windows, weight.astype(np.float64), optimize=False)
 
@@ -108,10 +110,12 @@ def random(model: Model) -> dict[str, np.ndarray]:
     return {i.name: RNG.standard_normal([require_static(n) for n in i.shape], dtype=np.float32) for i in model.inputs}
 
 
-def check(model: Model, pads: Pads, epilogue: str, chunks: int, outputs: int = 4, stages: int = 2) -> None:
+def check(
+    model: Model, pads: Pads, epilogue: str, chunks: int, outputs: int = 4, stages: int = 2, stride: int = 1
+) -> None:
     """Compare a network of one convolution with the direct sum."""
     inputs, weights = random(model), {name: param.array() for name, param in model.params.items()}
-    want = direct(inputs["x"], weights["weight"], pads)
+    want = direct(inputs["x"], weights["weight"], pads, stride)
     others = {"b": weights["bias"].reshape(-1, *[1] * (len(pads) // 2)), "r": inputs["residual"]}
     for step in epilogue:
         want = np.maximum(want, 0) if step == "m" else want + others[step]
@@ -177,6 +181,22 @@ def test_windows_of_three_and_five_along_one_axis_or_two(
     outputs = 4 if 1 in (*window, len(window)) else 2
     with make_context(), ir.Location.unknown():
         check(convolution(2, 16, 32, size, pads, "brm", window), pads, "brm", 2, outputs)
+
+
+@pytest.mark.parametrize(
+    "size, window, pads, stride, outputs",
+    [
+        ((10, 9), (3, 3), SAME, 2, 3),  # of the padded rows the last is in no window
+        ((12,), (3,), (1, 1), 2, 2),
+        ((9, 7), (2, 2), (1, 0, 0, 1), 1, 3),
+        ((7, 8), (2, 1), (0, 0, 0, 0), 1, 2),
+    ],
+)
+def test_strides_of_two_and_windows_of_two(
+    size: tuple[int, ...], window: tuple[int, ...], pads: Pads, stride: int, outputs: int
+) -> None:
+    with make_context(), ir.Location.unknown():
+        check(convolution(2, 16, 32, size, pads, "bm", window, stride), pads, "bm", 2, outputs, stride=stride)
 
 
 @pytest.mark.parametrize("rows, blocks", [(1, 1), (4, 2), (9, 2)])
