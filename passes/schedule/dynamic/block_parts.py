@@ -25,13 +25,14 @@ class Parts:
     regions: the parts of its tensors. A tensor that is read at computed places is whole; its dynamic extents are -1.
     sources: the other inputs of a block, and where they lie: parts of the arguments' slices, and of constants.
     sizes: the scalar arguments that bodies compute with. places: the beginnings of loops whose index a body uses, by
-    op and loop; only of loops that are cut.
+    op and loop; only of loops that are cut. slices: those of known sizes that a block takes of whole arguments.
     """
 
     regions: dict[ir.Value, Region] = field(default_factory=dict)
     sources: dict[ir.Value, tuple[ir.Value, Region]] = field(default_factory=dict)
     sizes: dict[ir.Value, None] = field(default_factory=dict)
     places: dict[tuple[ir.Operation, int], Linear] = field(default_factory=dict)
+    slices: dict[ir.Value, None] = field(default_factory=dict)
 
     def need(self, value: ir.Value, part: Region) -> None:
         """Add a part of a tensor. Raises NotSchedulable where another one is needed already."""
@@ -73,7 +74,7 @@ def block_module(function: func.FuncOp, sizes: Sequence[int], sums: Mapping[int,
     places = {place: next(given) for place in parts.places}
     with ir.InsertionPoint(entry):
         for op in body_ops(function):
-            _clone_part(op, parts.regions, mapping, length, places)
+            _clone_part(op, parts, mapping, length, places)
         func.ReturnOp([mapping[result]])
     return module
 
@@ -84,7 +85,7 @@ def _part_type(value: ir.Value, region: Region) -> ir.Type:
 
 def _clone_part(
     op: ir.Operation,
-    parts: Mapping[ir.Value, Region],
+    parts: Parts,
     mapping: dict[ir.Value, ir.Value],
     length: ir.Value | None,
     places: Mapping[tuple[ir.Operation, int], ir.Value],
@@ -93,18 +94,20 @@ def _clone_part(
 
     ``places``: where loops begin that bodies ask for the place of.
     """
-    if not len(op.results) or op.results[0] not in parts or op.results[0] in mapping:
+    if not len(op.results) or op.results[0] not in parts.regions or op.results[0] in mapping:
         if op.name == "arith.constant" and not isinstance(op.results[0].type, ir.RankedTensorType):
             mapping[op.results[0]] = op.clone().results[0]
         return
     [value] = op.results
     if op.name == "tensor.empty":
-        mapping[value] = make_empty([interval.size for interval in parts[value]], element_of(value), length)
+        mapping[value] = make_empty([interval.size for interval in parts.regions[value]], element_of(value), length)
+    elif value in parts.slices:
+        clone(op, mapping)
     elif op.name in ("tensor.cast", "tensor.extract_slice"):  # a part of one is a part of what it is of
         mapping[value] = mapping[op.operands[0]]
     else:
         copy = clone(op, mapping)
-        copy.results[0].set_type(_part_type(value, parts[value]))
+        copy.results[0].set_type(_part_type(value, parts.regions[value]))
         for index in _indices(copy):
             if (begin := places.get((op, index_dim(index)))) is not None:
                 _count_from(begin, index)
@@ -143,6 +146,8 @@ def parts_of(function: func.FuncOp, region: Region, sums: Mapping[int, Interval]
             _need_operands(op, part, sums if op.results[0] == result else {}, parts, rows, known)
         elif op.name in ("linalg.fill", "tensor.cast"):
             parts.need(op.operands[len(op.operands) - 1], part)
+        elif op.results[0] in parts.slices:
+            parts.need(op.operands[0], full_region(known.of(op.operands[0])))
         elif op.name == "tensor.extract_slice" and defining_op(op.operands[0]) is None:
             parts.sources[op.results[0]] = op.operands[0], _slice_part(op, part, rows, known)
         elif op.name == "tensor.extract_slice":
@@ -214,6 +219,14 @@ def _is_part(value: ir.Value) -> bool:
     return False
 
 
+def _is_known_slice(value: ir.Value) -> bool:
+    """Return whether a tensor is a slice of an argument, both of known sizes: a block can take it of the whole."""
+    op = defining_op(value)
+    if op is None or op.name != "tensor.extract_slice" or len(op.operands) != 1 or defining_op(op.operands[0]):
+        return False
+    return min(*shape_of(value), *shape_of(op.operands[0])) >= 0
+
+
 def _need_captures(op: ir.Operation, parts: Parts, rows: bool, known: SizeClasses) -> None:
     """Add what a body captures: tensors that it reads at computed places, sizes, constants."""
     for value in find_captures(op):
@@ -221,7 +234,9 @@ def _need_captures(op: ir.Operation, parts: Parts, rows: bool, known: SizeClasse
         if isinstance(value.type, ir.RankedTensorType):
             if rows and min(shape_of(value), default=1) < 0:
                 raise NotSchedulable("rows of any length that read elements of an open tensor")
-            if _is_part(value):  # vectors of elements are gathered as if rows lay one behind another
+            if _is_known_slice(value):
+                parts.slices[value] = None
+            elif _is_part(value):  # vectors of elements are gathered as if rows lay one behind another
                 raise NotSchedulable("a body that reads elements of a part of a tensor")
             parts.need(value, full_region(known.of(value)))
         elif source is None:

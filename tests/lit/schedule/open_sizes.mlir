@@ -234,3 +234,39 @@ func.func @rejects_pieces_among_others(%x: tensor<?x8xf32>, %y: tensor<?x4xf32>,
   %b = tensor.insert_slice %y into %a[0, 8] [%n, 4] [1, 1] : tensor<?x4xf32> into tensor<?x14xf32>
   return %b : tensor<?x14xf32>
 }
+
+// A block takes a slice, of whose rows a body reads the places that it is told, of the whole table.
+// CHECK-LABEL: func.func @rows_of_a_slice(
+// CHECK-SAME:    tw.schedule = "blocks of 16 x 32:
+// CHECK:           tensor.extract_slice %{{.*}}[%{{.*}}, 0] [1, 32] [1, 1] : tensor<12x32xf32> to tensor<32xf32>
+func.func @rows_of_a_slice(%rows: tensor<?xi64>, %table: tensor<12x32xf32>, %n: index) -> tensor<?x32xf32> attributes {tw.same_sizes = [array<i64: 0, 0, 2, -1, 3, 0>], tw.result_sizes = 1 : i64} {
+  %s = tensor.extract_slice %table[1, 0] [10, 32] [1, 1] : tensor<12x32xf32> to tensor<10x32xf32>
+  %e = tensor.empty(%n) : tensor<?x32xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i)>, #matrix], iterator_types = ["parallel", "parallel"]}
+    ins(%rows : tensor<?xi64>) outs(%e : tensor<?x32xf32>) {
+  ^bb0(%p: i64, %o: f32):
+    %i = arith.index_cast %p : i64 to index
+    %j = linalg.index 1 : index
+    %v = tensor.extract %s[%i, %j] : tensor<10x32xf32>
+    linalg.yield %v : f32
+  } -> tensor<?x32xf32>
+  return %r : tensor<?x32xf32>
+}
+
+// Of a table of any length the slice might end anywhere: plain loops.
+// CHECK-LABEL: func.func @rejects_rows_of_an_open_slice(
+// CHECK-NOT:     tw.schedule
+// CHECK:         return
+func.func @rejects_rows_of_an_open_slice(%rows: tensor<?xi64>, %table: tensor<?x32xf32>, %m: index, %n: index) -> tensor<?x32xf32> attributes {tw.same_sizes = [array<i64: 0, 0, 3, -1, 4, 0>], tw.result_sizes = 1 : i64} {
+  %s = tensor.extract_slice %table[1, 0] [%m, 32] [1, 1] : tensor<?x32xf32> to tensor<?x32xf32>
+  %e = tensor.empty(%n) : tensor<?x32xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i)>, #matrix], iterator_types = ["parallel", "parallel"]}
+    ins(%rows : tensor<?xi64>) outs(%e : tensor<?x32xf32>) {
+  ^bb0(%p: i64, %o: f32):
+    %i = arith.index_cast %p : i64 to index
+    %j = linalg.index 1 : index
+    %v = tensor.extract %s[%i, %j] : tensor<?x32xf32>
+    linalg.yield %v : f32
+  } -> tensor<?x32xf32>
+  return %r : tensor<?x32xf32>
+}
