@@ -106,7 +106,7 @@ def _transform_dynamic(ctx: Context, x: Tensor, length: Extent, inverse: bool, o
     return ctx.elementwise(lambda a: scalars.div(a, scalars.like(a, length)), made)
 
 
-@op("STFT", since=17, shapes="signal[n t parts]")
+@op("STFT", since=17, shapes="signal[n t *parts]")
 def stft(
     ctx: Context,
     signal: Tensor,
@@ -116,8 +116,15 @@ def stft(
     *,
     onesided: int = 1,
 ) -> Tensor:
-    """The transforms of frames, which overlap, each times the window."""
+    """The transforms of frames, which overlap, each times the window.
+
+    Real numbers need no axis of their parts, as onnxruntime has it and torch exports it.
+    """
     misfit = f"a signal of shape {list(signal.shape)} is no batch of sequences of complex numbers"
+    if signal.rank not in (2, 3):
+        ctx.invalid(misfit)
+    if signal.rank == 2:
+        signal = ctx.reshape(signal, [*signal.shape, 1])
     signal = _check_parts(ctx, signal, bool(onesided), misfit)
     batch, extent, parts = signal.shape
     step = ctx.sizes(frame_step, "frame_step", count=1)[0]

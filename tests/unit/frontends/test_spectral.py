@@ -128,6 +128,14 @@ def test_stft(onesided):
         close(run_model(import_model(model), feeds)[0], pairs(want))
 
 
+def test_stft_of_real_numbers_without_an_axis_of_their_parts():
+    """As torch exports it, and as onnxruntime takes it."""
+    x = RANDOM.standard_normal((2, 50)).astype(np.float32)
+    model, feeds = node_model("STFT", [x, np.array(5), None, np.array(12)], [1, 3], opset=17)
+    frames = np.lib.stride_tricks.sliding_window_view(x, 12, axis=1)[:, ::5]
+    close(run_model(import_model(model), feeds)[0], pairs(np.fft.rfft(frames)))
+
+
 @pytest.mark.parametrize("windowed", [False, True])
 def test_frames_that_the_run_gives(windowed):
     x = RANDOM.standard_normal((2, 50, 1)).astype(np.float32)
