@@ -87,17 +87,17 @@ def test_waiting_for_a_thread_without_a_cpu_costs_credit(team: Team):
 
 
 def test_waking_the_threads_is_paid_when_they_have_slept_again(team: Team):
-    Calls(hold(0.05)).make(team)
+    Calls(hold(0.3)).make(team)
     assert team.credit == 0 and team.waking_cost <= -10_000_000
     time.sleep(0.01)
-    Calls(hold(0.05)).make(team)
+    Calls(hold(0.3)).make(team)
     assert team.credit <= -10_000_000
 
 
 def test_waking_the_threads_is_paid_at_once_by_a_team_that_loses(team: Team):
     team.waking_cost, team.end_time = -3_000_000, AWAKE
-    Calls(hold(0.005)).make(team)
-    assert team.credit <= -5_000_000 and team.waking_cost == 0
+    Calls(hold(0.3)).make(team)
+    assert team.credit < 0 and team.waking_cost == 0
 
 
 def test_threads_that_share_the_work_earn_credit(team: Team):
