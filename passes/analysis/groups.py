@@ -40,12 +40,19 @@ class OpFacts:
     order: dict[ir.Operation, int]
     kinds: dict[ir.Operation, OpClass] = field(default_factory=dict)
     readers: dict[ir.Operation, list[ir.Operation]] = field(default_factory=dict)
+    gathering: dict[ir.Operation, bool] = field(default_factory=dict)
 
     def kind(self, op: ir.Operation) -> OpClass:
         """The op's class."""
         if op not in self.kinds:
             self.kinds[op] = classify_op(op)
         return self.kinds[op]
+
+    def gathers(self, op: ir.Operation) -> bool:
+        """Return whether the op's body reads tensors at places that it computes."""
+        if op not in self.gathering:
+            self.gathering[op] = _gathers(op)
+        return self.gathering[op]
 
     def users(self, op: ir.Operation) -> list[ir.Operation]:
         """The ops that read the op's results, in program order."""
@@ -93,7 +100,7 @@ def grow_backward(group: Group, facts: OpFacts, free: Callable[[ir.Operation], b
 
 def is_map(op: ir.Operation, facts: OpFacts) -> bool:
     """Return whether the op is a generic with one static result and no reductions or gathers, which may merge."""
-    return _is_simple(op) and isinstance(facts.kind(op), Elementwise | Broadcast | Injective) and not _gathers(op)
+    return _is_simple(op) and isinstance(facts.kind(op), Elementwise | Broadcast | Injective) and not facts.gathers(op)
 
 
 def is_pointwise(op: ir.Operation) -> bool:
@@ -108,7 +115,7 @@ def is_pointwise(op: ir.Operation) -> bool:
 
 def is_reduction(op: ir.Operation, facts: OpFacts) -> bool:
     """Return whether the op is a generic reduction of one static result."""
-    return _is_simple(op) and isinstance(facts.kind(op), Reduction) and not _gathers(op)
+    return _is_simple(op) and isinstance(facts.kind(op), Reduction) and not facts.gathers(op)
 
 
 def has_dynamic_sum(op: ir.Operation) -> bool:

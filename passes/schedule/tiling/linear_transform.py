@@ -111,8 +111,9 @@ def multiply_matrix(matrix: np.ndarray, values: Sequence[ir.Value]) -> list[ir.V
 
 def _is_mirrored(a: np.ndarray, b: np.ndarray) -> bool:
     """Return whether two rows have two or more equal entries, two or more opposite ones, and no others."""
-    equal, opposite = (a == b) & (a != 0), (a == -b) & (a != 0)
-    return bool(np.all((a == b) | (a == -b)) and equal.sum() >= 1 and opposite.sum() >= 1 and (a != 0).sum() > 2)
+    pairs = [(x, y) for x, y in zip(a.tolist(), b.tolist(), strict=True) if x or y]  # of few numpy takes longer
+    equal = sum(x == y for x, y in pairs)
+    return len(pairs) > 2 and 0 < equal < len(pairs) and all(x in (y, -y) for x, y in pairs)
 
 
 def _join_columns(matrix: np.ndarray, values: list[ir.Value]) -> tuple[np.ndarray, list[ir.Value]]:
