@@ -13,22 +13,30 @@ import threading
 import weakref
 from collections import deque
 from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 
 from ...core.arena import ALIGNMENT
-from .tensor import aligned_bytes
+from .tensor import address_of, aligned_bytes
 
 _STEPS_PER_DOUBLING = 4  # sizes of blocks between a power of two and the next: a block is at most a quarter too large
 
 _SPARE_BYTES = 16 << 20
 
 
+class _Block(NamedTuple):
+    """Memory, which is no array: views would begin with that. And where it lies, which takes long to ask."""
+
+    data: memoryview
+    address: int
+
+
 class _Loan(weakref.ref):
-    """The array that a block is lent to, and the block, which is no array: views would begin with that."""
+    """The array that a block is lent to, and the block."""
 
     __slots__ = ("block",)
-    block: memoryview
+    block: _Block
 
 
 class MemoryPool:
@@ -45,15 +53,20 @@ class MemoryPool:
         self._loans: dict[int, _Loan] = {}  # by identity: arrays have no hash, so neither have references to them
         # Arrays may die at any moment, also while this thread has the lock: that is only noted.
         self._ended: deque[_Loan] = deque()
-        self._waiting: dict[int, dict[int, memoryview]] = {}  # of each size, by when they came back
+        self._waiting: dict[int, dict[int, _Block]] = {}  # of each size, by when they came back
         self._turns = count()
         self._lent_bytes = self._most_bytes = self._waiting_bytes = 0
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """An array of this shape, aligned to 64 bytes, of any content."""
+        return self.lend(shape, dtype)[0]
+
+    def lend(self, shape: tuple[int, ...], dtype: np.dtype) -> tuple[np.ndarray, int]:
+        """The same, and its address."""
         elements = math.prod(shape)
         if elements == 0:
-            return np.empty(shape, dtype)
+            array = np.empty(shape, dtype)
+            return array, address_of(array)
         size = _block_bytes(elements * dtype.itemsize)
         with self._lock:
             if self._ended:
@@ -65,12 +78,13 @@ class MemoryPool:
             self._lent_bytes += size
             self._most_bytes = max(self._most_bytes, self._lent_bytes)
         if block is None:
-            block = aligned_bytes(size).data
-        array = np.frombuffer(block, dtype, elements)
+            own = aligned_bytes(size)
+            block = _Block(own.data, address_of(own))
+        array = np.frombuffer(block.data, dtype, elements)
         loan = _Loan(array, self._ended.append)
         loan.block = block
         self._loans[id(loan)] = loan
-        return array if len(shape) == 1 else array.reshape(shape)
+        return (array if len(shape) == 1 else array.reshape(shape)), block.address
 
     @property
     def nbytes(self) -> int:
@@ -88,7 +102,7 @@ class MemoryPool:
         while self._ended:
             loan = self._ended.popleft()
             del self._loans[id(loan)]
-            size = loan.block.nbytes
+            size = loan.block.data.nbytes
             self._lent_bytes -= size
             self._waiting_bytes += size
             self._waiting.setdefault(size, {})[next(self._turns)] = loan.block
