@@ -12,6 +12,7 @@ from .loops import at, for_loop, index, sequential, store
 Fold2 = Callable[[ir.Value, ir.Value], ir.Value]
 
 _LEAST_ROW = 4  # elements beside each other that are added at once
+_LONGEST_ROW = 1024  # so that the totals, which are copied at each step, stay in the first cache
 # As many of them, where only the run knows how many there are, and of the last ones of these.
 _WIDTH, _NARROW = 64, 8
 
@@ -49,7 +50,13 @@ class _Scan:
             return sequential([outer, count], [made], lambda at, states: [self._block(states[0], *at)])[0]
         if inner < _LEAST_ROW:
             return sequential([outer, inner], [made], lambda at, states: [self._column(states[0], *at)])[0]
-        return sequential([outer], [made], lambda at, states: [self._rows(states[0], at[0], index(0), inner)])[0]
+        row = max(n for n in range(1, _LONGEST_ROW + 1) if inner % n == 0)
+        row = row if row >= _LONGEST_ROW // 4 else inner
+        return sequential(
+            [outer, inner // row],
+            [made],
+            lambda at, states: [self._rows(states[0], at[0], scalars.mul(at[1], index(row)), row)],
+        )[0]
 
     def _block(self, made: ir.Value, item: ir.Value, number: ir.Value) -> ir.Value:
         """``made`` with a block of columns, or with those that are left of it, most of them some at a time."""

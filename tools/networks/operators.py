@@ -213,6 +213,7 @@ OPERATORS: dict[str, OperatorModel] = {
     "ArgMin rows 1024x256": OperatorModel("float[1024,256] x", "y = ArgMin<axis = -1>(x)"),
     "CumSum rows 128x1024": OperatorModel("float[128,1024] x", "a = Constant<value_int = 1>() y = CumSum(x, a)"),
     "CumSum columns 1024x256": OperatorModel("float[1024,256] x", "a = Constant<value_int = 0>() y = CumSum(x, a)"),
+    "CumSum of three 16x3x65x65": OperatorModel("float[16,3,65,65] x", "a = Constant<value_int = 1>() y = CumSum(x, a)"),
     "CumSum int64 1x8192": OperatorModel("int64[1,8192] x", "a = Constant<value_int = 1>() y = CumSum(x, a)"),
     "Softmax 12x384x384": OperatorModel("float[1,12,384,384] x", "y = Softmax(x)"),
     "Softmax channels 21x128x128": OperatorModel("float[1,21,128,128] x", "y = Softmax<axis = 1>(x)"),

@@ -93,6 +93,8 @@ def test_arg_extremes_take_the_first_or_the_last(op, last):
 @pytest.mark.parametrize("reverse", [0, 1])
 def test_cumulative_sum(exclusive, reverse):
     check_node("CumSum", X, np.array(1), known=[1], exclusive=exclusive, reverse=reverse)
+    long = np.arange(3 * 1100, dtype=np.float32).reshape(3, 1100)  # a step takes half of a row
+    check_node("CumSum", long, np.array(0), known=[1], exclusive=exclusive, reverse=reverse)
 
 
 def test_cumulative_sums_of_rows_that_are_one_tile():
