@@ -59,9 +59,39 @@ def correlate(ctx: Context, x: Tensor, w: Tensor, windows: Windows, dtype: str) 
     dilations = per_axis(ctx, "dilations", windows.dilations, spatial)
     pads = both_sides(ctx, windows.pads, spatial)
     low, high = padding(x.shape[2:], w.shape[2:], strides, dilations, pads, windows.auto_pad)
+    check_windows(ctx, [n + a + b for n, a, b in zip(x.shape[2:], low, high, strict=True)], w.shape[2:], dilations)
+    weight, low, high = _drop_taps(x, w, strides, dilations, low, high)
     padded = pad_spatial(ctx, x, low, high, 0)
-    check_windows(ctx, padded.shape[2:], w.shape[2:], dilations)
-    return ctx.wrap(builders.conv(padded.value, w.value, strides, dilations, group, element_type(dtype)), dtype)
+    return ctx.wrap(builders.conv(padded.value, weight, strides, dilations, group, element_type(dtype)), dtype)
+
+
+def _drop_taps(
+    x: Tensor, w: Tensor, strides: Ints, dilations: Ints, low: Sequence[Extent], high: Sequence[Extent]
+) -> tuple[ir.Value, list[Extent], list[Extent]]:
+    """The window without taps at its ends that read padding alone, as of a rate as large as the image; and the padding.
+
+    Of sizes that are known.
+    """
+    firsts, sizes, low, high = [0, 0], list(w.shape[:2]), list(low), list(high)
+    for axis, taps in enumerate(w.shape[2:]):
+        before, after = 0, 0
+        extent, below, above, step = x.shape[2 + axis], low[axis], high[axis], dilations[axis]
+        if isinstance(extent, int) and isinstance(below, int) and isinstance(above, int) and isinstance(taps, int):
+            before, after = _count_idle_taps(extent, taps, below, above, strides[axis], step)
+        low[axis], high[axis] = below - before * step, above - after * step
+        firsts.append(before)
+        sizes.append(taps - before - after)
+    return builders.slice_(w.value, firsts, sizes), low, high
+
+
+def _count_idle_taps(extent: int, taps: int, low: int, high: int, stride: int, dilation: int) -> tuple[int, int]:
+    """How many taps at both ends of an axis only read padding, and need not be; 0 where all do."""
+    steps = (low + extent + high - dilation * (taps - 1) - 1) // stride + 1
+    read = [t for t in range(taps) if t * dilation < low + extent and t * dilation + (steps - 1) * stride >= low]
+    if not read:
+        return 0, 0
+    before, after = min(read[0], low // dilation), min(taps - 1 - read[-1], high // dilation)
+    return max(before, 0), max(after, 0)
 
 
 def per_axis(ctx: Context, name: str, given: Ints | None, axes: int, *, default: int = 1, least: int = 1) -> list[int]:

@@ -31,6 +31,9 @@ CONVOLUTIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]]
     "same_upper": ((1, 2, 6, 7), (3, 2, 3, 4), {"auto_pad": "SAME_UPPER", "strides": [2, 2]}),
     "same_lower": ((1, 2, 6, 7), (3, 2, 3, 4), {"auto_pad": "SAME_LOWER", "strides": [2, 2]}),
     "valid": ((1, 2, 6, 7), (3, 2, 3, 3), {"auto_pad": "VALID"}),
+    "rate_beyond_the_image": ((1, 3, 5, 6), (4, 3, 3, 3), {"dilations": [6, 5], "pads": [6, 5, 6, 5]}),
+    "padding_that_no_rate_divides": ((1, 2, 4), (3, 2, 5), {"dilations": [3], "strides": [2], "pads": [8, 4]}),
+    "padding_alone": ((1, 2, 1), (3, 2, 2), {"dilations": [3], "strides": [9], "pads": [1, 5]}),
 }
 
 
@@ -38,6 +41,13 @@ CONVOLUTIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]]
 def test_conv(name: str) -> None:
     x, w, attributes = CONVOLUTIONS[name]
     check_node("Conv", random(*x), random(*w), random(w[0]), **attributes)
+
+
+def test_taps_that_read_padding_alone_are_left_out() -> None:
+    model, _ = node_model(
+        "Conv", [random(1, 3, 5, 6), random(4, 3, 3, 3)], [1], dilations=[6, 5], pads=[6, 5, 6, 5], opset=17
+    )
+    assert "tensor.extract_slice %arg1[0, 0, 1, 0] [4, 3, 1, 3]" in str(import_model(model).module)
 
 
 TRANSPOSED: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
