@@ -13,11 +13,12 @@ from ..ir.kernel import list_functions, run_upstream, scheduled_functions
 from ..ir.rewrite import rewrite
 from .carried import write_carried
 
-_UPSTREAM = (
+_IN_PLACE = (
     "eliminate-empty-tensors",
     "one-shot-bufferize{bufferize-function-boundaries=true function-boundary-type-conversion=identity-layout-map}",
-    "canonicalize",
-    "cse",
+)
+_LOOPS = ("canonicalize", "cse")  # buffers that loops hand on; a nest of tiles has none
+_BUFFERS = (
     "func.func(buffer-hoisting,buffer-loop-hoisting)",
     "convert-bufferization-to-memref",
     "canonicalize",
@@ -56,7 +57,8 @@ class Bufferize(Pass):
         for function in list_functions(module):
             if tw.SCHEDULE not in function.attributes:
                 write_carried(function)
-        run_upstream(module, _UPSTREAM)
+        nests = all(tw.SCHEDULE in function.attributes for function in list_functions(module))
+        run_upstream(module, (*_IN_PLACE, *(() if nests else _LOOPS), *_BUFFERS))
         for function in scheduled_functions(module):
             rewrite(function, _is_row_copy, _copy_row, "memref.copy")
         rewrite(module, memref.CopyOp, _lower_copy)
