@@ -79,6 +79,12 @@ def _find_extreme_in_rows(ctx: Context, x: Tensor, keepdims: bool, better: scala
     best = ctx.reduce(lambda a, b: fold(a, b, signed), worst, numbers, [axis], keepdims=True)
     places = ctx.elementwise(note_place, numbers, best, dtype="int32")
     place = ctx.reduce(scalars.minimum if first else scalars.maximum, none, places, [axis], keepdims=keepdims)
+
+    def begin_where_none(at: ir.Value) -> ir.Value:
+        return scalars.select(scalars.compare("eq", at, scalars.like(at, none)), scalars.like(at, 0), at)
+
+    if not isinstance(x.shape[axis], int):  # rows may be empty
+        place = ctx.elementwise(begin_where_none, place)
     return ctx.cast(place, "int64")
 
 
