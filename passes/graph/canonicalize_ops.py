@@ -17,8 +17,9 @@ from ..ir.dynamic_sizes import slice_amounts
 from ..ir.edit import list_programs, replace
 from ..ir.maps import permutation_of, reassociation_of
 from ..ir.routine_ops import VIEWS
+from ..ir.slices import read_under_slice
 from ..ir.structure import dim_of, indexing_maps, is_dynamic, is_structured, is_tensor, list_ops, num_inputs, shape_of
-from ..ir.uses import users_of
+from ..ir.uses import nested_ops, users_of
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,8 @@ class CanonicalizeOps(Pass):
     extent 1. A reshape of a slice becomes a slice of a reshape where it
     can, as kernels read a slice in place, but nothing of a reshape of one: ``[6, 4] -> slice [2, 4] -> [2, 2, 2]`` is
     ``[6, 4] -> [6, 2, 2] -> slice [2, 2, 2]``. An extent of a result that an operand has as a number is that number
-    (upstream says so only where no operand is repeated). Upstream folds reshapes of reshapes, paddings by nothing
+    (upstream says so only where no operand is repeated). A body that reads elements of a slice reads what is sliced, as
+    vectors are gathered from whole tensors alone. Upstream folds reshapes of reshapes, paddings by nothing
     and of paddings, concats of one tensor, slices of the whole.
     """
 
@@ -184,6 +186,12 @@ def _read_through_slice(op: ir.Operation) -> bool:
     return True
 
 
+def _read_inside_slices(op: ir.Operation) -> bool:
+    """Let a body read elements of what is sliced, at the place where the slice lies in it."""
+    reads = [inner for inner in nested_ops(op) if inner.name == "tensor.extract"]
+    return any([read_under_slice(inner) for inner in reads])
+
+
 def _slice_after_view(op: ir.Operation) -> bool:
     """Reshape first and slice then, where all that is cut is the outermost dim of a group of dims."""
     before = defining_op(op.operands[0]) if op.name in VIEWS else None
@@ -255,6 +263,7 @@ _RULES: dict[Callable[[ir.Operation], bool], tuple[str, ...]] = {  # with the op
     _slice_before_transpose: ("tensor.extract_slice",),
     _fold_slices: ("tensor.extract_slice",),
     _read_through_slice: ("tensor.extract",),
+    _read_inside_slices: ("linalg",),
     _slice_after_view: VIEWS,
     _close_extents: ("linalg",),
 }

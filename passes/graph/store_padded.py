@@ -10,6 +10,7 @@ from ...dialects import ir, tensor
 from ...dialects.walk import defining_op
 from ..infra.base import Pass
 from ..ir.edit import list_programs
+from ..ir.slices import read_under_slice
 from ..ir.structure import list_ops, shape_of, terminator_of
 from ..ir.uses import nested_ops, users_of
 from ..schedule.tiling.border import can_border
@@ -75,5 +76,7 @@ def _read_inside(op: ir.Operation, pad: ir.Operation) -> None:
         ones = [1] * len(low)
         inside = tensor.ExtractSliceOp(value.type, pad.results[0], [], [], [], low, shape_of(value), ones)
     for other in others:
-        for user in (other, *nested_ops(other)):
+        for user in [other, *nested_ops(other)]:
             user.replace_uses_of_with(value, inside.result)
+            if user.name == "tensor.extract":
+                read_under_slice(user)

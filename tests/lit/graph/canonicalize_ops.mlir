@@ -169,6 +169,31 @@ func.func @rejects_reads_of_narrower_slices(%x: tensor<2x4xf32>, %i: index) -> f
   return %a : f32
 }
 
+// So does a body, at a place that is known: of a slice with steps it reads the slice.
+// CHECK-LABEL: func.func @reads_inside_slices(
+// CHECK-NOT:     tensor.extract_slice %arg1[0, 1]
+// CHECK:         %[[S:.*]] = tensor.extract_slice %arg1[0, 0] [%{{.*}}, 2] [1, 2]
+// CHECK:         linalg.generic
+// CHECK:           %[[K:.*]] = arith.addi %[[J:.*]], %{{.*}} : index
+// CHECK:           tensor.extract %arg1[%[[I:.*]], %[[K]]]
+// CHECK:           tensor.extract %[[S]][%[[I]], %[[J]]]
+func.func @reads_inside_slices(%p: tensor<3x2xi64>, %x: tensor<?x5xf32>, %n: index) -> tensor<3x2xf32> {
+  %s = tensor.extract_slice %x[0, 1] [%n, 4] [1, 1] : tensor<?x5xf32> to tensor<?x4xf32>
+  %t = tensor.extract_slice %x[0, 0] [%n, 2] [1, 2] : tensor<?x5xf32> to tensor<?x2xf32>
+  %e = tensor.empty() : tensor<3x2xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (a, b)>], iterator_types = ["parallel", "parallel"]}
+    ins(%p : tensor<3x2xi64>) outs(%e : tensor<3x2xf32>) {
+  ^bb0(%q: i64, %o: f32):
+    %i = arith.index_cast %q : i64 to index
+    %j = linalg.index 1 : index
+    %u = tensor.extract %s[%i, %j] : tensor<?x4xf32>
+    %v = tensor.extract %t[%i, %j] : tensor<?x2xf32>
+    %w = arith.addf %u, %v : f32
+    linalg.yield %w : f32
+  } -> tensor<3x2xf32>
+  return %r : tensor<3x2xf32>
+}
+
 // An operand has the extent that the result leaves open, though the other operand is repeated.
 // CHECK-LABEL: func.func @closed
 // CHECK:       linalg.generic
