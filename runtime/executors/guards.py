@@ -80,8 +80,8 @@ class Guards(MemoryPool):
         self._buffers: dict[int, Guarded] = {}
         self._mine = threading.local()
 
-    def array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        """An array of this shape, aligned to 64 bytes, that holds the pattern of ``filling``."""
+    def lend(self, shape: tuple[int, ...], dtype: np.dtype) -> tuple[np.ndarray, int]:
+        """An array of this shape, aligned to 64 bytes, that holds the pattern of ``filling``; and its address."""
         nbytes = math.prod(shape) * dtype.itemsize
         row = shape[-1] * dtype.itemsize if shape and nbytes else 0
         zone = max(_ZONE, _round_to_power(row), getattr(self._mine, "zone", 0))
@@ -95,7 +95,7 @@ class Guards(MemoryPool):
         self._buffers[id(buffer)] = buffer
         if hasattr(self._mine, "made"):
             self._mine.made.append(buffer)
-        return array
+        return array, array.ctypes.data
 
     def copy(self, array: np.ndarray, label: str) -> np.ndarray:
         """A copy of the array, which errors call ``label``."""

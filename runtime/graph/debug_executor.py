@@ -239,11 +239,11 @@ class _Routine(Uncounted):
 class _Zeros(MemoryPool):
     """Lends memory that is 0: what a kernel leaves as it is, e.g. gaps between rows, is nothing to be seen."""
 
-    def array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    def lend(self, shape: tuple[int, ...], dtype: np.dtype) -> tuple[np.ndarray, int]:
         """See ``MemoryPool``."""
-        made = super().array(shape, dtype)
+        made, address = super().lend(shape, dtype)
         made.fill(0)
-        return made
+        return made, address
 
 
 def _restore_dtypes(step: Step, held: list[Any]) -> tuple[Any, ...]:

@@ -62,11 +62,10 @@ class MemoryPool:
         return self.lend(shape, dtype)[0]
 
     def lend(self, shape: tuple[int, ...], dtype: np.dtype) -> tuple[np.ndarray, int]:
-        """The same, and its address."""
+        """The same, and its address; of one without elements nobody needs it, and it is 0."""
         elements = math.prod(shape)
         if elements == 0:
-            array = np.empty(shape, dtype)
-            return array, address_of(array)
+            return np.empty(shape, dtype), 0
         size = _block_bytes(elements * dtype.itemsize)
         with self._lock:
             if self._ended:

@@ -210,12 +210,12 @@ class Recording:
         ``given`` are weights, tensors of the shapes that were recorded, and numbers; ``weights`` and ``words`` the same
         as kernels take them.
         """
+        block, arena = pool.lend((self.nbytes,), _BYTE) if self.nbytes else (None, 0)
         made, own = [], [*words]
         for shape, dtype in self.made:
             array, address = pool.lend(shape, dtype)
             made.append(array)
             own.append(address)
-        block, arena = pool.lend((self.nbytes,), _BYTE) if self.nbytes else (None, 0)
         if len(weights):
             bases = np.concatenate((_pack_numbers([0, arena]), weights, _pack_numbers(own)))
         else:
