@@ -210,7 +210,7 @@ class Recording:
         ``given`` are weights, tensors of the shapes that were recorded, and numbers; ``weights`` and ``words`` the same
         as kernels take them.
         """
-        block, arena = pool.lend((self.nbytes,), _BYTE) if self.nbytes else (None, 0)
+        block, arena = pool.lend((self.nbytes,), _BYTE)  # first, as guarded runs name it
         made, own = [], [*words]
         for shape, dtype in self.made:
             array, address = pool.lend(shape, dtype)

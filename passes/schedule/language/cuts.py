@@ -96,7 +96,8 @@ def share(schedule: Schedule, most: int = 0) -> Schedule:
     count, steps = 1, loops[0].steps
     while count < min(most or len(loops), len(loops)) and steps < _ENOUGH_STEPS:
         [following] = loops[count].parts
-        if following.steps == 1 or (following.rest and steps >= _SEVERAL_STEPS):
+        last_overlaps = following.axis == schedule.result.value.contiguous  # a loop of its own may, for whole vectors
+        if following.steps == 1 or (following.rest and (steps >= _SEVERAL_STEPS or last_overlaps)):
             break
         if following.axis in [loop.axis for loop in loops[:count]]:
             break
