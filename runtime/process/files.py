@@ -48,7 +48,12 @@ def create_beside(path: Path) -> Path:
 
 @contextmanager
 def replacing_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary file beside ``path``; it takes the name when the block ends well, and is removed otherwise."""
+    """Yield a temporary file beside ``path``; it takes the name when the block ends well, and is removed otherwise.
+
+    What is there and no regular file stays: /dev/null would become one for all processes.
+    """
+    if path.exists() and not path.is_file():
+        raise ArtifactError(f"cannot write {path}: it is there, and is no regular file; give another name")
     temporary = create_beside(path)
     try:
         yield temporary
