@@ -116,7 +116,7 @@ def _has_plain_loops(op: ir.Operation, known: set[ir.Value]) -> bool:
     inside = {r for o in body_ops(op) for r in o.results} | set(op.regions[0].blocks[0].arguments)
     tables = _list_tables(op)
     captured = [v for o in list_ops(op) for v in o.operands if v not in inside and v not in tables]
-    if not all(map(is_constant, captured)) or not all(table in known for table in tables):
+    if not all(map(is_constant, captured)) or not all(isinstance(table, ir.BlockArgument) for table in tables):
         return False
     return not any(o.name == "linalg.index" or o.regions for o in body_ops(op))
 

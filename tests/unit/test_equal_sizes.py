@@ -54,6 +54,7 @@ OF_ATTRIBUTES = {
     ("passes/analysis/independent_steps.py", "_find_dims"),
     ("passes/graph/convert_layout.py", "_permute_lists"),
     ("passes/ir/dynamic_sizes.py", "slice_amounts"),
+    ("passes/ir/slices.py", "read_under_slice"),
     ("passes/normalize/crop_pads.py", "apply"),
     ("passes/normalize/crop_pads.py", "_crop"),
 }
