@@ -16,7 +16,17 @@ from ..analysis.kinds import Broadcast, Contraction, Elementwise, Injective, Red
 from ..analysis.seams import AxisWalk, Seams
 from ..infra.base import Pass
 from ..ir.kernel import copy_marks, is_dynamic_kernel, list_functions, symbol_of
-from ..ir.structure import body_ops, dim_of, indexing_maps, is_zero, iterator_types, list_ops, loop_extents, shape_of
+from ..ir.structure import (
+    body_ops,
+    dim_of,
+    indexing_maps,
+    is_zero,
+    iterator_types,
+    list_ops,
+    loop_extents,
+    num_inputs,
+    shape_of,
+)
 from .tiles.regions import full_region
 from .tiles.structured import capture_scalar, clone_body, make_empty, make_generic
 
@@ -116,9 +126,15 @@ def _has_plain_loops(op: ir.Operation, known: set[ir.Value]) -> bool:
     inside = {r for o in body_ops(op) for r in o.results} | set(op.regions[0].blocks[0].arguments)
     tables = _list_tables(op)
     captured = [v for o in list_ops(op) for v in o.operands if v not in inside and v not in tables]
-    if not all(map(is_constant, captured)) or not all(isinstance(table, ir.BlockArgument) for table in tables):
+    if not all(map(is_constant, captured)) or (tables and not _is_look_up(op, tables)):
         return False
     return not any(o.name == "linalg.index" or o.regions for o in body_ops(op))
+
+
+def _is_look_up(op: ir.Operation, tables: Sequence[ir.Value]) -> bool:
+    """Return whether an op reads arguments at computed places, and not what it writes over, as sums of one term do."""
+    before = op.regions[0].blocks[0].arguments[num_inputs(op)]
+    return all(isinstance(table, ir.BlockArgument) for table in tables) and not any(True for _ in before.uses)
 
 
 def _list_tables(op: ir.Operation) -> list[ir.Value]:

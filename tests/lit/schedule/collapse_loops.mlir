@@ -132,3 +132,26 @@ func.func @table(%x: tensor<64x7x7xi8>, %t: tensor<16x16xi8>) -> tensor<64x7x7xi
   } -> tensor<64x7x7xi8>
   return %y : tensor<64x7x7xi8>
 }
+
+// A sum of one term reads what it writes over: without its loop nothing would tell.
+// CHECK-LABEL: func.func @rejects_sum_of_a_table(
+// CHECK:         iterator_types = ["parallel", "parallel", "reduction"]
+func.func @rejects_sum_of_a_table(%x: tensor<7x7x1xi32>, %t: tensor<16xf32>) -> tensor<7x7xf32> {
+  %zero = arith.constant 0.0 : f32
+  %none = arith.constant 0 : i32
+  %e = tensor.empty() : tensor<7x7xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<7x7xf32>) -> tensor<7x7xf32>
+  %r = linalg.generic {
+    indexing_maps = [affine_map<(i, j, k) -> (i, j, k)>, affine_map<(i, j, k) -> (i, j)>],
+    iterator_types = ["parallel", "parallel", "reduction"]
+  } ins(%x : tensor<7x7x1xi32>) outs(%f : tensor<7x7xf32>) {
+  ^bb0(%place: i32, %sum: f32):
+    %inside = arith.cmpi sge, %place, %none : i32
+    %at = arith.maxsi %place, %none : i32
+    %index = arith.index_cast %at : i32 to index
+    %v = tensor.extract %t[%index] : tensor<16xf32>
+    %s = arith.select %inside, %v, %sum : f32
+    linalg.yield %s : f32
+  } -> tensor<7x7xf32>
+  return %r : tensor<7x7xf32>
+}
