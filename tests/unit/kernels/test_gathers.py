@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_runner import TARGET, CompiledPlan
+from kernel_runner import TARGET, CompiledKernel, CompiledPlan
 from onnx_case import node_model
 
 from tilewright.core.target import detect_host
@@ -98,3 +98,31 @@ def test_samples_of_few_channels_and_of_rows_of_many(mode: str, channels: int) -
     """Some places are outside, where all of a row is zero."""
     x, grid = RNG.standard_normal((2, channels, 5, 9)), RNG.uniform(-1.5, 1.5, (2, 7, 6, 2))
     check("GridSample", x.astype(np.float32), grid.astype(np.float32), mode=mode, opset=20, atol=1e-5)
+
+
+def test_a_sum_of_one_gathered_term_begins_with_what_it_is_said_to() -> None:
+    """Places before the first element read nothing, as single channels of a GridSample do outside of the image."""
+    kernel = CompiledKernel(
+        """func.func @k(%x: tensor<9x7x1xi32>, %t: tensor<16xf32>) -> tensor<9x7xf32> {
+      %zero = arith.constant 0.0 : f32
+      %none = arith.constant 0 : i32
+      %e = tensor.empty() : tensor<9x7xf32>
+      %f = linalg.fill ins(%zero : f32) outs(%e : tensor<9x7xf32>) -> tensor<9x7xf32>
+      %r = linalg.generic {
+        indexing_maps = [affine_map<(i, j, k) -> (i, j, k)>, affine_map<(i, j, k) -> (i, j)>],
+        iterator_types = ["parallel", "parallel", "reduction"]
+      } ins(%x : tensor<9x7x1xi32>) outs(%f : tensor<9x7xf32>) {
+      ^bb0(%place: i32, %sum: f32):
+        %inside = arith.cmpi sge, %place, %none : i32
+        %at = arith.maxsi %place, %none : i32
+        %index = arith.index_cast %at : i32 to index
+        %v = tensor.extract %t[%index] : tensor<16xf32>
+        %s = arith.select %inside, %v, %sum : f32
+        linalg.yield %s : f32
+      } -> tensor<9x7xf32>
+      return %r : tensor<9x7xf32>
+    }"""
+    )
+    places, table = np.arange(63, dtype=np.int32).reshape(9, 7, 1) % 19 - 3, np.arange(1, 17, dtype=np.float32)
+    want = np.where(places[..., 0] >= 0, table[np.maximum(places[..., 0], 0)], np.float32(0))
+    np.testing.assert_array_equal(kernel([places, table], want), want)
