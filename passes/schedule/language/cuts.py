@@ -11,7 +11,7 @@ from .schedule import Schedule
 Cut = tuple[str, int]
 
 # Steps of the parallel axis that are enough to share out evenly, and so many that a ragged loop is not worth joining.
-_ENOUGH_STEPS, _SEVERAL_STEPS = 64, 16
+_ENOUGH_STEPS, _SEVERAL_STEPS = 64, 8
 # Long sums take so many steps at once; counters, addresses and branches take slots of a register tile's multiply-adds.
 _AT_ONCE, _LONG_SUM = 4, 512
 # Streams that one core reads from memory at once: eight give 1.4 times as much as one, and more give no more.
