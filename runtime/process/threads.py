@@ -47,52 +47,31 @@ CALL = (
 _SECONDS = 0.05
 
 
+class Account(ctypes.Structure):
+    """The context of a program for ``tw_parallel_for``: what its team of threads has gained; times in nanoseconds.
+
+    credit: what it has gained of late; less than 0 while one thread does all, as it has lost some.
+    end_time: when its last kernel ended, by the monotonic clock; 0 before the first.
+    waking_cost: what the threads' last waking has cost, which the credit does not have yet: at most 0.
+    """
+
+    _fields_ = (
+        ("threads", ctypes.c_int32),
+        ("lock", ctypes.c_void_p),
+        ("credit", ctypes.c_int64),
+        ("end_time", ctypes.c_int64),
+        ("waking_cost", ctypes.c_int64),
+    )
+
+
 class Team:
     """Threads that share the steps of kernels, which the ``tw_run_calls`` at an address calls."""
-
-    class _Context(ctypes.Structure):
-        """The context of a program for ``tw_parallel_for``."""
-
-        _fields_ = (
-            ("threads", ctypes.c_int32),
-            ("lock", ctypes.c_void_p),
-            ("credit", ctypes.c_int64),
-            ("end_time", ctypes.c_int64),  # when its last kernel did
-            ("waking_cost", ctypes.c_int64),  # what that cost since its threads slept: 0 or less
-        )
 
     def __init__(self, address: int, threads: int) -> None:
         self.threads = threads
         self._run = _RUN_CALLS(address)
-        self._context = Team._Context(threads, team_lock(), 0, 0, 0)
-        self._address = ctypes.addressof(self._context)
-
-    @property
-    def credit(self) -> int:
-        """Nanoseconds that the team has gained of late; less than 0 while one thread does all, as it has lost some."""
-        return self._context.credit
-
-    @credit.setter
-    def credit(self, nanoseconds: int) -> None:
-        self._context.credit = nanoseconds
-
-    @property
-    def end_time(self) -> int:
-        """When the last kernel of the team ended, in nanoseconds of the monotonic clock; 0 before the first."""
-        return self._context.end_time
-
-    @end_time.setter
-    def end_time(self, nanoseconds: int) -> None:
-        self._context.end_time = nanoseconds
-
-    @property
-    def waking_cost(self) -> int:
-        """Nanoseconds that the threads' last waking has cost, which the credit does not have yet: at most 0."""
-        return self._context.waking_cost
-
-    @waking_cost.setter
-    def waking_cost(self, nanoseconds: int) -> None:
-        self._context.waking_cost = nanoseconds
+        self.account = Account(threads, team_lock(), 0, 0, 0)
+        self._address = ctypes.addressof(self.account)
 
     def run_calls(
         self,

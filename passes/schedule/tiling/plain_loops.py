@@ -35,7 +35,7 @@ def as_plain_loops(
 
     ``title`` stands above the nests' schedules.
     """
-    made = destination_passing(function, body or (lambda *given: _copy_ops(function, *given)))
+    made = destination_passing(function, body or (lambda *given: copy_ops(function, *given)))
     transform.apply(keep(_concats_script, _concats_script), made)
     run_upstream(made, _TENSORS)
     if choose is not None:
@@ -49,7 +49,7 @@ def as_plain_loops(
     return made
 
 
-def _copy_ops(
+def copy_ops(
     function: func.FuncOp, arguments: dict[ir.Value, ir.Value], dests: list[ir.Value], lo: ir.Value, hi: ir.Value
 ) -> list[ir.Value]:
     """The function's ops; what they give lies in ``dests``.

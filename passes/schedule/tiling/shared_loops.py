@@ -15,12 +15,12 @@ from ...analysis.independent_steps import find_independent_loop
 from ...analysis.twin_loops import find_loops_apart
 from ...ir.edit import clone
 from ...ir.kernel import is_dynamic_kernel
-from ...ir.structure import body_ops, shape_of, terminator_of
+from ...ir.structure import shape_of, terminator_of
 from ..loop_plan import PARALLEL_WORK, estimate_work, threads_pay
 from ..tiles.buffers import buffer_of, write
 from .destination_passing import DestinationBody, is_empty
 from .part_nests import Chooser
-from .plain_loops import as_plain_loops, write_into
+from .plain_loops import as_plain_loops, copy_ops, write_into
 
 
 def choose_shared_loops(function: func.FuncOp, choose: Chooser) -> SharedLoop | LoopsApart | None:
@@ -69,14 +69,10 @@ class SharedLoop(_SharedLoops):
         def body(
             arguments: dict[ir.Value, ir.Value], dests: list[ir.Value], lo: ir.Value, hi: ir.Value
         ) -> list[ir.Value]:
-            mapping = dict(arguments)
-            for op in body_ops(function):
-                copy = clone(op, mapping)
-                if op == self.loop:
-                    copy.operands[0], copy.operands[1] = lo, hi
-            results = [mapping[v] for v in terminator_of(function).operands]
-            for result, dest in zip(results, dests, strict=True):
-                write_into(result, dest)
+            results = copy_ops(function, arguments, dests, lo, hi)
+            loop = defining_op(results[0])
+            assert loop is not None  # it makes all results
+            loop.operands[0], loop.operands[1] = lo, hi
             return results
 
         return as_plain_loops(function, self.choose, target, body)

@@ -53,16 +53,16 @@ def test_a_team_with_credit_shares_the_steps(team: Team):
 
 
 def test_a_team_that_owes_leaves_all_steps_to_the_caller(team: Team):
-    team.credit = -1_000_000
+    team.account.credit = -1_000_000
     assert Calls().make(team) == [(0, EXTENT, threading.get_ident())]
 
 
 def test_what_one_thread_computes_repays_a_sixteenth(team: Team):
-    team.credit = -10_000_000
+    team.account.credit = -10_000_000
     Calls(lambda low, high: time.sleep(0.032)).make(team)
-    assert team.credit >= -8_000_000
+    assert team.account.credit >= -8_000_000
     Calls(lambda low, high: time.sleep(0.5)).make(team)
-    assert team.credit > 0
+    assert team.account.credit > 0
     assert len(Calls().make(team)) == 16, "it has tried again"
 
 
@@ -81,31 +81,31 @@ def hold(seconds: float) -> Callable[[int, int], None]:
 
 
 def test_waiting_for_a_thread_without_a_cpu_costs_credit(team: Team):
-    team.end_time = AWAKE
+    team.account.end_time = AWAKE
     Calls(hold(0.5)).make(team)
-    assert team.credit == -16_000_000, "no more is owed, however long the wait was"
+    assert team.account.credit == -16_000_000, "no more is owed, however long the wait was"
 
 
 def test_waking_the_threads_is_paid_when_they_have_slept_again(team: Team):
     Calls(hold(0.3)).make(team)
-    assert team.credit == 0 and team.waking_cost <= -10_000_000
+    assert team.account.credit == 0 and team.account.waking_cost <= -10_000_000
     time.sleep(0.01)
     Calls(hold(0.3)).make(team)
-    assert team.credit <= -10_000_000
+    assert team.account.credit <= -10_000_000
 
 
 def test_waking_the_threads_is_paid_at_once_by_a_team_that_loses(team: Team):
-    team.waking_cost, team.end_time = -3_000_000, AWAKE
+    team.account.waking_cost, team.account.end_time = -3_000_000, AWAKE
     Calls(hold(0.3)).make(team)
-    assert team.credit < 0 and team.waking_cost == 0
+    assert team.account.credit < 0 and team.account.waking_cost == 0
 
 
 def test_threads_that_share_the_work_earn_credit(team: Team):
     Calls(lambda low, high: time.sleep(0.01)).make(team)
-    assert 0 < team.credit <= 16_000_000
+    assert 0 < team.account.credit <= 16_000_000
 
 
 def test_a_team_of_one_keeps_no_account():
     load_openmp()
     alone = Team(caller().get_function("run_calls")().value, 1)
-    assert Calls().make(alone) == [(0, EXTENT, threading.get_ident())] and alone.credit == 0
+    assert Calls().make(alone) == [(0, EXTENT, threading.get_ident())] and alone.account.credit == 0
