@@ -15,6 +15,9 @@ from .formula import Formula
 from .model import TensorInfo
 
 Space = Literal["input", "output", "param", "arena"]
+# Of a register of a routine: element type and shape, None for open extents; a scalar has no shape, and ``none`` is a
+# value that the host holds.
+RegisterType = tuple[str, tuple[int | None, ...] | None]
 
 # Where a program's object code has its manifest.
 METADATA_SECTION = ".tilewright"
@@ -24,6 +27,9 @@ WEIGHTS_SYMBOL = "tw_weights"
 
 # The op of a step that refuses a run where a word that its kernels have made is not 0.
 REPORT = "tw.report"
+
+# The steps that only see a tensor in another way.
+VIEWS = ("tensor.collapse_shape", "tensor.expand_shape", "tensor.cast")
 
 _PIECES = 8
 _SLOT = re.compile(r"(?:arena\+|(input|output|param))(\d+)")
@@ -94,13 +100,12 @@ class Report:
 class Step:
     """One operation of a routine, on registers. ``op`` is its name in MLIR, and means the same.
 
-    ``func.call`` calls a kernel: ``facts`` are its ``kernel``, the ``types`` of its results ([element type, shape with
-    None for open extents]) and the ``open`` axes of each tensor among the operands; the operands behind the tensors are
-    sizes, the last ones the open extents of the results. Where there is ``over``, the result lies where that operand
-    does. ``cf.assert`` says the ``text`` where its first operand does not hold, with the two numbers behind it, if
-    there are. ``tw.report`` says it where the word in its operand is not 0, with that word. ``host.call`` calls a
-    ``function`` of the host with ``attributes``; ``dtypes`` are those of its operands and results. After the step
-    nobody reads the registers ``dead``.
+    ``types`` are those of its results. ``func.call`` calls a kernel: ``facts`` are its ``kernel`` and the ``open`` axes
+    of each tensor among the operands; the operands behind the tensors are sizes, the last ones the open extents of the
+    results. Where there is ``over``, the result lies where that operand does. ``cf.assert`` says the ``text`` where its
+    first operand does not hold, with the two numbers behind it, if there are. ``tw.report`` says it where the word in
+    its operand is not 0, with that word. ``host.call`` calls a ``function`` of the host with ``attributes``; ``dtypes``
+    are those of its operands and results. After the step nobody reads the registers ``dead``.
     """
 
     op: str
@@ -110,27 +115,38 @@ class Step:
     regions: tuple[Routine, ...] = ()
     dead: tuple[int, ...] = ()
     nodes: tuple[str, ...] = ()
+    types: tuple[RegisterType, ...] = ()
 
     def to_json(self) -> list[Any]:
         """As a list that JSON can hold."""
         regions = [region.to_json() for region in self.regions]
-        return [self.op, self.results, self.operands, dict(self.facts), regions, self.dead, self.nodes]
+        return [self.op, self.results, self.operands, dict(self.facts), regions, self.dead, self.nodes, self.types]
 
     @staticmethod
     def from_json(made: list[Any]) -> Step:
         """The inverse of ``to_json``."""
-        op, results, operands, facts, regions, dead, nodes = made
+        op, results, operands, facts, regions, dead, nodes, types = made
         inner = tuple(map(Routine.from_json, regions))
-        return Step(op, tuple(results), tuple(operands), facts, inner, tuple(dead), tuple(nodes))
+        read = _read_types(types)
+        return Step(op, tuple(results), tuple(operands), facts, inner, tuple(dead), tuple(nodes), read)
+
+
+def describe_origin(step: Step) -> str:
+    """How an error names what a step belongs to."""
+    return f"node '{step.nodes[0]}' " if step.nodes else "the program "
 
 
 @dataclass(frozen=True)
 class Routine:
-    """Steps in order, with the registers that hold its arguments before and its results after them."""
+    """Steps in order, with the registers that hold its arguments before and its results after them.
+
+    ``types`` are those of the arguments. Each register is written once.
+    """
 
     arguments: tuple[int, ...]
     steps: tuple[Step, ...]
     results: tuple[int, ...]
+    types: tuple[RegisterType, ...] = ()
 
     def walk(self) -> Iterator[Step]:
         """All steps, also those of the regions inside."""
@@ -146,13 +162,27 @@ class Routine:
 
     def to_json(self) -> list[Any]:
         """As a list that JSON can hold."""
-        return [self.arguments, [step.to_json() for step in self.steps], self.results]
+        return [self.arguments, [step.to_json() for step in self.steps], self.results, self.types]
 
     @staticmethod
     def from_json(made: list[Any]) -> Routine:
         """The inverse of ``to_json``."""
-        arguments, steps, results = made
-        return Routine(tuple(arguments), tuple(map(Step.from_json, steps)), tuple(results))
+        arguments, steps, results, types = made
+        return Routine(tuple(arguments), tuple(map(Step.from_json, steps)), tuple(results), _read_types(types))
+
+
+def collect_types(routine: Routine) -> dict[int, RegisterType]:
+    """The types of all registers, also of those in regions."""
+    found = dict(zip(routine.arguments, routine.types, strict=True))
+    for step in routine.steps:
+        found.update(zip(step.results, step.types, strict=True))
+        for region in step.regions:
+            found |= collect_types(region)
+    return found
+
+
+def _read_types(made: list[Any]) -> tuple[RegisterType, ...]:
+    return tuple((element, None if shape is None else tuple(shape)) for element, shape in made)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from ..core.program import WEIGHTS_SECTION, WEIGHTS_SYMBOL, Kernel, Plan, Progra
 from ..core.sizes import has_dynamic_extents
 from ..core.target import Target
 from ..runtime.artifact.elf_object import data_object
-from ..runtime.artifact.manifest import Manifest, RoutineRecord
+from ..runtime.artifact.manifest import Manifest
 from ..runtime.artifact.on_disk import Code
 from ..runtime.artifact.weights import DATA_ALIGNMENT, Weights
 from ..runtime.executors.executor import Executor, Steps
@@ -71,8 +71,7 @@ class Stepwise:
         """Median seconds of each of the program's calls, then of those of the host; see ``Steps.time``."""
         if self.program.routine is None:
             return self.steps(inputs).time(rounds, between)
-        record = RoutineRecord(self.program.routine, tuple(self.kernels.values()))
-        timed = TimedRoutine(self.executor.library, record, self._params())
+        timed = TimedRoutine(self.executor.library_of(self.program), self.program, self._params(), 1)
         seconds = list(zip(timed.calls, timed.time(inputs, rounds, between), strict=True))
         return [time for op in ("func.call", "host.call") for step, time in seconds if step.op == op]
 
@@ -95,7 +94,8 @@ def check_plan(compilation: Compilation, plan: Plan) -> None:
 def assemble(compilation: Compilation, planned: Planned) -> CompiledProgram:
     """Compile the kernels, prepare the weights and emit the entry."""
     plan, options, report = planned.plan, compilation.options, compilation.report
-    kernels, weights = make_parts(compilation, planned)
+    parts = _make_parts(compilation, planned)
+    kernels, weights = parts.kernels, parts.weights
     options.progress("making the entry")
     with report.stage("entry"):
         describe = partial(_manifests, compilation, planned, weights)
@@ -104,7 +104,7 @@ def assemble(compilation: Compilation, planned: Planned) -> CompiledProgram:
                 manifest, code, linker = _make_whole(compilation, plan, describe)
         else:
             manifest = describe(kernels)
-            code, linker = _make_objects(compilation, plan, kernels, manifest, weights)
+            code, linker = _make_objects(compilation, plan, parts, manifest)
     report.kernels, report.calls = len(kernel_names(plan.programs)), len(plan.main.calls)
     report.prepared = len(plan.prepare)
     report.arena_bytes, report.weight_bytes = plan.main.arena_bytes, manifest.weight_bytes
@@ -128,24 +128,38 @@ def check_stepwise(plan: Plan) -> None:
 
 def assemble_stepwise(compilation: Compilation, planned: Planned) -> Stepwise:
     """Make the parts of a program whose kernels are called from Python, one by one."""
-    kernels, weights = make_parts(compilation, planned)
-    return Stepwise(planned.plan.main, kernels, link_executor(compilation, kernels), weights)
+    main = planned.plan.main
+    with WeightsWork(compilation, planned) as work:
+        kernels, _ = compile_kernels(compilation, planned.plan, work.begin)
+        weights = work.finish()
+    return Stepwise(main, kernels, link_executor(compilation, kernels, [main]), weights)
 
 
-def make_parts(compilation: Compilation, planned: Planned) -> tuple[Mapping[str, Kernel], Weights | None]:
-    """The kernels that the programs call, and beside their compilation the weights."""
+@dataclass(frozen=True)
+class _Parts:
+    """What a product is made of: kernels, the code of programs with routines, and the weights."""
+
+    kernels: Mapping[str, Kernel]
+    routines: Sequence[bytes]
+    weights: Weights | None
+
+
+def _make_parts(compilation: Compilation, planned: Planned) -> _Parts:
+    """The kernels that the programs call, and beside their compilation the routines and the weights."""
+    target, work = compilation.options.target, []
+    for number, program in enumerate(planned.plan.programs):
+        if program.routine is not None:
+            work.append(Job("the program's routine", jobs.emit_routine, (program, number, target)))
     with WeightsWork(compilation, planned) as weights:
-        kernels = compile_kernels(compilation, planned.plan, weights.begin)
-        return kernels, weights.finish()
+        kernels, routines = compile_kernels(compilation, planned.plan, weights.begin, work)
+        return _Parts(kernels, routines, weights.finish())
 
 
 Linked = tuple[Code, Callable[[], Library]]
 
 
-def _make_objects(
-    compilation: Compilation, plan: Plan, kernels: Mapping[str, Kernel], manifest: Manifest, weights: Weights | None
-) -> Linked:
-    target = compilation.options.target
+def _make_objects(compilation: Compilation, plan: Plan, parts: _Parts, manifest: Manifest) -> Linked:
+    target, kernels, weights = compilation.options.target, parts.kernels, parts.weights
     bare = {name: replace(kernel, object=b"") for name, kernel in kernels.items()}
     work = []
     for number, program in enumerate(plan.programs):
@@ -156,7 +170,7 @@ def _make_objects(
     if manifest.weights_inside:
         work.append(Job("the weights' place", jobs.emit_weights_function, (target,)))
     support = find_support(compilation, target)
-    objects = [support, *compilation.pool.run(work), *(kernel.object for kernel in kernels.values())]
+    objects = [support, *compilation.pool.run(work), *parts.routines, *(kernel.object for kernel in kernels.values())]
     if manifest.weights_inside and weights is not None:
         data = weights.data.tobytes()
         objects.append(data_object(data, WEIGHTS_SECTION, WEIGHTS_SYMBOL, DATA_ALIGNMENT, like=objects[0]))

@@ -215,9 +215,14 @@ def emit_entry(
     """
     from ..passes.lower import entry
 
-    if program.routine is not None:  # the runtime carries it out, and times its calls if they are to be timed
-        return entry.emit_kernel_table(tuple(kernels), metadata, number, target)
     return entry.emit_entry(program, kernels, metadata, number, target, profile)
+
+
+def emit_routine(program: Program, number: int, target: Target) -> bytes:
+    """The object with the code of a program that has a routine, which ``emit_entry`` completes."""
+    from ..passes.lower import entry
+
+    return entry.emit_routine(program, number, target)
 
 
 def emit_kernel_table(names: Sequence[str]) -> bytes:

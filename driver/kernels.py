@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..core.breadcrumbs import in_words
 from ..core.errors import ModelError
 from ..core.program import Kernel, Plan, Program
 from ..core.target import Target, detect_host
 from ..runtime.executors import formulas
+from ..workers.process import Job
 from . import jobs
 from .cache import compile_cache
 from .compilation import Compilation, PassJob
@@ -24,12 +25,15 @@ class _Part(NamedTuple):
 
 
 def compile_kernels(
-    compilation: Compilation, plan: Plan, on_prepared: Callable[[Mapping[str, Kernel]], object]
-) -> dict[str, Kernel]:
+    compilation: Compilation,
+    plan: Plan,
+    on_prepared: Callable[[Mapping[str, Kernel]], object],
+    others: Sequence[Job] = (),
+) -> tuple[dict[str, Kernel], list[Any]]:
     """Take the kernels that a plan's programs call from the cache, and compile the others; none for an engine.
 
     What prepares weights runs here and now, so it is code for this machine whatever the target. These come first, and
-    ``on_prepared`` gets them as soon as they are there.
+    ``on_prepared`` gets them as soon as they are there. ``others`` are jobs beside them, whose results come last.
     """
     options = compilation.options
     groups = zip(plan.by_target, options.targets, strict=True) if options.executor == "objects" else ()
@@ -45,8 +49,8 @@ def compile_kernels(
         options.progress("compiling kernels", len(kernels), len(wanted))
         _add_kernels(compilation, plan, prepare, kernels, len(wanted))
         on_prepared({part.name: kernels[part] for part in prepare})
-        _add_kernels(compilation, plan, called, kernels, len(wanted))
-        return {part.name: kernels[part] for part in called}
+        made = _add_kernels(compilation, plan, called, kernels, len(wanted), others)
+        return {part.name: kernels[part] for part in called}, made
 
 
 def kernel_names(programs: Iterable[Program]) -> list[str]:
@@ -55,9 +59,17 @@ def kernel_names(programs: Iterable[Program]) -> list[str]:
 
 
 def _add_kernels(
-    compilation: Compilation, plan: Plan, parts: Sequence[_Part], kernels: dict[_Part, Kernel], total: int
-) -> None:
-    """Compile those that ``kernels`` lacks, each for its target, the largest first; there will be ``total`` of them."""
+    compilation: Compilation,
+    plan: Plan,
+    parts: Sequence[_Part],
+    kernels: dict[_Part, Kernel],
+    total: int,
+    others: Sequence[Job] = (),
+) -> list[Any]:
+    """Compile those that ``kernels`` lacks, each for its target, the largest first; there will be ``total`` of them.
+
+    Returns the results of ``others``, jobs that are done beside that.
+    """
     options, nodes, there = compilation.options, nodes_of(plan), len(kernels)
     ordered = sorted((p for p in parts if p not in kernels), key=lambda part: -len(plan.kernels[part.name]))
     work = []
@@ -70,10 +82,12 @@ def _add_kernels(
         label = part.name if part.target in options.targets else f"{part.name}.{part.target.cpu}"
         what, arguments = _describe_kernel(part.name, nodes[part.name]), (plan.kernels[part.name],)
         work.append(PassJob(what, jobs.compile_kernel, arguments, part.target, label))
-    made = dict(zip(ordered, compilation.run(work, on_done), strict=True))
+    results = compilation.run(work, on_done, others)
+    made = dict(zip(ordered, results, strict=False))
     _keep_kernels(compilation, plan, made)
     _check_kernels(compilation, nodes, made)
     kernels |= made
+    return results[len(ordered) :]
 
 
 def _check_kernels(

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, wait
+from dataclasses import replace
 from pathlib import Path
 
 from ..core.errors import ArtifactError
-from ..core.program import Kernel
+from ..core.program import Kernel, Program
 from ..core.target import detect_host
 from ..runtime.artifact.weights import Weights, WeightsWriter
 from ..runtime.executors import formulas
 from ..runtime.executors.executor import Executor
 from ..runtime.process.background import run_beside
 from ..runtime.process.link import link
+from ..workers.process import Job
 from . import jobs
 from .compilation import Compilation
 from .jobs import Planned
@@ -42,7 +44,8 @@ class WeightsWork:
 
     def begin(self, kernels: Mapping[str, Kernel]) -> None:
         """Begin, with the compiled kernels that prepare weights."""
-        executor = link_executor(self._compilation, kernels) if kernels else None
+        prepare = self._planned.plan.prepare.values()
+        executor = link_executor(self._compilation, kernels, prepare) if kernels else None
         self._made = run_beside(lambda: self._make(executor))
 
     def finish(self) -> Weights | None:
@@ -93,8 +96,16 @@ class WeightsWork:
             return writer.finish()
 
 
-def link_executor(compilation: Compilation, kernels: Mapping[str, Kernel]) -> Executor:
-    """What calls compiled kernels from here."""
-    table = compilation.call("the kernels' table", jobs.emit_kernel_table, tuple(kernels))
-    objects = [find_support(compilation, detect_host()), table, *(kernel.object for kernel in kernels.values())]
-    return Executor(link(objects), kernels)
+def link_executor(
+    compilation: Compilation, kernels: Mapping[str, Kernel], programs: Iterable[Program] = ()
+) -> Executor:
+    """What calls compiled kernels from here, and runs those of the ``programs`` that have routines."""
+    host = detect_host()
+    routines = [p for p in programs if p.routine is not None and all(call.kernel in kernels for call in p.calls)]
+    work = [Job("the kernels' table", jobs.emit_kernel_table, (tuple(kernels),))]
+    for number, program in enumerate(routines, 1):
+        own = {call.kernel: replace(kernels[call.kernel], object=b"") for call in program.calls}
+        work.append(Job("a routine's kernels", jobs.emit_entry, (program, own, None, number, host, False)))
+        work.append(Job("a routine", jobs.emit_routine, (program, number, host)))
+    objects = [find_support(compilation, host), *compilation.pool.run(work)]
+    return Executor(link([*objects, *(kernel.object for kernel in kernels.values())]), kernels, routines)

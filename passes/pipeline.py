@@ -51,7 +51,7 @@ from .graph.tabulate_bytes import TabulateBytes
 from .graph.winograd import Winograd
 from .infra.base import ModuleForm, Pass
 from .infra.context import SCHEDULES, PassContext, check_context, snapshot
-from .ir.edit import list_programs, needs_vm, string_attr
+from .ir.edit import list_programs, needs_routine, string_attr
 from .ir.facts import remembering_facts
 from .ir.kernel import describe_kernel, list_functions, symbol_of
 from .ir.signatures import list_params
@@ -319,7 +319,7 @@ def _program(
     most: int,
 ) -> Program:
     """The program of an outlined function, whose arena may have ``most`` bytes."""
-    routine = plan_routine(function) if needs_vm(function) else None
+    routine = plan_routine(function) if needs_routine(function) else None
     calls, arena_bytes, reports = plan_calls(function) if routine is None else (_calls(routine), 0, ())
     check_arena(function, arena_bytes, most, model.name)
     names = list_params(function).values()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
 from ..core.errors import CompileError
-from ..core.program import REPORT, Routine, Step
+from ..core.program import REPORT, RegisterType, Routine, Step
 from ..dialects import func, ir, tw
 from ..dialects.types import DYNAMIC
 from ..dialects.walk import defining_op
@@ -42,7 +43,8 @@ class _Planner:
         """The steps of a block; its terminator's operands are the results."""
         arguments = tuple(map(self._new, block.arguments))
         steps, results = self._steps(block)
-        return Routine(arguments, tuple(_with_dead(steps, results)), results)
+        types = tuple(map(_describe_type, block.arguments))
+        return Routine(arguments, tuple(_with_dead(steps, results)), results, types)
 
     def _steps(self, block: ir.Block) -> tuple[list[Step], tuple[int, ...]]:
         """The steps of a block whose arguments are in registers, and the registers of what it ends with."""
@@ -79,7 +81,8 @@ class _Planner:
         results = tuple(map(self._new, op.results))
         name = "host.call" if is_host_call(op) else "tensor.select" if is_choice(op) else op.name
         name = REPORT if is_report(op) else name
-        return Step(name, results, operands, _collect_facts(op), regions, (), _find_nodes(op))
+        types = tuple(map(_describe_type, op.results))
+        return Step(name, results, operands, _collect_facts(op), regions, (), _find_nodes(op), types)
 
 
 def _is_dropped(op: ir.Operation) -> bool:
@@ -102,13 +105,12 @@ def _collect_facts(op: ir.Operation) -> dict[str, Any]:
         case "func.call":
             facts["kernel"] = callee_of(op)
             facts["open"] = [_find_dynamic_axes(v) for v in op.operands if is_tensor(v)]
-            facts["types"] = [_describe_type(r) for r in op.results]
             if tw.OVER in op.attributes:
                 facts["over"] = ir.IntegerAttr(op.attributes[tw.OVER]).value
         case "tensor.collapse_shape":
             facts["groups"] = reassociation_of(op)
         case "tensor.expand_shape" | "tensor.cast":
-            facts["shape"] = _describe_type(op.results[0])[1]
+            facts["shape"] = list(_describe_type(op.results[0])[1] or ())
         case "tensor.extract_slice":  # of which the program only reads elements and sizes
             facts |= _slice_facts(op)
         case "arith.constant":
@@ -141,9 +143,11 @@ def _slice_facts(op: ir.Operation) -> dict[str, Any]:
     return {"offsets": known[0], "sizes": known[1], "strides": known[2], "kept": kept}
 
 
-def _describe_type(value: ir.Value) -> tuple[str, list[int | None]]:
+def _describe_type(value: ir.Value) -> RegisterType:
+    if not is_tensor(value):
+        return str(value.type), None
     kind = ir.RankedTensorType(value.type)
-    return str(kind.element_type), [None if n < 0 else n for n in kind.shape]
+    return str(kind.element_type), tuple(None if n < 0 else n for n in kind.shape)
 
 
 def _find_dynamic_axes(value: ir.Value) -> list[int]:
@@ -179,7 +183,7 @@ def _with_dead(steps: Sequence[Step], results: Iterable[int]) -> list[Step]:
         read = {*step.operands, *(r for region in step.regions for r in _collect_reads(region))}
         dead = tuple(sorted(r for r in (read | set(step.results)) & own if r not in wanted))
         wanted |= read
-        made.append(Step(step.op, step.results, step.operands, step.facts, step.regions, dead, step.nodes))
+        made.append(replace(step, dead=dead))
     return made[::-1]
 
 

@@ -46,9 +46,8 @@ class Module:
     as many as ``OMP_NUM_THREADS`` in the environment says.
     Each call under way has memory of its own; with ``max_concurrency``, calls of ``run`` and of the module itself wait
     until fewer are under way. (The packed functions do not wait: who calls them has threads of its own to count.)
-    ``executor`` says how the program is run: "aot", which calls its entry once (the default), "graph", which calls its
-    kernels from a table, or "vm" where sizes, or the program's course, are known only at run time. ``recipe`` makes the
-    texts of ``get_source``.
+    ``executor`` says how the program is run: "aot", which calls its ``main`` once (the default), or "graph", which
+    calls the kernels of a program of known sizes from a table. ``recipe`` makes the texts of ``get_source``.
     """
 
     def __init__(
@@ -294,7 +293,7 @@ class Module:
 
     @property
     def executor(self) -> ExecutorName:
-        """The executor that runs the program: "aot", "graph" or "vm"."""
+        """The executor that runs the program: "aot" or "graph"."""
         return self._main.executor
 
     @cached_property

@@ -136,7 +136,7 @@ def _variant(manifest: Manifest, chosen: bool) -> dict[str, Any]:
 def _program(manifest: Manifest) -> dict[str, Any]:
     return {
         "inputs": list(map(tensor_record, manifest.inputs)),
-        "entry": manifest.routine is None,
+        "dynamic": manifest.routine is not None,
         "kernels": len(manifest.kernels),
         "calls": manifest.call_count,
         "arena_bytes": manifest.arena_bytes,
@@ -202,9 +202,9 @@ def _variant_lines(variant: dict[str, Any], manifest: Manifest) -> Iterator[str]
     yield f"target {variant['target']} ({here}): needs {', '.join(variant['cpu_features']) or 'any CPU'}"
     for program, sizes in zip(variant["programs"], ["", *manifest.specializations], strict=True):
         kernels, calls = count_text(program["kernels"], "kernel"), count_text(program["calls"], "call")
-        carried = "" if program["entry"] else ", carried out by the runtime"
-        memory = f"arena {size_text(program['arena_bytes'])}, weights {size_text(program['weight_bytes'])}"
-        yield f"  {sizes or 'the program'}: {calls} of {kernels}, {memory}{carried}"
+        arena = "of the run's sizes" if program["dynamic"] else size_text(program["arena_bytes"])
+        memory = f"arena {arena}, weights {size_text(program['weight_bytes'])}"
+        yield f"  {sizes or 'the program'}: {calls} of {kernels}, {memory}"
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ from ..ir.edit import (
     is_cheap,
     is_size,
     list_programs,
-    needs_vm,
+    needs_routine,
     node_names,
     program_order,
 )
@@ -73,7 +73,7 @@ class Outline(Pass):
         for function in list_programs(module):
             _materialize(function)
             order = program_order(function)
-            sizes = needs_vm(function)
+            sizes = needs_routine(function)
             for group in _collect_groups(function):
                 _outline(module, group, _with_cheap(group, order, sizes), kernels)
             erase_dead(function)

@@ -14,7 +14,7 @@ from ...dialects.types import nbytes
 from ...dialects.walk import defining_op
 from ..analysis.in_place import find_overwritable, inserted_into
 from ..infra.base import ModuleForm, Pass
-from ..ir.edit import is_cheap, list_programs, needs_vm, node_names, string_attr
+from ..ir.edit import is_cheap, list_programs, needs_routine, node_names, string_attr
 from ..ir.kernel import in_place, integer_attr
 from ..ir.routine_ops import VIEWS, base_of, callee_of, is_report
 from ..ir.signatures import list_arguments, list_params
@@ -52,7 +52,7 @@ class PlanMemory(Pass):
     def apply(self, module: ir.Module) -> None:
         """Annotate all programs; raises CompileError for what is neither a call nor a view."""
         for function in list_programs(module):
-            if needs_vm(function):  # whose runtime allocates
+            if needs_routine(function):  # whose runtime allocates
                 _insert_in_place(function)
                 continue
             calls, arena_bytes, _ = plan_calls(function)

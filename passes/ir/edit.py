@@ -133,8 +133,8 @@ def is_size(op: ir.Operation) -> bool:
     return all(isinstance(r.type, ir.IndexType) for r in op.results) and op.name != "arith.constant"
 
 
-def needs_vm(function: func.FuncOp) -> bool:
-    """Return whether the VM runs a function: it has dynamic sizes, calls of the host, checks, or control flow.
+def needs_routine(function: func.FuncOp) -> bool:
+    """Return whether a function becomes a routine: it has dynamic sizes, calls of the host, checks, or control flow.
 
     After `outline` the tensors of dynamic sizes may all be inside kernels, to which the program passes the sizes.
     """

@@ -367,12 +367,11 @@ llvm.func @tw_run_calls(%count: i64, %calls: !llvm.ptr, %which: !llvm.ptr, %offs
   llvm.return %made#0 : i64
 }
 
-// Memory for one call: one that a call before left, else new. Null if there is none; never null for 0 bytes.
-llvm.func @tw_take_arena(%context: !llvm.ptr, %arena_bytes: i64, %scratch_stride: i64) -> !llvm.ptr {
+// Memory that a call before left, or null.
+llvm.func @tw_take_kept(%context: !llvm.ptr) -> !llvm.ptr {
   %zero = arith.constant 0 : i64
   %one = arith.constant 1 : i64
   %slots = arith.constant 16 : i64
-  %alignment = arith.constant 64 : i64
   %null = llvm.mlir.zero : !llvm.ptr
   %list = llvm.getelementptr inbounds %context[0, 4] : (!llvm.ptr) -> !llvm.ptr, !context
   %kept = scf.for %i = %zero to %slots step %one iter_args(%found = %null) -> !llvm.ptr : i64 {
@@ -386,6 +385,14 @@ llvm.func @tw_take_arena(%context: !llvm.ptr, %arena_bytes: i64, %scratch_stride
     }
     scf.yield %now : !llvm.ptr
   }
+  llvm.return %kept : !llvm.ptr
+}
+
+// Memory for one call: one that a call before left, else new. Null if there is none; never null for 0 bytes.
+llvm.func @tw_take_arena(%context: !llvm.ptr, %arena_bytes: i64, %scratch_stride: i64) -> !llvm.ptr {
+  %alignment = arith.constant 64 : i64
+  %null = llvm.mlir.zero : !llvm.ptr
+  %kept = llvm.call @tw_take_kept(%context) : (!llvm.ptr) -> !llvm.ptr
   %none = llvm.icmp "eq" %kept, %null : !llvm.ptr
   %arena = scf.if %none -> !llvm.ptr {
     %threads = llvm.load %context : !llvm.ptr -> i32

@@ -29,8 +29,9 @@ from ...core.target import Target, detect_host
 from ...dialects import codegen, ir, packed
 from ...dialects.context import diagnostics, reused_context, run_pipeline
 from .main_text import main_text, report_texts
+from .routine_text import facts_text, routine_text
 
-_SUPPORT = [Path(__file__).with_name(name) for name in ("entry.mlir", "counters.mlir")]
+_SUPPORT = [Path(__file__).with_name(name) for name in ("entry.mlir", "counters.mlir", "frame.mlir")]
 _LOWERING = "builtin.module(convert-scf-to-cf,convert-to-llvm,reconcile-unrealized-casts)"
 # Straight calls gain nothing from more, and a model may have a thousand of them.
 _OPT_LEVEL = 1
@@ -60,6 +61,31 @@ llvm.func @tw_create(!llvm.ptr, i32, i64, !llvm.ptr, !llvm.ptr) -> i32
 llvm.func @tw_return(!llvm.ptr, i32, i64)
 llvm.func @tw_raise_out_of_memory() -> i32
 """
+# What a program with a routine uses besides. What only computes is done once for equal numbers.
+_PURE = """attributes {memory_effects = #llvm.memory_effects<other = none, argMem = none, inaccessibleMem = none,
+  errnoMem = none, targetMem0 = none, targetMem1 = none>, will_return, no_unwind}"""
+_FRAME_DECLARATIONS = f"""
+llvm.func @tw_begin_run(!llvm.ptr, !llvm.ptr) -> !llvm.ptr
+llvm.func @tw_end_run(!llvm.ptr)
+llvm.func @tw_new_tensor(!llvm.ptr, i64, !llvm.ptr) -> i32
+llvm.func @tw_new_output(!llvm.ptr, !llvm.ptr, i64, !llvm.ptr) -> i32
+llvm.func @tw_leave_output(!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, !llvm.ptr) -> i32
+llvm.func @tw_own_handle(!llvm.ptr, i64) -> !llvm.ptr
+llvm.func @tw_handle(!llvm.ptr) -> i64
+llvm.func @tw_retain(!llvm.ptr)
+llvm.func @tw_release(!llvm.ptr, !llvm.ptr)
+llvm.func @tw_tick(!llvm.ptr) -> i32
+llvm.func @tw_call_kernel(!llvm.ptr, i64, !llvm.ptr, !llvm.ptr, i64) -> i32
+llvm.func @tw_call_host(!llvm.ptr, i64, !llvm.ptr) -> i32
+llvm.func @tw_refuse(!llvm.ptr, i64, i64, i64) -> i32
+llvm.func @tw_refuse_shape(!llvm.ptr, !llvm.ptr, i64) -> i32
+llvm.func @tw_copy_box(!llvm.ptr, !llvm.ptr, i64, !llvm.ptr, !llvm.ptr, i64)
+llvm.func @tw_multiply(i64, i64) -> i64 {_PURE}
+llvm.func @tw_divide(i64, i64) -> i64 {_PURE}
+llvm.func @tw_remainder(i64, i64) -> i64 {_PURE}
+llvm.func @tw_floor_divide(i64, i64) -> i64 {_PURE}
+llvm.func @tw_ceiling_divide(i64, i64) -> i64 {_PURE}
+"""
 
 
 def emit_support(target: Target | None = None) -> bytes:
@@ -83,8 +109,24 @@ def emit_entry(
     """The object that defines ``create`` and, with a text for it, ``metadata``; ``number`` is that of the program.
 
     With ``profile`` its calls are timed. The symbols of the kernels and of ``emit_support`` stay open for the linker.
+    Of a program with a routine ``emit_routine`` defines ``create``, and this what it has to know of the kernels.
     """
-    return _emit_object(_DECLARATIONS + entry_text(program, kernels, metadata, number, profile), target)
+    if program.routine is None:
+        return _emit_object(_DECLARATIONS + entry_text(program, kernels, metadata, number, profile), target)
+    used = [kernels[name] for name in dict.fromkeys(call.kernel for call in program.calls)]
+    names = [kernel.name for kernel in used]
+    parts = [_DECLARATIONS, *map(_declaration, names), facts_text(used, number), _table_text(names, number)]
+    return _emit_object("".join([*parts, _metadata_text(metadata)]), target, _TABLE_OPT_LEVEL)
+
+
+def emit_routine(program: Program, number: int = 0, target: Target | None = None) -> bytes:
+    """The object that defines ``create`` of a program with a routine. It may be made before the program's kernels are.
+
+    The symbols of ``emit_entry`` and ``emit_support`` stay open for the linker.
+    """
+    usage = packed.constant_bytes("tw_count", b"main takes the address of a frame\0")
+    text = [_DECLARATIONS, _FRAME_DECLARATIONS, usage, routine_text(program, number), _create_text(program, number)]
+    return _emit_object("".join(text), target)
 
 
 def emit_kernel_table(
@@ -130,11 +172,11 @@ def entry_text(
     program: Program, kernels: Mapping[str, Kernel], metadata: str | None, number: int = 0, profile: bool = False
 ) -> str:
     """The generated part of the entry in MLIR text."""
+    used = {call.kernel: kernels[call.kernel] for call in program.calls}
     tensors = program.inputs + program.outputs
     names = [must_be("input", info) for info in program.inputs]
     names += [must_be("output", info) for info in program.outputs]
     count = f"main takes {len(program.inputs)} inputs and then {len(program.outputs)} outputs, contiguous tensors"
-    used = {call.kernel: kernels[call.kernel] for call in program.calls}
     parts = [
         packed.signature("tw_signature", tensors),
         packed.text_list("tw_names", names),
@@ -142,13 +184,16 @@ def entry_text(
         *map(_declaration, used),
         *report_texts(program),
         main_text(program, used, profile),
-        packed.packed_function(
-            make_export_name("create", number), _CREATE.format(weights=len(program.params) + profile)
-        ),
+        _create_text(program, number, profile),
         _table_text(tuple(used), number),
         _metadata_text(metadata),
     ]
     return "".join(parts)
+
+
+def _create_text(program: Program, number: int, profile: bool = False) -> str:
+    weights = len(program.params) + profile
+    return packed.packed_function(make_export_name("create", number), _CREATE.format(weights=weights))
 
 
 def _declaration(kernel: str) -> str:

@@ -13,7 +13,7 @@ from ...core.program import Slot
 from ...dialects import func, ir, tw
 from ...dialects.context import at_node
 from ...dialects.types import nbytes
-from ..ir.edit import is_cheap, is_private, list_programs, needs_vm, string_attr
+from ..ir.edit import is_cheap, is_private, list_programs, needs_routine, string_attr
 from ..ir.kernel import in_place, list_functions, symbol_of
 from ..ir.routine_ops import (
     VIEWS,
@@ -67,7 +67,7 @@ def verify_slots(module: ir.Module) -> None:
     verify_calls(module)
     kernels = {symbol_of(function): function for function in list_functions(module)}
     for function in list_programs(module):
-        if not needs_vm(function):
+        if not needs_routine(function):
             _verify_memory(function, kernels)
 
 

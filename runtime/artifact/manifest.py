@@ -18,16 +18,8 @@ from ...core.specialization import name_specialization, static_shapes_of
 from ...core.target import find_missing_features
 from .validation import validate, validate_ranges
 
-FORMAT = 11  # of the text
-ABI = 3  # of the code: what `create` and `run_calls` take, how kernels are called
-
-
-@dataclass(frozen=True)
-class RoutineRecord:
-    """The parts of a program that the VM needs: its steps, and the kernels in the table's order."""
-
-    routine: Routine
-    kernels: tuple[Kernel, ...]
+FORMAT = 12  # of the text
+ABI = 4  # of the code: what `create`, `main` and `run_calls` take, how kernels are called
 
 
 @dataclass(frozen=True)
@@ -37,8 +29,8 @@ class Manifest:
     In its text, extents that are no numbers are texts, and the ranges of symbols stand beside.
 
     ``calls`` are those of ``kernels``, in order: the library exports the addresses of the kernels as ``kernel(index)``,
-    and an entry of code that makes the calls as ``create``. A program with sizes, or a course, that only the run knows
-    has a ``routine`` in place of an entry.
+    and what makes the code that calls them as ``create``. A program with sizes, or a course, that only the run knows
+    has a ``routine`` in place of ``calls``; its ``main`` takes a frame (``core/frame.py``).
 
     ``prepared`` says of what weights of the model each of the ``params`` was made that the compiler made.
 
@@ -72,11 +64,6 @@ class Manifest:
     profile: bool = False
     abi: int = ABI
     reports: tuple[Report, ...] = ()
-
-    @property
-    def steps(self) -> RoutineRecord | None:
-        """The VM's record of a program without an entry; None for others."""
-        return RoutineRecord(self.routine, self.kernels) if self.routine else None
 
     @property
     def arch(self) -> str:

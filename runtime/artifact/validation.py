@@ -11,11 +11,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...core.frame import element_bytes
 from ...core.model import OBJECTS, TensorInfo, numpy_dtype
-from ...core.program import Call, Kernel, Routine, Slot, Step
+from ...core.program import Call, Kernel, Routine, Slot, Step, collect_types
 from ...core.sizes import Sym
-from ..steps.actions import ACTIONS
-from ..steps.arithmetic import SCALARS
 
 if TYPE_CHECKING:
     from .manifest import Manifest
@@ -24,7 +23,6 @@ _MOST_BYTES = 1 << 47  # what a process can address
 _MOST_REGISTERS = 1 << 20
 _MOST_RANK = 64
 _TYPE = re.compile(r"((?:(?:\d{1,15}|\?)x)*)([a-z]\w*)")
-_ELEMENT_BYTES = {"i16": 2, "f16": 2, "bf16": 2, "i32": 4, "f32": 4, "i64": 8, "f64": 8, "index": 8, "i128": 16}
 _CONTROL = {"scf.if": (1, 2), "scf.for": (1,), "scf.while": (2,)}  # how many regions they have
 
 
@@ -136,7 +134,7 @@ def _check_call(number: int, call: Call, kernel: Kernel, manifest: Manifest) -> 
     _require(len(call.args) == len(types) or not types, f"{where} has {len(call.args)} arguments, not {len(types)}")
     spaces = {"input": manifest.inputs, "output": manifest.outputs, "param": manifest.params}
     for slot, (shape, element) in zip(call.args, types or [([], "i8")] * len(call.args), strict=True):
-        needed = math.prod(n or 0 for n in shape) * _ELEMENT_BYTES.get(element, 1)
+        needed = math.prod(n or 0 for n in shape) * element_bytes(element)
         _require(needed <= _room(slot, spaces, manifest.arena_bytes), f"{where} wants more memory than {slot} has")
 
 
@@ -154,21 +152,19 @@ def _check_routine(routine: Routine, manifest: Manifest, kernels: Mapping[str, K
     _require(len(routine.results) == len(manifest.outputs), "the routine has other results than the program")
     known = set(routine.arguments)
     _check_steps(routine, known, kernels)
-    made = {
-        register: type_
-        for step in routine.steps
-        if step.op == "func.call"
-        for register, type_ in zip(step.results, step.facts["types"], strict=True)
-    }
-    for register, info in zip(routine.results, manifest.outputs, strict=True):
-        if register in made:
-            kind, shape = made[register]
-            _require(_may_be(info, kind, shape), f"output '{info.name}' is not what the kernel makes")
+    made = collect_types(routine)
+    given = zip(routine.arguments, (*manifest.inputs, *manifest.params), strict=True)
+    left = zip(routine.results, manifest.outputs, strict=True)
+    for role, pairs in (("input", given), ("output", left)):
+        for register, info in pairs:
+            _require(_may_be(info, *made[register]), f"{role} '{info.name}' is not what the routine has")
 
 
-def _may_be(info: TensorInfo, kind: str, shape: Sequence[int | None]) -> bool:
-    """Return whether a kernel's result may be what a tensor is said to be."""
-    if info.dtype in OBJECTS or numpy_dtype(info.dtype).itemsize != _ELEMENT_BYTES.get(kind, 1):
+def _may_be(info: TensorInfo, kind: str, shape: Sequence[int | None] | None) -> bool:
+    """Return whether what is in a register may be what a tensor is said to be."""
+    if shape is None:
+        return kind == "none" and (info.dtype in OBJECTS or not info.ranked)
+    if info.dtype in OBJECTS or numpy_dtype(info.dtype).itemsize != element_bytes(kind):
         return False
     pairs = zip(info.shape, shape, strict=False)
     same = all(isinstance(n, Sym) or m is None or n == m for n, m in pairs)
@@ -178,6 +174,7 @@ def _may_be(info: TensorInfo, kind: str, shape: Sequence[int | None]) -> bool:
 def _check_steps(routine: Routine, known: set[int], kernels: Mapping[str, Kernel]) -> None:
     """Return whether steps read what was written before; adds what they write to ``known``."""
     known.update(_registers(routine.arguments, "a region"))
+    _check_types(routine.types, len(routine.arguments), "a region")
     for step in routine.steps:
         _check_step(step, known, kernels)
         known.update(step.results)
@@ -198,6 +195,7 @@ def _check_step(step: Step, known: set[int], kernels: Mapping[str, Kernel]) -> N
     _require(set(_registers(step.operands, where)) <= known, f"{where} reads what no step has made")
     for numbers in (step.results, step.dead):
         list(_registers(numbers, where))
+    _check_types(step.types, len(step.results), where)
     if step.op in _CONTROL:
         _require(len(step.regions) in _CONTROL[step.op], f"{where} has {len(step.regions)} regions")
         inner = set(known)
@@ -207,16 +205,32 @@ def _check_step(step: Step, known: set[int], kernels: Mapping[str, Kernel]) -> N
     _require(not step.regions, f"{where} has regions")
     if step.op == "func.call":
         _check_kernel_call(step, kernels)
-    elif step.op not in ACTIONS and step.op not in SCALARS:
-        raise ValueError(f"{where} is not known")
+    if step.op == "host.call":
+        _check_host_call(step)
+
+
+def _check_types(types: Sequence[Any], count: int, where: str) -> None:
+    _require(len(types) == count, f"{where} has {len(types)} types, not {count}")
+    for element, shape in types:
+        _require(isinstance(element, str), f"{where} has a type that is none")
+        _require(shape is None or len(shape) <= _MOST_RANK, f"{where} has a type that is none")
+        _require(all(n is None or _is_size(n) for n in shape or ()), f"{where} has a type that is none")
+
+
+def _check_host_call(step: Step) -> None:
+    name, attributes, dtypes = step.facts["function"], step.facts["attributes"], step.facts["dtypes"]
+    _require(isinstance(name, str) and isinstance(attributes, dict), "a call of the host has no function")
+    taken, given = dtypes
+    _require(len(taken) == len(step.operands) and len(given) == len(step.results), f"a call of '{name}' has no dtypes")
+    _require(all(isinstance(dtype, str) for dtype in (*taken, *given)), f"a call of '{name}' has no dtypes")
 
 
 def _check_kernel_call(step: Step, kernels: Mapping[str, Kernel]) -> None:
-    name, types, axes = step.facts["kernel"], step.facts["types"], step.facts["open"]
+    name, types, axes = step.facts["kernel"], step.types, step.facts["open"]
     _require(isinstance(name, str) and name in kernels, f"a step calls kernel {name!r}, which is not there")
     kernel, where = kernels[name], f"a call of kernel '{name}'"
     results, operands = _parse_tensors(kernel.signature.results), _parse_tensors(kernel.signature.inputs)
-    made = [(list(shape), kind) for kind, shape in types]
+    made = [(list(shape or ()), kind) for kind, shape in types]
     _require(made == results and len(step.results) == len(made), f"{where} has results that are not the kernel's")
     _require(len(axes) == len(operands) <= len(step.operands), f"{where} has operands that are not the kernel's")
     for own, (shape, _) in zip(axes, operands, strict=True):

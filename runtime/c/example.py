@@ -20,7 +20,10 @@ def write_example(interface: Interface, header: str) -> str:
     files = [*(() if interface.linked else ("LIBRARY",)), *(("WEIGHTS",) if interface.weights_file else ())]
     behind = 1 + len(files)
     first = behind + len(interface.sizes)  # of the arguments that are files of tensors
-    tensors = interface.tensors
+    given, taken = [[tensor.argument for tensor in side] for side in (interface.inputs, interface.outputs)]
+    declared = interface.inputs if interface.is_dynamic else interface.tensors
+    freed = [f"free({tensor.argument})" for tensor in interface.inputs if tensor.is_dynamic]
+    freed += [f"{interface.name}_free_outputs(&outputs)"] if interface.is_dynamic else []
     filled = [_fill_input(interface, tensor, i) for i, tensor in enumerate(interface.inputs, first)]
     printed = [_print_output(interface, t, i) for i, t in enumerate(interface.outputs, first + len(interface.inputs))]
     return Template(_TEMPLATE.read_text()).substitute(
@@ -30,22 +33,20 @@ def write_example(interface: Interface, header: str) -> str:
         first=first,
         sizes=_take_sizes(interface, behind),
         load=", ".join([*(f"argv[{i}]" for i in range(1, behind)), "0, error, sizeof error"]),
-        inputs="\n".join([*(_declare_array(interface, tensor) for tensor in tensors), *filled]),
-        run=", ".join([*(["&sizes"] if interface.is_dynamic else []), *(tensor.argument for tensor in tensors)]),
+        inputs="\n".join([*(_declare_array(interface, tensor) for tensor in declared), *filled]),
+        run=", ".join(["&sizes", *given, "&outputs"] if interface.is_dynamic else [*given, *taken]),
         outputs="\n".join(printed),
-        freed="".join(f"  free({tensor.argument});\n" for tensor in tensors if tensor.is_dynamic),
+        freed="".join(f"  {line};\n" for line in freed),
     )
 
 
 def _take_sizes(interface: Interface, first: int) -> str:
-    """C that takes the sizes from the arguments from ``first`` on, and computes the shapes."""
+    """C that takes the sizes from the arguments from ``first`` on, and has room for the outputs."""
     if not interface.is_dynamic:
         return ""
     name, numbers = interface.name, [f"strtoll(argv[{i}], NULL, 10)" for i, _ in enumerate(interface.sizes, first)]
-    return (
-        f"  const {name}_sizes_t sizes = {{{', '.join(numbers or ['0'])}}};\n  {name}_shapes_t shapes;\n"
-        f"  if ({name}_shapes(&sizes, &shapes, error, sizeof error)) return fail(error);\n"
-    )
+    declared = f"  const {name}_sizes_t sizes = {{{', '.join(numbers or ['0'])}}};\n  {name}_outputs_t outputs;\n"
+    return f"{declared}  memset(&outputs, 0, sizeof outputs);\n"
 
 
 def _declare_array(interface: Interface, tensor: CTensor) -> str:
@@ -72,9 +73,10 @@ def _fill_input(interface: Interface, tensor: CTensor, argument: int) -> str:
 
 def _print_output(interface: Interface, tensor: CTensor, argument: int) -> str:
     """C that prints an output, and writes it to a file if one is given."""
-    form, value = _format(tensor)
-    elements = interface.elements(tensor) if tensor.is_dynamic else str(tensor.elements)
-    lines = [_transfer(interface, tensor, argument, "wb"), _print_head(tensor)]
+    data = f"outputs.{tensor.argument}.data" if interface.is_dynamic else tensor.argument
+    form, value = _format(tensor.type, data)
+    elements = interface.elements(tensor) if interface.is_dynamic else str(tensor.elements)
+    lines = [_transfer(interface, tensor, argument, "wb", data), _print_head(tensor)]
     if elements != "0":
         lines.append(f'  for (size_t i = 0; i < {_SHOWN} && i < {elements}; i++) printf("{form}", {value});')
     return "\n".join([*lines, f'  puts({elements} > {_SHOWN} ? " ..." : "");'])
@@ -86,23 +88,25 @@ def _print_head(tensor: CTensor) -> str:
     if not tensor.is_dynamic:
         return f'  printf("%s:", {format_string(str(tensor))});'
     rank = len(tensor.info.shape)
-    extents = "".join(f", (long long)shapes.{tensor.argument}_shape[{axis}]" for axis in range(rank))
+    extents = "".join(f", (long long)outputs.{tensor.argument}.shape[{axis}]" for axis in range(rank))
     return f'  printf("%s{",".join(["%lld"] * rank)}]:", {format_string(begin)}{extents});'
 
 
-def _transfer(interface: Interface, tensor: CTensor, argument: int, mode: str) -> str:
-    size = f"{interface.elements(tensor)} * sizeof *{tensor.argument}"
-    return f'  if (argc > {argument} && transfer(argv[{argument}], "{mode}", {tensor.argument}, {size})) return 1;'
+def _transfer(interface: Interface, tensor: CTensor, argument: int, mode: str, data: str = "") -> str:
+    """C that reads or writes the memory of a tensor, at ``data`` if that is not its name."""
+    data = data or tensor.argument
+    size = f"{interface.elements(tensor)} * sizeof *{data}"
+    return f'  if (argc > {argument} && transfer(argv[{argument}], "{mode}", {data}, {size})) return 1;'
 
 
-def _format(tensor: CTensor) -> tuple[str, str]:
-    """How C prints the ``i``-th element."""
-    at = f"{tensor.argument}[i]"
-    if "_Complex" in tensor.type:
-        parts = f"(({tensor.type.removesuffix(' _Complex')} *){tensor.argument})"
+def _format(kind: str, data: str) -> tuple[str, str]:
+    """How C prints the ``i``-th element of this type."""
+    at = f"{data}[i]"
+    if "_Complex" in kind:
+        parts = f"(({kind.removesuffix(' _Complex')} *){data})"
         return " %g%+gi", f"{parts}[2 * i], {parts}[2 * i + 1]"
-    if tensor.type in ("float", "double"):
+    if kind in ("float", "double"):
         return " %g", at
-    if tensor.type.startswith("int"):
+    if kind.startswith("int"):
         return " %lld", f"(long long){at}"
     return " %llu", f"(unsigned long long){at}"

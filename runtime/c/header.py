@@ -11,21 +11,31 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from string import Template
 
 from ...core import cpus
 from ...core.dlpack import dlpack_dtype
 from ...core.errors import ArtifactError
+from ...core.frame import FRAME_HEAD, FrameLayout
+from ...core.model import OBJECTS
 from ...core.printed import name_text
-from ...core.program import make_export_name
-from ...core.sizes import Sym, bounds_of
+from ...core.program import describe_origin, make_export_name
+from ...core.sizes import Extent, Sym, bounds_of
 from ..artifact.belongings import made_for
-from ..artifact.c_text import format_array, format_comment, format_string, format_struct, make_distinct, make_identifier
+from ..artifact.c_text import (
+    format_array,
+    format_comment,
+    format_number,
+    format_string,
+    format_struct,
+    make_distinct,
+    make_identifier,
+)
 from ..artifact.manifest import Manifest
 from ..artifact.weights import Weights
-from .routine import RoutineText, demand_determined, sizes_of
 from .tensor import CTensor, name_tensors
 
-_SUPPORT, _OPEN = (Path(__file__).with_name(name) for name in ("tilewright.h", "tilewright_open.h"))
+_SUPPORT, _FRAME = (Path(__file__).with_name(name) for name in ("tilewright.h", "tilewright_frame.h"))
 
 _BEGIN = 4096  # bytes of a weights file that have its fingerprint
 _FNV_START, _FNV_PRIME = 0xCBF29CE484222325, 0x100000001B3
@@ -77,8 +87,8 @@ class Interface:
 
     @property
     def is_dynamic(self) -> bool:
-        """Return whether it is carried out by ``tilewright_open.h``, and has no entry."""
-        return self._own.steps is not None
+        """Return whether its ``main`` takes a frame (``tilewright_frame.h``)."""
+        return self._own.routine is not None
 
     @property
     def weights_file(self) -> bool:
@@ -88,9 +98,8 @@ class Interface:
     @property
     def functions(self) -> tuple[str, ...]:
         """The functions of the code that C calls."""
-        own = ("kernel", "run_calls") if self.is_dynamic else ("create",)
-        numbered = [make_export_name(function, number) for number, _ in self.programs for function in own]
-        return (*numbered, "metadata", *(("weights",) if self.manifest.weights_inside else ()))
+        created = [make_export_name("create", number) for number, _ in self.programs]
+        return (*created, "metadata", *(("weights",) if self.manifest.weights_inside else ()))
 
     def header(self) -> str:
         """The header: C99, everything in it is a constant or a static function."""
@@ -99,13 +108,23 @@ class Interface:
         targets = ", ".join(f"'{program.target}'" for _, program in self.programs)
         about = format_comment(f"{self._own.name}: {' -> '.join(sides)}; for target {targets}.")
         parts = [f"{made_for(self.file)}\n{about}\n#ifndef {guard}\n#define {guard}\n", _SUPPORT.read_text()]
-        parts += [_OPEN.read_text(), *self._dynamic_types()] if self.is_dynamic else []
+        if self.is_dynamic:
+            parts += [Template(_FRAME.read_text()).substitute(head=FRAME_HEAD), *self._dynamic_types()]
         parts += [*self._constants(), *self._variants(), self._program(), self._load()]
-        return "\n".join([*parts, *([self._shapes()] if self.is_dynamic else []), self._run(), "#endif\n"])
+        return "\n".join([*parts, self._run_frame() if self.is_dynamic else self._run(), "#endif\n"])
 
     def elements(self, tensor: CTensor) -> str:
-        """C for the number of a tensor's elements; where sizes are open, a field of ``shapes``."""
-        return f"shapes.{tensor.argument}_elements" if tensor.is_dynamic else self._macro(tensor)
+        """C for the number of a tensor's elements, in terms of ``sizes`` and ``outputs``."""
+        if self.is_dynamic and tensor in self.outputs:
+            return f"outputs.{tensor.argument}.elements"
+        if not tensor.is_dynamic:
+            return self._macro(tensor)
+        extents = ", ".join(self._extent(extent, "sizes.") for extent in tensor.info.shape)
+        return f"(size_t)tw_elements((const int64_t[]){{{extents}}}, {len(tensor.info.shape)})"
+
+    def _extent(self, extent: Extent, sizes: str) -> str:
+        """C for an extent; ``sizes`` is what comes before the name of a size."""
+        return f"{sizes}{self.sizes[self._sizes.index(extent)]}" if isinstance(extent, Sym) else format_number(extent)
 
     @property
     def _own(self) -> Manifest:
@@ -134,16 +153,19 @@ class Interface:
         yield format_array(f"tw_tensor {self.name}_tensors", rows)
 
     def _dynamic_types(self) -> Iterator[str]:
-        """The structures of what the caller gives, and what follows from it."""
+        """The structures of what the caller gives, and of what it gets."""
         named_sizes = zip(self.sizes, self._sizes, strict=True)
         lines = [f"  int64_t {name}; {format_comment(f'{size}: {bounds_of(size)}')}" for name, size in named_sizes]
         yield _structure("The sizes that the program leaves open.", lines or ["  int none;"], f"{self.name}_sizes_t")
         lines = []
-        for tensor in (t for t in self.tensors if t.is_dynamic):
-            lines.append(f"  int64_t {tensor.argument}_shape[{len(tensor.info.shape)}]; {format_comment(str(tensor))}")
-            lines.append(f"  size_t {tensor.argument}_elements;")
-        about = "The shapes of the tensors that have such sizes, and how many elements these have."
-        yield _structure(about, lines or ["  int none;"], f"{self.name}_shapes_t")
+        for tensor in self.outputs:
+            fields = f"{tensor.type} *data; size_t bytes; int owned; int64_t shape[{max(len(tensor.info.shape), 1)}]"
+            lines.append(f"  struct {{ {fields}; size_t elements; }} {tensor.argument}; {format_comment(str(tensor))}")
+        about = (
+            "What a run leaves. It writes to the memory at `data`, if that has enough `bytes`, and else to new memory, "
+            "which is `owned` then: all zero is a good begin, and the next run may have the same."
+        )
+        yield _structure(about, lines or ["  int none;"], f"{self.name}_outputs_t")
 
     def _shape(self, tensor: CTensor) -> str:
         return f"{self.name}_{tensor.argument}_shape" if tensor.info.shape and not tensor.is_dynamic else "NULL"
@@ -164,12 +186,9 @@ class Interface:
             yield format_array(
                 f"uint64_t {self.name}_weight_offsets{suffix}", [row.removesuffix(",") for row in offsets]
             )
-            if program.steps is not None:
-                yield RoutineText(program, self.name, suffix).text()
-            routine = f"&{self.name}_routine{suffix}" if program.steps is not None else "NULL"
             rows.append(
                 f"{{{format_string(program.target)}, {self.name}_cpu_flags{suffix}, {number}, {len(program.params)}, "
-                f"{self.name}_weight_offsets{suffix}, {routine}}}"
+                f"{self.name}_weight_offsets{suffix}}}"
             )
         yield format_array(f"tw_variant {self.name}_variants", rows)
         if self.linked:
@@ -202,12 +221,11 @@ class Interface:
             "variants": f"{self.name}_variants",
             "symbols": f"{self.name}_symbols" if self.linked else "NULL",
         }
-        model = "tw_open_model" if self.is_dynamic else "tw_model"
-        return f"{format_struct(f'tw_program {self.name}_program', fields)}\ntypedef {model} {self.name}_t;\n"
+        return f"{format_struct(f'tw_program {self.name}_program', fields)}\ntypedef tw_model {self.name}_t;\n"
 
     def _load(self) -> str:
         """The function that loads the program; it takes the names of those files that there are."""
-        name, load = self.name, "tw_open_load" if self.is_dynamic else "tw_load"
+        name = self.name
         library, weights = ("NULL" if self.linked else "library"), ("weights" if self.weights_file else "NULL")
         files = [f"const char *{file}" for file in (library, weights) if file != "NULL"]
         about = ["NULL where it fails."]
@@ -216,45 +234,60 @@ class Interface:
         return (
             f"{format_comment(' '.join([*about, '0 threads is one for each CPU.']))}\n"
             f"static inline {name}_t *{name}_load({parameters}) {{\n"
-            f"  return {load}(&{name}_program, {library}, {weights}, threads, error, size);\n}}\n"
-        )
-
-    def _given_sizes(self) -> str:
-        return f"  const int64_t given[] = {{{', '.join([*(f'sizes->{name}' for name in self.sizes), '0'])}}};\n"
-
-    def _shapes(self) -> str:
-        """The function that computes the shapes of all tensors for given sizes."""
-        open_tensors = [t for t in self.tensors if t.is_dynamic]
-        places = [f"shapes->{t.argument}_shape" if t.is_dynamic else "NULL" for t in self.tensors]
-        counted = "".join(
-            f"  shapes->{t.argument}_elements = (size_t)tw_elements(shapes->{t.argument}_shape, {len(t.info.shape)});\n"
-            for t in open_tensors
-        )
-        return (
-            f"/* The shapes for these sizes; 0, or -1 where the program does not take them. */\n"
-            f"static inline int {self.name}_shapes(const {self.name}_sizes_t *sizes, {self.name}_shapes_t *shapes, "
-            f"char *error, size_t size) {{\n{self._given_sizes()}"
-            f"  int64_t *const places[] = {{{', '.join([*places, 'NULL'])}}};\n  (void)sizes;\n"
-            f"  if (tw_infer_shapes(&{self.name}_program, given, places, error, size)) return -1;\n{counted}"
-            f"  return (void)shapes, 0;\n}}\n"
+            f"  return tw_load(&{name}_program, {library}, {weights}, threads, error, size);\n}}\n"
         )
 
     def _run(self) -> str:
         name = self.name
         given = [f"const {tensor.type} *{tensor.argument}" for tensor in self.inputs]
         taken = [f"{tensor.type} *{tensor.argument}" for tensor in self.outputs]
-        sizes = [f"const {name}_sizes_t *sizes"] if self.is_dynamic else []
-        parameters = ", ".join([f"{name}_t *model", *sizes, *given, *taken, "char *error, size_t size"])
+        parameters = ", ".join([f"{name}_t *model", *given, *taken, "char *error, size_t size"])
         inputs, outputs = (", ".join([*(t.argument for t in side), "NULL"]) for side in (self.inputs, self.outputs))
-        before, run, free = ("", "tw_run(model", "tw_free")
-        if self.is_dynamic:
-            before, run, free = f"{self._given_sizes()}  (void)sizes;\n", "tw_open_run(model, given", "tw_open_free"
         return (
             f"/* Writes the outputs; 0, or -1 where it fails. */\nstatic inline int {name}_run({parameters}) {{\n"
-            f"{before}  const void *const inputs[] = {{{inputs}}};\n  void *const outputs[] = {{{outputs}}};\n"
-            f"  return {run}, inputs, outputs, error, size);\n}}\n\n"
-            f"static inline void {name}_free({name}_t *model) {{\n  {free}(model);\n}}\n"
+            f"  const void *const inputs[] = {{{inputs}}};\n  void *const outputs[] = {{{outputs}}};\n"
+            f"  return tw_run(model, inputs, outputs, error, size);\n}}\n\n{self._free()}"
         )
+
+    def _free(self) -> str:
+        return f"static inline void {self.name}_free({self.name}_t *model) {{\n  tw_free(model);\n}}\n"
+
+    def _run_frame(self) -> str:
+        """The function that runs the program on a frame, and the one that frees the outputs."""
+        name, layout = self.name, FrameLayout.of(self._own.program)
+        given = [f"const {tensor.type} *{tensor.argument}" for tensor in self.inputs]
+        arguments = [f"{name}_t *model", f"const {name}_sizes_t *sizes", *given, f"{name}_outputs_t *outputs"]
+        parameters = ", ".join([*arguments, "char *error, size_t size"])
+        lines = [f"int64_t frame[{layout.words}] = {{0}};", "(void)sizes, (void)outputs;"]
+        lines += [
+            line for name, size in zip(self.sizes, self._sizes, strict=True) for line in _hold(name, size, self.name)
+        ]
+        for tensor, place in zip(self.inputs, layout.inputs, strict=True):
+            extents = [self._extent(extent, "sizes->") for extent in tensor.info.shape]
+            words = [f"tw_word({tensor.argument})", *extents]
+            lines += [f"frame[{at}] = {word};" for at, word in enumerate(words, place)]
+        for tensor, place in zip(self.outputs, layout.outputs, strict=True):
+            own = f"outputs->{tensor.argument}"
+            lines += [f"frame[{place}] = tw_word({own}.data);", f"frame[{place + 1}] = (int64_t){own}.bytes;"]
+        lines.append("const int status = tw_run_frame(model, frame, error, size);")
+        for tensor, place in zip(self.outputs, layout.outputs, strict=True):
+            own, rank = f"outputs->{tensor.argument}", len(tensor.info.shape)
+            taken = f"{own}.data, &{own}.bytes, &{own}.owned, {own}.shape, &{own}.elements"
+            lines.append(f"{own}.data = ({tensor.type} *)tw_take_output(frame + {place}, {rank}, {taken});")
+        freed = [f"if (outputs->{t.argument}.owned) free(outputs->{t.argument}.data);" for t in self.outputs]
+        freed.append("memset(outputs, 0, sizeof *outputs);")
+        return (
+            f"/* Computes the outputs; 0, or -1 where it fails. */\nstatic inline int {name}_run({parameters}) {{\n"
+            f"{_indent([*lines, 'return status;'])}}}\n\n"
+            f"/* Frees the memory of outputs that runs have made. */\n"
+            f"static inline void {name}_free_outputs({name}_outputs_t *outputs) {{\n{_indent(freed)}}}\n\n"
+            f"{self._free()}"
+        )
+
+
+def sizes_of(manifest: Manifest) -> tuple[Sym, ...]:
+    """The sizes that a program's inputs leave open, each once."""
+    return tuple(dict.fromkeys(n for info in manifest.inputs for n in info.shape if isinstance(n, Sym)))
 
 
 def demand_callable(manifest: Manifest, number: int, where: str) -> None:
@@ -264,7 +297,32 @@ def demand_callable(manifest: Manifest, number: int, where: str) -> None:
     own = (f"--specialized {i} ({sizes})" for i, sizes in enumerate(manifest.specializations, 1))
     remedy = f"; take {' or '.join(own)}" if manifest.specialized else ""
     for each in manifest.by_target:
-        demand_determined(each.programs[number], where, remedy)
+        if reason := next(_reasons(each.programs[number]), ""):
+            raise ArtifactError(f"{where} cannot be called from C: {reason}{remedy}")
+
+
+def _reasons(manifest: Manifest) -> Iterator[str]:
+    """Why only Python runs a program."""
+    for info in (*manifest.inputs, *manifest.outputs):
+        if info.dtype in OBJECTS:
+            yield f"'{info.name}' is a {info.dtype}, which Python holds"
+        if not info.ranked:
+            yield f"only the run knows the rank of '{info.name}'"
+    for step in manifest.routine.calls if manifest.routine else ():
+        if step.op == "host.call":
+            yield f"{describe_origin(step)}is computed by a function of the runtime's Python"
+
+
+def _hold(name: str, size: Sym, program: str) -> Iterator[str]:
+    """C that refuses a size that the program was not compiled for."""
+    within, value = bounds_of(size), f"sizes->{name}"
+    tests = [f"{value} < {max(within.low or 0, 0)}"] + ([f"{value} > {within.high}"] if within.high is not None else [])
+    begin, end = format_string(f"{program}: {size} is "), format_string(f", which must be {within}")
+    yield f'if ({" || ".join(tests)}) return tw_fail(error, size, "%s%lld%s", {begin}, (long long){value}, {end});'
+
+
+def _indent(lines: Sequence[str]) -> str:
+    return "".join(f"  {line}\n" for line in lines)
 
 
 def _structure(about: str, lines: Sequence[str], name: str) -> str:

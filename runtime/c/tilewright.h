@@ -42,8 +42,7 @@ typedef struct {
   const char *const *cpu_flags; /* what /proc/cpuinfo must list; NULL ends them */
   int number;                   /* of its functions */
   int64_t weight_count;
-  const uint64_t *weights;          /* offsets in the file, or from where those inside begin */
-  const struct tw_routine *routine; /* of a program of open sizes, in place of an entry */
+  const uint64_t *weights; /* offsets in the file, or from where those inside begin */
 } tw_variant;
 
 /* What a compiled program says of itself. */
@@ -73,7 +72,7 @@ typedef struct {
   void *library; /* NULL for one that is linked in */
   tw_weights weights;
   int threads;
-  TVMFFIObjectHandle main; /* NULL for one of open sizes */
+  TVMFFIObjectHandle main;
 } tw_model;
 
 /* One team of threads at a time: a call that finds it taken runs on its own thread alone. */
@@ -327,7 +326,7 @@ static inline int tw_prepare(tw_model *model, const tw_program *program, const c
   return status;
 }
 
-/* A program that has an entry; NULL where it fails. */
+/* A program; NULL where it fails. */
 static inline tw_model *tw_load(const tw_program *program, const char *path, const char *weights, int threads, char *error,
                                 size_t size) {
   tw_model *model = (tw_model *)malloc(sizeof *model);

@@ -12,10 +12,9 @@ import numpy as np
 
 from ...core.model import numpy_dtype, parse_tensor_type
 from ...core.program import Call, Kernel, Program, Slot
-from ..artifact.manifest import RoutineRecord
-from ..process.link import Library
+from ..process.link import Library, Numbered
 from ..tensors import tensor
-from ..vm.routines import Routines
+from .routine_runner import RoutineRunner
 from .tables import CallTable
 
 
@@ -52,17 +51,19 @@ class Steps:
 class Executor:
     """Runs programs whose kernels are in ``library``, which exports their addresses as ``kernel(index)``.
 
-    ``kernels`` are in the order of those indices.
+    ``kernels`` are in the order of those indices. Of programs with a routine it has the code, too: as that of the
+    programs number 1 and so on, in the order of ``routines``.
     """
 
-    def __init__(self, library: Library, kernels: Mapping[str, Kernel]) -> None:
+    def __init__(self, library: Library, kernels: Mapping[str, Kernel], routines: Sequence[Program] = ()) -> None:
         self._library = library  # owns the code
         self._kernels = kernels
+        self._numbers = {id(program): number for number, program in enumerate(routines, 1)}
+        self._routines = routines
 
-    @property
-    def library(self) -> Library:
-        """The library with the kernels."""
-        return self._library
+    def library_of(self, program: Program) -> Library:
+        """The library with the code of a program that has a routine."""
+        return Numbered(self._library, self._numbers[id(program)])
 
     def run(
         self,
@@ -76,9 +77,9 @@ class Executor:
         The arrays must be contiguous and those that the program describes: they come from the compiler, not from users.
         """
         if program.routine is not None:
-            record = RoutineRecord(program.routine, tuple(self._kernels.values()))
-            for result, output in zip(Routines(self._library, record, params).run(inputs), outputs, strict=True):
-                np.copyto(output, result.view(output.dtype))
+            runner = RoutineRunner(self.library_of(program), program, params, 1)
+            for result, output in zip(runner.run(inputs), outputs, strict=True):
+                np.copyto(output, result)
             return
         table = self._table(program)
         table.run(table.memory(inputs, outputs, params))

@@ -1,16 +1,16 @@
-"""One program of an artifact with its weights, ready to run: it has an entry of code, or is carried out in steps."""
+"""One program of an artifact with its weights, ready to run."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 
 from ...core.errors import ArtifactError, InputError, first_line
-from ...core.model import OBJECTS, TensorInfo, explain_dynamic_sizes, numpy_dtype
+from ...core.model import explain_dynamic_sizes
 from ..artifact.manifest import Manifest
 from ..artifact.on_disk import LoadedProgram
 from ..artifact.weights import Weights
@@ -21,14 +21,13 @@ from ..process.link import Library, Numbered
 from ..process.threads import team_lock
 from ..tensors import tensor
 from ..tensors.pool import MemoryPool
-from ..vm.routines import Routines, Watch
-from .counters import Counters, Counting, Tally
+from .counters import Counters, Counting
 from .graph_executor import Graph
 from .guards import is_guarding
 from .tables import CallTable
 from .timed import TimedCalls, TimedRoutine
 
-ExecutorName = Literal["aot", "graph", "vm"]
+ExecutorName = Literal["aot", "graph"]
 
 
 class Runner(Protocol):
@@ -36,7 +35,7 @@ class Runner(Protocol):
 
     @property
     def executor(self) -> ExecutorName:
-        """Its name: "aot" calls the program's entry, "graph" its kernels, "vm" carries out its routine."""
+        """Its name: "aot" calls the program's ``main``, "graph" its kernels."""
         ...
 
     @property
@@ -116,63 +115,8 @@ class EntryRunner:
             )
 
 
-class Carried:
-    """A program that the runtime carries out; its calls are timed only while that is switched on (``count``).
-
-    ``counters`` count them: from the beginning where it was compiled with a profile, else from the first ``count`` on.
-    ``watch`` and ``pool`` are as ``Routines`` takes them.
-    """
-
-    executor: ExecutorName = "vm"
-    main = None
-
-    def __init__(
-        self,
-        library: Library,
-        manifest: Manifest,
-        weights: Weights | None,
-        threads: int,
-        watch: Watch | None = None,
-        pool: MemoryPool | None = None,
-    ) -> None:
-        assert manifest.steps is not None
-        self._outputs = manifest.outputs
-        if weights is not None:  # which checks that they are the program's
-            weights.addresses(manifest.params, manifest.fingerprint)
-        params = weights.arrays(manifest.params) if weights is not None else []
-        try:
-            self._untimed = Routines(library, manifest.steps, params, threads, watch, pool)
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
-            raise ArtifactError(f"program '{manifest.name}' has a step that cannot be run: {error!r}") from error
-        self._make_timed = partial(TimedRoutine, library, manifest.steps, params, threads)
-        self._timed: TimedRoutine | None = None
-        if manifest.profile:
-            self.count(True)
-
-    def run(self, inputs: Sequence[Any], deadline: Deadline | None = None) -> list[Any]:
-        """See ``Runner``."""
-        timed = self._timed
-        if timed is not None and timed.counters.on and deadline is None:
-            made = timed.run(inputs)
-        else:
-            made = self._untimed.run(inputs, deadline)
-        return [as_output(array, info) for array, info in zip(made, self._outputs, strict=True)]
-
-    @property
-    def counters(self) -> Tally | None:
-        """See ``Runner``."""
-        return self._timed.counters if self._timed is not None else None
-
-    def count(self, on: bool) -> None:
-        """See ``Runner``. Timed steps are carried out one by one, which takes longer."""
-        if self._timed is None and on:
-            self._timed = self._make_timed()
-        if self._timed is not None:
-            self._timed.counters.on = on
-
-
 def start(program: LoadedProgram, threads: int, number: int = 0, executor: str | None = None) -> Runner:
-    """A runner for the ``number``-th of an artifact's programs: its entry or the VM, or as ``executor`` says.
+    """A runner for the ``number``-th of an artifact's programs: its ``main``, or as ``executor`` says.
 
     With TILEWRIGHT_DEBUG=1 in the environment kernels are called one by one, and their writes are checked.
 
@@ -180,10 +124,12 @@ def start(program: LoadedProgram, threads: int, number: int = 0, executor: str |
     a function.
     """
     manifest = program.manifest.programs[number]
-    kinds = {"vm": Carried} if manifest.steps else {"aot": EntryRunner, "graph": Graph}
+    kinds: dict[str, Callable[..., Runner]] = {"aot": EntryRunner, "graph": Graph}
+    if manifest.routine is not None:
+        kinds = {"aot": start_routine}
     if executor is not None and executor not in kinds:
         raise InputError(_refusal(executor, manifest))
-    kind = kinds[executor] if executor else next(iter(kinds.values()))
+    kind = kinds[executor or "aot"]
     if is_guarding():
         return start_guarded(program, threads, number)
     try:
@@ -192,13 +138,28 @@ def start(program: LoadedProgram, threads: int, number: int = 0, executor: str |
         raise ArtifactError(f"the code of program '{manifest.name}' is incomplete: {first_line(error)}") from error
 
 
+def start_routine(library: Library, manifest: Manifest, weights: Weights | None, threads: int) -> Runner:
+    """A runner for a program with a routine. It counts calls from the beginning if it was compiled with a profile."""
+    runner = TimedRoutine(library, manifest.program, load_params(manifest, weights), threads)
+    runner.count(manifest.profile)
+    return runner
+
+
+def load_params(manifest: Manifest, weights: Weights | None) -> list[np.ndarray]:
+    """The weights of a program; ArtifactError where they are not its own."""
+    if weights is None:
+        return []
+    weights.addresses(manifest.params, manifest.fingerprint)  # which checks that
+    return weights.arrays(manifest.params)
+
+
 def start_guarded(program: LoadedProgram, threads: int, number: int = 0) -> Runner:
     """A runner for the ``number``-th of an artifact's programs that checks all writes of its kernels."""
     from .guarded import GuardedRoutine  # few programs run so, and loading should be quick
     from .guarded_calls import GuardedCalls
 
     manifest = program.manifest.programs[number]
-    kind = GuardedRoutine if manifest.steps else GuardedCalls
+    kind = GuardedRoutine if manifest.routine is not None else GuardedCalls
     return kind(Numbered(program.library, program.first + number), manifest, program.weights, threads)
 
 
@@ -210,10 +171,8 @@ def _make_call_table(library: Library, manifest: Manifest, threads: int) -> Call
 def _refusal(executor: str, manifest: Manifest) -> str:
     if executor not in get_args(ExecutorName):
         return f"unknown executor '{executor}': choose from {', '.join(get_args(ExecutorName))}"
-    if manifest.steps:
-        sizes = explain_dynamic_sizes(manifest.inputs)
-        return f"the executor '{executor}' cannot run '{manifest.name}': {sizes}, or use 'vm'"
-    return f"the executor 'vm' cannot run '{manifest.name}', which has no open sizes: use 'aot' or 'graph'"
+    sizes = explain_dynamic_sizes(manifest.inputs)
+    return f"the executor '{executor}' cannot run '{manifest.name}': {sizes}, or use 'aot'"
 
 
 def start_timed(program: LoadedProgram, threads: int, number: int = 0) -> Runner:
@@ -222,14 +181,10 @@ def start_timed(program: LoadedProgram, threads: int, number: int = 0) -> Runner
     An entry without a profile is not used: its calls are made from a table.
     """
     manifest = program.manifest.programs[number]
-    if manifest.steps is None and not manifest.profile:
-        return TimedCalls(Numbered(program.library, program.first + number), manifest, program.weights, threads)
     own = Numbered(program.library, program.first + number)
-    runner = (Carried if manifest.steps else EntryRunner)(own, manifest, program.weights, threads)
+    if manifest.routine is None and not manifest.profile:
+        return TimedCalls(own, manifest, program.weights, threads)
+    kind = EntryRunner if manifest.routine is None else start_routine
+    runner = kind(own, manifest, program.weights, threads)
     runner.count(True)
     return runner
-
-
-def as_output(array: Any, info: TensorInfo) -> Any:
-    """A result in the model's dtype."""
-    return array if info.dtype in OBJECTS else array.view(numpy_dtype(info.dtype))

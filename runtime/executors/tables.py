@@ -15,7 +15,6 @@ from ..process.deadline import Deadline
 from ..process.link import Library
 from ..process.threads import Team
 from ..tensors.tensor import aligned_bytes
-from ..vm.recording import LoadedKernel
 
 
 @dataclass(frozen=True)
@@ -47,14 +46,16 @@ class CallTable:
         make_team: Callable[[int, int], Team] = Team,
     ) -> None:
         find = library.get_function("kernel")
-        loaded = {name: LoadedKernel(kernel, find(i).value) for i, (name, kernel) in enumerate(kernels.items())}
+        addresses = {name: find(i).value for i, name in enumerate(kernels)}
         self._library = library  # owns the code
         self._team = make_team(library.get_function("run_calls")().value, threads)
         self._arena_bytes = program.arena_bytes
         lengths = [len(call.args) for call in program.calls]
         self._firsts = [0, *np.cumsum(lengths).tolist()]
         self._most = max(lengths, default=1)
-        rows = [_call_row(loaded[call.kernel], len(call.args), threads) for call in program.calls]
+        rows = [
+            _call_row(addresses[call.kernel], kernels[call.kernel], len(call.args), threads) for call in program.calls
+        ]
         self._calls = np.array(rows, np.int64).reshape(-1, 5)
         slots = [slot for call in program.calls for slot in call.args]
         firsts = {"input": 1, "output": 1 + len(program.inputs)}
@@ -118,10 +119,10 @@ class CallTable:
             self._check(memory)
 
 
-def _call_row(loaded: LoadedKernel, words: int, threads: int) -> tuple[int, int, int, int, int]:
+def _call_row(address: int, kernel: Kernel, words: int, threads: int) -> tuple[int, int, int, int, int]:
     """A call as ``tw_run_calls`` reads it: address, number of words, extent, pieces, scratch bytes of a thread."""
-    pieces, stride = loaded.pieces(0, threads), loaded.scratch_stride(words, ())
-    return loaded.address, words, loaded.kernel.extent, pieces, stride
+    pieces = kernel.pieces if kernel.parallel and threads > 1 else 0
+    return address, words, kernel.extent, pieces, align_size(kernel.scratch_bytes)
 
 
 def _base(slot: Slot, firsts: Mapping[str, int]) -> int:

@@ -5,21 +5,23 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
-from ...core.program import Step
-from ..artifact.manifest import Manifest, RoutineRecord
+from ...core.program import Program, Step
+from ..artifact.manifest import Manifest
 from ..artifact.weights import Weights
 from ..process.deadline import Deadline
 from ..process.link import Library
 from ..process.threads import Team
-from ..steps.actions import Action, Registers
 from ..tensors import tensor
-from ..vm.routines import Routines
+from ..tensors.pool import MemoryPool
 from .counters import Tally
+from .routine_runner import RoutineRunner
 from .tables import CallTable
+from .watching import KernelCall, Watcher
 
 
 class _LastCalls(threading.local):
@@ -45,53 +47,76 @@ class _TimedTeam(Team):
 
 
 class TimedRoutine:
-    """A routine whose calls, of kernels and of functions of the host, are timed.
+    """A program with a routine whose calls, of kernels and of functions of the host, are timed while they are counted.
 
-    ``calls`` are their steps, in the order in which they are written; ``counters`` have them in this order.
+    ``calls`` are their steps, in the order in which they are written; ``counters`` have them in this order, from the
+    first ``count`` on. Calls that are timed are made one by one, with Python between them, which takes longer.
     """
 
-    def __init__(self, library: Library, record: RoutineRecord, params: Sequence[np.ndarray], threads: int = 1) -> None:
-        self.calls = record.routine.calls
-        self._numbers = {id(step): number for number, step in enumerate(self.calls)}
-        self.counters = Tally(len(self.calls))
-        self._last = _LastCalls()
-        self._routines = Routines(library, record, params, threads, self._add_timing, make_team=self._last.team)
+    executor: Literal["aot"] = "aot"
+    main = None
 
-    def run(self, inputs: Sequence[Any]) -> list[Any]:
-        """The routine's results, see ``Routines.run``."""
-        results = self._routines.run(inputs)
-        self.counters.end_run()
+    def __init__(self, library: Library, program: Program, params: Sequence[np.ndarray], threads: int) -> None:
+        assert program.routine is not None
+        self.calls = program.routine.calls
+        self._tally = Tally(len(self.calls))
+        self._tally.on = False
+        self._untimed = RoutineRunner(library, program, params, threads)
+        self._make_timed = partial(RoutineRunner, library, program, params, threads)
+        self._timed: RoutineRunner | None = None
+
+    @property
+    def counters(self) -> Tally | None:
+        """See ``Runner``."""
+        return self._tally if self._timed is not None else None
+
+    def run(self, inputs: Sequence[Any], deadline: Deadline | None = None) -> list[Any]:
+        """See ``Runner``."""
+        if self._timed is None or not self._tally.on or deadline is not None:
+            return self._untimed.run(inputs, deadline)
+        results = self._timed.run(inputs)
+        self._tally.end_run()
         return results
+
+    def count(self, on: bool) -> None:
+        """See ``Runner``."""
+        if on and self._timed is None:
+            pool = MemoryPool()
+            self._timed = self._make_timed(lambda: _Clock(pool, self._tally))
+        self._tally.on = on
 
     def time(
         self, inputs: Sequence[np.ndarray], rounds: int, between: Callable[[], object] = lambda: None
     ) -> list[float]:
         """Median seconds of each call in a run, in a loop of all its steps; ``between`` runs before each round."""
+        self.count(True)
         found = []
         for number in range(rounds + 1):  # the first one touches the memory and is not counted
             if number:
                 between()
-            self.counters.reset()
+            self._tally.reset()
             self.run(inputs)
-            found.append([call.total for call in self.counters.times.calls])
+            found.append([call.total for call in self._tally.times.calls])
         return [float(median) * 1e-9 for median in np.median(np.array(found[1:]), axis=0)]
 
-    def _add_timing(self, step: Step, action: Action) -> Action:
-        """The action of a call, which notes its time; other steps are left alone."""
-        number, tally, last = self._numbers.get(id(step)), self.counters, self._last
-        if number is None:
-            return action
 
-        def kernel(registers: Registers) -> None:
-            action(registers)
-            tally.note(number, *last.times)
+class _Clock(Watcher):
+    """Notes how long calls take."""
 
-        def host(registers: Registers) -> None:
-            start = time.perf_counter_ns()
-            action(registers)
-            tally.note(number, start, time.perf_counter_ns())
+    def __init__(self, pool: MemoryPool, counters: Tally) -> None:
+        super().__init__(pool)
+        self._counters = counters
 
-        return kernel if step.op == "func.call" else host
+    def call_kernel(self, call: KernelCall) -> None:
+        """See ``Watcher``."""
+        call.make()
+        self._counters.note(call.number, *call.times)
+
+    def call_host(self, number: int, step: Step, make: Callable[[], Sequence[Any]]) -> None:
+        """See ``Watcher``."""
+        start = time.perf_counter_ns()
+        make()
+        self._counters.note(number, start, time.perf_counter_ns())
 
 
 class TimedCalls:

@@ -13,16 +13,16 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from ...core.errors import InputError, NonFiniteError
-from ...core.model import ELEMENTS, numpy_dtype
 from ...core.program import Call, Kernel, Step
 from ..artifact import on_disk
 from ..executors.counters import Uncounted
 from ..executors.executor import Executor
-from ..executors.runner import Carried, ExecutorName, Runner
+from ..executors.routine_runner import RoutineRunner
+from ..executors.runner import ExecutorName, Runner, load_params
+from ..executors.watching import KernelCall, Watcher
 from ..module import Module
 from ..process.deadline import Deadline
 from ..process.link import Numbered
-from ..steps.actions import Action, Registers
 from ..tensors.pool import MemoryPool
 from .dumps import Dumps
 
@@ -168,7 +168,7 @@ class DebugModule:
             return []
 
     def _runner(self, program: on_disk.LoadedProgram, threads: int, number: int) -> Runner:
-        kind = _Static if program.manifest.programs[number].steps is None else _Routine
+        kind = _Static if program.manifest.programs[number].routine is None else _Routine
         return kind(program, number, lambda made: self._visit(made))
 
 
@@ -204,52 +204,45 @@ def _in_place(call: Call, kernel: Kernel) -> bool:
 
 
 class _Routine(Uncounted):
-    """Runs one of an artifact's programs that the runtime carries out, and shows each call to ``visit``."""
+    """Runs one of an artifact's programs with a routine, and shows each call to ``visit``."""
 
-    executor: ExecutorName = "vm"
+    executor: ExecutorName = "aot"
     main = None
 
     def __init__(self, program: on_disk.LoadedProgram, number: int, visit: Visit) -> None:
-        own = program.manifest.programs[number]
-        self._made = count()
-        self._visit = visit
-        library = Numbered(program.library, program.first + number)
-        self._carried = Carried(library, own, program.weights, 1, self._watch, _Zeros())
+        own, library = program.manifest.programs[number], Numbered(program.library, program.first + number)
+        params = load_params(own, program.weights)
+        self._runner = RoutineRunner(library, own.program, params, 1, partial(_Shower, visit))
 
     def run(self, inputs: Sequence[Any], deadline: Deadline | None = None) -> list[Any]:
         """See ``Runner``."""
-        self._made = count()
-        return self._carried.run(inputs, deadline)
-
-    def _watch(self, step: Step, action: Action) -> Action:
-        """The action of a call, which is shown when it is done; other steps are left alone."""
-        if step.op not in ("func.call", "host.call"):
-            return action
-        kernel = step.facts["kernel" if step.op == "func.call" else "function"]
-        typed = partial(_restore_dtypes, step) if step.op == "func.call" else tuple
-
-        def watched(registers: Registers) -> None:
-            action(registers)
-            results = typed([registers[r] for r in step.results])
-            self._visit(MadeCall(next(self._made), kernel, step.nodes, results))
-
-        return watched
+        return self._runner.run(inputs, deadline)
 
 
-class _Zeros(MemoryPool):
-    """Lends memory that is 0: what a kernel leaves as it is, e.g. gaps between rows, is nothing to be seen."""
+class _Shower(Watcher):
+    """Shows the calls of a run.
 
-    def lend(self, shape: tuple[int, ...], dtype: np.dtype) -> tuple[np.ndarray, int]:
-        """See ``MemoryPool``."""
-        made, address = super().lend(shape, dtype)
+    It lends memory that is 0: what a kernel leaves as it is, e.g. gaps between rows, is nothing to be seen.
+    """
+
+    def __init__(self, visit: Visit) -> None:
+        super().__init__(MemoryPool())
+        self._visit, self._made = visit, count()
+
+    def lend(self, nbytes: int) -> tuple[np.ndarray, int]:
+        """See ``Watcher``."""
+        made, address = super().lend(nbytes)
         made.fill(0)
         return made, address
 
+    def call_kernel(self, call: KernelCall) -> None:
+        """See ``Watcher``."""
+        call.make()
+        self._visit(MadeCall(next(self._made), call.step.facts["kernel"], call.step.nodes, tuple(call.results)))
 
-def _restore_dtypes(step: Step, held: list[Any]) -> tuple[Any, ...]:
-    """A kernel's results in their dtypes; None for one that nobody reads, which no register has."""
-    dtypes = [numpy_dtype(ELEMENTS[element]) for element, _ in step.facts["types"]]
-    return tuple(None if a is None else a.view(dtype) for a, dtype in zip(held, dtypes, strict=True))
+    def call_host(self, number: int, step: Step, make: Callable[[], Sequence[Any]]) -> None:
+        """See ``Watcher``."""
+        self._visit(MadeCall(next(self._made), step.facts["function"], step.nodes, tuple(make())))
 
 
 def _take_result(made: MadeCall, index: int) -> np.ndarray:

@@ -28,7 +28,7 @@ from .graph_json import graph_json
 class GraphModule:
     """Runs a program again and again on memory that is given once: a module's, or that of an artifact's path.
 
-    A program whose sizes, or course, only the run knows is run by the VM, in the same way but for its outputs, which
+    A program whose sizes, or course, only the run knows is run in the same way but for its outputs, which
     are new arrays in each run. One object is for one thread at a time; several may be made of one module.
     """
 
@@ -39,7 +39,7 @@ class GraphModule:
             raise InputError(f"num_threads is {num_threads}, but the module was loaded with {module.num_threads}")
         self.module = module
         self._graph = None
-        if module.executor != "vm":
+        if module.manifest.routine is None:
             graph = start(module.program, module.num_threads, executor="graph")
             assert isinstance(graph, Graph)
             self._graph = graph
@@ -82,7 +82,7 @@ class GraphModule:
         """Write an output where ``value`` lies, a numpy array or a DLPack tensor.
 
         InputError where it is read-only, not contiguous, not on the CPU, or of another dtype or shape; and for a
-        program of the VM, whose outputs' sizes are known only afterwards.
+        program whose outputs' sizes are known only afterwards.
         """
         number = _find_position(key, self.module.outputs, "output")
         info = self.module.outputs[number]
@@ -197,7 +197,7 @@ class GraphModule:
 
     def _static(self, what: str) -> Graph:
         if self._graph is None:
-            raise InputError(f"{what} is for programs of known sizes: '{self.module.manifest.name}' is run by the VM")
+            raise InputError(f"{what} is for programs of known sizes: '{self.module.manifest.name}' has others")
         return self._graph
 
 

@@ -28,8 +28,8 @@ class Profiler:
     def on(self) -> bool:
         """Return whether calls are counted from now on: by default if the program was compiled with a profile.
 
-        A program on the VM can always be counted, but is slower meanwhile. InputError for an entry that was compiled
-        without a profile.
+        A program of dynamic sizes can always be counted, but is slower meanwhile. InputError for one of known sizes
+        that was compiled without a profile.
         """
         return any(runner.counters is not None and runner.counters.on for runner in self._runners)
 
@@ -107,9 +107,7 @@ def _make_report(
 
 
 def _executor(manifest: Manifest) -> str:
-    if manifest.steps is not None:
-        return "carried out by the runtime"
-    return "ahead of time" if manifest.profile else "kernel by kernel"
+    return "ahead of time" if manifest.profile and manifest.routine is None else "kernel by kernel"
 
 
 def _make_rows(manifest: Manifest, times: Sequence[CallTimes], program: str) -> Iterator[Row]:
@@ -126,9 +124,9 @@ def _make_rows(manifest: Manifest, times: Sequence[CallTimes], program: str) -> 
 
 def _calls(manifest: Manifest) -> Iterator[tuple[str, tuple[str, ...], bool]]:
     """Each call's name, its nodes, and whether the host computes it."""
-    if manifest.steps is None:
+    if manifest.routine is None:
         yield from ((call.kernel, call.nodes, False) for call in manifest.calls)
         return
-    for step in manifest.steps.routine.calls:
+    for step in manifest.routine.calls:
         host = step.op == "host.call"
         yield step.facts["function" if host else "kernel"], step.nodes, host

@@ -20,13 +20,16 @@ Attributes = Mapping[str, Any]
 HostFunction = Callable[..., tuple[Any, ...]]
 
 FUNCTIONS: dict[str, HostFunction] = {}
+KEEPING: set[str] = set()  # those whose results may have their arguments inside
 
 
-def register_host_function(name: str) -> Callable[[HostFunction], HostFunction]:
-    """Register the decorated function under the name that programs call it by."""
+def register_host_function(name: str, keeps: bool = False) -> Callable[[HostFunction], HostFunction]:
+    """Register the decorated function under the name that programs call it by; its results may keep its arguments."""
 
     def register(function: HostFunction) -> HostFunction:
         FUNCTIONS[name] = function
+        if keeps:
+            KEEPING.add(name)
         return function
 
     return register
@@ -83,12 +86,12 @@ def _encode_labels(attributes: Attributes, x: np.ndarray) -> tuple[Any, ...]:
     return (np.array(made, attributes["dtype"]).reshape(x.shape),)
 
 
-@register_host_function("sequence")
+@register_host_function("sequence", keeps=True)
 def _sequence(_: Attributes, *items: Any) -> tuple[Any, ...]:
     return (list(items),)
 
 
-@register_host_function("SequenceInsert")
+@register_host_function("SequenceInsert", keeps=True)
 def _insert_item(_: Attributes, sequence: list[Any], item: Any, at: np.ndarray | None = None) -> tuple[Any, ...]:
     position = len(sequence) if at is None else _resolve_position(sequence, at, len(sequence))
     return ([*sequence[:position], item, *sequence[position:]],)
@@ -121,7 +124,7 @@ def _stack(attributes: Attributes, sequence: list[Any]) -> tuple[Any, ...]:
     return (np.stack(sequence[::-1] if attributes["backward"] else sequence, attributes["axis"]),)
 
 
-@register_host_function("SplitToSequence")
+@register_host_function("SplitToSequence", keeps=True)
 def _split_to_sequence(attributes: Attributes, x: np.ndarray, split: np.ndarray | None = None) -> tuple[Any, ...]:
     """Parts of one size (the last may be smaller), of given sizes, or slices of one element."""
     axis, extent = attributes["axis"] % x.ndim, x.shape[attributes["axis"]]
@@ -153,7 +156,7 @@ def _concat_sequence(attributes: Attributes, sequence: list[Any]) -> tuple[Any, 
         raise InputError(f"ConcatFromSequence: {error}") from error
 
 
-@register_host_function("optional")
+@register_host_function("optional", keeps=True)
 def _optional(_: Attributes, value: Any = None) -> tuple[Any, ...]:
     return (value,)
 

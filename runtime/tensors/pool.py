@@ -66,7 +66,7 @@ class MemoryPool:
         elements = math.prod(shape)
         if elements == 0:
             return np.empty(shape, dtype), 0
-        size = _block_bytes(elements * dtype.itemsize)
+        size = block_bytes(elements * dtype.itemsize)
         with self._lock:
             if self._ended:
                 self._take_back()
@@ -127,7 +127,7 @@ os.register_at_fork(after_in_child=_unlock_all)
 
 
 @functools.lru_cache(1024)  # a run asks for the same ones as the run before
-def _block_bytes(nbytes: int) -> int:
+def block_bytes(nbytes: int) -> int:
     """The size of a block for so many bytes."""
     step = (
         max(1 << (nbytes - 1).bit_length() - 1 if nbytes > 1 else 1, ALIGNMENT * _STEPS_PER_DOUBLING)

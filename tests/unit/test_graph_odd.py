@@ -170,7 +170,7 @@ def test_an_open_extent_is_handed_to_the_kernel():
     routine = _plan('%x: tensor<?xf32> {tw.name = "x"}', "tensor<?xf32>", body).main.routine
     assert routine is not None
     [call] = [step for step in routine.steps if step.op == "func.call"]
-    assert call.facts["types"] == [("f32", [None])]
+    assert call.types == (("f32", (None,)),)
 
 
 def test_a_module_without_main_is_refused():

@@ -25,7 +25,8 @@ from tilewright.driver.jobs import Planned
 from tilewright.passes.infra.instruments import DumpIR
 from tilewright.passes.merge import merge
 from tilewright.runtime.artifact import on_disk
-from tilewright.runtime.executors.runner import Carried, EntryRunner, start
+from tilewright.runtime.executors.routine_runner import RoutineRunner
+from tilewright.runtime.executors.runner import EntryRunner, start
 from tilewright.tools import check as check_tool
 from tilewright.tools import compile as compile_tool
 from tilewright.tools import explain as explain_tool
@@ -55,15 +56,15 @@ def module() -> tw.Module:
 def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The kinds of programs that have run."""
     seen: list[str] = []
-    for kind in (EntryRunner, Carried):
+    for kind in (EntryRunner, RoutineRunner):
         monkeypatch.setattr(kind, "run", _watched(kind.run, kind.__name__, seen))
     return seen
 
 
 def _watched(run: Callable[..., Any], name: str, seen: list[str]) -> Callable[..., Any]:
-    def watched(self: Any, inputs: Sequence[Any]) -> list[Any]:
+    def watched(self: Any, inputs: Sequence[Any], deadline: Any = None) -> list[Any]:
         seen.append(name)
-        return run(self, inputs)
+        return run(self, inputs, deadline)
 
     return watched
 
@@ -72,7 +73,7 @@ def test_inputs_of_just_these_sizes_run_it(module: tw.Module, ran: list[str]) ->
     for n in (1, 2, 3, 5):
         is_right(module, n)
         assert np.from_dlpack(module["main_alloc"](*inputs(n))).shape == (n, 8)
-    assert ran == ["Carried"] * 2 + ["EntryRunner"] * 2 + ["Carried"] * 2 + ["EntryRunner"] * 2
+    assert ran == ["RoutineRunner"] * 2 + ["EntryRunner"] * 2 + ["RoutineRunner"] * 2 + ["EntryRunner"] * 2
 
 
 def test_a_product_says_which_it_has(module: tw.Module) -> None:
@@ -108,7 +109,7 @@ def test_it_is_saved_and_loaded_with_them(module: tw.Module, name: str, ran: lis
         assert loaded.specializations == module.specializations
         for n in (2, 4, 5):
             is_right(loaded, n)
-    assert ran == ["EntryRunner", "Carried", "EntryRunner"] * 2
+    assert ran == ["EntryRunner", "RoutineRunner", "EntryRunner"] * 2
 
 
 def test_weights_are_there_once(module: tw.Module, tmp_path: Path) -> None:
@@ -146,7 +147,7 @@ def test_equal_sizes_are_compiled_once() -> None:
 def test_sizes_that_only_the_run_knows_remain() -> None:
     """A program for given sizes may have others, and checks, that the run decides."""
     made = compiled(model("g (float[n] x) => (int64[a, b] y) { y = NonZero(x) }"), [{"n": 4}])
-    assert made.manifest.specialized[0].steps is not None
+    assert made.manifest.specialized[0].routine is not None
     for n in (4, 6):
         np.testing.assert_array_equal(made(np.arange(n, dtype=np.float32))[0], [range(1, n)])
 
@@ -320,7 +321,7 @@ def test_a_weight_of_the_model_may_have_the_name_of_a_prepared_one() -> None:
 def test_another_kernel_of_the_same_name_gets_a_number() -> None:
     ones = np.ones((64, 128), "f")
     (main, params), (other, _) = plan(ADD, ones), plan(OTHER_ADD, ones)
-    call = Step("func.call", facts={"kernel": "add", "types": [], "open": []})
+    call = Step("func.call", facts={"kernel": "add", "open": []})
     inner = Step("scf.if", regions=(Routine((), (call,), ()),))
     routine = Routine((), (call, inner), ())
     other = Plan(Program((), (INFO,), other.main.params, other.main.calls, 0, routine), other.prepare, other.kernels)

@@ -112,6 +112,8 @@ FORMS = """
 #include "libinside.h"
 
 static float x[FIRST_ROOM], y[3][FIRST_ROOM];
+static open_outputs_t of_open;
+static wide_outputs_t of_wide;
 
 int main(int argc, char **argv) {
   char error[256] = "";
@@ -122,8 +124,10 @@ int main(int argc, char **argv) {
   open_t *open_one = open_load(argv[2], 2, error, sizeof error);
   wide_t *wide = wide_load(argv[3], 1, error, sizeof error);
   inside_t *inside = inside_load(2, error, sizeof error);
-  failed = failed || !open_one || !wide || !inside || open_run(open_one, &seven, x, y[0], error, sizeof error) ||
-           wide_run(wide, &five, x, y[1], error, sizeof error) || inside_run(inside, x, y[2], error, sizeof error);
+  failed = failed || !open_one || !wide || !inside || open_run(open_one, &seven, x, &of_open, error, sizeof error) ||
+           wide_run(wide, &five, x, &of_wide, error, sizeof error) || inside_run(inside, x, y[2], error, sizeof error);
+  if (!failed) memcpy(y[0], of_open.out_y.data, 7 * 40 * sizeof **y);
+  if (!failed) memcpy(y[1], of_wide.out_y.data, 5 * 40 * sizeof **y);
   if (failed) fputs(error, stderr);
   for (int i = 0; i < 3; i++) fwrite(y[i], sizeof *x, (size_t[]){7 * 40, 5 * 40, 8 * 40}[i], stdout);
   return open_free(open_one), wide_free(wide), inside_free(inside), failed;

@@ -12,14 +12,14 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from python_kernels import Kernels, words_at
+from python_kernels import Kernels, link_routine, program_of, words_at
 
 import tilewright as tw
 from tilewright.core.errors import GuardError
 from tilewright.core.model import TensorInfo
 from tilewright.core.program import Call, Kernel, Program, Routine, SameSizes, Signature, Slot, Step
-from tilewright.runtime.artifact import on_disk
-from tilewright.runtime.artifact.manifest import RoutineRecord
+from tilewright.passes import pipeline
+from tilewright.passes.plan_routine import plan_routine
 from tilewright.runtime.executors.guarded import GuardedRoutine
 from tilewright.runtime.executors.guarded_calls import GuardedCalls
 from tilewright.runtime.executors.guards import Guards, fill, find_unwritten
@@ -72,13 +72,18 @@ def described(**facts: Any) -> Any:
 
 def carried(body: Body, same_sizes: SameSizes = (), counts: bool = False) -> GuardedRoutine:
     """A kernel as a step of a routine."""
-    extent = (Step("arith.constant", (8,), (), {"value": 0}), Step("tensor.dim", (9,), (0, 8)))
-    facts = {"kernel": "add", "open": [[0], []], "types": [["i64", [None]]]}
-    call = Step("func.call", (2,), (0, 1, 9), facts, nodes=("the_add",))
-    record = RoutineRecord(
-        Routine((0, 1), (*extent, call), (2,)), (Kernel("add", b"", 1, False, same_sizes=same_sizes, counts=counts),)
+    extent = (
+        Step("arith.constant", (8,), (), {"value": 0}, types=(("index", None),)),
+        Step("tensor.dim", (9,), (0, 8), types=(("index", None),)),
     )
-    return GuardedRoutine(Kernels(add=body), described(steps=record), weights(), 1)
+    vector = ("i64", (None,))
+    facts = {"kernel": "add", "open": [[0], []]}
+    call = Step("func.call", (2,), (0, 1, 9), facts, nodes=("the_add",), types=(vector,))
+    program = program_of(Routine((0, 1), (*extent, call), (2,), (vector, ("i64", (COUNT,)))), [W])
+    kernels = Kernels(add=body)
+    known = kernels.described(same_sizes=same_sizes, counts=counts)
+    manifest = described(program=program, routine=program.routine, kernels=known)
+    return GuardedRoutine(link_routine(program, kernels, known), manifest, weights(), 1)
 
 
 def called(body: Body, result: Slot = OUTPUT, arena_bytes: int = 0) -> GuardedCalls:
@@ -137,8 +142,8 @@ def test_a_kernel_states_that_it_leaves_a_part_of_its_result(monkeypatch):
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
     module = tw.compile(made, workers=0, num_threads=1, cache=False)
     x = np.arange(21, dtype=np.float32).reshape(7, 3)
-    steps = module.program.manifest.steps
-    assert steps is not None and all(kernel.inserts for kernel in steps.kernels)
+    manifest = module.program.manifest
+    assert manifest.routine is not None and all(kernel.inserts for kernel in manifest.kernels)
     np.testing.assert_array_equal(module(x)[0], np.pad(x, ((1, 0), (2, 0)), "reflect"))
 
 
@@ -194,7 +199,7 @@ def compiled(rows: int | str) -> tw.Module:
     return tw.compile(relu(rows), workers=0, num_threads=1, cache=False)
 
 
-@pytest.mark.parametrize(("rows", "plain", "guarded"), [(4, "aot", "graph"), ("n", "vm", "vm")])
+@pytest.mark.parametrize(("rows", "plain", "guarded"), [(4, "aot", "graph"), ("n", "aot", "aot")])
 def test_the_environment_says_so_when_a_program_is_loaded(rows, plain, guarded, monkeypatch):
     x = np.array([[-1, 2, 3]] * 4, np.float32)
     monkeypatch.delenv("TILEWRIGHT_DEBUG", raising=False)
@@ -209,19 +214,15 @@ def test_the_environment_says_so_when_a_program_is_loaded(rows, plain, guarded, 
 
 def test_a_compiled_kernel_with_a_result_that_is_too_small_is_found(monkeypatch):
     monkeypatch.setenv("TILEWRIGHT_DEBUG", "1")
-    module = compiled("n")
-    short = tw.runtime.Module(_shortened(module.program))
+    monkeypatch.setattr(pipeline, "plan_routine", lambda function: _shorten(plan_routine(function)))
+    short = compiled("n")
     with pytest.raises(
         GuardError, match=r"\(node 'the_relu'\), called on float32\[4, 3\] to make float32\[2, 3\], wrote 24 b"
     ):
         short(np.ones((4, 3), np.float32))
 
 
-def _shortened(program: on_disk.LoadedProgram) -> on_disk.LoadedProgram:
-    """The program whose call gets memory for two rows of its result, however many the kernel makes."""
-    routine = program.manifest.routine
-    assert routine is not None
+def _shorten(routine: Routine) -> Routine:
+    """The routine whose call gets memory for two rows of its result, however many the kernel makes."""
     *others, call = routine.steps
-    facts = {**call.facts, "types": [["f32", [2, 3]]]}
-    changed = replace(routine, steps=(*others, replace(call, facts=facts)))
-    return replace(program, manifest=replace(program.manifest, routine=changed))
+    return replace(routine, steps=(*others, replace(call, types=(("f32", (2, 3)),))))

@@ -24,7 +24,7 @@ from tilewright.core.sizes import Sym
 from tilewright.driver import api
 from tilewright.runtime.artifact import c_text
 from tilewright.runtime.artifact.variants import CHOICE
-from tilewright.runtime.c import routine, tensor
+from tilewright.runtime.c import header, tensor
 from tilewright.tools import header as header_tool
 
 README = Path(__file__).parents[3] / "README.md"
@@ -295,5 +295,5 @@ def test_texts_of_a_model_stay_texts_in_c():
 
 
 def test_sizes_are_no_formats_of_c():
-    [refusal] = routine._held_to("n", Sym("%s%lld", 0, 9), "x.0")
-    assert '"%s%lld%s", "x.0: %s%lld is ", (long long)n, ' in refusal
+    [refusal] = header._hold("n", Sym("%s%lld", 0, 9), "x.0")
+    assert '"%s%lld%s", "x.0: %s%lld is ", (long long)sizes->n, ' in refusal

@@ -172,7 +172,7 @@ def test_an_open_program_is_counted_by_the_runtime():
         np.testing.assert_array_equal(module(rows(n))[0], plain(rows(n))[0])
     report = module.profiler.report()
     assert report.runs == 3 and set(counts(report)) == {3}
-    assert report.executor == "carried out by the runtime"
+    assert report.executor == "kernel by kernel"
     assert {node for row in report.rows for node in row.nodes} == {"matmul", "relu", "softmax"}
     assert len(report.trace) == 3 * len(report.rows)
 

@@ -93,14 +93,17 @@ def test_refuses_what_no_program_says(static, change, why):
         (lambda r: r[0].pop(), "has 1 arguments, not 2"),
         (lambda r: r[2].clear(), "the routine has other results than the program"),
         (lambda r: r[2].__setitem__(0, 99), "a region gives what no step has made"),
-        (lambda r: r[1][0].__setitem__(0, "arith.unheard"), "step 'arith.unheard' is not known"),
+        (lambda r: r[1][0].__setitem__(0, 7), "step 7 is none"),
+        (lambda r: r[1][0].__setitem__(7, []), "has 0 types, not 1"),
+        (lambda r: r[3].__setitem__(0, ["f32", [-1, 16]]), "a region has a type that is none"),
+        (lambda r: r[3].__setitem__(0, ["f64", [None, 16]]), "input 'x' is not what the routine has"),
         (lambda r: r[1][0].__setitem__(1, [-1]), "names the register -1"),
         (lambda r: r[1][0].__setitem__(1, [1 << 40]), "names the register 1099511627776"),
         (lambda r: r[1][1].__setitem__(2, [98, 99]), "step 'tensor.dim' reads what no step has made"),
-        (lambda r: r[1][1].__setitem__(4, [[[], [], []]]), "step 'tensor.dim' has regions"),
+        (lambda r: r[1][1].__setitem__(4, [[[], [], [], []]]), "step 'tensor.dim' has regions"),
         (lambda r: r[1][-1][3].update(kernel="other"), "a step calls kernel 'other', which is not there"),
-        (lambda r: r[1][-1][3].update(types=[["f32", [None, 4]]]), "has results that are not the kernel's"),
-        (lambda r: r[1][-1][3].update(types=[["f64", [None, 8]]]), "has results that are not the kernel's"),
+        (lambda r: r[1][-1].__setitem__(7, [["f32", [None, 4]]]), "has results that are not the kernel's"),
+        (lambda r: r[1][-1].__setitem__(7, [["f64", [None, 8]]]), "has results that are not the kernel's"),
         (lambda r: r[1][-1][3].update(open=[[0], [], []]), "has operands that are not the kernel's"),
         (lambda r: r[1][-1][3].update(open=[[7]]), "has other open axes"),
         (lambda r: r[1][-1][3].update(over=5), "lies over what is no operand"),
@@ -111,8 +114,8 @@ def test_refuses_what_no_routine_does(carried, change, why):
 
 
 @pytest.mark.parametrize("change", [{"dtype": "float64"}, {"shape": ["n"]}, {"shape": ["n", 4]}, {"dtype": "string"}])
-def test_refuses_outputs_that_the_last_kernel_does_not_make(carried, change):
-    refused(carried, lambda fields: fields["outputs"][0].update(change), "output 'y' is not what the kernel makes")
+def test_refuses_outputs_that_the_routine_does_not_make(carried, change):
+    refused(carried, lambda fields: fields["outputs"][0].update(change), "output 'y' is not what the routine has")
 
 
 def test_refuses_deep_nesting():

@@ -54,7 +54,7 @@ def test_it_says_all_of_a_program_with_several(tmp_path: Path, capsys: pytest.Ca
     first, _ = found["variants"]
     assert first["cpu_features"] == ["sse3", "ssse3", "sse4.1", "sse4.2", "popcnt"] and first["lacking"] == []
     open_, own = first["programs"]
-    assert (open_["entry"], own["entry"], own["calls"], own["kernels"]) == (False, True, 1, 1)
+    assert (open_["dynamic"], own["dynamic"], own["calls"], own["kernels"]) == (True, False, 1, 1)
     assert own["flops"] >= 2 * 4 * 32 * 48
     assert len(found["flush_denormals"]) == 4
     text = "\n".join(lines(capsys, tmp_path / "net.so"))

@@ -62,7 +62,7 @@ def test_a_compiled_program_and_given_inputs(path, tmp_path, capsys):
     words = [str(program), "--inputs", str(tmp_path / "x.npz"), "--json", "--rounds", "2", "--threads", "2"]
     assert profile_model.main(words) == 0
     report = Report.from_json(capsys.readouterr().out)
-    assert report.executor == "carried out by the runtime" and report.runs == 2
+    assert report.executor == "kernel by kernel" and report.runs == 2
 
 
 @pytest.mark.parametrize(

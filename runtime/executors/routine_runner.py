@@ -1,0 +1,269 @@
+"""Programs with sizes, or a course, that only the run knows: their ``main`` takes a frame (``core/frame.py``)."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import threading
+import time
+import weakref
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from enum import IntEnum
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from ...core.arena import ALIGNMENT
+from ...core.errors import InputError
+from ...core.frame import FrameLayout
+from ...core.model import OBJECTS, numpy_dtype
+from ...core.program import Program, Step
+from ..process import memory
+from ..process.deadline import Deadline
+from ..process.ffi import tvm_ffi
+from ..process.link import Library
+from ..process.threads import team_lock
+from ..steps.host_calls import HostCall, bind_host_call
+from ..tensors import tensor
+from ..tensors.pool import MemoryPool, block_bytes
+from .watching import KernelCalls, Watcher
+
+_FREE = ctypes.CDLL(None).free
+_FREE.argtypes, _FREE.restype = [ctypes.c_void_p], None
+_BYTE = np.dtype(np.uint8)
+_LITTLE = 4096
+_POOLED = 1 << 16  # bytes of an output from which on its memory comes from a pool
+
+
+class _Offer(NamedTuple):
+    """Memory for an output: ``nbytes`` at an ``address``, which is ``skip`` bytes behind the begin of ``own``."""
+
+    own: np.ndarray
+    address: int
+    skip: int
+    nbytes: int
+
+
+class HookCall(IntEnum):
+    """What code asks its caller to do, with a number and the address of words.
+
+    MEMORY: give memory of so many bytes, and leave its handle and its address in the words. HOST: make a call of the
+    host. KERNEL: make a call of a kernel that is watched. RELEASE: forget a handle. DEMAND: refuse so many bytes, if
+    the machine has them not.
+    """
+
+    MEMORY = 0
+    HOST = 1
+    KERNEL = 2
+    RELEASE = 3
+    DEMAND = 4
+
+
+class RoutineRunner:
+    """A program with a routine, and its weights: ``params``. ``make_watcher`` makes what watches a run."""
+
+    executor: Literal["aot"] = "aot"
+    main = None
+
+    def __init__(
+        self,
+        library: Library,
+        program: Program,
+        params: Sequence[np.ndarray],
+        threads: int,
+        make_watcher: Callable[[], Watcher] | None = None,
+    ) -> None:
+        routine = program.routine
+        assert routine is not None
+        self._params = params  # which code reads where they lie
+        create = library.get_function("create")
+        addresses = np.array([array.ctypes.data for array in params], np.uint64)
+        pointer, lock = ctypes.c_void_p(addresses.ctypes.data), ctypes.c_void_p(team_lock())
+        self._main: tvm_ffi.Function = create(pointer, len(params), threads, lock, tvm_ffi.convert([create]))
+        self._layout = FrameLayout.of(program)
+        self._dtypes = [None if info.dtype in OBJECTS else numpy_dtype(info.dtype) for info in program.outputs]
+        self._calls = routine.calls
+        self._hosts = {i: bind_host_call(step) for i, step in enumerate(self._calls) if step.op == "host.call"}
+        self._rooms = [0] * len(program.outputs)  # bytes that outputs of the last run had
+        self._pool = MemoryPool()
+        places = zip(self._layout.inputs, program.inputs, strict=True)
+        self._objects = frozenset(place for place, info in places if info.dtype in OBJECTS)
+        self._make_watcher, self._asks = make_watcher, bool(self._hosts or self._objects or make_watcher)
+        self._kernels = KernelCalls(library, routine, threads) if make_watcher else None
+        self._demand = tvm_ffi.convert(_demand_memory)
+        self._words = [0] * self._layout.words  # of a frame, before it is filled in
+        self._words[0], self._words[1] = self._demand.__chandle__(), int(make_watcher is not None)
+
+    def run(self, inputs: Sequence[Any], deadline: Deadline | None = None) -> list[Any]:
+        """See ``Runner``."""
+        state, words = None, self._words.copy()
+        if self._asks:
+            state = self._new_state(deadline)
+            hook = tvm_ffi.convert(state.answer)
+            words[0] = hook.__chandle__()
+        if deadline is not None:
+            words[2] = time.monotonic_ns() + int(deadline.check() * 1_000_000_000)
+        for place, value in zip(self._layout.inputs, inputs, strict=True):
+            if state is not None and place in self._objects:
+                words[place] = state.hold(value)
+            else:
+                words[place] = tensor.address_of(value)
+                words[place + 1 : place + 1 + value.ndim] = value.shape
+        offers = list(map(self._offer, self._rooms))
+        for place, offer in zip(self._layout.outputs, offers, strict=True):
+            if offer is not None:
+                words[place], words[place + 1] = offer.address, offer.nbytes
+        frame = array("q", words)
+        try:
+            self._main(frame.buffer_info()[0])
+        except Exception as error:
+            self._explain_failure(error, frame, offers, state, deadline)
+            raise
+        return [self._output(number, frame, offer, state) for number, offer in enumerate(offers)]
+
+    def _new_state(self, deadline: Deadline | None) -> _State:
+        watcher = self._make_watcher() if self._make_watcher else None
+        return _State(self._calls, self._hosts, watcher, self._kernels, deadline)
+
+    def _offer(self, nbytes: int) -> _Offer | None:
+        """Memory for an output of so many bytes: of the pool, if the system would give it page by page each time."""
+        if nbytes == 0:
+            return None
+        if nbytes >= _POOLED:
+            own, address = self._pool.lend((nbytes,), _BYTE)
+            return _Offer(own, address, 0, nbytes)
+        own = np.empty(nbytes + ALIGNMENT, _BYTE)
+        address = tensor.address_of(own)
+        skip = -address % ALIGNMENT
+        return _Offer(own, address + skip, skip, nbytes)
+
+    def _output(self, number: int, frame: array, offer: _Offer | None, state: _State | None) -> Any:
+        place, dtype, shape = self._layout.outputs[number], self._dtypes[number], self._layout.types[number][1]
+        if dtype is None or shape is None:
+            assert state is not None
+            value = state.held[frame[place]]
+            return value if dtype is None else value.view(dtype)
+        address, extents = frame[place], frame[place + 2 : place + 2 + len(shape)].tolist()
+        nbytes = dtype.itemsize * math.prod(extents)
+        if nbytes == 0:
+            return np.empty(extents, dtype)
+        if offer is not None and address == offer.address:
+            made = np.ndarray(extents, dtype, offer.own, offer.skip)
+            if offer.nbytes > 2 * nbytes + _LITTLE:  # who keeps it should not keep a block of another size
+                made = made.copy()
+                self._rooms[number] = block_bytes(nbytes)
+            return made
+        lent = state.lent if state is not None and self._make_watcher else {}
+        own = lent.get(address)
+        if own is None:
+            own = _adopt(address, nbytes)
+            self._rooms[number] = block_bytes(nbytes)
+        return np.ndarray(extents, dtype, own)
+
+    def _explain_failure(
+        self,
+        error: Exception,
+        frame: array,
+        offers: Sequence[_Offer | None],
+        state: _State | None,
+        deadline: Deadline | None,
+    ) -> None:
+        """Free what a run has made for outputs before it failed, and raise what has made it fail."""
+        lent = state.lent if state is not None else {}
+        for place, dtype, offer in zip(self._layout.outputs, self._dtypes, offers, strict=True):
+            known = (0, offer.address if offer is not None else 0)
+            if dtype is not None and frame[place] not in known and frame[place] not in lent:
+                _FREE(frame[place])
+        if state is not None and state.error is not None:
+            raise state.error from None
+        if deadline is not None:
+            deadline.check()
+        refusal, _refused.error = getattr(_refused, "error", None), None
+        if isinstance(error, MemoryError) and refusal is not None:
+            raise refusal from None
+
+
+_refused = threading.local()
+
+
+def _demand_memory(kind: int, number: int, words: int) -> None:
+    try:
+        memory.demand(number, "a tensor of the run")
+    except InputError as error:
+        _refused.error = error
+        raise
+
+
+def _adopt(address: int, nbytes: int) -> np.ndarray:
+    """The bytes of memory that code has allocated, which are freed with the last array on them."""
+    buffer = (ctypes.c_char * nbytes).from_address(address)
+    weakref.finalize(buffer, _FREE, address)
+    return np.frombuffer(memoryview(buffer), _BYTE)
+
+
+class _State:
+    """What the host has of a run: values by their handles, and the watcher, if there is one, with what it has lent."""
+
+    def __init__(
+        self,
+        calls: Sequence[Step],
+        hosts: Mapping[int, HostCall],
+        watcher: Watcher | None,
+        kernels: KernelCalls | None,
+        deadline: Deadline | None,
+    ) -> None:
+        self.held: dict[int, Any] = {}
+        self._lent: dict[int, tuple[np.ndarray, int]] = {}  # with their addresses, by their handles
+        self.error: BaseException | None = None
+        self._calls, self._hosts, self._watcher, self._kernels = calls, hosts, watcher, kernels
+        self._deadline = deadline
+        self._last = 0
+
+    def hold(self, value: Any) -> int:
+        """A handle for a value."""
+        self._last += 1
+        self.held[self._last] = value
+        return self._last
+
+    @property
+    def lent(self) -> dict[int, np.ndarray]:
+        """What the watcher has lent and is in use, by its address."""
+        return {place: own for own, place in self._lent.values()}
+
+    def answer(self, kind: int, number: int, words: int) -> None:
+        """Do what code asks for; an exception ends the run."""
+        try:
+            match kind:
+                case HookCall.MEMORY:
+                    self._lend(number, words)
+                case HookCall.HOST:
+                    self._call_host(number, words)
+                case HookCall.KERNEL:
+                    assert self._watcher is not None and self._kernels is not None
+                    if self._deadline is not None:
+                        self._deadline.check()
+                    self._watcher.call_kernel(self._kernels.read(number, words, self._watcher, self._deadline))
+                case HookCall.RELEASE:
+                    self.held.pop(number, None)
+                    self._lent.pop(number, None)
+                case HookCall.DEMAND:
+                    memory.demand(number, "a tensor of the run")
+        except BaseException as error:
+            self.error = self.error or error
+            raise
+
+    def _lend(self, nbytes: int, address: int) -> None:
+        assert self._watcher is not None
+        self._last += 1
+        self._lent[self._last] = lent = self._watcher.lend(nbytes)
+        words = (ctypes.c_int64 * 2).from_address(address)
+        words[0], words[1] = self._last, lent[1]
+
+    def _call_host(self, number: int, words: int) -> None:
+        make = partial(self._hosts[number], self, words)
+        if self._watcher is None:
+            make()
+        else:
+            self._watcher.call_host(number, self._calls[number], make)

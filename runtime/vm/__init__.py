@@ -1,1 +1,0 @@
-"""The virtual machine: programs whose sizes, or whose course, only the run knows."""

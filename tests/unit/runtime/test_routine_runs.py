@@ -1,0 +1,93 @@
+"""Runs of programs of dynamic sizes: their memory, and what several threads do at once."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+
+import numpy as np
+import onnx
+import pytest
+
+import tilewright as tw
+from tilewright.runtime.executors.routine_runner import RoutineRunner
+from tilewright.runtime.executors.watching import Watcher
+from tilewright.runtime.process.memory import available_bytes
+from tilewright.runtime.tensors.pool import MemoryPool
+
+TEXT = """<ir_version: 9, opset_import: ["": 18]>
+g (float[N, 6, H, W] x, float[8, 6, 3, 3] w) => (float[N, 8, A, B] y, float[N, 8, A, B] z)
+{ c = Conv<pads = [1, 1, 1, 1]>(x, w)  r = Relu(c)  s = Softmax<axis = 1>(r)  m = Add(s, c)
+  y = Sigmoid(m)  q = Softmax<axis = 3>(m)  z = Mul(y, q) }"""
+
+
+@pytest.fixture(scope="module")
+def module() -> tw.Module:
+    return tw.compile(onnx.parser.parse_model(TEXT), workers=0, num_threads=2, cache=False)
+
+
+def image(random: np.random.Generator, *size: int) -> np.ndarray:
+    return random.standard_normal((size[0], 6, *size[1:]), np.float32)
+
+
+def test_a_program_gives_the_same_bits_in_all_its_ways(module):
+    """Also call by call, in one thread, in memory of another kind."""
+    random, manifest = np.random.default_rng(5), module.manifest
+    w = random.standard_normal((8, 6, 3, 3), np.float32)
+    single = RoutineRunner(module.program.library, manifest.program, [], 1, partial(Watcher, MemoryPool()))
+    for size in [(1, 5, 7), (2, 90, 80), (1, 5, 7), (1, 1, 1), (2, 90, 80), (1, 64, 64)]:
+        x = image(random, *size)
+        wide = np.concatenate([x, x], axis=3)[..., ::2]  # strided: the run makes a copy
+        for array in (x, wide):
+            expected = single.run([np.ascontiguousarray(array), w])
+            for a, b in zip(module(array, w), expected, strict=True):
+                np.testing.assert_array_equal(a, b)
+
+
+def test_threads_run_a_program_at_once(module):
+    random = np.random.default_rng(6)
+    w = random.standard_normal((8, 6, 3, 3), np.float32)
+    images = [image(random, 1, 8 + i % 3, 9) for i in range(6)]
+    expected, wrong = [module(x, w) for x in images], []
+
+    def work(number: int) -> None:
+        for i in range(60):
+            n = (i * number) % 6
+            if any((a != b).any() for a, b in zip(module(images[n], w), expected[n], strict=True)):
+                wrong.append(n)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in (1, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_a_result_that_is_kept_does_not_keep_the_memory_of_a_larger_one(module):
+    w = np.zeros((8, 6, 3, 3), np.float32)
+    module(np.zeros((4, 6, 60, 60), np.float32), w)
+    small = module(np.zeros((1, 6, 4, 4), np.float32), w)[0]
+    while small.base is not None and isinstance(small.base, np.ndarray):
+        small = small.base
+    assert small.nbytes < 1 << 14
+
+
+def test_results_that_a_user_keeps_stay(module):
+    random = np.random.default_rng(7)
+    w = random.standard_normal((8, 6, 3, 3), np.float32)
+    images = [image(random, 1, n, 9) for n in (4, 4, 30, 4, 30, 31, 4)]
+    kept = [module(x, w) for x in images]
+    for x, held in zip(images, kept, strict=True):
+        for a, b in zip(module(x, w), held, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_a_run_that_takes_more_memory_than_there_is_is_refused():
+    text = """<ir_version: 9, opset_import: ["": 18]> g (float[N] x, int64[2] shape) => (float[A, B] y)
+    { y = Expand(x, shape) }"""
+    module = tw.compile(onnx.parser.parse_model(text), workers=0, num_threads=1, cache=False)
+    rows = 2 * available_bytes() // 4096
+    with pytest.raises(tw.InputError, match=r"takes \d+ bytes of memory, \d+ are left"):
+        module(np.zeros(1024, np.float32), np.array([rows, 1024]))
+    np.testing.assert_array_equal(module(np.ones(2, np.float32), np.array([3, 2]))[0], np.ones((3, 2)))
