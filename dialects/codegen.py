@@ -1,7 +1,8 @@
 """From the LLVM dialect to object code, assembly or LLVM text, through LLVM's C API.
 
-The MLIR wheel's libLLVM exports the C API; calling it with ctypes keeps optimiser and code generator in this process
-(no ``opt`` and ``llc`` to start) and gives position-independent objects, which ``dump_to_object_file`` does not.
+The MLIR wheel's library exports its C API, and through the libLLVM that it loads LLVM's; calling them with ctypes keeps
+translation, optimiser and code generator in this process (no ``opt`` and ``llc`` to start, no text in between) and
+gives position-independent objects, which ``dump_to_object_file`` does not.
 """
 
 from __future__ import annotations
@@ -12,11 +13,10 @@ import itertools
 from collections.abc import Mapping
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint, c_void_p
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-import llvm
+import mlir
 from mlir import ir
-from mlir.dialects import llvm as llvm_dialect
 
 from ..core.cpus import AARCH64
 from ..core.errors import InternalError, TargetError
@@ -33,8 +33,7 @@ _FUNCTION_INDEX = 0xFFFFFFFF
 _SIGNATURES = {
     "LLVMContextCreate": (c_void_p, []),
     "LLVMContextDispose": (None, [c_void_p]),
-    "LLVMCreateMemoryBufferWithMemoryRangeCopy": (c_void_p, [c_char_p, c_size_t, c_char_p]),
-    "LLVMParseIRInContext": (c_int, [c_void_p, c_void_p, POINTER(c_void_p), POINTER(c_char_p)]),
+    "mlirTranslateModuleToLLVMIR": (c_void_p, [c_void_p, c_void_p]),
     "LLVMDisposeModule": (None, [c_void_p]),
     "LLVMSetTarget": (None, [c_void_p, c_char_p]),
     "LLVMSetModuleDataLayout": (None, [c_void_p, c_void_p]),
@@ -65,13 +64,18 @@ _SIGNATURES = {
 
 @functools.cache
 def _library() -> ctypes.CDLL:
-    lib = ctypes.CDLL(str(Path(next(iter(llvm.__path__))) / "lib" / "libLLVM.so"))
+    # What is not in this library is found in the libLLVM that it has loaded: MLIR and we know of the same contexts.
+    lib = ctypes.CDLL(str(Path(next(iter(mlir.__path__))) / "_mlir_libs" / "libMLIRPythonCAPI.so"))
     for name, (result, arguments) in _SIGNATURES.items():
         function = getattr(lib, name)
         function.restype, function.argtypes = result, arguments
     for name, part in itertools.product(("X86", "AArch64"), ("TargetInfo", "Target", "TargetMC", "AsmPrinter")):
         getattr(lib, f"LLVMInitialize{name}{part}")()
     return lib
+
+
+_address = ctypes.pythonapi.PyCapsule_GetPointer
+_address.restype, _address.argtypes = c_void_p, [ctypes.py_object, c_char_p]
 
 
 def _take_string(pointer: int) -> str:
@@ -134,13 +138,12 @@ def emit_code(module: ir.Module, target: Target, kind: CodeKind = "obj", opt_lev
     Returns the object's bytes or the text in UTF-8.
     """
     refuse_foreign_ops(module)
-    text = llvm_dialect.translate_module_to_llvmir(module.operation).encode()  # type: ignore[attr-defined]  # left out of the stubs
     attributes = function_attributes(target)
     lib = _library()
     machine = _target_machine(target.triple, attributes["target-cpu"], attributes["target-features"], opt_level)
     context = lib.LLVMContextCreate()
     try:
-        llvm_module = _parse_ir(context, text)
+        llvm_module = _translate(module, context)
         lib.LLVMSetTarget(llvm_module, target.triple.encode())
         layout = lib.LLVMCreateTargetDataLayout(machine)
         lib.LLVMSetModuleDataLayout(llvm_module, layout)
@@ -165,14 +168,13 @@ def refuse_foreign_ops(module: ir.Module) -> None:
         raise InternalError(f"a type conversion was left unresolved{at_node(op)}")
 
 
-def _parse_ir(context: int, text: bytes) -> int:
-    lib = _library()
-    buffer = lib.LLVMCreateMemoryBufferWithMemoryRangeCopy(text, len(text), b"module")
-    module, message = c_void_p(), c_char_p()
-    if lib.LLVMParseIRInContext(context, buffer, byref(module), byref(message)):
-        raise InternalError(f"LLVM refused the translated module: {(message.value or b'').decode().splitlines()[0]}")
-    assert module.value is not None
-    return module.value
+def _translate(module: ir.Module, context: int) -> int:
+    """The LLVM module that a module of the LLVM dialect is."""
+    operation: Any = module.operation  # whose stubs do not have its address
+    made = _library().mlirTranslateModuleToLLVMIR(_address(operation._CAPIPtr, b"mlir.ir.Operation._CAPIPtr"), context)
+    if not made:
+        raise InternalError("MLIR could not translate a module to LLVM IR")
+    return int(made)
 
 
 def _set_function_targets(llvm_module: int, attributes: Mapping[str, str]) -> None:
