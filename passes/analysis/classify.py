@@ -52,6 +52,17 @@ def classify_op(op: AnyOp) -> OpClass:
     return kind
 
 
+def classify_sum(op: AnyOp) -> OpClass | None:
+    """The kind of a generic that sums over a loop; None for any other op, of which not more is asked.
+
+    Of a network's ops few are products, for which many passes look.
+    """
+    op = op.operation
+    if op.name != "linalg.generic" or "reduction" not in str(op.attributes["iterator_types"]):
+        return None
+    return classify_op(op)
+
+
 def _describe_generic(op: ir.Operation) -> Hashable:
     """All that the kind of an op depends on: generics that have the same are of the same kind."""
     attributes, operands, body = op.attributes, list(op.operands), op.regions[0].blocks[0]

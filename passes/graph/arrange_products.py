@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import builders, ir
-from ..analysis.classify import classify_op
+from ..analysis.classify import classify_sum
 from ..analysis.kinds import Contraction
 from ..infra.base import Pass
 from ..ir.edit import list_programs, param_values
@@ -51,7 +51,7 @@ class ArrangeProducts(Pass):
         for function in list_programs(module):
             weights = param_values(function)
             for op in list_ops(function):
-                if op.name == "linalg.generic" and isinstance(kind := classify_op(op), Contraction):
+                if isinstance(kind := classify_sum(op), Contraction):
                     _Product(op, kind, weights).arrange()
 
 

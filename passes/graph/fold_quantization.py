@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from ...dialects import builders, func, ir
-from ..analysis.classify import classify_op
+from ..analysis.classify import classify_sum
 from ..analysis.kinds import Contraction, Conv, DepthwiseConv
 from ..analysis.scales import Scale, Search, is_map, through_view
 from ..infra.base import Pass
@@ -74,7 +74,7 @@ class FoldQuantization(Pass):
         """Fold the contractions of all programs."""
         for function in list_programs(module):
             folder = _Folder(function)
-            sums = [op for op in list_ops(function) if isinstance(classify_op(op), Contraction | Conv | DepthwiseConv)]
+            sums = [op for op in list_ops(function) if isinstance(classify_sum(op), Contraction | Conv | DepthwiseConv)]
             for op in sums:  # none of which folding erases
                 folder.visit(op)
             erase_dead(function)
@@ -101,7 +101,7 @@ class _Folder:
             _take_out(inner, index)
 
     def _product(self, op: ir.Operation) -> ByteProduct | None:
-        kind = classify_op(op)
+        kind = classify_sum(op)
         if not isinstance(kind, Contraction | Conv | DepthwiseConv) or splat_of(op.operands[2]) != 0:
             return None
         number, element = kind.weight, str(builders.element_of(op.results[0]))

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from ...dialects import ir
 from ...dialects.walk import defining_op
-from ..analysis.classify import classify_op
+from ..analysis.classify import classify_sum
 from ..analysis.kinds import Contraction
 from ..infra.base import Pass
 from ..ir.edit import list_programs
@@ -41,10 +41,9 @@ class FoldTransposes(Pass):
         """Fold the transposes around the contractions of all programs."""
         for function in list_programs(module):
             # All are found before any is changed: the transpose of a result is erased, and comes later in the program.
-            for op in [op for op in list_ops(function) if isinstance(classify_op(op), Contraction)]:
-                if op.name == "linalg.generic":
-                    _fold_operands(op)
-                    _fold_result(op)
+            for op in [op for op in list_ops(function) if isinstance(classify_sum(op), Contraction)]:
+                _fold_operands(op)
+                _fold_result(op)
 
 
 def _fold_operands(op: ir.Operation) -> None:

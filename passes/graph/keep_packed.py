@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from ...core.sizes import Extent
 from ...dialects import builders, ir, scalars
-from ..analysis.classify import classify_op
+from ..analysis.classify import classify_sum
 from ..analysis.kinds import Contraction
 from ..infra.base import Pass
 from ..ir.dynamic_sizes import note_sizes
@@ -51,7 +51,7 @@ class KeepPacked(Pass):
         for function in list_programs(module):
             weights = param_values(function)
             for op in list_ops(function):
-                kind = classify_op(op)
+                kind = classify_sum(op)
                 if isinstance(kind, Contraction) and _is_plain_matmul(op, kind):
                     _rewrite_product(op, kind, weights)
             erase_dead(function)
@@ -61,7 +61,7 @@ def _is_plain_matmul(op: ir.Operation, kind: Contraction) -> bool:
     """Return whether an op multiplies floats by a matrix, sums along one axis, and adds the sums to zeros."""
     elements = {str(builders.element_of(value)) for value in op.operands}
     shapes = len(kind.n) == len(kind.k) == 1 and not kind.batch
-    return op.name == "linalg.generic" and elements == {"f32"} and shapes and splat_of(op.operands[2]) == 0
+    return elements == {"f32"} and shapes and splat_of(op.operands[2]) == 0
 
 
 def _rewrite_product(op: ir.Operation, kind: Contraction, weights: Set[ir.Value]) -> None:

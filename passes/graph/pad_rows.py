@@ -9,7 +9,7 @@ from typing import ClassVar
 from ...dialects import builders, ir, tensor
 from ...dialects.types import element_bits
 from ...dialects.walk import defining_op
-from ..analysis.classify import classify_op
+from ..analysis.classify import classify_op, classify_sum
 from ..analysis.kinds import Contraction, Conv
 from ..infra.base import Pass
 from ..ir.dynamic_sizes import emit_dynamic_sizes, note_sizes
@@ -75,7 +75,7 @@ class PadRows(Pass):
 
 def _walked_rows(op: ir.Operation) -> ir.Value | None:
     """The operand of a product with a packed weight, without views, if its rows share sets of the cache; else None."""
-    kind = classify_op(op) if op.name == "linalg.generic" else None
+    kind = classify_sum(op)
     if not isinstance(kind, Contraction | Conv):
         return None
     data, weight = (kind.lhs, kind.rhs) if isinstance(kind, Contraction) else (kind.data, kind.weight)

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from ...dialects import builders, ir
 from ...dialects.walk import defining_op
-from ..analysis.classify import classify_op
+from ..analysis.classify import classify_sum
 from ..analysis.kinds import Conv
 from ..infra.base import Pass
 from ..ir.edit import erase_dead, list_programs
@@ -50,7 +50,7 @@ class SkipPadding(Pass):
         """Rewrite all programs of the module."""
         for function in list_programs(module):
             for op in list_ops(function):
-                kind = classify_op(op) if op.name == "linalg.generic" else None
+                kind = classify_sum(op)
                 if isinstance(kind, Conv):
                     _divide_padding(op, kind)
             erase_dead(function)

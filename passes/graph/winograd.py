@@ -14,7 +14,7 @@ from ...core.sizes import Extent, floor_divide
 from ...dialects import arith, builders, ir
 from ...dialects.builders import element_of
 from ...dialects.walk import defining_op
-from ..analysis.classify import classify_op
+from ..analysis.classify import classify_sum
 from ..analysis.kinds import Conv
 from ..infra.base import Pass
 from ..ir.dynamic_sizes import note_sizes
@@ -123,7 +123,7 @@ class _Form:
     @staticmethod
     def of(op: ir.Operation, weights: set[ir.Value]) -> _Form | None:
         """The op's form; None if it is any other op."""
-        kind = classify_op(op) if op.name == "linalg.generic" else None
+        kind = classify_sum(op)
         if not isinstance(kind, Conv) or kind.g or {*kind.dilations} != {1} or not {*kind.strides} <= {*_STRIDES}:
             return None
         data, weight, result = op.operands[kind.data], op.operands[kind.weight], op.results[0]

@@ -30,6 +30,11 @@ def scheduled_functions(module: ir.Module) -> list[func.FuncOp]:
     return [f for f in list_functions(module) if tw.SCHEDULE in f.attributes or tw.PARTS in f.attributes]
 
 
+def has_only_nests(module: ir.Module) -> bool:
+    """Return whether all functions of the module are nests of tiles, without plain loops beside them."""
+    return all(tw.SCHEDULE in function.attributes for function in list_functions(module))
+
+
 def symbol_of(op: ir.OpView | ir.Operation) -> str:
     """The name of a function or another op with a symbol."""
     return ir.StringAttr(op.operation.attributes["sym_name"]).value

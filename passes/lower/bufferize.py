@@ -8,8 +8,9 @@ from typing import ClassVar
 from ...dialects import ir, linalg, memref, tw, vector
 from ...dialects.builders import element_of, index_constant, scalar
 from ...dialects.types import element_bits
+from ...dialects.walk import find_named
 from ..infra.base import ModuleForm, Pass
-from ..ir.kernel import list_functions, run_upstream, scheduled_functions
+from ..ir.kernel import has_only_nests, list_functions, run_upstream, scheduled_functions, takes_sizes
 from ..ir.rewrite import rewrite
 from .carried import write_carried
 
@@ -18,12 +19,8 @@ _IN_PLACE = (
     "one-shot-bufferize{bufferize-function-boundaries=true function-boundary-type-conversion=identity-layout-map}",
 )
 _LOOPS = ("canonicalize", "cse")  # buffers that loops hand on; a nest of tiles has none
-_BUFFERS = (
-    "func.func(buffer-hoisting,buffer-loop-hoisting)",
-    "convert-bufferization-to-memref",
-    "canonicalize",
-    "cse",
-)
+_ALLOCATED = ("func.func(buffer-hoisting,buffer-loop-hoisting)",)
+_SIMPLER = ("canonicalize",)  # what is simplified by the patterns of `lower-transfers` in a nest of known sizes
 
 # Elements of a copy that is one vector.
 _LONGEST_ROW = 256
@@ -57,8 +54,11 @@ class Bufferize(Pass):
         for function in list_functions(module):
             if tw.SCHEDULE not in function.attributes:
                 write_carried(function)
-        nests = all(tw.SCHEDULE in function.attributes for function in list_functions(module))
-        run_upstream(module, (*_IN_PLACE, *(() if nests else _LOOPS), *_BUFFERS))
+        nests = has_only_nests(module)
+        run_upstream(module, (*_IN_PLACE, *(() if nests else _LOOPS)))
+        hoisting = _ALLOCATED if find_named(module, "memref.alloc") else ()
+        simpler = () if nests and not any(map(takes_sizes, list_functions(module))) else _SIMPLER
+        run_upstream(module, (*hoisting, "convert-bufferization-to-memref", *simpler, "cse"))
         for function in scheduled_functions(module):
             rewrite(function, _is_row_copy, _copy_row, "memref.copy")
         rewrite(module, memref.CopyOp, _lower_copy)

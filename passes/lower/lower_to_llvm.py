@@ -9,7 +9,7 @@ from ...dialects import arith, func, ir, llvm
 from ...dialects.scalars import call_intrinsic
 from ...dialects.walk import collect, defining_op, find_named
 from ..infra.base import ModuleForm, Pass
-from ..ir.kernel import list_functions, run_upstream
+from ..ir.kernel import has_only_nests, list_functions, run_upstream
 from ..ir.rewrite import rewrite
 from .extrema import choose_extrema
 
@@ -27,9 +27,8 @@ _TO_CODE = (
     "convert-math-to-llvm",
     "convert-math-to-libm",
     "convert-vector-to-llvm{reassociate-fp-reductions=true}",
-    "expand-strided-metadata",
-    "lower-affine",
 )
+_VIEWS = ("expand-strided-metadata", "lower-affine")  # which gathers leave, in buffers with strides
 _TO_LLVM = (
     "arith-expand{include-bf16=true}",
     "convert-arith-to-llvm",
@@ -83,11 +82,12 @@ class LowerToLlvm(Pass):
         """Lower the whole module."""
         for function in list_functions(module):
             choose_extrema(function)
+        to_code = _list_passes(module)
         narrow = _has_bfloat16(module)
         if narrow:
-            run_upstream(module, _TO_CODE)
+            run_upstream(module, to_code)
             _integers_by_float32(module)
-        run_upstream(module, _TO_LLVM if narrow else _TO_CODE + _TO_LLVM)
+        run_upstream(module, _TO_LLVM if narrow else to_code + _TO_LLVM)
         rewrite(module, llvm.FMAOp, lambda op: llvm.intr_fmuladd(*op.operands))
         if self.arch == "x86":
             rewrite(module, llvm.FPToSIOp, _convert_rounded)
@@ -95,6 +95,14 @@ class LowerToLlvm(Pass):
         if narrow:
             for function in module.body.operations:
                 _bfloat16_as_bits(function)
+
+
+def _list_passes(module: ir.Module) -> tuple[str, ...]:
+    """Upstream's passes up to LLVM's vectors: LLVM itself finds what a canonicalization would in a nest of tiles."""
+    if not has_only_nests(module):
+        return _TO_CODE + _VIEWS
+    without = tuple(name for name in _TO_CODE if name != "canonicalize")
+    return without + _VIEWS if find_named(module, "vector.gather") else without
 
 
 def _has_bfloat16(module: ir.Module) -> bool:

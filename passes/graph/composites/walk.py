@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from ....dialects import builders, ir
 from ....dialects.walk import defining_op
+from ...analysis.classify import classify_sum
 from ...analysis.groups import OpFacts, is_map, is_reduction
 from ...analysis.kinds import Broadcast, Elementwise
 from ...ir.edit import is_cheap, splat_of
@@ -79,7 +80,8 @@ class Surroundings:
             return False
         known = self._reductions.get(op.results[0])
         if known is None:
-            known = self._reductions[op.results[0]] = is_reduction(op, OpFacts({}))
+            sums = classify_sum(op) is not None  # as few ops do: others are asked no more
+            known = self._reductions[op.results[0]] = sums and is_reduction(op, OpFacts({}))
         return known
 
     def find_consumers(self, op: ir.Operation) -> list[ir.Operation]:

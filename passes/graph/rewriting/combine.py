@@ -13,7 +13,7 @@ from functools import cmp_to_key
 from ....core.target import Target
 from ....dialects import builders, func, ir
 from ....dialects.types import element_bits
-from ...analysis.classify import classify_op
+from ...analysis.classify import classify_sum
 from ...analysis.groups import OpFacts, is_map
 from ...analysis.kinds import OpClass
 from ...analysis.scales import alone_in
@@ -105,9 +105,10 @@ def _parallel(function: func.FuncOp, product_of: ProductOf, weights: Set[ir.Valu
     """Products of the same data that differ in their weights alone, two or more, each list in program order."""
     found: list[list[WeightProduct]] = []
     for op in list_ops(function):
-        if op.name != "linalg.generic" or len(op.operands) != 3 or not is_static(op.results[0]):
+        kind = classify_sum(op)
+        if kind is None or len(op.operands) != 3 or not is_static(op.results[0]):
             continue
-        product = product_of(op, classify_op(op))
+        product = product_of(op, kind)
         if product is None or op.operands[1 - product.data] not in weights or op.operands[product.data] in weights:
             continue
         if splat_of(op.operands[2]) == 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....dialects import builders, func, ir
-from ...analysis.classify import classify_op
+from ...analysis.classify import classify_sum
 from ...analysis.kinds import Conv
 from ...ir.dynamic_sizes import note_sizes
 from ...ir.edit import replace
@@ -14,7 +14,7 @@ from ...schedule.families.contraction import takes_pixels_as_columns
 def multiply_pixels(function: func.FuncOp) -> None:
     """Make products of the convolutions whose vectors can lie along pixels, where they were left in channels first."""
     for op in list_ops(function):
-        kind = classify_op(op) if op.name == "linalg.generic" else None
+        kind = classify_sum(op)
         if not isinstance(kind, Conv) or not takes_pixels_as_columns(op, kind):
             continue
         if loops_along(op, -1) == [*kind.n, *kind.f, *kind.o] and loops_along(op, kind.data)[1:2] == [*kind.c]:
