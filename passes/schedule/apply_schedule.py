@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from ...core.errors import ScheduleError
@@ -83,11 +83,14 @@ class ApplySchedule(Pass):
         if self.plain:
             return None, as_plain_loops(function, None, target), "plain loops were asked for"
 
+        dynamic = is_dynamic_kernel(function)
+        alone = replace(target, cores=1) if dynamic else target  # threads share blocks, not the steps of one
+
         def choose(part: func.FuncOp) -> Schedule | None:
-            return choose_schedule(part, target)
+            return choose_schedule(part, alone)
 
         reason = ""
-        for plan_loops in _DYNAMIC if is_dynamic_kernel(function) else _STATIC:
+        for plan_loops in _DYNAMIC if dynamic else _STATIC:
             try:
                 plan = plan_loops(function, choose, target)
                 return plan, plan.build(function, target), ""
