@@ -170,7 +170,8 @@ class _Form:
     @property
     def likely(self) -> tuple[int, int, int]:
         """Images, height and width; where only the run knows them, what they may be like."""
-        n, h, w = (n if n >= 0 else guess for n, guess in zip((self.n, self.h, self.w), _LIKELY, strict=True))
+        side = max(_LEAST_SIDE, min(_MOST_SIDE, _SIDE_BY_CHANNELS // max(self.c, self.f)))
+        n, h, w = (n if n >= 0 else guess for n, guess in zip((self.n, self.h, self.w), (1, side, side), strict=True))
         return n, h, w
 
     @property
@@ -266,8 +267,8 @@ _CACHED, _MADDS_PER_CACHED = 1 << 18, 3
 # The lanes of the smallest vectors.
 _CHANNELS = 4
 
-# An image whose size is open.
-_LIKELY = (1, 32, 32)
+# An image whose size is open: networks have smaller ones of more channels.
+_LEAST_SIDE, _MOST_SIDE, _SIDE_BY_CHANNELS = 8, 64, 4096
 
 
 def _cover(read: Extent, stride: int, given: Extent) -> Extent:

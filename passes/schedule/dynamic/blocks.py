@@ -73,7 +73,8 @@ def _make_versions(function: func.FuncOp, cuts: Mapping[int, Sizes], choose: Cho
         blocks = tuple(make_block(function, tuple(sizes), chunk, choose) for chunk in chunk_sizes(sums))
         versions.append(Version(tuple(sizes), blocks))
     shared = any(isinstance(kind, Contraction | Conv) for kind in _kinds(function))
-    panels, held = _panels(versions, shared), _HELD // math.prod(versions[0].sizes[axis] for axis in cuts)
+    panels, patches = _panels(versions, shared), _patches(function, result)
+    held = _HELD // math.prod(versions[0].sizes[axis] // patches.get(axis, 1) for axis in cuts)
     repeated = _repeatable(function, result, cuts)
     if versions[0].has_common or (shared and panels == 1):
         return Blocks(tuple(versions), cuts, sums, 1, 1, split=not sums, repeated=repeated)
@@ -89,7 +90,7 @@ def _repeatable(function: func.FuncOp, result: ir.Value, cuts: Mapping[int, Size
     family = find_family(find_anchors(function))
     if family is None or not family.repeats or not may_repeat(result):
         return frozenset()
-    return frozenset(cuts) - frozenset(_patches(function, result))
+    return frozenset(cuts)
 
 
 def _panels(versions: Sequence[Version], shared: bool) -> int:
@@ -167,6 +168,8 @@ def _cuts(function: func.FuncOp, result: ir.Value, cut_known: Mapping[int, Sizes
     rows = blocks.of_rows(innermost in open_, known * columns[0])
     beside = [axis for axis in open_ if axis != innermost]
     cuts |= dict.fromkeys([crossing] if crossing in beside else beside[-1:], rows)
+    if blocks.plane and len(beside) > 1 and 0 < beside[-2] == beside[-1] - 1:  # axis 0 is that of images
+        cuts |= dict(zip(beside[-2:], blocks.plane, strict=True))
     cuts |= {innermost: columns} if innermost in open_ else {}
     patches = _patches(function, result)
     return {axis: tuple(n * patches.get(axis, 1) for n in sizes) for axis, sizes in cuts.items()}

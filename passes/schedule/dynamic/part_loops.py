@@ -41,40 +41,45 @@ def share_of_steps(steps: ir.Value, of_all: ir.Value) -> ir.Value:
 
 @dataclass(frozen=True)
 class Segment:
-    """``count`` blocks along an axis, from ``start`` on; the last one begins earlier where it is not ``latest``."""
+    """``count`` blocks along an axis, from ``start`` on; the last one begins at ``latest``, if not before.
+
+    ``latest`` is a number of pieces of ``unit`` elements, which all blocks are made of.
+    """
 
     size: int
     start: Linear
     count: ir.Value
+    unit: int
     latest: ir.Value | None = None
 
     def interval(self, number: ir.Value) -> Interval:
         """The elements of a block."""
         if self.latest is None:
             return Interval(self.start + Linear(0, ((hide_formula(number), self.size),)), self.size)
-        offset = self.start + Linear(0, ((number, self.size),))
-        return Interval(Linear(0, ((hide_formula(arith.minui(offset.as_value(), self.latest)), 1),)), self.size)
+        piece = (self.start + Linear(0, ((number, self.size),))).exact_div(self.unit).as_value()
+        return Interval(Linear(0, ((hide_formula(arith.minui(piece, self.latest)), self.unit),)), self.size)
 
 
 def cut_axis(extent: ir.Value, sizes: Sequence[int], repeat: bool) -> dict[int, Segment]:
-    """An axis cut into blocks, as many of each size as fit, the largest first.
+    """An axis cut into blocks, as many of each size as fit, the largest first. It is made of whole smallest ones.
 
     repeat: whether elements may be computed twice. The rest is then one more block, which begins in the one before,
-    where that has half of its elements at least, or where there are but single elements besides. Elsewhere no element
+    where that has half of its elements at least, or where there are but smallest ones besides. Elsewhere no element
     is in two blocks: threads that computed it at the same time could read what the other has half done.
     """
-    found, start, rest, zero = {}, Linear(), extent, index_constant(0)
+    found, start, rest, zero, unit = {}, Linear(), extent, index_constant(0), sizes[-1]
     for size, smaller in itertools.pairwise((*sizes, 0)):
         width = index_constant(size)
         count, left, latest = arith.divui(rest, width), arith.remui(rest, width), None
-        if repeat and size > 1:
-            latest, least = arith.subi(extent, width), 1 if smaller <= 1 else -(-size // 2)
+        if repeat and size > unit:
+            latest = arith.divui(arith.subi(extent, width), index_constant(unit))
+            least = 1 if smaller <= unit else -(-size // 2)
             fits = arith.cmpi(arith.CmpIPredicate.uge, extent, width)
             more = arith.andi(fits, arith.cmpi(arith.CmpIPredicate.uge, left, index_constant(least)))
             count = arith.addi(count, arith.select(more, index_constant(1), zero))
             left = arith.select(more, zero, left)
         count = hide_formula(count)
-        found[size] = Segment(size, start, count, latest)
+        found[size] = Segment(size, start, count, unit, latest)
         start, rest = start + Linear(0, ((count, size),)), left
     return found
 

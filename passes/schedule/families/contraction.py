@@ -23,7 +23,7 @@ from ..tiling.dot_product import byte_sum, grouped_loop, most_rows
 from ..tiling.pool_windows import amounts_of, find_skipped_padding, walks_row, windows_of
 from ..tiling.values import block_of, is_dot
 from .copied_rows import copy_rows, reads_rows_apart
-from .family import PRODUCT_BLOCKS, WINDOW_BLOCKS, Family, KernelView, PackedOperand, WantedOrder
+from .family import CONVOLUTION_BLOCKS, PRODUCT_BLOCKS, Family, KernelView, PackedOperand, WantedOrder
 from .packing import contraction_packing
 from .window import order_channels_last
 
@@ -293,7 +293,8 @@ CONVOLUTIONS = Family(
     "convolutions",
     lambda anchors: len(anchors) == 1 and isinstance(anchors[0][1], Conv),
     schedule_products,
-    WINDOW_BLOCKS,
+    CONVOLUTION_BLOCKS,
+    repeats=True,
     begin=lambda op, facts, target: [op] if isinstance(facts.kind(op), Conv) else None,
     absorb=_take_padding,
     order=_order_data,

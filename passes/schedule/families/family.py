@@ -8,7 +8,7 @@ where sizes are dynamic (`apply-schedule`). ``table.py`` has all families, in th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from ....core.target import Target
@@ -82,13 +82,15 @@ class BlockSizes:
     """Sizes of the blocks that dynamic axes are cut into, the largest first.
 
     rows: along all axes but the innermost one. columns: along the innermost axis. most: elements of a block at most.
-    rows_of_columns: in place of ``rows`` where the innermost axis is dynamic too.
+    rows_of_columns: in place of ``rows`` where the innermost axis is dynamic too. plane: along the two axes of images
+    before the innermost one, where both are dynamic; none where these go as all others.
     """
 
     rows: Sizes
     columns: Sizes
     most: int | None = 1 << 15
     rows_of_columns: Sizes = ()
+    plane: tuple[Sizes, Sizes] | None = None
 
     def of_rows(self, dynamic_columns: bool, others: int) -> Sizes:
         """The sizes along rows of blocks that have ``others`` elements along the other axes."""
@@ -176,6 +178,8 @@ GATHERED_BLOCKS = BlockSizes((16, 4, 1), (128, 16, 4, 1), rows_of_columns=(8, 1)
 TURNED_BLOCKS = BlockSizes((16, 4, 1), (16, 1), rows_of_columns=(16, 1))
 # A window's rows share what they read.
 WINDOW_BLOCKS = BlockSizes((16, 4, 1), (16, 4, 1))
+# Eight pixels for each number of a weight: of four, the cache behind the first one is too slow.
+CONVOLUTION_BLOCKS = replace(WINDOW_BLOCKS, plane=((2, 1), (4, 1)))
 # Rows go over a block of the weight together. With sizes closer to each other, where columns are dynamic, these take
 # twice as long to compile and are as fast.
 PRODUCT_BLOCKS = BlockSizes((64, 16, 4, 1), (32, 8, 1), None, rows_of_columns=(32, 8, 1))

@@ -20,7 +20,7 @@ from .family import Anchors, Family, KernelView, WantedOrder, find_anchors
 from .light import LIGHT
 from .sums import DOT_PRODUCTS, REDUCTIONS
 from .window import ROW_POOLS, WINDOWS
-from .winograd import TRANSFORMS, WINOGRAD
+from .winograd import PATCH_PRODUCTS, TRANSFORMS, WINOGRAD
 
 FAMILIES = (
     LIGHT,  # no anchors
@@ -28,6 +28,7 @@ FAMILIES = (
     DOT_PRODUCTS,  # before products: those that have no vectors along columns
     REDUCTIONS,
     WINOGRAD,  # kernels of several anchors before those of one
+    PATCH_PRODUCTS,
     ATTENTION,
     ROW_POOLS,  # before pools in channels last
     PRODUCTS,

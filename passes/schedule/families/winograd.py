@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ....core.sizes import require_static
 from ....core.target import Target
@@ -11,7 +11,7 @@ from ....dialects import ir
 from ....dialects.walk import defining_op
 from ...analysis.classify import classify_op
 from ...analysis.groups import OpFacts
-from ...analysis.kinds import Contraction, Transform
+from ...analysis.kinds import Contraction, OpClass, Transform
 from ...ir.structure import dim_of, indexing_maps, shape_of
 from ..language.cuts import by_name, carve, overlap, share, unroll_sum
 from ..language.schedule import Schedule
@@ -19,7 +19,7 @@ from ..tiles.axes import most_register_rows, power_floor, result_axis, row_tiles
 from ..tiling.linear_transform import row_loop
 from ..tiling.values import block_of, value_name
 from .contraction import pack_product
-from .family import WINDOW_BLOCKS, Family, KernelView
+from .family import WINDOW_BLOCKS, Anchors, Family, KernelView
 
 # The share of the second cache that the buffers of a block may have.
 STAGED = 0.85
@@ -58,6 +58,11 @@ class Patches:
         """All values of all patches."""
         return self.points * self.rows * self.tiles * self.c
 
+    @property
+    def filters(self) -> int:
+        """Bytes of the transformed filters."""
+        return 4 * self.points * self.c * self.f
+
     def register_rows(self, target: Target) -> int:
         """The patches of a register tile of products."""
         return most_register_rows(self.columns // target.lanes, target)
@@ -78,7 +83,9 @@ def transforms_apart(products: ir.Operation, outputs: ir.Value, target: Target) 
     cache they take 1.2 times as long.
     """
     patches = Patches.of(products, outputs)
-    if patches is None or target.cores == 1 or min(shape_of(outputs)) < 0:
+    if patches is not None and min(shape_of(outputs)) < 0:
+        return patches.filters > _budget(target)
+    if patches is None or target.cores == 1:
         return False
     size, (block, _) = 4 * patches.values, choose_staged_block(patches, target)
     if patches.rows % block:
@@ -155,7 +162,7 @@ def schedule_winograd(kernel: KernelView) -> Schedule | None:
 
 def _choose_images(patches: Patches, count: int, channels: int, target: Target) -> int:
     """How many images are one block: where filters do not stay in the cache, each block reads all of them again."""
-    if 4 * patches.points * patches.c * patches.f <= _budget(target):
+    if patches.filters <= _budget(target):
         return 1
     bytes_ = 4 * patches.points * patches.rows * patches.tiles * (patches.c + channels)
     most = min(_budget(target) // bytes_, count // target.cores)
@@ -180,7 +187,7 @@ def choose_staged_block(patches: Patches, target: Target) -> tuple[int, int]:
     Blocks of rows read all filters again each; what does not stay in the cache is written, and read for each block of
     channels. Several blocks are wanted either way, since threads share them.
     """
-    filters, budget = 4 * patches.points * patches.c * patches.f, _budget(target)
+    filters, budget = patches.filters, _budget(target)
 
     def traffic(block: int, channels: int) -> int:
         blocks, passes = -(-patches.rows // block), -(-patches.f // channels)
@@ -267,13 +274,26 @@ def _only_source(op: ir.Operation, operand: int, facts: OpFacts) -> ir.Operation
     return source if source is not None and facts.users(source) == [op] else None
 
 
+def _find_kinds(anchors: Anchors) -> list[type[OpClass]]:
+    return [type(kind) for _, kind in anchors[-3:]]
+
+
 WINOGRAD = Family(
     "winograd",
-    lambda anchors: [type(kind) for _, kind in anchors[-2:]] == [Contraction, Transform],
+    lambda anchors: _find_kinds(anchors) == [Transform, Contraction, Transform],
     schedule_winograd,
-    WINDOW_BLOCKS,
+    replace(WINDOW_BLOCKS, plane=((1,), (8, 4, 1))),
+    repeats=True,
     begin=_begin,
     pack=lambda ops, target, columns: pack_product(ops[-2:-1], target, columns),
+)
+# Of filters that do not stay in the cache: a block has many patches for each number of these.
+PATCH_PRODUCTS = Family(
+    "winograd, patches apart",
+    lambda anchors: _find_kinds(anchors)[-2:] == [Contraction, Transform],
+    schedule_winograd,
+    replace(WINDOW_BLOCKS, plane=((4, 1), (4, 1))),
+    repeats=True,
 )
 TRANSFORMS = Family(
     "transforms",

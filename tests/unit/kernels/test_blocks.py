@@ -19,6 +19,7 @@ from tilewright.dialects.context import make_context
 from tilewright.frontends import import_model
 from tilewright.passes import pipeline
 from tilewright.passes.infra.context import PassContext
+from tilewright.passes.schedule.families.winograd import STAGED
 from tilewright.tools.debugging.oracle import make_session
 
 RNG = np.random.default_rng(11)
@@ -281,9 +282,16 @@ def test_a_kernel_has_versions_down_to_single_elements():
     assert sizes == ["64 x 40:", "16 x 40:", "4 x 40:", "1 x 40:"]
 
 
+@FOR_THIS_MACHINE
 def test_a_thread_takes_its_share_at_once_where_the_steps_of_a_block_have_a_transform_in_common():
-    transforms = [kernel for kernel in kernels("patches") if kernel.name.startswith("transform")]
+    transforms = [kernel for kernel in kernels("patches") if kernel.name.startswith("transform_matmul")]
     assert transforms and all(kernel.ahead and kernel.parallel for kernel in transforms)
+
+
+def test_patches_are_made_apart_where_their_filters_do_not_stay_in_the_cache():
+    filters = 36 * 32 * 64 * 4
+    apart = any(kernel.name.startswith("matmul_transform") for kernel in kernels("patches"))
+    assert apart == (filters > STAGED * TARGET.get(detect_host()).l2_bytes)
 
 
 def test_an_op_that_sums_over_an_open_axis_is_the_last_of_its_kernel():
