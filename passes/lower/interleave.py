@@ -178,20 +178,20 @@ def _turn_as_matrix(op: ir.Operation) -> ir.Value:
 def _writes_columns(op: ir.Operation) -> bool:
     """Return whether an op writes whole short rows of what was turned, which lie one after another in a buffer."""
     rank = ir.VectorType(op.operands[0].type).rank if op.name == "vector.transfer_write" else 0
-    return rank > 2 and _moves_joined_rows(op, rank) and _skip_unit_dims(op.operands[0]) != op.operands[0]
+    return rank > 2 and _moves_joined_rows(op, rank) and skip_unit_dims(op.operands[0]) != op.operands[0]
 
 
 def _write_joined(op: ir.Operation) -> None:
     value, buffer, *outer, row, _ = op.operands
     kind, flat = ir.VectorType(value.type), join_rows(buffer)
     *axes, count, short = kind.shape
-    joined = vector.shape_cast(ir.VectorType.get([*axes, count * short], kind.element_type), _skip_unit_dims(value))
+    joined = vector.shape_cast(ir.VectorType.get([*axes, count * short], kind.element_type), skip_unit_dims(value))
     place, rank = arith.muli(row, index_constant(short)), len(axes) + 1
     minor = ir.AffineMap.get_minor_identity(ir.MemRefType(flat.type).rank, rank)
     vector.transfer_write(None, joined, flat, [*outer, place], minor, [True] * rank)
 
 
-def _skip_unit_dims(value: ir.Value) -> ir.Value:
+def skip_unit_dims(value: ir.Value) -> ir.Value:
     """The vector of which this one has the elements, in the same order."""
     made = defining_op(value)
     if made is None or made.name not in ("vector.shape_cast", "vector.broadcast", "vector.transpose"):
@@ -200,7 +200,7 @@ def _skip_unit_dims(value: ir.Value) -> ir.Value:
     kinds = [ir.VectorType(v.type).shape if isinstance(v.type, ir.VectorType) else [] for v in (source, value)]
     long = [[n for n in shape if n > 1] for shape in kinds]
     if made.name == "vector.shape_cast" or (long[0] == long[1] and _keeps_order(made)):
-        return _skip_unit_dims(source)
+        return skip_unit_dims(source)
     return value
 
 

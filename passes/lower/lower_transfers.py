@@ -21,6 +21,7 @@ from .interleave import (
     join_columns,
     join_rows,
     load_interleaved,
+    skip_unit_dims,
     spread_columns,
     store_interleaved,
 )
@@ -53,6 +54,7 @@ class LowerTransfers(Pass):
     def apply(self, module: ir.Module) -> None:
         """Rewrite all scheduled functions of the module."""
         for function in scheduled_functions(module):
+            rewrite(function, _writes_column, _write_column, "vector.transfer_write")
             join_columns(function)
             store_interleaved(function)
             load_interleaved(function)
@@ -96,6 +98,27 @@ def _load_elements(function: func.FuncOp) -> None:
                 extract.results[0].replace_all_uses_with(memref.load(read.operands[0], at))
             extract.erase()
         read.erase()
+
+
+def _writes_column(op: ir.Operation) -> bool:
+    """Return whether an op writes a matrix of one column that a vector was made to be, all of it inside the buffer."""
+    shape = ir.VectorType(op.operands[0].type).shape
+    if len(shape) < 2 or sum(n > 1 for n in shape) != 1 or shape[-1] != 1:
+        return False
+    masked = len(op.operands) > ir.ShapedType(op.operands[1].type).rank + 2
+    source = skip_unit_dims(op.operands[0])
+    is_row = isinstance(source.type, ir.VectorType) and source.type.rank == 1
+    return is_row and not masked and _in_bounds(op) and len(_find_vector_dims(op)) == len(shape)
+
+
+def _write_column(op: ir.Operation) -> list[ir.Value]:
+    """Write the vector: upstream's patterns find no end in matrices of one column."""
+    value, buffer, *indices = op.operands
+    [long] = [i for i, n in enumerate(ir.VectorType(value.type).shape) if n > 1]
+    rank = ir.ShapedType(buffer.type).rank
+    along = ir.AffineMap.get(rank, 0, [ir.AffineExpr.get_dim(_find_vector_dims(op)[long])])
+    vector.transfer_write(None, skip_unit_dims(value), buffer, indices, along, [True])
+    return []
 
 
 def _steps_along_row(op: ir.Operation) -> bool:

@@ -224,3 +224,18 @@ func.func @rejects_every_fifth_of_few(%x: memref<400xf32>, %i: index) -> vector<
   %v = vector.transfer_read %s[%c0], %p {in_bounds = [true]} : memref<8xf32, strided<[5], offset: ?>>, vector<8xf32>
   return %v : vector<8xf32>
 }
+
+// A matrix of one column is written element by element: upstream's patterns find no end in it.
+// CHECK-LABEL: func.func @one_column(
+// CHECK-NOT:     vector.transfer
+// CHECK-COUNT-4: memref.store %{{.*}} : memref<9x8xf32>
+func.func @one_column(%x: memref<72xf32>, %at: vector<4xindex>, %r: memref<9x8xf32>) attributes {tw.schedule = "tile"} {
+  %c0 = arith.constant 0 : index
+  %m = arith.constant dense<true> : vector<4xi1>
+  %p = arith.constant dense<0.0> : vector<4xf32>
+  %v = vector.gather %x[%c0] [%at], %m, %p : memref<72xf32>, vector<4xindex>, vector<4xi1>, vector<4xf32> into vector<4xf32>
+  %b = vector.broadcast %v : vector<4xf32> to vector<1x4xf32>
+  %t = vector.transpose %b, [1, 0] : vector<1x4xf32> to vector<4x1xf32>
+  vector.transfer_write %t, %r[%c0, %c0] {in_bounds = [true, true]} : vector<4x1xf32>, memref<9x8xf32>
+  return
+}
