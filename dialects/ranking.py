@@ -13,7 +13,9 @@ from .sorting import sort_words
 _AT_A_TIME = 16  # elements that are looked at together: where none of them counts, they cost a few vectors' comparisons
 # Words that are held, at least, before they are sorted: to sort by digits takes a thousand steps for any number.
 _ROOM = 256
-_KEPT = 8  # elements that are kept in order while the row is read
+# Elements that are kept in order while the row is read: of a short row more, for a sort by digits takes longer.
+_KEPT, _SHORT_KEPT, _SHORT = 8, 16, 256
+_OPEN = (1 << 63) - 1  # a place where no element is kept yet
 
 
 def order_key(number: ir.Value, largest: bool, signed: bool = True) -> ir.Value:
@@ -47,10 +49,11 @@ def rank_order(x: ir.Value, count: Extent, largest: bool, signed: bool = True) -
     whole = ir.IntegerType.get_signless(64)
     if rows == 0 or count == 0 or extent == 0:
         return builders.empty((rows, count), whole)
+    kept = _SHORT_KEPT if isinstance(extent, int) and extent <= _SHORT else _KEPT
 
     def row(at: ir.Value, states: States) -> tuple[ir.Value, list[ir.Value]]:
         it = _Row(x, at, count, largest, signed)
-        made = it.keep(states[0], count) if isinstance(count, int) and count < _KEPT else it.rank(states[0])
+        made = it.keep(states[0], count) if isinstance(count, int) and count <= kept else it.rank(states[0])
         return scalars.bool_constant(True), made
 
     # No loop that is dropped around one row: outside of loops each op would be a kernel.
@@ -98,7 +101,7 @@ class _Row:
     def keep(self, into: ir.Value, count: int) -> list[ir.Value]:
         """Write the indices of so few elements that their words are scalars."""
         _, extent = builders.shape_of(self.numbers)
-        words: States = [scalars.const(-1, ir.IntegerType.get_signless(64))] * count
+        words: States = [scalars.const(_OPEN, ir.IntegerType.get_signless(64))] * count
         blocks = floor_divide(extent, _AT_A_TIME) if not isinstance(extent, int) or extent > 2 * _AT_A_TIME else 0
 
         def read(first: ir.Value, size: ir.Value, words: States) -> list[ir.Value]:
@@ -106,7 +109,7 @@ class _Row:
 
         def read_block(at: ir.Value, words: States) -> list[ir.Value]:
             first, last = scalars.mul(at, index(_AT_A_TIME)), words[-1]
-            is_open = scalars.compare("eq", last, scalars.like(last, -1))
+            is_open = scalars.compare("eq", last, scalars.like(last, _OPEN))
             least = self._number(scalars.select(is_open, index(0), self._place(last)))
             [some] = while_loop(None, scalars.invert(is_open), [is_open], lambda _, states: self._compare(first, least))
 
@@ -122,11 +125,15 @@ class _Row:
         return [into]
 
     def _insert(self, place: ir.Value, words: States) -> list[ir.Value]:
-        """Put one element where it belongs among those that are kept in order; the last one is dropped."""
+        """Put one element where it belongs among those that are kept in order; the last one is dropped.
+
+        Their words have the sign's bit turned: x86 chooses by the order of signed numbers in one step less.
+        """
         made, word = [], self._word(place)
+        word = arith.xori(word, scalars.like(word, -(1 << 63)))
         for held in words:
-            made.append(scalars.minimum(held, word, signed=False))
-            word = scalars.maximum(held, word, signed=False)
+            made.append(scalars.minimum(held, word))
+            word = scalars.maximum(held, word)
         return made
 
     def _collect(

@@ -28,7 +28,9 @@ def test_top_k_of_other_types_and_versions():
     check_node("TopK", RANDOM.integers(-9, 9, (2, 31)), np.array([30]), known=[1], outputs=2)
 
 
-@pytest.mark.parametrize(("rows", "extent", "k"), [(1, 1000, 5), (3, 607, 200), (2, 64, 32), (4, 40, 0), (1, 9, 4)])
+@pytest.mark.parametrize(
+    ("rows", "extent", "k"), [(1, 1000, 5), (3, 607, 200), (2, 64, 32), (4, 40, 0), (1, 9, 4), (5, 70, 12)]
+)
 @pytest.mark.parametrize("largest", [0, 1])
 def test_few_of_many_are_chosen(rows, extent, k, largest):
     """Equal values keep their order, also where they are chosen, put back and chosen again."""
