@@ -48,6 +48,7 @@ from .graph.split_prepare import SplitPrepare
 from .graph.store_concat import StoreConcat
 from .graph.store_padded import StorePadded
 from .graph.tabulate_bytes import TabulateBytes
+from .graph.widen_operands import WidenOperands
 from .graph.winograd import Winograd
 from .infra.base import ModuleForm, Pass
 from .infra.context import SCHEDULES, PassContext, check_context, snapshot
@@ -137,6 +138,7 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
         CombineParallelConv2d(target=target),
         CombineParallelDense(target=target),
         ArrangeProducts(),  # after products are combined, whose weights still have one order
+        WidenOperands(),  # after products have their left operands, and before layouts: one op converts and moves
         ConvertLayout(),
         CanonicalizeOps(),  # again: the transposes and slices that layouts and combined products leave
         EliminateCommonSubexpr(),  # again: equal conversions of layout

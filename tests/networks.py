@@ -412,6 +412,21 @@ def blocks() -> Model:
     return build(body, {"x": (5, 32)}, shapes)
 
 
+def narrow_floats() -> Model:
+    """Convolutions and a product of float16, one of whose weights is on the left."""
+
+    def body(x, w, d, v, u):
+        x, w, d, v, u = (builders.convert_elements(value, ir.F16Type.get()) for value in (x, w, d, v, u))
+        edges, zero = [0, 0, 1, 1], scalars.const(0.0, ir.F16Type.get())
+        y = builders.conv(builders.pad(x, edges, edges, zero), w, (1, 1), (1, 1))
+        y = builders.conv(y, d, (1, 1), (1, 1), groups=8)
+        y = builders.contract("mk,kn->mn", builders.reshape(y, (8, 35)), v)
+        z = builders.contract("mk,kn->mn", u, y)
+        return [builders.convert_elements(value, ir.F32Type.get()) for value in (y, z)]
+
+    return build(body, {"x": (1, 6, 7, 9)}, {"w": (8, 6, 3, 3), "d": (8, 1, 3, 3), "v": (35, 24), "u": (5, 8)})
+
+
 NETWORKS = {
     f.__name__: f
     for f in (
@@ -432,5 +447,6 @@ NETWORKS = {
         scales,
         parallel,
         blocks,
+        narrow_floats,
     )
 }
