@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from ....core.target import Target
 
+_MANY_ROWS = 7  # more than a tile of four vectors has
+
 
 @dataclass(frozen=True)
 class Packing:
@@ -25,10 +27,11 @@ def contraction_packing(n: int, bits: int, target: Target) -> Packing | None:
     return Packing(lanes if n <= lanes else 2 * lanes)
 
 
-def block_packing(n: int, target: Target) -> Packing:
+def block_packing(n: int, target: Target, rows: int) -> Packing:
     """Block for a weight of ``n`` columns that kernels unpack: wider, since what is unpacked takes registers, too.
 
-    Of many registers four vectors of floats, else two; of fewer columns as many vectors as hold them.
+    Of many registers four vectors of floats, else two; of fewer columns as many vectors as hold them. Where there are
+    many rows it is two: a tile has twice as many of them, and each tile unpacks its columns.
     """
-    most = 4 if target.registers >= 32 else 2
+    most = 4 if target.registers >= 32 and rows < _MANY_ROWS else 2
     return Packing(next((count for count in (1, 2) if n <= count * target.lanes), most) * target.lanes)
