@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ....core.sizes import require_static
 from ....core.target import Target
@@ -28,6 +29,8 @@ from .family import WINDOW_BLOCKS, Anchors, BlockSizes, Family, KernelView, Pack
 _ROWS, _BALANCE = 7, 1.2
 # Columns of a window that are straight-line code.
 _STRAIGHT = 16
+# Pixels of a row along which a depthwise convolution may have its vectors.
+_LONG_ROW = 16
 # Bytes of what is computed ahead at once: they stay in the first cache.
 _BLOCK_BYTES = 1 << 13
 # Blocks for each core.
@@ -45,6 +48,8 @@ def schedule_windows(kernel: KernelView) -> Schedule | None:
     result, shape, lanes, target = kernel.result, kernel.shape, kernel.lanes, kernel.target
     data = indexing_maps(op)[0].results
     vector, innermost = vector_axis(shape), dim_of(data[len(data) - 1])
+    if innermost is None and isinstance(kind, DepthwiseConv):
+        return _schedule_depthwise_rows(kernel, op, kind)
     if innermost is None or result_axis(op, innermost, result) != vector:
         return None
     # Of bytes, which become wider, one: tiles of one row by two vectors of them took three times as long.
@@ -60,6 +65,28 @@ def schedule_windows(kernel: KernelView) -> Schedule | None:
     sums = made.result.value.sums
     count = require_static(sums[-1].extent) if sums else 1  # a window of one element has no loops
     return made.unroll(sums[-1].name, count) if 1 < count <= _ROWS else made
+
+
+def _schedule_depthwise_rows(kernel: KernelView, op: ir.Operation, kind: DepthwiseConv) -> Schedule | None:
+    """A depthwise convolution in channels first: vectors along rows, several rows at a time.
+
+    A window's column is straight-line code: windows above each other share the rows that it reads.
+    """
+    shape = kernel.shape
+    vector = result_axis(op, kind.o[-1], kernel.result)
+    if vector is None or vector != vector_axis(shape) or kind.strides[-1] != 1:
+        return None
+    tiles = {vector: _width(shape[vector], kernel.lanes)}
+    rows = result_axis(op, kind.o[-2], kernel.result) if len(kind.o) > 1 else None
+    if rows is not None:
+        tiles[rows] = row_tile(shape[rows], min(_ROWS, kernel.target.registers // 4))
+    made = along(kernel.plain, vector, tiles)
+    *_, column = made.result.value.sums[-2:-1] or made.result.value.sums or [None]
+    others = [axis.name for axis in made.result.value.sums if axis is not column]
+    if column is not None and 1 < (count := require_static(column.extent)) <= _STRAIGHT:
+        made = made.reorder(*others, column.name) if others else made
+        made = made.unroll(column.name, count)
+    return overlap(made)
 
 
 def pairs_balance(rows: int, cores: int) -> bool:
@@ -140,6 +167,14 @@ def order_channels_last(op: ir.Operation, kind: Conv | DepthwiseConv) -> list[Wa
     return [WantedOrder(value, _channels_last(m, kind), spatial) for value, m in values]
 
 
+def _order_depthwise(op: ir.Operation, kind: DepthwiseConv) -> list[WantedOrder]:
+    """Channels last; wide rows that lie in channels first may stay, where a window has neighbours along them."""
+    extents, elem = loop_extents(op), element_of(op.operands[kind.data])
+    is_static = all(extent > 0 for extent in extents)
+    stays = is_static and isinstance(elem, ir.FloatType) and kind.strides[-1] == 1 and extents[kind.o[-1]] >= _LONG_ROW
+    return [replace(wanted, inside=stays) for wanted in order_channels_last(op, kind)]
+
+
 def _channels_last(m: ir.AffineMap, kind: Conv | DepthwiseConv) -> tuple[int, ...]:
     spatial = [i for i, e in enumerate(m.results) if dims_in(e) & set(kind.o)]
     batch = [i for i, e in enumerate(m.results) if dims_in(e) & set(kind.n)]
@@ -151,7 +186,7 @@ def _pack_depthwise(ops: Sequence[ir.Operation], target: Target, columns: int) -
     """The channels of one filter tap lie together."""
     [op] = ops
     kind = classify_op(op)
-    if not isinstance(kind, DepthwiseConv):
+    if not isinstance(kind, DepthwiseConv) or dim_of(list(indexing_maps(op)[kind.data].results)[-1]) is None:
         return []
     loops = [dim_of(e) for e in indexing_maps(op)[kind.weight].results]
     order = [loops.index(d) for dims in (kind.k, kind.c) for d in loops if d in dims]
@@ -188,6 +223,6 @@ WINDOWS = Family(
     schedule_windows,
     WINDOW_BLOCKS,
     begin=lambda op, facts, target: [op] if isinstance(facts.kind(op), DepthwiseConv | Pooling) else None,
-    order=lambda op, kind: order_channels_last(op, kind) if isinstance(kind, DepthwiseConv) else [],
+    order=lambda op, kind: _order_depthwise(op, kind) if isinstance(kind, DepthwiseConv) else [],
     pack=_pack_depthwise,
 )

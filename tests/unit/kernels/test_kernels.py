@@ -101,6 +101,25 @@ def test_depthwise_convolution(size: int, channels: int, window: int, stride: in
     close(CompiledKernel(text)([a, b], want, 3), want, 1e-5)
 
 
+@pytest.mark.parametrize(
+    "height, width, window", [(9, 19, (3, 3)), (5, 40, (1, 9)), (20, 21, (7, 1)), (15, 70, (5, 5))]
+)
+def test_depthwise_convolution_along_rows(height: int, width: int, window: tuple[int, int]) -> None:
+    tall, wide = window
+    x, w, y = tensor(2, 3, height + tall - 1, width + wide - 1), tensor(3, *window), tensor(2, 3, height, width)
+    dims = "(n,c,h,w,p,q)"
+    maps = [f"{dims}->(n,c,h+p,w+q)", f"{dims}->(c,p,q)", f"{dims}->(n,c,h,w)"]
+    text = f"""func.func @k(%x: {x}, %w: {w}) -> {y} {{
+      {filled("f", y)}
+      {generic("c", {"%x": x, "%w": w}, maps, "pppprr", ("%f", y), MULTIPLY_ADD)}
+      return %c : {y} }}"""
+    a, b = random(2, 3, height + tall - 1, width + wide - 1), random(3, *window)
+    taps = [(i, j) for i in range(tall) for j in range(wide)]
+    want = np.sum([a[:, :, i : i + height, j : j + width] * b[:, i, j, None, None] for i, j in taps], axis=0)
+    assert tall == 1 or f"{tall} at once" in schedule_text(text), "windows above each other share rows"
+    close(CompiledKernel(text)([a, b], want, 3), want, 1e-5)
+
+
 @pytest.mark.parametrize("rows, columns", [(7, 128), (3, 197), (5, 10), (4, 1), (1, 64), (1, 256), (2, 63)])
 def test_softmax_in_one_pass_over_rows(rows: int, columns: int) -> None:
     x = 5 * random(rows, columns)
