@@ -1,7 +1,7 @@
-"""Expand transcendental functions in float32 bodies into polynomials, which become vector code like any arithmetic.
+"""Expand transcendental functions in bodies into polynomials, which become vector code like any arithmetic.
 
 MLIR's own lowering takes vectors apart into calls of libm, 10 to 35 times slower. Other types and functions are left
-to libm. Each function is within 4 ulp of the true value for every float32, denormals included.
+to libm. Each function is within 4 ulp of the true value for every number, denormals included.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ...core.target import Target, detect_host
 from ...dialects import ir, tw
 from ..infra.base import Pass
 from ..ir.rewrite import rewrite
-from .math import emit, error_function, exponential, hyperbolic, idioms, logarithm, power, trigonometric
+from .math import doubles, emit, error_function, exponential, hyperbolic, idioms, logarithm, power, trigonometric
 
 Expand = Callable[..., ir.Value]
 
@@ -42,6 +42,9 @@ EXPANSIONS: dict[str, Expand] = {
     "math.tan": trigonometric.tan,
     "math.tanh": hyperbolic.tanh,
 }
+
+# The same in double precision; others of these functions are rare, and left to libm.
+_DOUBLES: dict[str, Expand] = {"math.exp": doubles.exp, "math.tanh": doubles.tanh}
 
 # Instead of these, on CPUs that multiply by powers of two in one instruction.
 _SCALING: dict[str, Expand] = {"math.exp": exponential.exp_scaled}
@@ -85,5 +88,11 @@ class ExpandMath(Pass):
 
         idioms.replace_idioms(module)
         rewrite(module, lambda op: isinstance(op.results[0].type, ir.F32Type), expand, *expansions)
+        rewrite(
+            module,
+            lambda op: isinstance(op.results[0].type, ir.F64Type),
+            lambda op: _DOUBLES[op.name](*op.operands),
+            *_DOUBLES,
+        )
         if not target.has_fma:
             emit.without_instruction(module)

@@ -188,6 +188,7 @@ OPERATORS: dict[str, OperatorModel] = {
     **{k: v for op in ("Add", "Mul", "Div") for k, v in _binary_cases(op, "double").items()},
     **_binary_cases("Div", "int32"),
     **{k: v for op in ("Add", "BitwiseAnd", "BitShift<direction = \"LEFT\">") for k, v in _binary_cases(op, "uint8").items()},
+    **{f"{op} double 3x33x1027": OperatorModel("double[3,33,1027] x", f"y = {op}(x)") for op in ("Exp", "Tanh")},
     "Mod fmod 1x128x768": OperatorModel("float[1,128,768] a; float[768] b", "y = Mod<fmod = 1>(a, b)", {"b": (1, 3)}),
     "And 12x512x512": OperatorModel("bool[12,512,512] a; bool[512] b", "y = And(a, b)"),
     "Or 12x512x512": OperatorModel("bool[12,512,512] a; bool[512] b", "y = Or(a, b)"),

@@ -1,0 +1,67 @@
+"""exp and tanh in double precision: as in ``exponential.py``, with Taylor's series, whose next term is below an ulp."""
+
+from __future__ import annotations
+
+import math as numbers
+
+from ....dialects import arith, ir, math
+from .emit import Value, at_least, at_most, f64, horner
+from .exponential import LOG2E
+
+# The first has so few bits that a multiple by 11 bits is exact.
+_LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
+_ROUNDER = 1.5 * 2**52  # as for float32, a double of this size has steps of 1
+_MOST_TERM = 13
+_INVERSE_FACTORIALS = tuple(1 / numbers.factorial(k) for k in range(_MOST_TERM, -1, -1))
+
+
+def _i64(value: int) -> Value:
+    return arith.ConstantOp(ir.IntegerType.get_signless(64), value).result
+
+
+def _bits(x: Value) -> Value:
+    return arith.bitcast(ir.IntegerType.get_signless(64), x)
+
+
+def _from_bits(x: Value) -> Value:
+    return arith.bitcast(ir.F64Type.get(), x)
+
+
+def _clamp(x: Value, low: float, high: float) -> Value:
+    return at_least(at_most(x, f64(high)), f64(low))
+
+
+def _round_scaled(x: Value, factor: float, bias: int) -> tuple[Value, Value]:
+    """n = round(x * factor), and a word whose low 12 bits are n + bias."""
+    word = math.fma(x, f64(factor), f64(_ROUNDER + bias))
+    return arith.subf(word, f64(_ROUNDER + bias)), _bits(word)
+
+
+def _power_of_two(word: Value) -> Value:
+    """2^n of a word of bias 1023"""
+    return _from_bits(arith.shli(word, _i64(52)))
+
+
+def exp(x: Value) -> Value:
+    """exp(x); two powers of two reach the denormals and infinity."""
+    x = _clamp(x, -1400.0, 710.0)
+    n, word = _round_scaled(x, LOG2E, 2046)
+    r = math.fma(n, f64(-_LN2_LOW), math.fma(n, f64(-_LN2_HIGH), x))
+    half = arith.shrui(word, _i64(1))
+    low, high = _power_of_two(half), _power_of_two(arith.subi(word, half))
+    return arith.mulf(arith.mulf(horner(r, *_INVERSE_FACTORIALS), low), high)
+
+
+def tanh(x: Value) -> Value:
+    """h / (h + 1) with h = (exp(2x) - 1) / 2, and 2x = n ln2 + 2r; beyond 19.1 it is 1."""
+    bounded = _clamp(x, -19.1, 19.1)
+    n, word = _round_scaled(bounded, 2 * LOG2E, 1023)
+    r = math.fma(n, f64(-_LN2_LOW / 2), math.fma(n, f64(-_LN2_HIGH / 2), bounded))
+    # (exp(2r) - 1) / 2 is r + r^2 (2^1 / 2! + 2^2 r / 3! + ...)
+    terms = [2.0 ** (k - 1) * c for k, c in zip(range(_MOST_TERM, 1, -1), _INVERSE_FACTORIALS, strict=False)]
+    small = math.fma(arith.mulf(r, r), horner(r, *terms), r)
+    power = _power_of_two(word)
+    h = math.fma(power, small, math.fma(power, f64(0.5), f64(-0.5)))
+    # The quotient has the sign of x, but for -0.
+    sign = arith.andi(_bits(x), _i64(-(1 << 63)))
+    return _from_bits(arith.ori(_bits(arith.divf(h, arith.addf(h, f64(1.0)))), sign))
