@@ -253,6 +253,7 @@ OPERATORS: dict[str, OperatorModel] = {
     "Einsum bqhd,bkhd->bhqk": OperatorModel("float[1,384,12,64] a; float[1,384,12,64] b", 'y = Einsum<equation = "bqhd,bkhd->bhqk">(a, b)'),
     "Einsum ij,j->i": OperatorModel("float[1024,1024] a; float[1024] b", 'y = Einsum<equation = "ij,j->i">(a, b)'),
     "MatMulInteger 128x768x768": OperatorModel("uint8[128,768] a; weight int8[768,768] b; weight uint8 az", "y = MatMulInteger(a, b, az)", {"a": (0, 255), "b": (-63, 63), "az": (120, 121)}),
+    "MatMulInteger 5x33x257x65": OperatorModel("uint8[5,33,257] a; weight int8[257,65] b; weight uint8 az", "y = MatMulInteger(a, b, az)", {"a": (0, 255), "b": (-63, 63), "az": (120, 121)}),
     "DynamicQuantizeMatMul 128x768x768": OperatorModel("float[128,768] a; weight int8[768,768] b; weight float s", "y = com.microsoft.DynamicQuantizeMatMul(a, b, s)", {"b": (-63, 63), "s": (0.01, 0.02)}),
     "MatMulNBits 1x2048x2048": OperatorModel("float[1,2048] a; weight uint8[2048,64,16] b; weight float[131072] s", "y = com.microsoft.MatMulNBits<K = 2048, N = 2048, bits = 4, block_size = 32>(a, b, s)", {"b": (0, 255)}),
     "MatMulNBits 64x1024x1024": OperatorModel("float[64,1024] a; weight uint8[1024,32,16] b; weight float[32768] s", "y = com.microsoft.MatMulNBits<K = 1024, N = 1024, bits = 4, block_size = 32>(a, b, s)", {"b": (0, 255)}),

@@ -87,7 +87,7 @@ def build_nest(
     loops = _Loops(schedule.result, border.inner, staged)
 
     def tile(scope: Tiler, region: Region, target: ir.Value) -> ir.Value:
-        pieces = _vector_pieces(region, loops.vector, scope.form.row_chunk)
+        pieces = _vector_pieces(region, loops.vector, scope.form)
         if len(pieces) > 1:
             compute_blocks_ahead(scope, border.inner, region)
         for piece in pieces:
@@ -265,7 +265,7 @@ def _compute(nest: Nest, value: ir.Value, part: Region, tiler: Tiler) -> ir.Valu
     loops.region, loops.overlap = list(border.find_inside(part)), not _reads_blocks(value)
 
     def tile(scope: Tiler, region: Region, target: ir.Value) -> ir.Value:
-        for piece in _vector_pieces(region, loops.vector, scope.form.row_chunk):
+        for piece in _vector_pieces(region, loops.vector, scope.form):
             place = tuple(relative_to(border.move(piece), part)[d] for d in kept_dims(part))
             into = extract(target, place).value
             made = scope.compute(border.inner, piece, into)
@@ -285,17 +285,18 @@ def _reads_blocks(value: ir.Value) -> bool:
     return any(source is not None and source.name == "linalg.unpack" for source in sources)
 
 
-def _vector_pieces(region: Region, vector: int, row_chunk: int) -> list[Region]:
+def _vector_pieces(region: Region, vector: int, form: Form) -> list[Region]:
     """A tile whose vector axis is no power of two long, in pieces that are; a whole row stays whole.
 
-    A piece one element wide is taken apart into its elements: as a column it would be a transposed vector.
+    A piece one element wide is taken apart into its elements: as a column it would be a transposed vector. Sums of
+    products of bytes are vectors in any case, and one row's would wait for each other.
     """
-    if not region or row_chunk:
+    if not region or form.row_chunk:
         return [region]
     pieces, start = [], region[vector].offset
     for size in powers_of_two(region[vector].size):
         part = (*region[:vector], Interval(start, size), *region[vector + 1 :])
-        pieces += [part] if size > 1 else _single_elements(part)
+        pieces += [part] if size > 1 or form.dot is not None else _single_elements(part)
         start = start + Linear(size)
     return pieces
 

@@ -110,7 +110,15 @@ def check(text: str, arrays: list[np.ndarray], want: np.ndarray) -> CompiledKern
 # Rows beyond a tile, channels beyond a block or less than a vector, sums that are no multiple of four or shorter.
 @pytest.mark.parametrize(
     "m, n, k, block",
-    [(30, 64, 32, 32), (5, 48, 20, 32), (13, 40, 27, 32), (1, 64, 18, 32), (7, 9, 3, 16), (2, 33, 5, 32)],
+    [
+        (30, 64, 32, 32),
+        (5, 48, 20, 32),
+        (13, 40, 27, 32),
+        (1, 64, 18, 32),
+        (7, 9, 3, 16),
+        (2, 33, 5, 32),
+        (20, 65, 9, 32),
+    ],
 )
 def test_matmul(m, n, k, block):
     a, w, b = bytes_of(np.uint8, m, k), bytes_of(np.int8, k, n), RNG.integers(-(1 << 20), 1 << 20, n).astype(np.int32)
@@ -130,7 +138,9 @@ def test_any_bytes_of_any_shape(m, n, k, data):
     check(matmul(m, n, k, packing.n_tile), [a, pack(w, packing.n_tile), b], want)
 
 
-@pytest.mark.parametrize("size, c, f, window, stride", [(9, 8, 32, 3, 1), (11, 3, 24, 3, 2), (6, 13, 40, 1, 1)])
+@pytest.mark.parametrize(
+    "size, c, f, window, stride", [(9, 8, 32, 3, 1), (11, 3, 24, 3, 2), (6, 13, 40, 1, 1), (9, 5, 33, 3, 1)]
+)
 def test_convolution(size, c, f, window, stride):
     x, w = bytes_of(np.uint8, 1, size, size, c), bytes_of(np.int8, f, c, window, window)
     b = RNG.integers(-1000, 1000, f).astype(np.int32)
