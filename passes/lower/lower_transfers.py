@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -101,23 +102,30 @@ def _load_elements(function: func.FuncOp) -> None:
 
 
 def _writes_column(op: ir.Operation) -> bool:
-    """Return whether an op writes a matrix of one column that a vector was made to be, all of it inside the buffer."""
+    """Return whether an op writes matrices of one column, as which a vector was turned, all of them inside a buffer."""
     shape = ir.VectorType(op.operands[0].type).shape
-    if len(shape) < 2 or sum(n > 1 for n in shape) != 1 or shape[-1] != 1:
-        return False
     masked = len(op.operands) > ir.ShapedType(op.operands[1].type).rank + 2
-    source = skip_unit_dims(op.operands[0])
-    is_row = isinstance(source.type, ir.VectorType) and source.type.rank == 1
-    return is_row and not masked and _in_bounds(op) and len(_find_vector_dims(op)) == len(shape)
+    if masked or len(shape) < 2 or shape[-1] != 1 or all(n == 1 for n in shape):
+        return False
+    turned = skip_unit_dims(op.operands[0]) != op.operands[0]
+    return turned and _in_bounds(op) and len(_find_vector_dims(op)) == len(shape)
 
 
 def _write_column(op: ir.Operation) -> list[ir.Value]:
-    """Write the vector: upstream's patterns find no end in matrices of one column."""
+    """Write the columns as vectors: upstream's patterns find no end in matrices of one column."""
     value, buffer, *indices = op.operands
-    [long] = [i for i, n in enumerate(ir.VectorType(value.type).shape) if n > 1]
-    rank = ir.ShapedType(buffer.type).rank
-    along = ir.AffineMap.get(rank, 0, [ir.AffineExpr.get_dim(_find_vector_dims(op)[long])])
-    vector.transfer_write(None, skip_unit_dims(value), buffer, indices, along, [True])
+    kind, axes = ir.VectorType(value.type), _find_vector_dims(op)
+    *outer, (column, length) = [(axis, n) for axis, n in zip(axes, kind.shape, strict=True) if n > 1]
+    rows = vector.shape_cast(
+        ir.VectorType.get([*(n for _, n in outer), length], kind.element_type), skip_unit_dims(value)
+    )
+    along = ir.AffineMap.get(ir.ShapedType(buffer.type).rank, 0, [ir.AffineExpr.get_dim(column)])
+    for place in itertools.product(*(range(n) for _, n in outer)):
+        at = list(indices)
+        for (axis, _), number in zip(outer, place, strict=True):
+            at[axis] = arith.addi(indices[axis], index_constant(number))
+        row = vector.extract(rows, [], list(place)) if place else rows
+        vector.transfer_write(None, row, buffer, at, along, [True])
     return []
 
 
