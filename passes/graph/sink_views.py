@@ -13,7 +13,7 @@ from ..infra.base import Pass
 from ..ir.dynamic_sizes import emit_dynamic_sizes
 from ..ir.edit import body_of, erase_dead, list_programs, replace
 from ..ir.maps import collapse_dims, reassociation_of
-from ..ir.structure import dim_of, indexing_maps, is_dynamic, is_zero, list_ops, num_inputs
+from ..ir.structure import dim_of, indexing_maps, is_dynamic, is_zero, list_ops, num_inputs, shape_of
 
 
 @dataclass(frozen=True)
@@ -75,15 +75,26 @@ def _sink(op: ir.Operation) -> None:
 
 
 def _expansion(op: ir.Operation) -> ir.Operation | None:
-    """The view that joins dims of an op's operands, if the op computes each element at its place alone."""
-    if not is_dynamic(op) or not is_pointwise(op):
+    """The view that takes apart dims of an op's operands, if the op computes each element at its place alone."""
+    if not is_pointwise(op):
         return None
     maps = indexing_maps(op)
     for value, m in zip(list(op.operands)[: num_inputs(op)], maps, strict=False):
         source = defining_op(value)
         if source is not None and source.name == "tensor.expand_shape" and m == maps[-1]:
-            return source
+            return source if is_dynamic(op) or _parts_rows(source) else None
     return None
+
+
+def _parts_rows(view: ir.Operation) -> bool:
+    """Return whether a view of known sizes takes rows apart, and not what is in each of them, such as heads."""
+    *rows, last = ([size for size in sizes if size > 1] for sizes in _split_sizes(view))
+    return len(last) < 2 and any(len(sizes) > 1 for sizes in rows)
+
+
+def _split_sizes(view: ir.Operation) -> list[list[int]]:
+    shape = shape_of(view.results[0])
+    return [[shape[axis] for axis in group] for group in reassociation_of(view)]
 
 
 def _join_map_dims(m: ir.AffineMap, groups: Sequence[Sequence[int]]) -> list[int | None] | None:

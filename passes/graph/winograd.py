@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from ...core.errors import CompileError
-from ...core.sizes import Extent, floor_divide
+from ...core.sizes import Extent, floor_divide, require_static
 from ...dialects import arith, builders, ir
 from ...dialects.builders import element_of
 from ...dialects.walk import defining_op
@@ -107,11 +107,15 @@ class _Form:
     """A channels-last convolution of images; one along one axis is of images that are one column wide.
 
     ``order``: the weight's dims of (i, j, c, f), or of (i, c, f). ``taps`` and ``strides`` are those along both axes.
+    ``groups``: the data's dims that are one here, as are frames of 3-D data and the images, where windows have one tap
+    along the frames. Where they have more, the channels of so many frames (``stacked``) are the channels of one image.
     """
 
     op: ir.Operation
     kind: Conv
     order: tuple[int, ...]
+    groups: tuple[tuple[int, ...], ...]
+    stacked: int
     n: int
     h: int
     w: int
@@ -131,7 +135,7 @@ class _Form:
             return None
         image, place, out = (loops_along(op, number) for number in (kind.data, kind.weight, 2))
         axes = len(kind.o)
-        single = (len(kind.n), len(kind.f), len(kind.c), len(place)) == (1, 1, 1, axes + 2) and axes in (1, 2)
+        single = (len(kind.n), len(kind.f), len(kind.c), len(place)) == (1, 1, 1, axes + 2) and axes in (1, 2, 3)
         if not single or image != [*kind.n, *[None] * axes, *kind.c] or out != [*kind.n, *kind.o, *kind.f]:
             return None
         order = tuple(place.index(d) for d in (*kind.k, *kind.c, *kind.f))
@@ -140,11 +144,21 @@ class _Form:
         read = [count_points(e, t, s) for e, t, s in zip(extents, window, kind.strides, strict=True)]
         image = zip(shape_of(data), [n, *read, c], (1, *kind.strides, 1), strict=True)
         whole = all(0 <= a - b < step for a, b, step in image if a >= 0)
-        if not whole or 0 in (n, *extents, c, f) or not set(window) <= set(_TAPS) or set(window) == {1}:
+        if not whole or 0 in (n, *extents, c, f):
             return None
-        one = [1] * (2 - axes)
-        (h, w), (i, j), (y, x) = ([*sizes, *one] for sizes in (extents, window, kind.strides))
-        return _Form(op, kind, order, n, h, w, c, f, (i, j), (y, x))
+        groups, stacked = [[axis] for axis in range(axes + 2)], 0
+        if axes == 3 and min(n, *extents) < 0:
+            return None
+        if axes == 3 and len(groups := _join_axes(data, window, kind.strides)) > 4:
+            groups, stacked = [[0, 1], [2], [3], [4]], window[0]
+            order = (*order[1:3], order[0], *order[3:])
+        n, *extents = (math.prod([n, *extents][axis] for axis in group) for group in groups[:-1])
+        window, strides = ([sizes[group[-1] - 1] for group in groups[1:-1]] for sizes in (window, kind.strides))
+        if not set(window) <= set(_TAPS) or set(window) == {1}:
+            return None
+        one = [1] * (2 - len(extents))
+        (h, w), (i, j), (y, x) = ([*sizes, *one] for sizes in (extents, window, strides))
+        return _Form(op, kind, order, tuple(map(tuple, groups)), stacked, n, h, w, max(1, stacked) * c, f, (i, j), (y, x))
 
     @property
     def choices(self) -> list[int]:
@@ -191,7 +205,8 @@ class _Form:
         patches, values = n * -(-h // rows) * -(-w // columns), math.prod(self.points(choice))
         axes = len([taps for taps in self.taps if taps > 1])
         transforms = patches * _TRANSFORM * axes * values * (self.c + self.channels)
-        return (patches + _MADDS_PER_WEIGHT) * values * self.c * self.channels + transforms
+        stacking = n * h * w * self.c * _COPY if self.stacked else 0
+        return (patches + _MADDS_PER_WEIGHT) * values * self.c * self.channels + transforms + stacking
 
     def time(self, choice: int) -> float:
         """The cost, and that of reading weights again for each block of patches where a core's cache has not both."""
@@ -210,7 +225,8 @@ class _Form:
             [builders.constant(matrix.astype(np.float32), elem) for matrix in matrices]
             for matrices in zip(*map(make_matrices, outputs, self.taps, self.strides), strict=True)
         )
-        sizes = note_sizes(self.op.results[0])
+        shape = note_sizes(self.op.results[0])
+        sizes = self._join(shape)
         n, h, w, _ = sizes if len(sizes) == 4 else (*sizes[:2], 1, sizes[2])
         s, t = (floor_divide(size + count - 1, count) for size, count in zip((h, w), outputs, strict=True))
         dims = [ir.AffineExpr.get_dim(i) for i in range(8)]
@@ -221,15 +237,15 @@ class _Form:
         u = _transform([weight, *filters], [(4, 5, 2, 3), (0, 4), (1, 5)], (*points, self.c, channels), 6)
         steps = [count * stride for count, stride in zip(outputs, self.strides, strict=True)]
         patch = (dims[2], dims[3] * steps[0] + dims[6], dims[4] * steps[1] + dims[7], dims[5])
-        given = [*note_sizes(self.op.operands[self.kind.data])[1:-1], 1][:2]
+        given = [*self._join(note_sizes(self.op.operands[self.kind.data]))[1:-1], 1][:2]
         read = [
             _cover(step * (size - 1) + extent, stride, there)
             for step, size, extent, stride, there in zip(steps, (s, t), points, self.strides, given, strict=True)
         ]
         data = builders.reshape(self._pad_data([n, *read[: len(sizes) - 2], self.c]), [n, *read, self.c])
         v = _transform([data, *forth], [patch, (0, 6), (1, 7)], (*points, n, s, t, self.c), 8)
-        shape = (*points, n, s, t, channels)
-        m = builders.contraction((v, u), [(0, 1, 2, 3, 4, 6), (0, 1, 6, 5)], shape, range(6), 1, elem)
+        products = (*points, n, s, t, channels)
+        m = builders.contraction((v, u), [(0, 1, 2, 3, 4, 6), (0, 1, 6, 5)], products, range(6), 1, elem)
         tiles, rows = (
             [make(dims[axis], count) for axis, count in zip((1, 2), outputs, strict=True)]
             for make in (ir.AffineExpr.get_floor_div, ir.AffineExpr.get_mod)
@@ -243,23 +259,48 @@ class _Form:
         made = _transform([m, *back], maps, (n, h, w, channels), 6)
         if len(sizes) == 3:
             made = builders.reshape(made, [n, h, channels])
-        return patches.slice(made, sizes)
+        made = patches.slice(made, sizes)
+        return made if shape == sizes else builders.reshape(made, shape)
+
+    def _join(self, sizes: Sequence[Extent]) -> tuple[Extent, ...]:
+        """The extents of the joined dims; open ones, which only images have, are not joined."""
+        if len(self.groups) == len(sizes):
+            return tuple(sizes)
+        return tuple(math.prod(require_static(sizes[axis]) for axis in group) for group in self.groups)
 
     def _pad_data(self, shape: Sequence[Extent]) -> ir.Value:
         """The data with zeros after its end up to ``shape``; a padding that it has already grows."""
-        data, low = self.op.operands[self.kind.data], [0] * len(shape)
-        if list(note_sizes(data)) == list(shape):
-            return data
+        data = self.op.operands[self.kind.data]
+        low, padded = [0] * len(note_sizes(data)), shape
+        if not self.stacked and list(self._join(note_sizes(data))) == list(shape):
+            return builders.reshape(data, shape)
         if (around := zeros_around(data)) is not None:
             data, low = around
-        high = [whole - start - size for whole, start, size in zip(shape, low, note_sizes(data), strict=True)]
-        return builders.pad(data, low, high, builders.scalar(0.0, element_of(data)))
+        if self.stacked:
+            n, depth, _, _, c = shape_of(data)
+            read = count_points(shape_of(self.op.results[0])[1], self.stacked, self.kind.strides[0])
+            padded = [n, max(read, low[1] + depth), *shape[1:3], c]
+        else:
+            data, low = builders.reshape(data, self._join(note_sizes(data))), [low[group[0]] for group in self.groups]
+        high = [whole - start - size for whole, start, size in zip(padded, low, note_sizes(data), strict=True)]
+        data = builders.pad(data, low, high, builders.scalar(0.0, element_of(data)))
+        return builders.reshape(self._stack(data), shape) if self.stacked else data
+
+    def _stack(self, data: ir.Value) -> ir.Value:
+        """Images of the channels of all frames that a window reads."""
+        n, _, *sizes = shape_of(data)
+        shape, steps = (n, shape_of(self.op.results[0])[1], *sizes), (1, self.kind.strides[0], 1, 1, 1)
+        taps = [builders.slice_(data, (0, tap, 0, 0, 0), shape, steps) for tap in range(self.stacked)]
+        return builders.concat(taps, 4)
 
 
 # Measured on AVX-512, in multiply-adds (16 lanes, 2 a cycle): what a transform along an axis costs for each value of a
 # patch, and a weight from beyond the caches. Above this share of the direct sum's cost, for each number of outputs, the
 # rewriting is not worth its rounding errors; those of 2x2 are small.
 _TRANSFORM, _MADDS_PER_WEIGHT, _GAIN = 3.5, 12, {2: 0.9, 3: 0.9, 4: 0.75}
+
+# Of a number that is copied to lie beside those of other frames.
+_COPY = 16
 
 # Numbers that a core's own cache holds, and multiply-adds for a weight from the cache behind it (measured on Zen 4).
 _CACHED, _MADDS_PER_CACHED = 1 << 18, 3
@@ -269,6 +310,23 @@ _CHANNELS = 4
 
 # An image whose size is open: networks have smaller ones of more channels.
 _LEAST_SIDE, _MOST_SIDE, _SIDE_BY_CHANNELS = 8, 64, 4096
+
+
+def _join_axes(data: ir.Value, window: Sequence[int], strides: Sequence[int]) -> list[list[int]]:
+    """The data's dims, together those that are one row of images to all windows: of one tap and in steps of one.
+
+    Zeros around one of them keep it apart, and so do open extents.
+    """
+    inner, low = zeros_around(data) or (data, [0] * (len(window) + 2))
+    kept = [a == b >= 0 for a, b in zip(shape_of(data), shape_of(inner), strict=True)]
+    plain = [kept[0], *(map(all, zip(kept[1:-1], [w == s == 1 for w, s in zip(window, strides)])))]
+    groups = [[0]]
+    for axis in range(1, len(plain)):
+        if plain[axis] and plain[axis - 1]:
+            groups[-1].append(axis)
+        else:
+            groups.append([axis])
+    return [*groups, [len(plain)]]
 
 
 def _cover(read: Extent, stride: int, given: Extent) -> Extent:

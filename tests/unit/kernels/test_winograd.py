@@ -78,7 +78,7 @@ def direct(x: np.ndarray, weight: np.ndarray, pads: Pads = SAME, stride: int = 1
     x = np.pad(x.astype(np.float64), [(0, 0), (0, 0), *zip(pads[:axes], pads[axes:], strict=True)])
     windows = np.lib.stride_tricks.sliding_window_view(x, weight.shape[2:], axis=tuple(range(2, 2 + axes)))
     windows = windows[(slice(None), slice(None), *[slice(None, None, stride)] * axes)]
-    subscripts = "nchwij,fcij->nfhw" if axes == 2 else "nchi,fci->nfh"
+    subscripts = {1: "nchi,fci->nfh", 2: "nchwij,fcij->nfhw", 3: "ncdhwkij,fckij->nfdhw"}[axes]
     return np.einsum(subscripts, windows, weight.astype(np.float64), optimize=False)
 
 
@@ -197,6 +197,23 @@ def test_strides_of_two_and_windows_of_two(
 ) -> None:
     with make_context(), ir.Location.unknown():
         check(convolution(2, 16, 32, size, pads, "bm", window, stride), pads, "bm", 2, outputs, stride=stride)
+
+
+@pytest.mark.parametrize(
+    "size, window, pads, stride, outputs",
+    [
+        ((3, 7, 6), (1, 3, 3), (0, 1, 1, 0, 1, 1), 1, 4),  # frames are images
+        ((6, 3, 5), (3, 1, 1), (1, 0, 0, 1, 0, 0), 1, 4),  # pixels are columns
+        ((4, 6, 5), (3, 3, 3), (1, 1, 1, 1, 1, 1), 1, 4),  # frames are channels
+        ((6, 7, 5), (3, 3, 3), (0, 1, 1, 0, 1, 1), 2, 3),
+        ((5, 4, 6), (2, 3, 1), (0, 1, 0, 1, 1, 0), 1, 2),
+        ((5, 6, 4), (1, 3, 3), (1, 1, 1, 0, 1, 1), 1, 4),  # zeros before the frames
+        ((5, 6, 7), (1, 3, 3), (0, 1, 1, 0, 1, 1), 2, 2),
+    ],
+)
+def test_data_of_three_axes(size: tuple[int, ...], window: tuple[int, ...], pads: Pads, stride: int, outputs: int) -> None:
+    with make_context(), ir.Location.unknown():
+        check(convolution(2, 16, 32, size, pads, "brm", window, stride), pads, "brm", 2, outputs, stride=stride)
 
 
 @pytest.mark.parametrize("rows, blocks", [(1, 1), (4, 2), (9, 2)])
