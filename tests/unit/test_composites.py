@@ -228,6 +228,21 @@ def test_a_softmax_along_another_axis_is_no_attention(axis: int, run: Callable[.
     np.testing.assert_allclose(run(form), weights @ v, atol=1e-5)
 
 
+def test_filters_that_a_softmax_makes_are_no_heads() -> None:
+    """As ConvBERT's: rows and columns of a product are joined, then split in another place."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["c"]),
+        helper.make_node("Reshape", ["c", "shape"], ["r"]),
+        helper.make_node("Softmax", ["r"], ["p"], axis=1),
+        helper.make_node("MatMul", ["v", "p"], ["y"]),
+    ]
+    rng = np.random.default_rng(0)
+    x, w, v = (rng.standard_normal(shape, dtype=np.float32) for shape in ((8, 6), (6, 6), (16, 5, 3)))
+    model = model_of(nodes, {"x": x, "v": v}, ["y"], {"w": w, "shape": np.array([16, 3, 1])})
+    [got] = api.compile(model, workers=0, cache=False).run({"x": x, "v": v})
+    np.testing.assert_allclose(got, v @ np.moveaxis(_softmax((x @ w).reshape(16, 1, 3)), 1, 2), atol=1e-5)
+
+
 def test_forms_of_attention_are_the_same_kernel() -> None:
     same = ("scale on the scores", "on the query", "on the key", "unsafe", "heads in the batch")
     assert len({_kernels(ATTENTION[form])[0] for form in same}) == 1

@@ -10,7 +10,7 @@ from ....dialects.walk import defining_op
 from ...ir.edit import body_of, replace
 from ...ir.maps import reassociation_of
 from ...ir.routine_ops import VIEWS
-from ...ir.structure import body_ops, dim_of, indexing_maps, is_static, is_zero, iterator_types, num_inputs, shape_of
+from ...ir.structure import body_ops, dim_of, indexing_maps, is_static, is_zero, iterator_types, loop_extents, num_inputs, shape_of
 from ...ir.uses import has_uses, users_of
 from ..rewriting.inline import read_through_unit_views
 
@@ -25,18 +25,21 @@ def split_batches(first: ir.Operation, last: ir.Operation) -> None:
     splits = {s for op in path if op.name == "tensor.expand_shape" and (s := _split_of(op)) is not None}
     if len(splits) != 1 or not all(op.name in VIEWS or _can_split_loops(op) for op in path):
         return
+    [(dim, extents)] = splits
+    count = math.prod(extents)
+    if shape_of(first.results[0])[dim : dim + 1] != [count]:  # a dim of what a view has made of the scores
+        return
     for op in path:
         if op.name == "linalg.generic":
             read_through_unit_views(op)
     for op in reversed(path):
         if op.name in VIEWS and not has_uses(op):
             op.erase()
-    [(dim, extents)] = splits
     split: dict[ir.Value, int] = {}  # the dim of values that has both
     for i, op in enumerate(_path(first, last)):
         if op.name == "linalg.generic":
             loop = _find_batch_loop(op, split) if i else dim_of(indexing_maps(op)[-1].results[dim])
-            made = _split_loop(op, loop, extents) if loop is not None else None
+            made = _split_loop(op, loop, extents) if loop is not None and loop_extents(op)[loop] == count else None
             split |= {made[0]: made[1]} if made is not None else {}
         elif op.name == "tensor.collapse_shape" and (merged := _merged_dim(op, extents)) is not None:
             split[op.results[0]] = merged
