@@ -11,7 +11,7 @@ from ...dialects import builders, ir
 from ...dialects.walk import collect
 from ..analysis.classify import classify_op
 from ..analysis.groups import OpFacts
-from ..analysis.kinds import Contraction
+from ..analysis.kinds import Contraction, Conv, DepthwiseConv, Transform
 from ..infra.base import Pass
 from ..ir.edit import list_programs, param_values
 from ..ir.maps import permute, set_maps
@@ -22,6 +22,9 @@ from ..schedule.families.family import PackedOperand
 from ..schedule.families.table import begin_group
 
 Dims = Sequence[int]
+
+# Their filters are small beside what is done with them, so that those which are computed in each run are copied too.
+_WINDOWS = (Conv, DepthwiseConv, Transform)
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,9 @@ class PackWeights(Pass):
     which are added up at a time (``schedule/dot_product.py``), is blocked along k too: ``[N/NT][K/4][NT][4]``. What
     `keep-packed` has made goes in blocks of columns: bytes ``[N/NT][block][byte][NT]``, zero points and scales
     ``[N/NT][block][NT]``.
+
+    Filters of a convolution that are computed in each run are packed in each run: without that their channels lie
+    apart, and the kernel takes a hundred times as long.
 
     A product in a loop or branch that is a kernel, as in a recurrent layer, reads its weight packed as well: ``pack``
     stands before the loop, ``unpack`` in it.
@@ -69,8 +75,9 @@ class PackWeights(Pass):
             inside = {op for _, members in begun if len(members) > 1 for op in members}
             for family, members in begun:
                 if len(members) > 1 or members[0] not in inside:
+                    copied = any(isinstance(facts.kind(op), _WINDOWS) for op in members)
                     for packed in family.pack(members, target, self.n_tile):
-                        _pack_operand(packed, weights, packed.op)
+                        _pack_operand(packed, weights, packed.op, copied)
             for around in ops:
                 if around.name.startswith("scf.") and not is_control(around):
                     for op in collect(around, _is_product):
@@ -82,10 +89,10 @@ def _is_product(op: ir.Operation) -> bool:
     return op.name == "linalg.generic" and isinstance(classify_op(op), Contraction)
 
 
-def _pack_operand(packed: PackedOperand, weights: set[ir.Value], around: ir.Operation) -> None:
+def _pack_operand(packed: PackedOperand, weights: set[ir.Value], around: ir.Operation, copied: bool = False) -> None:
     """Pack an operand, if it is a weight of known sizes, before ``around``: the op, or the loop that it is in."""
     op, value = packed.op, packed.op.operands[packed.number]
-    if value not in weights or not is_static(value):
+    if not is_static(value) or (value not in weights and not copied):
         return
     if not packed.tiles:
         _transpose_operand(packed, around)

@@ -35,8 +35,8 @@ class SinkViews(Pass):
         // readers of %c read %r
 
     Other operands of the same shape are seen through a view that joins the rows. One that differs along them (a mask
-    for each batch) leaves the op as it is. Ops of known sizes are left alone: their dims are mostly of one element,
-    which is no matter to fusion.
+    for each batch) leaves the op as it is. So does a view of known sizes that adds only dims of one element, which are
+    no matter to fusion, or takes apart what is in a row, as heads are.
     """
 
     name: ClassVar[str] = "sink-views"

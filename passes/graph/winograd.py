@@ -38,8 +38,8 @@ class Winograd(Pass):
     products summed over the channels come 4x4 outputs: 36 multiplications in place of 144 (Winograd 1980; Lavin and
     Gray, "Fast Algorithms for Convolutional Neural Networks", 2016; the matrices by Toom-Cook). Along one axis 3 taps
     take 6 multiplications in place of 12, and 5 taps 8 in place of 20; 5x5 windows take 36 in place of 100, 2x2 windows
-    (parts of transposed convolutions) 16 in place of 36. What is made of the filters depends on weights alone and is
-    computed ahead of time.
+    (parts of transposed convolutions) 16 in place of 36. What is made of filters that depend on weights alone is
+    computed ahead of time; that of others in each run.
 
     With a stride of 2 the even and the odd taps are windows of their own, of every other element: 3x3 takes 25
     multiplications in place of 36 for 2x2 outputs, or 49 in place of 81 for 3x3. Its data may have a last row or column
@@ -62,8 +62,11 @@ class Winograd(Pass):
     The transformed filters are four times as large as the filters; where reading them takes longer than the products
     (many channels, few pixels), patches of 4x4 give 2x2 outputs: 16 multiplications in place of 36, and filters not
     twice as large. Where that does not pay either, the convolution stays. So do those of float64, those with groups,
-    other strides, dilations or other windows, and those whose filters are no params. To an odd number of filters some
-    of zeros are added; a slice of the result is left, as of an open extent.
+    other strides, dilations or other windows. To an odd number of filters some of zeros are added; a slice of the
+    result is left, as of an open extent.
+
+    Of three axes, as of a video, two are those of images. Frames that a window has one of are images; pixels that it
+    has one of are columns. Of other windows the channels of all their frames become those of one image, by a copy.
 
     The rounding error is two to three times that of a direct sum, and relative to the largest value of a patch: an
     output beside much larger values has fewer right digits. Values beyond 1e32 overflow. One that is not finite makes
@@ -107,8 +110,8 @@ class _Form:
     """A channels-last convolution of images; one along one axis is of images that are one column wide.
 
     ``order``: the weight's dims of (i, j, c, f), or of (i, c, f). ``taps`` and ``strides`` are those along both axes.
-    ``groups``: the data's dims that are one here, as are frames of 3-D data and the images, where windows have one tap
-    along the frames. Where they have more, the channels of so many frames (``stacked``) are the channels of one image.
+    ``groups``: the data's dims that are one here. Of images of whole windows along three axes the channels of
+    ``stacked`` frames are those of one image; 0 for all others. ``known``: whether filters depend on weights alone.
     """
 
     op: ir.Operation
@@ -116,6 +119,7 @@ class _Form:
     order: tuple[int, ...]
     groups: tuple[tuple[int, ...], ...]
     stacked: int
+    known: bool
     n: int
     h: int
     w: int
@@ -131,7 +135,7 @@ class _Form:
         if not isinstance(kind, Conv) or kind.g or {*kind.dilations} != {1} or not {*kind.strides} <= {*_STRIDES}:
             return None
         data, weight, result = op.operands[kind.data], op.operands[kind.weight], op.results[0]
-        if weight not in weights or not all(map(_is_float32, (data, weight, result))) or not _sums_from_zero(op):
+        if not all(map(_is_float32, (data, weight, result))) or min(shape_of(weight)) < 0 or not _sums_from_zero(op):
             return None
         image, place, out = (loops_along(op, number) for number in (kind.data, kind.weight, 2))
         axes = len(kind.o)
@@ -156,9 +160,9 @@ class _Form:
         window, strides = ([sizes[group[-1] - 1] for group in groups[1:-1]] for sizes in (window, kind.strides))
         if not set(window) <= set(_TAPS) or set(window) == {1}:
             return None
-        one = [1] * (2 - len(extents))
+        one, joined, known = [1] * (2 - len(extents)), tuple(map(tuple, groups)), weight in weights
         (h, w), (i, j), (y, x) = ([*sizes, *one] for sizes in (extents, window, strides))
-        return _Form(op, kind, order, tuple(map(tuple, groups)), stacked, n, h, w, max(1, stacked) * c, f, (i, j), (y, x))
+        return _Form(op, kind, order, joined, stacked, known, n, h, w, max(1, stacked) * c, f, (i, j), (y, x))
 
     @property
     def choices(self) -> list[int]:
@@ -204,7 +208,8 @@ class _Form:
         rows, columns = self.outputs(choice)
         patches, values = n * -(-h // rows) * -(-w // columns), math.prod(self.points(choice))
         axes = len([taps for taps in self.taps if taps > 1])
-        transforms = patches * _TRANSFORM * axes * values * (self.c + self.channels)
+        filters = 0 if self.known else _COMPUTED * self.c * self.channels
+        transforms = _TRANSFORM * axes * values * (patches * (self.c + self.channels) + filters)
         stacking = n * h * w * self.c * _COPY if self.stacked else 0
         return (patches + _MADDS_PER_WEIGHT) * values * self.c * self.channels + transforms + stacking
 
@@ -299,6 +304,9 @@ class _Form:
 # rewriting is not worth its rounding errors; those of 2x2 are small.
 _TRANSFORM, _MADDS_PER_WEIGHT, _GAIN = 3.5, 12, {2: 0.9, 3: 0.9, 4: 0.75}
 
+# How much longer filters take than data, in runs that compute them: they are transposed, and packed afterwards.
+_COMPUTED = 4
+
 # Of a number that is copied to lie beside those of other frames.
 _COPY = 16
 
@@ -313,13 +321,13 @@ _LEAST_SIDE, _MOST_SIDE, _SIDE_BY_CHANNELS = 8, 64, 4096
 
 
 def _join_axes(data: ir.Value, window: Sequence[int], strides: Sequence[int]) -> list[list[int]]:
-    """The data's dims, together those that are one row of images to all windows: of one tap and in steps of one.
+    """The data's dims, together those along which windows have one tap and steps of one.
 
     Zeros around one of them keep it apart, and so do open extents.
     """
-    inner, low = zeros_around(data) or (data, [0] * (len(window) + 2))
+    inner, _ = zeros_around(data) or (data, [])
     kept = [a == b >= 0 for a, b in zip(shape_of(data), shape_of(inner), strict=True)]
-    plain = [kept[0], *(map(all, zip(kept[1:-1], [w == s == 1 for w, s in zip(window, strides)])))]
+    plain = [kept[0], *(k and w == s == 1 for k, w, s in zip(kept[1:-1], window, strides, strict=True))]
     groups = [[0]]
     for axis in range(1, len(plain)):
         if plain[axis] and plain[axis - 1]:

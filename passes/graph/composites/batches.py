@@ -10,7 +10,17 @@ from ....dialects.walk import defining_op
 from ...ir.edit import body_of, replace
 from ...ir.maps import reassociation_of
 from ...ir.routine_ops import VIEWS
-from ...ir.structure import body_ops, dim_of, indexing_maps, is_static, is_zero, iterator_types, loop_extents, num_inputs, shape_of
+from ...ir.structure import (
+    body_ops,
+    dim_of,
+    indexing_maps,
+    is_static,
+    is_zero,
+    iterator_types,
+    loop_extents,
+    num_inputs,
+    shape_of,
+)
 from ...ir.uses import has_uses, users_of
 from ..rewriting.inline import read_through_unit_views
 

@@ -39,6 +39,23 @@ func.func @conv(%x: tensor<1x6x5xf32>, %w: tensor<32x5x3xf32> {tw.param = "w"}, 
   return %m : tensor<1x4x32xf32>
 }
 
+// One that is computed in each run is copied in each run.
+// CHECK-LABEL: func.func @computed_filters
+// CHECK:       linalg.pack %arg1 outer_dims_perm = [0, 2, 1] inner_dims_pos = [0] inner_tiles = [16]
+// CHECK-SAME:    tensor<32x5x3xf32> -> tensor<2x3x5x16xf32>
+func.func @computed_filters(%x: tensor<1x6x5xf32>, %w: tensor<32x5x3xf32> {tw.name = "w"}, %z: tensor<1x4x32xf32>) -> tensor<1x4x32xf32> {
+  %m = linalg.generic {indexing_maps = [affine_map<(n, h, f, i, c) -> (n, h + i, c)>, affine_map<(n, h, f, i, c) -> (f, c, i)>,
+                                        affine_map<(n, h, f, i, c) -> (n, h, f)>],
+                       iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]}
+    ins(%x, %w : tensor<1x6x5xf32>, tensor<32x5x3xf32>) outs(%z : tensor<1x4x32xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %o, %p fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<1x4x32xf32>
+  return %m : tensor<1x4x32xf32>
+}
+
 // A batched contraction's weight: blocks of columns, then the batch, so that a block holds what one step of it reads.
 // CHECK-LABEL: func.func @batched
 // CHECK:       linalg.pack %arg1 padding_value({{.*}} : f32) outer_dims_perm = [3, 0, 1, 2] inner_dims_pos = [3] inner_tiles = [16]

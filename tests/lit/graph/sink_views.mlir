@@ -42,3 +42,35 @@ func.func @mask(%y: tensor<?x8xf32>, %k: tensor<?x8xf32>, %n: index, %m: index) 
   } -> tensor<?x?x8xf32>
   return %r : tensor<?x?x8xf32>
 }
+
+// Of known sizes too, where rows are taken apart into several of several.
+// CHECK-LABEL: func.func @known(
+// CHECK:         linalg.generic {{.*}} iterator_types = ["parallel", "parallel"]} ins(%arg0 :
+// CHECK:         tensor.expand_shape
+func.func @known(%y: tensor<6x8xf32>) -> tensor<2x3x8xf32> {
+  %v = tensor.expand_shape %y [[0, 1], [2]] output_shape [2, 3, 8] : tensor<6x8xf32> into tensor<2x3x8xf32>
+  %e = tensor.empty() : tensor<2x3x8xf32>
+  %r = linalg.generic {indexing_maps = [#whole, #whole], iterator_types = ["parallel", "parallel", "parallel"]}
+    ins(%v : tensor<2x3x8xf32>) outs(%e : tensor<2x3x8xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %s = arith.addf %i, %i : f32
+    linalg.yield %s : f32
+  } -> tensor<2x3x8xf32>
+  return %r : tensor<2x3x8xf32>
+}
+
+// Heads, and rows of one element, are no matter.
+// CHECK-LABEL: func.func @heads(
+// CHECK:         tensor.expand_shape
+// CHECK:         linalg.generic {{.*}} iterator_types = ["parallel", "parallel", "parallel"]}
+func.func @heads(%y: tensor<6x8xf32>) -> tensor<6x2x4xf32> {
+  %v = tensor.expand_shape %y [[0], [1, 2]] output_shape [6, 2, 4] : tensor<6x8xf32> into tensor<6x2x4xf32>
+  %e = tensor.empty() : tensor<6x2x4xf32>
+  %r = linalg.generic {indexing_maps = [#whole, #whole], iterator_types = ["parallel", "parallel", "parallel"]}
+    ins(%v : tensor<6x2x4xf32>) outs(%e : tensor<6x2x4xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %s = arith.addf %i, %i : f32
+    linalg.yield %s : f32
+  } -> tensor<6x2x4xf32>
+  return %r : tensor<6x2x4xf32>
+}

@@ -211,7 +211,9 @@ def test_strides_of_two_and_windows_of_two(
         ((5, 6, 7), (1, 3, 3), (0, 1, 1, 0, 1, 1), 2, 2),
     ],
 )
-def test_data_of_three_axes(size: tuple[int, ...], window: tuple[int, ...], pads: Pads, stride: int, outputs: int) -> None:
+def test_data_of_three_axes(
+    size: tuple[int, ...], window: tuple[int, ...], pads: Pads, stride: int, outputs: int
+) -> None:
     with make_context(), ir.Location.unknown():
         check(convolution(2, 16, 32, size, pads, "brm", window, stride), pads, "brm", 2, outputs, stride=stride)
 
@@ -307,6 +309,18 @@ def test_what_a_patch_holds_stays_in_its_outputs(outputs: int) -> None:
         )
         if np.isfinite(value):
             np.testing.assert_allclose(got, want, rtol=0, atol=TOLERANCE * value)
+
+
+def test_filters_that_come_with_each_run_are_transformed_in_it() -> None:
+    def body(x: ir.Value, weight: ir.Value) -> ir.Value:
+        return builders.conv(padded(x, SAME), weight, (1, 1), (1, 1))
+
+    with make_context(), ir.Location.unknown():
+        model = networks.build(body, {"x": (1, 16, 9, 10), "weight": (32, 16, 3, 3)}, {})
+        inputs = random(model)
+        [got] = CompiledPlan(plan(model))(inputs, {}, 2)
+    want = direct(inputs["x"], inputs["weight"])
+    np.testing.assert_allclose(got, want, rtol=0, atol=TOLERANCE * float(np.abs(want).max()))
 
 
 def test_a_zero_image_gives_zeros() -> None:
