@@ -122,3 +122,25 @@ def test_few_columns_of_rows_a_page_apart_have_tiles_of_as_many_rows_as_a_set_of
     assert schedule is not None
     [rows] = [part.step for loop in schedule.result.outer for part in loop.parts if part.axis == "m"]
     assert 1 < rows <= most
+
+
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("equation", ["km,kn->mn", "bmk,bkn->bmn"])
+def test_columns_that_are_no_weight_are_copied_for_all_rows(equation: str, large: bool) -> None:
+    """A large left operand goes over several tiles of the copy; the last columns are as many as the others."""
+    target = replace(TARGET.get(detect_host()), l2_bytes=1 << (15 if large else 21), cores=2)
+    extents = {"b": 2, "m": 131, "k": 20, "n": 333}
+    text = einsum(equation, extents)
+    left, right, made = equation.replace("->", ",").split(",")
+    a, b = (RNG.standard_normal([extents[x] for x in term], dtype=np.float32) for term in (left, right))
+    token = TARGET.set(target)
+    try:
+        schedule, kernel = schedule_of(text), CompiledKernel(text)
+    finally:
+        TARGET.reset(token)
+    assert schedule is not None and len(schedule.stages) == 1
+    columns = [loop for loop in schedule.result.outer if loop.axis == "n"]
+    assert len(columns) == 1 + large and any(loop.overlap for loop in columns) != large
+    want = np.einsum(equation, a, b, dtype=np.float64)
+    got = kernel([a, b], np.empty([extents[x] for x in made], np.float32), 3)
+    np.testing.assert_allclose(got, want, rtol=0, atol=5e-5)
