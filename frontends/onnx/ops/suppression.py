@@ -19,6 +19,8 @@ from ..values.tensor import Tensor
 
 _BLOCK = 16  # kept boxes that one is held against before it is asked whether any overlaps: LLVM makes vectors of them
 _NUMBERS = 5  # of a box: low y, low x, high y, high x, area
+_MOST_IN_ONE_STRIP = 512  # boxes that are kept, beside which those strips are not worth what it takes to make them
+_STRIPS = 256  # that boxes are put in by their low y, each as high as the highest box: others than neighbours are apart
 
 Values = Sequence[ir.Value]
 
@@ -95,30 +97,86 @@ class _Search:
         classes = index(self.scores.shape[1])
         at = [scalars.div(row, classes, signed=False), scalars.rem(row, classes, signed=False)]
         ranked, count = self._rank(at)
-        most, limit = scalars.to_index(_item(self.most)), _item(self.limit)
-        kept = builders.empty([_NUMBERS, floor_divide(self.capacity + (_BLOCK - 1), _BLOCK) * _BLOCK], ir.F32Type.get())
+        most = scalars.to_index(_item(self.most))
+        strips, starts = (None, builders.full([1], index(0))) if self.few else self._divide(at[0], ranked, count)
+        room = floor_divide(self.capacity + (_BLOCK - 1), _BLOCK) * _BLOCK
+        if strips is not None:
+            room = self.scores.shape[2] + (_STRIPS + 2) * _BLOCK
+        kept = builders.empty([_NUMBERS, room], ir.F32Type.get())
 
         def hold(i: ir.Value, states: Values) -> tuple[ir.Value, Values]:
-            # Each box is written where the next one belongs, so that there is no branch.
-            places, number, kept, chosen = states
-            place = arith.andi(builders.extract(ranked, [i]), scalars.const(0xFFFFFFFF, element_type("int64")))
+            # Each box is written where the next one of its strip belongs, so that there is no branch.
+            places, number, kept, ends, chosen = states
+            place = _place(ranked, i)
             box = self._box(at[0], scalars.to_index(place))
-            free = scalars.invert(_overlaps_any(box, kept, chosen, limit))
+            strip = strips.find(box[0]) if strips is not None else index(0)
+            free = scalars.invert(self._overlaps_any(box, kept, strip, starts, ends))
+            end = builders.extract(ends, [strip])
             for row, value in enumerate(box):
-                kept = tensor.InsertOp(value, kept, [index(row), chosen]).result
+                kept = tensor.InsertOp(value, kept, [index(row), end]).result
             line = [scalars.from_index(axis, place.type) for axis in at]
             for column, value in enumerate([*line, place]):
                 places = tensor.InsertOp(value, places, [number, index(column)]).result
             step = arith.index_castui(ir.IndexType.get(), free)
+            ends = tensor.InsertOp(scalars.add(end, step), ends, [strip]).result
             chosen = scalars.add(chosen, step)
-            return scalars.compare("lt", chosen, most), [places, scalars.add(number, step), kept, chosen]
+            return scalars.compare("lt", chosen, most), [places, scalars.add(number, step), kept, ends, chosen]
 
         places, counts = states
         number = scalars.to_index(builders.extract(counts, [index(0)]))
         wanted = scalars.compare("gt", most, index(0))
-        places, number, *_ = while_loop(count, wanted, [places, number, kept, index(0)], hold)
+        places, number, *_ = while_loop(count, wanted, [places, number, kept, _copy(starts), index(0)], hold)
         counts = tensor.InsertOp(scalars.from_index(number, element_type("int64")), counts, [index(0)]).result
         return scalars.bool_constant(True), [places, counts]
+
+    def _divide(self, batch: ir.Value, ranked: ir.Value, count: ir.Value) -> tuple[_Strips, ir.Value]:
+        """Strips of the boxes that are ranked, and where each strip's boxes begin, if all of them are kept."""
+        number = ir.F32Type.get()
+
+        def measure(i: ir.Value, states: Values) -> Values:
+            low, tallest = states
+            box = self._box(batch, scalars.to_index(_place(ranked, i)))
+            return [_lesser(box[0], low), _greater(scalars.sub(box[2], box[0]), tallest)]
+
+        first = [scalars.const(value, number) for value in (float("inf"), 0.0)]
+        lowest, tallest = for_loop(count, first, measure)
+        strips = _Strips(lowest, scalars.div(scalars.like(tallest, 0.999), tallest))
+
+        def note(i: ir.Value, states: Values) -> Values:
+            [sizes] = states
+            strip = strips.find(self._box(batch, scalars.to_index(_place(ranked, i)))[0])
+            return [tensor.InsertOp(scalars.add(builders.extract(sizes, [strip]), index(1)), sizes, [strip]).result]
+
+        [sizes] = for_loop(count, [builders.full([_STRIPS + 2], index(0))], note)
+
+        def sum_up(i: ir.Value, states: Values) -> Values:
+            starts, before = states
+            size = builders.extract(starts, [i])
+            room = scalars.mul(arith.ceildivui(size, index(_BLOCK)), index(_BLOCK))
+            return [tensor.InsertOp(before, starts, [i]).result, scalars.add(before, room)]
+
+        return strips, for_loop(_STRIPS + 2, [sizes, index(0)], sum_up)[0]
+
+    @property
+    def few(self) -> bool:
+        """Return whether so few boxes are kept that each is soon held against all of them."""
+        return isinstance(self.capacity, int) and self.capacity <= _MOST_IN_ONE_STRIP
+
+    def _overlaps_any(self, box: Values, kept: ir.Value, strip: ir.Value, starts: ir.Value, ends: ir.Value) -> ir.Value:
+        """Whether a box overlaps any that was kept of its strip and, where there are several, both neighbours."""
+        limit = _item(self.limit)
+
+        def hold_strip(i: ir.Value, states: Values) -> tuple[ir.Value, Values]:
+            near = scalars.rem(scalars.add(i, index(1)), index(3), signed=False)  # its own strip first
+            near = scalars.sub(scalars.add(strip, near), index(1))
+            found = _overlaps_strip(box, kept, builders.extract(starts, [near]), builders.extract(ends, [near]), limit)
+            return scalars.invert(found), [found]
+
+        if self.few:
+            return _overlaps_strip(box, kept, index(0), builders.extract(ends, [strip]), limit)
+        no = scalars.bool_constant(False)
+        [found] = while_loop(index(3), scalars.bool_constant(True), [no], hold_strip)
+        return found
 
     def _rank(self, at: Values) -> tuple[ir.Value, ir.Value]:
         """The boxes of a class whose scores count, in order, in the low half of words; and their number."""
@@ -158,17 +216,43 @@ class _Search:
         return [*low, *high, scalars.mul(scalars.sub(high[0], low[0]), scalars.sub(high[1], low[1]))]
 
 
-def _overlaps_any(box: Values, kept: ir.Value, count: ir.Value, limit: ir.Value) -> ir.Value:
-    """Whether a box overlaps any of the first ``count`` that were kept."""
-    blocks = arith.ceildivui(count, index(_BLOCK))
+@dataclass(frozen=True)
+class _Strips:
+    """Strips of boxes from the ``lowest`` y on, 1 / ``share`` high: a little more than the tallest box.
+
+    Boxes that overlap are in one strip or in neighbours. There is an empty strip at either end.
+    """
+
+    lowest: ir.Value
+    share: ir.Value
+
+    def find(self, low: ir.Value) -> ir.Value:
+        """The strip of a box, from 1 to ``_STRIPS``; one whose place is no number is in the first."""
+        zero, last = (scalars.like(low, number) for number in (0.0, _STRIPS - 1.0))
+        place = _greater(_lesser(last, scalars.mul(scalars.sub(low, self.lowest), self.share)), zero)
+        return scalars.add(scalars.to_index(arith.fptoui(element_type("int64"), place)), index(1))
+
+
+def _place(ranked: ir.Value, i: ir.Value) -> ir.Value:
+    return arith.andi(builders.extract(ranked, [i]), scalars.const(0xFFFFFFFF, element_type("int64")))
+
+
+def _copy(starts: ir.Value) -> ir.Value:
+    """A tensor of the same numbers, to be counted up."""
+    return builders.elementwise(lambda number: number, starts, elem=ir.IndexType.get())
+
+
+def _overlaps_strip(box: Values, kept: ir.Value, start: ir.Value, end: ir.Value, limit: ir.Value) -> ir.Value:
+    """Whether a box overlaps any of those that were kept from ``start`` to ``end``."""
+    blocks = arith.ceildivui(scalars.sub(end, start), index(_BLOCK))
 
     def hold(block: ir.Value, states: Values) -> tuple[ir.Value, Values]:
-        first = scalars.mul(block, index(_BLOCK))
+        first = scalars.add(start, scalars.mul(block, index(_BLOCK)))
 
         def compare(i: ir.Value, states: Values) -> Values:
             place = scalars.add(first, i)
             other = [tensor.ExtractOp(kept, [index(row), place]).result for row in range(_NUMBERS)]
-            overlaps = scalars.both(_overlaps(other, box, limit), scalars.compare("lt", place, count))
+            overlaps = scalars.both(_overlaps(other, box, limit), scalars.compare("lt", place, end))
             return [scalars.either(states[0], overlaps)]
 
         [found] = for_loop(index(_BLOCK), [scalars.bool_constant(False)], compare)
