@@ -88,7 +88,7 @@ def _expansion(op: ir.Operation) -> ir.Operation | None:
 
 def _parts_rows(view: ir.Operation) -> bool:
     """Return whether a view of known sizes takes rows apart, and not what is in each of them, such as heads."""
-    *rows, last = ([size for size in sizes if size > 1] for sizes in _split_sizes(view))
+    *rows, last = [[size for size in sizes if size > 1] for sizes in _split_sizes(view)] or [[]]
     return len(last) < 2 and any(len(sizes) > 1 for sizes in rows)
 
 
