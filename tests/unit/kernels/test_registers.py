@@ -62,6 +62,20 @@ def test_matmul_keeps_its_accumulators_in_registers(text: str) -> None:
     assert "fmaf" not in text, "a library's function for what the target has no instruction for"
 
 
+def test_parts_of_a_tile_that_is_wider_than_the_result_stay_vectors() -> None:
+    source = MATMUL.replace("%b: tensor<KxNxf32>", "%w: tensor<3xKx32xf32>")
+    unpacked = """  %d = tensor.empty() : tensor<KxNxf32>
+  %b = linalg.unpack %w outer_dims_perm = [1, 0] inner_dims_pos = [1] inner_tiles = [32] into %d
+    : tensor<3xKx32xf32> -> tensor<KxNxf32>
+"""
+    source = source.replace("  %z", f"{unpacked}  %z", 1).replace("M", "96").replace("N", "90").replace("K", "64")
+    target = Target.parse("x86 -mcpu=skylake-avx512")
+    with make_context(), ir.Location.unknown():
+        module, _ = lower_kernel(bytecode(source), target, PassContext())
+        text = codegen.emit_code(module, target, "asm").decode()
+    assert "pextr" not in text, "the optimiser took a stored row apart to scalars"
+
+
 # A text's convolution: its images are one column wide, an axis that the model then drops.
 ONE_COLUMN = """func.func @k(%x: tensor<1x132x1x64xf32>, %w: tensor<1x3x1x64x32xf32>) -> tensor<1x130x32xf32> {
   %z = arith.constant 0.0 : f32
