@@ -21,6 +21,7 @@ from ..ir.structure import (
     is_static,
     is_tensor,
     iterator_types,
+    loop_extents,
     num_inputs,
     shape_of,
     terminator_of,
@@ -93,14 +94,15 @@ class Search:
         dims = [dim_of(e) for e in m.results]
         if self.is_weight(value):
             floats = isinstance(element_of(value), ir.FloatType)  # not bytes that the op makes numbers of
-            return [Edit(op, number, scale)] if floats and all(map(is_dim_or_zero, m.results)) else None
+            known = all(loop_extents(op)[loop] >= 0 for loop in scale.places if loop is not None)
+            return [Edit(op, number, scale)] if floats and known and all(map(is_dim_or_zero, m.results)) else None
         inner = scale.remap(lambda loop: dims.index(loop) if loop in dims else None)
         return self.value(value, inner) if inner else None
 
     def value(self, value: ir.Value, scale: Scale) -> Edits:
         """Scale a tensor that has one reader, over its dims, where it is computed."""
         op = defining_op(value)
-        if op is None or not has_one_use(value) or not is_static(value):
+        if op is None or not has_one_use(value):
             return None
         if op.name in VIEWS:
             moved = through_view(op, scale, to_result=False)
@@ -231,6 +233,8 @@ def through_view(view: ir.Operation, scale: Scale, to_result: bool) -> Scale | N
     shape: list[int] = []
     for place, extent in zip(scale.places, scale.shape, strict=True):
         parts: Sequence[int | None] = [None] if place is None else [d for d in groups[place] if wide[d] != 1]
+        if any(d is not None and wide[d] < 0 for d in parts):
+            return None
         places += parts
         shape += [extent] if place is None else [wide[d] for d in parts if d is not None]
     return replace(scale, places=tuple(places), shape=tuple(shape))

@@ -15,7 +15,6 @@ from ..ir.structure import (
     body_ops,
     dim_of,
     indexing_maps,
-    is_static,
     is_tensor,
     iterator_types,
     list_ops,
@@ -148,7 +147,7 @@ class _Folder:
 
 def _is_candidate(op: ir.Operation) -> bool:
     """Return whether an op is elementwise, and computes in a type whose weights may be rounded again."""
-    if op.name != "linalg.generic" or not is_static(op.results[0]) or any(map(is_tensor, find_captures(op))):
+    if op.name != "linalg.generic" or any(map(is_tensor, find_captures(op))):
         return False
     elements = {str(builders.element_of(v)) if is_tensor(v) else str(v.type) for v in (*op.operands, *op.results)}
     return "reduction" not in iterator_types(op) and len(elements) == 1 and elements <= {"f32", "f64"}

@@ -204,3 +204,63 @@ func.func @rejects_bytes(%x: tensor<3x8xf32>, %q: tensor<8x20xi8> {tw.param = "q
   } -> tensor<3x20xf32>
   return %y : tensor<3x20xf32>
 }
+
+// So does the factor of a product with an open number of rows.
+// CHECK-LABEL: func.func @open_rows(
+// CHECK:         %[[W:.*]] = linalg.generic {{.*}} ins(%arg1, %arg2 : tensor<16x8xf32>, tensor<8xf32>)
+// CHECK-NEXT:    ^bb0
+// CHECK-NEXT:      arith.mulf
+// CHECK:         %[[Y:.*]] = linalg.generic {{.*}} ins(%arg0, %[[W]] : tensor<?x16xf32>, tensor<16x8xf32>)
+// CHECK:         linalg.generic {{.*}} ins(%[[Y]], %arg3 : tensor<?x8xf32>, tensor<8xf32>)
+// CHECK-NEXT:    ^bb0
+// CHECK-NEXT:      %[[S:.*]] = arith.addf
+// CHECK-NEXT:      linalg.yield %[[S]]
+func.func @open_rows(%x: tensor<?x16xf32> {tw.name = "x"}, %w: tensor<16x8xf32> {tw.param = "w"},
+                     %f: tensor<8xf32> {tw.param = "f"}, %s: tensor<8xf32> {tw.param = "s"}) -> tensor<?x8xf32> {
+  %z = arith.constant 0.0 : f32
+  %0 = arith.constant 0 : index
+  %n = tensor.dim %x, %0 : tensor<?x16xf32>
+  %e = tensor.empty(%n) : tensor<?x8xf32>
+  %i = linalg.fill ins(%z : f32) outs(%e : tensor<?x8xf32>) -> tensor<?x8xf32>
+  %c = linalg.generic {indexing_maps = [#m, #k, #o], iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%x, %w : tensor<?x16xf32>, tensor<16x8xf32>) outs(%i : tensor<?x8xf32>) {
+  ^bb0(%a: f32, %v: f32, %o: f32):
+    %p = arith.mulf %a, %v fastmath<contract> : f32
+    %q = arith.addf %o, %p fastmath<contract> : f32
+    linalg.yield %q : f32
+  } -> tensor<?x8xf32>
+  %d = tensor.empty(%n) : tensor<?x8xf32>
+  %y = linalg.generic {indexing_maps = [#two, #column, #column, #two], iterator_types = ["parallel", "parallel"]}
+    ins(%c, %f, %s : tensor<?x8xf32>, tensor<8xf32>, tensor<8xf32>) outs(%d : tensor<?x8xf32>) {
+  ^bb0(%a: f32, %g: f32, %h: f32, %o: f32):
+    %p = arith.mulf %a, %g : f32
+    %q = arith.addf %p, %h : f32
+    linalg.yield %q : f32
+  } -> tensor<?x8xf32>
+  return %y : tensor<?x8xf32>
+}
+
+// A weight does not take on the rows of a factor where the op's own are open.
+// CHECK-LABEL: func.func @rejects_open_rows(
+// CHECK:         linalg.generic {{.*}} ins(%arg0, %arg1 : tensor<?x8xf32>, tensor<8xf32>)
+// CHECK:         arith.mulf
+func.func @rejects_open_rows(%x: tensor<?x8xf32> {tw.name = "x"}, %b: tensor<8xf32> {tw.param = "b"},
+                             %f: tensor<4xf32> {tw.param = "f"}) -> tensor<?x8xf32> {
+  %0 = arith.constant 0 : index
+  %n = tensor.dim %x, %0 : tensor<?x8xf32>
+  %e = tensor.empty(%n) : tensor<?x8xf32>
+  %c = linalg.generic {indexing_maps = [#two, #column, #two], iterator_types = ["parallel", "parallel"]}
+    ins(%x, %b : tensor<?x8xf32>, tensor<8xf32>) outs(%e : tensor<?x8xf32>) {
+  ^bb0(%a: f32, %g: f32, %o: f32):
+    %p = arith.mulf %a, %g : f32
+    linalg.yield %p : f32
+  } -> tensor<?x8xf32>
+  %d = tensor.empty(%n) : tensor<?x8xf32>
+  %y = linalg.generic {indexing_maps = [#two, affine_map<(i, j) -> (i)>, #two], iterator_types = ["parallel", "parallel"]}
+    ins(%c, %f : tensor<?x8xf32>, tensor<4xf32>) outs(%d : tensor<?x8xf32>) {
+  ^bb0(%a: f32, %g: f32, %o: f32):
+    %p = arith.mulf %a, %g : f32
+    linalg.yield %p : f32
+  } -> tensor<?x8xf32>
+  return %y : tensor<?x8xf32>
+}
