@@ -81,10 +81,13 @@ def transforms_apart(products: ir.Operation, outputs: ir.Value, target: Target) 
     So are also those whose blocks of rows would not be equal, up to twice that cache: all code of the kernel would be
     there again for the last block, half of its compile time. Layers take 0.93 to 1.00 of the time; of four times the
     cache they take 1.2 times as long.
+
+    Of images whose height and width are dynamic it is where filters do not stay in the cache, so that each panel of
+    these is read once for all blocks of an image.
     """
     patches = Patches.of(products, outputs)
     if patches is not None and min(shape_of(outputs)) < 0:
-        return patches.filters > _budget(target)
+        return patches.rows < 0 and patches.tiles < 0 and patches.filters > _budget(target)
     if patches is None or target.cores == 1:
         return False
     size, (block, _) = 4 * patches.values, choose_staged_block(patches, target)
