@@ -10,7 +10,7 @@ from .exponential import LOG2E
 
 # The first has so few bits that a multiple by 11 bits is exact.
 _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
-_ROUNDER = 1.5 * 2**52  # as for float32, a double of this size has steps of 1
+_DOUBLE_ROUNDER = 1.5 * 2**52  # as for float32, a double of this size has steps of 1
 _MOST_TERM = 13
 _INVERSE_FACTORIALS = tuple(1 / numbers.factorial(k) for k in range(_MOST_TERM, -1, -1))
 
@@ -27,14 +27,14 @@ def _from_bits(x: Value) -> Value:
     return arith.bitcast(ir.F64Type.get(), x)
 
 
-def _clamp(x: Value, low: float, high: float) -> Value:
+def _bound_double(x: Value, low: float, high: float) -> Value:
     return at_least(at_most(x, f64(high)), f64(low))
 
 
 def _round_scaled(x: Value, factor: float, bias: int) -> tuple[Value, Value]:
     """n = round(x * factor), and a word whose low 12 bits are n + bias."""
-    word = math.fma(x, f64(factor), f64(_ROUNDER + bias))
-    return arith.subf(word, f64(_ROUNDER + bias)), _bits(word)
+    word = math.fma(x, f64(factor), f64(_DOUBLE_ROUNDER + bias))
+    return arith.subf(word, f64(_DOUBLE_ROUNDER + bias)), _bits(word)
 
 
 def _power_of_two(word: Value) -> Value:
@@ -44,7 +44,7 @@ def _power_of_two(word: Value) -> Value:
 
 def exp(x: Value) -> Value:
     """exp(x); two powers of two reach the denormals and infinity."""
-    x = _clamp(x, -1400.0, 710.0)
+    x = _bound_double(x, -1400.0, 710.0)
     n, word = _round_scaled(x, LOG2E, 2046)
     r = math.fma(n, f64(-_LN2_LOW), math.fma(n, f64(-_LN2_HIGH), x))
     half = arith.shrui(word, _i64(1))
@@ -54,7 +54,7 @@ def exp(x: Value) -> Value:
 
 def tanh(x: Value) -> Value:
     """h / (h + 1) with h = (exp(2x) - 1) / 2, and 2x = n ln2 + 2r; beyond 19.1 it is 1."""
-    bounded = _clamp(x, -19.1, 19.1)
+    bounded = _bound_double(x, -19.1, 19.1)
     n, word = _round_scaled(bounded, 2 * LOG2E, 1023)
     r = math.fma(n, f64(-_LN2_LOW / 2), math.fma(n, f64(-_LN2_HIGH / 2), bounded))
     # (exp(2r) - 1) / 2 is r + r^2 (2^1 / 2! + 2^2 r / 3! + ...)
