@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import builders, ir
+from ...dialects.types import nbytes
 from ...dialects.walk import defining_op
 from ..infra.base import Pass
 from ..ir.edit import list_programs, program_order, replace
@@ -33,7 +34,8 @@ class StoreConcat(Pass):
         %c = tensor.insert_slice %b into %s[0, 0, 0, 64]
 
     `fuse-ops` gives each insertion to the kernel of its value, and `plan-memory` lets ``%c`` lie where ``%s`` does:
-    nothing is copied. Left alone is a concat of an argument, of a view, or of a value with other readers.
+    nothing is copied. An argument, a view or a value with other readers is inserted last, which copies it. A concat is
+    left alone if that would be more than half of it, or of its pieces.
     """
 
     name: ClassVar[str] = "store-concat"
@@ -44,8 +46,18 @@ class StoreConcat(Pass):
         for function in list_programs(module):
             order = program_order(function)
             for op in list_ops(function):
-                if op.name == "tensor.concat" and all(_is_piece(v, op) for v in op.operands):
+                if op.name == "tensor.concat" and _is_worthwhile(op):
                     _store_pieces(op, order)
+
+
+def _is_worthwhile(concat: ir.Operation) -> bool:
+    """Return whether kernels make half of a concat of known size, and half of its pieces: the others are copied."""
+    values, whole = list(concat.operands), concat.results[0]
+    if not all(map(is_static, values)) or any(0 in shape_of(value) for value in values):
+        return False
+    pieces = [value for value in values if _is_piece(value, concat)]
+    half = 2 * sum(nbytes(value.type) for value in pieces) >= nbytes(whole.type)
+    return half and 2 * len(pieces) >= len(values)
 
 
 def _is_piece(value: ir.Value, concat: ir.Operation) -> bool:
@@ -60,8 +72,13 @@ def _store_pieces(concat: ir.Operation, order: Mapping[ir.Value, int]) -> None:
     """Insert each piece behind the op that makes it, in program order: each insertion needs the one before."""
     axis, start = ir.IntegerAttr(concat.attributes["dim"]).value, 0
     places: dict[ir.Value, list[int]] = {}
+    others: list[tuple[ir.Value, list[int]]] = []
     for piece in concat.operands:
-        places[piece] = [start if d == axis else 0 for d in range(len(shape_of(piece)))]
+        place = [start if d == axis else 0 for d in range(len(shape_of(piece)))]
+        if _is_piece(piece, concat):
+            places[piece] = place
+        else:
+            others.append((piece, place))
         start += shape_of(piece)[axis]
     first, *_ = ordered = sorted(places, key=order.__getitem__)
     source = defining_op(first)
@@ -73,4 +90,7 @@ def _store_pieces(concat: ir.Operation, order: Mapping[ir.Value, int]) -> None:
         assert op is not None
         with ir.InsertionPoint.after(op), concat.location:
             made = builders.insert(piece, made, places[piece])
+    with ir.InsertionPoint(concat), concat.location:
+        for value, place in others:
+            made = builders.insert(value, made, place)
     replace(concat, [made])

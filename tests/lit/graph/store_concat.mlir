@@ -61,11 +61,12 @@ func.func @accepts_results(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> tensor<6
   return %v : tensor<64xf32>
 }
 
-// A piece that is an argument, and one that comes twice.
-// CHECK-LABEL: func.func @rejects_pieces(
+// A piece that is an argument is copied, where a kernel makes the other half; one that comes twice is no piece.
+// CHECK-LABEL: func.func @copies_pieces(
+// CHECK:         %[[A:.*]] = tensor.insert_slice %{{.*}} into %{{.*}}[0, 0] [4, 8] [1, 1]
+// CHECK:         tensor.insert_slice %arg0 into %[[A]][0, 8] [4, 8] [1, 1]
 // CHECK:         tensor.concat
-// CHECK:         tensor.concat
-func.func @rejects_pieces(%x: tensor<4x8xf32>) -> tensor<4x16xf32> {
+func.func @copies_pieces(%x: tensor<4x8xf32>) -> tensor<4x16xf32> {
   %e = tensor.empty() : tensor<4x8xf32>
   %a = linalg.generic #maps ins(%x : tensor<4x8xf32>) outs(%e : tensor<4x8xf32>) {
   ^bb0(%i: f32, %o: f32):
