@@ -43,8 +43,8 @@ class CanonicalizeOps(Pass):
     can, as kernels read a slice in place, but nothing of a reshape of one: ``[6, 4] -> slice [2, 4] -> [2, 2, 2]`` is
     ``[6, 4] -> [6, 2, 2] -> slice [2, 2, 2]``. An extent of a result that an operand has as a number is that number
     (upstream says so only where no operand is repeated). A body that reads elements of a slice reads what is sliced, as
-    vectors are gathered from whole tensors alone. Upstream folds reshapes of reshapes, paddings by nothing
-    and of paddings, concats of one tensor, slices of the whole.
+    vectors are gathered from whole tensors alone. A fill needs nothing of what it fills. Upstream folds reshapes of
+    reshapes, paddings by nothing and of paddings, concats of one tensor, slices of the whole.
     """
 
     name: ClassVar[str] = "canonicalize-ops"
@@ -257,6 +257,20 @@ def _read_offsets(op: ir.Operation) -> list[int] | None:
 
 
 _UPSTREAM = "builtin.module(canonicalize)"
+
+
+def _fill_anew(op: ir.Operation) -> bool:
+    """Fill memory of any content: what lies under a fill, which may be other ops' work, is read by nobody."""
+    if op.name != "linalg.fill" or is_dynamic(op):
+        return False
+    under = defining_op(op.operands[1])
+    if under is None or under.name == "tensor.empty":
+        return False
+    with ir.InsertionPoint(op), op.location:
+        op.operands[1] = builders.empty(shape_of(op.results[0]), builders.element_of(op.results[0]))
+    return True
+
+
 _RULES: dict[Callable[[ir.Operation], bool], tuple[str, ...]] = {  # with the ops that each is about
     _fold_transposes: ("linalg",),
     _transpose_before_view: ("linalg",),
@@ -266,4 +280,5 @@ _RULES: dict[Callable[[ir.Operation], bool], tuple[str, ...]] = {  # with the op
     _read_inside_slices: ("linalg",),
     _slice_after_view: VIEWS,
     _close_extents: ("linalg",),
+    _fill_anew: ("linalg",),
 }

@@ -59,6 +59,13 @@ def test_a_vector_and_what_another_is_reduced_to(binary: str, reduction: str):
     check(made, "nm", ALL_PAIRS)
 
 
+def test_a_product_whose_inner_extent_only_one_operand_knows():
+    """The other operand is open along the sum, too: the blocks of its op took that for a size of the run."""
+    ones = node("ConstantOfShape", "shape", "ones", value=helper.make_tensor("v", TensorProto.FLOAT, [1], [1.0]))
+    made = model([ones, node("MatMul", "ones x", "y")], {"x": ["a", "b", "k", "n"]}, shape=[1, 1, 1, 2])
+    check(made, "abkn", [(1, 1, 2, 1), (2, 9, 2, 70), (3, 8, 2, 64)])
+
+
 @pytest.mark.parametrize("keepdims", [0, 1])
 def test_a_vector_and_a_matrix_that_is_reduced_whole(keepdims: int):
     made = model(

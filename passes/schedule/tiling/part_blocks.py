@@ -147,8 +147,8 @@ def _compute_block(
     op: ir.Operation, places: Places, into: Sequence[ir.Value], begun: Sequence[ir.Operation | None]
 ) -> list[ir.Value]:
     """The states ``into``, with a block of each result; ``begun``: the constants of which these are filled at first."""
-    count, maps = num_inputs(op), indexing_maps(op)
-    cut = functools.partial(_slice, places=places)
+    count, maps, extents = num_inputs(op), indexing_maps(op), loop_extents(op)
+    cut = functools.partial(_slice, places=places, extents=extents)
     read = [cut(_current(op, n, into), m) for n, m in enumerate(maps[:count])]
     outs = []
     for place, m, fill in zip(into, maps[count:], begun, strict=True):
@@ -159,7 +159,8 @@ def _compute_block(
         copy.operands[number] = part
     for result, out in zip(copy.results, outs, strict=True):
         result.set_type(out.type)
-    return [_insert(made, place, m, places) for made, place, m in zip(copy.results, into, maps[count:], strict=True)]
+    shown = zip(copy.results, into, maps[count:], strict=True)
+    return [_insert(made, place, m, places, extents) for made, place, m in shown]
 
 
 def _current(op: ir.Operation, number: int, into: Sequence[ir.Value]) -> ir.Value:
@@ -174,27 +175,35 @@ def _current(op: ir.Operation, number: int, into: Sequence[ir.Value]) -> ir.Valu
     return value
 
 
-def _slice(value: ir.Value, indexing_map: ir.AffineMap, places: Places) -> ir.Value:
+def _slice(value: ir.Value, indexing_map: ir.AffineMap, places: Places, extents: Sequence[int]) -> ir.Value:
     """A block's part of an operand; all of it where no loop that is cut walks it."""
     if not any(dim_of(expression) in places for expression in indexing_map.results):
         return value
-    offsets, sizes, starts = _locate(value, indexing_map, places)
+    offsets, sizes, starts = _locate(value, indexing_map, places, extents)
     kind = ir.RankedTensorType.get(sizes, builders.element_of(value))
     steps = [1] * len(sizes)
     return tensor.ExtractSliceOp(kind, value, starts, [], [], offsets, sizes, steps).result
 
 
-def _insert(part: ir.Value, into: ir.Value, indexing_map: ir.AffineMap, places: Places) -> ir.Value:
-    offsets, sizes, starts = _locate(into, indexing_map, places)
+def _insert(
+    part: ir.Value, into: ir.Value, indexing_map: ir.AffineMap, places: Places, extents: Sequence[int]
+) -> ir.Value:
+    offsets, sizes, starts = _locate(into, indexing_map, places, extents)
     return tensor.InsertSliceOp(part, into, starts, [], [], offsets, sizes, [1] * len(sizes)).result
 
 
-def _locate(value: ir.Value, indexing_map: ir.AffineMap, places: Places) -> tuple[list[int], list[int], list[ir.Value]]:
-    """The offsets and sizes of a block's part of a tensor, and the offsets that are marked as those of run time."""
+def _locate(
+    value: ir.Value, indexing_map: ir.AffineMap, places: Places, extents: Sequence[int]
+) -> tuple[list[int], list[int], list[ir.Value]]:
+    """The offsets and sizes of a block's part of a tensor, and the offsets that are marked as those of run time.
+
+    An open size that a loop walks whose extent another operand knows is that extent.
+    """
     offsets, sizes, starts = [], [], []
     for expression, extent in zip(indexing_map.results, shape_of(value), strict=True):
         place = places.get(loop) if (loop := dim_of(expression)) is not None else None
         offsets.append(0 if place is None else DYNAMIC)
-        sizes.append(extent if place is None else place[1])
+        known = extents[loop] if extent < 0 and loop is not None else extent
+        sizes.append(known if place is None else place[1])
         starts += [] if place is None else [place[0]]
     return offsets, sizes, starts

@@ -286,3 +286,15 @@ func.func @product(%x: tensor<2x3x5xf32>, %y: tensor<2x5x4xf32>, %z: tensor<2x3x
   } -> tensor<3x1x2x4xf32>
   return %t : tensor<3x1x2x4xf32>
 }
+
+// What lies under a fill is read by nobody.
+// CHECK-LABEL: func.func @fill
+// CHECK-NOT:   tensor.concat
+// CHECK:       %[[E:.*]] = tensor.empty() : tensor<3x5xf32>
+// CHECK:       linalg.fill {{.*}} outs(%[[E]] : tensor<3x5xf32>)
+func.func @fill(%x: tensor<3x2xf32>, %y: tensor<3x3xf32>) -> tensor<3x5xf32> {
+  %zero = arith.constant 0.0 : f32
+  %c = tensor.concat dim(1) %x, %y : (tensor<3x2xf32>, tensor<3x3xf32>) -> tensor<3x5xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%c : tensor<3x5xf32>) -> tensor<3x5xf32>
+  return %f : tensor<3x5xf32>
+}

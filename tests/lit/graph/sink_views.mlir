@@ -74,3 +74,18 @@ func.func @heads(%y: tensor<6x8xf32>) -> tensor<6x2x4xf32> {
   } -> tensor<6x2x4xf32>
   return %r : tensor<6x2x4xf32>
 }
+
+// A view of a scalar has no rows to take apart.
+// CHECK-LABEL: func.func @rejects_scalars
+// CHECK:       tensor.expand_shape
+// CHECK:       linalg.generic
+func.func @rejects_scalars(%x: tensor<f32>) -> tensor<1x1xf32> {
+  %v = tensor.expand_shape %x [] output_shape [1, 1] : tensor<f32> into tensor<1x1xf32>
+  %e = tensor.empty() : tensor<1x1xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (a, b)>], iterator_types = ["parallel", "parallel"]} ins(%v : tensor<1x1xf32>) outs(%e : tensor<1x1xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %n = arith.negf %i : f32
+    linalg.yield %n : f32
+  } -> tensor<1x1xf32>
+  return %r : tensor<1x1xf32>
+}
