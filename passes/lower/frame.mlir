@@ -19,7 +19,6 @@ llvm.mlir.global internal constant @tw_one_number(" (%lld)\00")
 llvm.mlir.global internal constant @tw_two_numbers(" (%lld and %lld)\00")
 llvm.mlir.global internal constant @tw_next_extent("%s%lld\00")
 llvm.mlir.global internal constant @tw_comma(", \00")
-llvm.mlir.global internal constant @tw_unfit_shape("]: the inputs' sizes do not fit\00")
 
 // Puts a block in front of the free ones, so that memory that was used last is used next.
 llvm.func internal @tw_push_free(%arena: !llvm.ptr, %block: !llvm.ptr) {
@@ -682,8 +681,8 @@ llvm.func @tw_refuse(%text: !llvm.ptr, %count: i64, %first: i64, %second: i64) -
   llvm.return %failure : i32
 }
 
-// Raises an InputError of a text, which ends where a shape begins, and the shape.
-llvm.func @tw_refuse_shape(%text: !llvm.ptr, %shape: !llvm.ptr, %rank: i64) -> i32 {
+// Raises an InputError of a text, which ends where a shape begins, the shape, and a format of what comes then and a number.
+llvm.func @tw_refuse_shape(%text: !llvm.ptr, %shape: !llvm.ptr, %rank: i64, %then: !llvm.ptr, %number: i64) -> i32 {
   %zero = arith.constant 0 : i64
   %one = arith.constant 1 : i64
   %zero8 = arith.constant 0 : i8
@@ -693,7 +692,6 @@ llvm.func @tw_refuse_shape(%text: !llvm.ptr, %shape: !llvm.ptr, %rank: i64) -> i
   %nothing = llvm.mlir.addressof @tw_nothing : !llvm.ptr
   %comma = llvm.mlir.addressof @tw_comma : !llvm.ptr
   %format = llvm.mlir.addressof @tw_next_extent : !llvm.ptr
-  %unfit = llvm.mlir.addressof @tw_unfit_shape : !llvm.ptr
   llvm.store %zero8, %shown : i8, !llvm.ptr
   %length = scf.for %i = %zero to %rank step %one iter_args(%at = %zero) -> i64 : i64 {
     %extent_at = llvm.getelementptr %shape[%i] : (!llvm.ptr, i64) -> !llvm.ptr, i64
@@ -710,8 +708,8 @@ llvm.func @tw_refuse_shape(%text: !llvm.ptr, %shape: !llvm.ptr, %rank: i64) -> i
   }
   %end = llvm.getelementptr %shown[%length] : (!llvm.ptr, i64) -> !llvm.ptr, i8
   %end_room = arith.subi %room, %length : i64
-  %ended = llvm.call @snprintf(%end, %end_room, %unfit) vararg(!llvm.func<i32 (ptr, i64, ptr, ...)>)
-    : (!llvm.ptr, i64, !llvm.ptr) -> i32
+  %ended = llvm.call @snprintf(%end, %end_room, %then, %number) vararg(!llvm.func<i32 (ptr, i64, ptr, ...)>)
+    : (!llvm.ptr, i64, !llvm.ptr, i64) -> i32
   %failure = llvm.call @tw_raise_input_error(%text, %shown) : (!llvm.ptr, !llvm.ptr) -> i32
   llvm.return %failure : i32
 }

@@ -19,7 +19,6 @@ from ...core.program import REPORT, VIEWS, Kernel, Program, RegisterType, Routin
 from ...dialects import packed
 
 _MOST_SIZE = (1 << 63) - 1
-_UNFIT = "the inputs' sizes do not fit"
 _COMPARISONS = ("eq", "ne", *2 * ("slt", "sle", "sgt", "sge"))
 _UNSIGNED = 6  # comparisons from this one on
 _FLOAT_COMPARISONS = (
@@ -495,13 +494,9 @@ class _Writer:
         shape = tuple([next(given) if n is None else n for n in step.facts["shape"]])
         elements, wanted = self._product(source.shape), self._product(shape)
         if elements != wanted:
-            a, b = self._constant(elements), self._constant(wanted)
-            self._store_words(list(map(self._constant, shape)), "%shape")
-            self._rank = max(self._rank, len(shape))
-            fits = self._new(f'llvm.icmp "eq" {a}, {b} : i64')
-            text = self._text(_say(step, "cannot make of its elements a tensor of shape ["))
-            rank = self._constant(len(shape))
-            refusal = f"llvm.call @tw_refuse_shape({text}, %shape, {rank}) : (!llvm.ptr, !llvm.ptr, i64) -> i32"
+            count = self._constant(elements)
+            fits = self._new(f'llvm.icmp "eq" {count}, {self._constant(wanted)} : i64')
+            refusal = self._shape_refusal(step, "cannot make shape [", shape, "] of %lld elements", count)
             self._demand(fits, refusal)
         self._demand_sizes(step, shape)
         return replace(source, shape=shape)
@@ -514,20 +509,28 @@ class _Writer:
         least = names[0]
         for name in names[1:]:
             least = self._new(_INTEGER_LINES["arith.minsi"].format(least, name))
+        fits = self._new(f'llvm.icmp "sge" {least}, {self._constant(0)} : i64')
+        text = "]: the inputs' sizes do not fit"
+        self._demand(fits, self._shape_refusal(step, "would make a tensor of shape [", shape, text))
+
+    def _shape_refusal(
+        self, step: Step, before: str, shape: Sequence[str | int], behind: str, number: str | None = None
+    ) -> str:
+        """What ends the run with a message that has a shape, and a number where ``behind`` has the place for one."""
         self._store_words(list(map(self._constant, shape)), "%shape")
         self._rank = max(self._rank, len(shape))
-        fits = self._new(f'llvm.icmp "sge" {least}, {self._constant(0)} : i64')
-        text, rank = self._text(_say(step, "would make a tensor of shape [")), self._constant(len(shape))
-        self._demand(fits, f"llvm.call @tw_refuse_shape({text}, %shape, {rank}) : (!llvm.ptr, !llvm.ptr, i64) -> i32")
+        texts = self._text(_say(step, before)), self._text(behind)
+        arguments = f"{texts[0]}, %shape, {self._constant(len(shape))}, {texts[1]}, {number or self._constant(0)}"
+        return f"llvm.call @tw_refuse_shape({arguments}) : (!llvm.ptr, !llvm.ptr, i64, !llvm.ptr, i64) -> i32"
 
     def _cast(self, step: Step) -> _Tensor:
         source, wanted = self._tensor(step.operands[0]), step.facts["shape"]
+        shown = ["any" if n is None else n for n in wanted]
         for extent, known in zip(source.shape, wanted, strict=True):
             if known is not None and extent != known:
-                name = self._constant(extent)
-                fits = self._new(f'llvm.icmp "eq" {name}, {self._constant(known)} : i64')
-                text = _say(step, f"has a tensor with an extent that is not {known}, which is needed")
-                self._demand(fits, self._refusal(text, name))
+                fits = self._new(f'llvm.icmp "eq" {self._constant(extent)}, {self._constant(known)} : i64')
+                behind = f"] where {shown} is needed"
+                self._demand(fits, self._shape_refusal(step, "has a tensor of shape [", source.shape, behind))
         return replace(source, shape=self._refine_shape(source.shape, step))
 
     def _choose(self, step: Step) -> _Tensor:

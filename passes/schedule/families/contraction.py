@@ -128,7 +128,7 @@ def _choose_panel(
     if not all(isinstance(element_of(value), ir.F32Type) for value in op.operands):
         return 0
     steps = loop_extents(op)[kind.k[0]]
-    if steps == 1 or reads_rows_apart(op, kind.lhs, kind.m):  # these rows are copied themselves
+    if steps <= 1 or reads_rows_apart(op, kind.lhs, kind.m):  # these rows are copied themselves
         return 0
     stays = nbytes(op.operands[kind.lhs].type) <= target.l2_bytes // 4
     most = target.l2_bytes // 4 // (steps * element_bits(element_of(op.operands[kind.rhs])) // 8)

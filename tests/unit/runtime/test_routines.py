@@ -240,11 +240,11 @@ MATRIX: RegisterType = ("i64", (None, None))
     [
         (
             Step("tensor.cast", (1,), (0,), {"shape": [3, None]}, types=(("i64", (3, None)),)),
-            r"the program has a tensor with an extent that is not 3, which is needed \(2\)",
+            r"the program has a tensor of shape \[2, 2\] where \[3, 'any'\] is needed",
         ),
         (
             Step("tensor.expand_shape", (1,), (0,), {"shape": [3, 2]}, types=(("i64", (3, 2)),)),
-            r"cannot make of its elements a tensor of shape \[3, 2\]",
+            r"the program cannot make shape \[3, 2\] of 4 elements",
         ),
         (Step("cf.assert", (), (2,), {"text": "sizes differ"}, nodes=("there",)), "node 'there' sizes differ"),
         (
