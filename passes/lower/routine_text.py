@@ -9,7 +9,7 @@ Whole numbers have 64 bits and stay at the largest one where they would be large
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ...core.arena import align_size
@@ -296,38 +296,25 @@ class _Writer:
         """New names for values of these types, and the arguments of a block that has them."""
         values: list[_Value] = []
         names: list[tuple[str, str]] = []
-
-        def add(kind: str) -> str:
-            self._names += 1
-            names.append((f"%v{self._names}", kind))
-            return names[-1][0]
-
         for element, shape in types:
+            own = []
+            for kind in _kinds_of((element, shape)):
+                self._names += 1
+                own.append(f"%v{self._names}")
+                names.append((own[-1], kind))
             if shape is not None:
-                data, owner = add("!llvm.ptr"), add("!llvm.ptr")
-                values.append(_Tensor(data, owner, tuple(add("i64") if n is None else n for n in shape), element))
-            elif element == "none":
-                values.append(_Object(add("!llvm.ptr")))
+                data, owner, *open_ = own
+                left = iter(open_)
+                values.append(_Tensor(data, owner, tuple(next(left) if n is None else n for n in shape), element))
             else:
-                real = _is_real(element)
-                values.append(_Number(add("f64" if real else "i64"), real))
+                values.append(_Object(own[0]) if element == "none" else _Number(own[0], _is_real(element)))
         return values, names
 
     def _branch_to(self, label: str, values: Sequence[_Value], types: Sequence[RegisterType]) -> None:
         passed = [name for value, type_ in zip(values, types, strict=True) for name in self._flatten(value, type_)]
-        kinds = [kind for _, kind in self._kinds(types)]
+        kinds = [kind for type_ in types for kind in _kinds_of(type_)]
         given = f"({', '.join(passed)} : {', '.join(kinds)})" if passed else ""
         self._emit(f"llvm.br ^{label}{given}")
-
-    def _kinds(self, types: Sequence[RegisterType]) -> Iterator[tuple[RegisterType, str]]:
-        for element, shape in types:
-            if shape is not None:
-                yield from (((element, shape), kind) for kind in ("!llvm.ptr", "!llvm.ptr"))
-                yield from (((element, shape), "i64") for n in shape if n is None)
-            elif element == "none":
-                yield (element, shape), "!llvm.ptr"
-            else:
-                yield (element, shape), "f64" if _is_real(element) else "i64"
 
     # The frame
 
@@ -805,6 +792,16 @@ class _Writer:
 
 def _say(step: Step, text: str) -> str:
     return describe_origin(step) + text
+
+
+def _kinds_of(type_: RegisterType) -> list[str]:
+    """The types of what a block takes for a value: see ``_flatten``."""
+    element, shape = type_
+    if shape is not None:
+        return ["!llvm.ptr", "!llvm.ptr", *("i64" for n in shape if n is None)]
+    if element == "none":
+        return ["!llvm.ptr"]
+    return ["f64" if _is_real(element) else "i64"]
 
 
 def _is_real(element: str) -> bool:
