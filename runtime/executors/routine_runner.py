@@ -118,7 +118,7 @@ class RoutineRunner:
         frame = array("q", words)
         try:
             self._main(frame.buffer_info()[0])
-        except Exception as error:
+        except BaseException as error:
             self._explain_failure(error, frame, offers, state, deadline)
             raise
         return [self._output(number, frame, offer, state) for number, offer in enumerate(offers)]
@@ -164,7 +164,7 @@ class RoutineRunner:
 
     def _explain_failure(
         self,
-        error: Exception,
+        error: BaseException,
         frame: array,
         offers: Sequence[_Offer | None],
         state: _State | None,
