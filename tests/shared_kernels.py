@@ -50,7 +50,7 @@ def _run_sharing(
     on_done: Callable[[int], object] = lambda number: None,
     others: Sequence[Job] = (),
 ) -> list[Any]:
-    if others or (self.options.context is not None and self.options.context.instruments):
+    if self.options.context is not None and self.options.context.instruments:
         return _run(self, jobs, on_done, others)
     asked = self.options.opt_level, self.options.context
     paths = [_path(job.target, *asked, *job.arguments) if job.function is compile_kernel else None for job in jobs]
@@ -59,11 +59,11 @@ def _run_sharing(
     have = len(jobs) - len(missing)
     for number in range(have):
         on_done(number + 1)
-    made = _run(self, [jobs[i] for i in missing], lambda number: on_done(have + number))
-    for i, result in zip(missing, made, strict=True):
+    made = _run(self, [jobs[i] for i in missing], lambda number: on_done(have + number), others)
+    for i, result in zip(missing, made, strict=False):
         results[i] = result
         _write(paths[i], result)
-    return results
+    return [*results, *made[len(missing) :]]
 
 
 def find_or_compile(bytecode: bytes, target: Target) -> Kernel:
