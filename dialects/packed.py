@@ -26,6 +26,11 @@ def packed_function(name: str, body: str) -> str:
     return f"llvm.func @__tvm_ffi_{name}({arguments}) -> i32 {{\n{body}\n}}\n"
 
 
+def main_function(body: str) -> str:
+    """``@tw_main``, the function behind the object ``main``, with such a body. ``create`` alone finds it."""
+    return packed_function("main", body).replace("llvm.func @__tvm_ffi_main", "llvm.func internal @tw_main", 1)
+
+
 def text_list(symbol: str, texts: Sequence[str]) -> str:
     """A constant for ``@tw_text``: the offset of each text as i32, then the texts, each with a zero behind it."""
     encoded = [text.encode() + b"\0" for text in texts]

@@ -3,6 +3,7 @@
     create(weight addresses: pointer, their number: int, threads: int, lock word: pointer, owner: object) -> main
     main(inputs..., outputs...)        writes the outputs in place; a signal that Python has to handle (Ctrl-C) may
                                        end it between two kernels
+    main(address of a frame: int)      of a program with a routine: see ``core/frame.py``
     kernel(index) -> pointer           the address of a kernel, in the order of the program's first calls of each
     run_calls() -> pointer             the address of ``tw_run_calls``, which calls kernels for a host
     weights() -> pointer               the address of the weights, where they are a section of the code

@@ -35,9 +35,7 @@ def main_text(program: Program, kernels: Mapping[str, Kernel], profile: bool) ->
         calls = timed_calls(calls, len(program.params))
     ends_early = _INTERRUPTED if checked or program.reports else ""
     parts = [head, _FIRST_CHECK if checked else "", *calls, *_reports(program), _MAIN_TAIL, ends_early]
-    # Internal: found through `create` alone, which gives it its context.
-    body = packed.packed_function("main", "".join(parts))
-    return body.replace("llvm.func @__tvm_ffi_main", "llvm.func internal @tw_main", 1)
+    return packed.main_function("".join(parts))
 
 
 def _checked_calls(program: Program, kernels: Mapping[str, Kernel]) -> Iterator[int]:

@@ -145,23 +145,19 @@ class _Writer:
         self._steps(self._routine)
         self._end()
         parts = [self._head(), *(f"  {line}\n" if line[0] != "^" else f"{line}\n" for line in self._lines), _TAIL]
-        body = packed.packed_function("main", "".join(parts))
-        function = body.replace("llvm.func @__tvm_ffi_main", "llvm.func internal @tw_main", 1)
         constants = (
             packed.constant_bytes(f"tw_text_{i}", text.encode(errors="replace") + b"\0")
             for i, text in enumerate(self._texts)
         )
         facts = f"llvm.mlir.global external constant @{self._facts}() : !llvm.array<0 x i64>\n"
-        return "".join([facts, *constants, function])
+        return "".join([facts, *constants, packed.main_function("".join(parts))])
 
     def _head(self) -> str:
         names = enumerate(self._texts.values())
         facts = f"  %facts = llvm.mlir.addressof @{self._facts} : !llvm.ptr\n"
         texts = [f"  {name} = llvm.mlir.addressof @tw_text_{i} : !llvm.ptr\n" for i, name in names]
         constants = [f"  {name} = llvm.mlir.constant({text}\n" for text, name in self._constants.items()]
-        return _HEAD.format(
-            words=max(self._words, 1), rank=max(self._rank, 1), constants="".join([facts, *constants, *texts])
-        )
+        return _HEAD.format(words=self._words, rank=self._rank, constants="".join([facts, *constants, *texts]))
 
     # Names and lines
 

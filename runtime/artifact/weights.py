@@ -295,3 +295,11 @@ class Weights:
                 if not sent:
                     raise OSError(errno.EIO, f"{self.where} became shorter while it was copied")
                 done += sent
+
+
+def load_params(weights: Weights | None, params: Sequence[TensorInfo], fingerprint: str) -> list[np.ndarray]:
+    """The weights that a program reads; ArtifactError where they are those of another one."""
+    if weights is None:
+        return []
+    weights.addresses(params, fingerprint)  # which checks that
+    return weights.arrays(params)

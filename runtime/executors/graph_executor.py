@@ -9,7 +9,7 @@ import numpy as np
 
 from ...core.errors import InputError
 from ..artifact.manifest import Manifest
-from ..artifact.weights import Weights
+from ..artifact.weights import Weights, load_params
 from ..process import memory
 from ..process.deadline import Deadline
 from ..process.ffi import tvm_ffi
@@ -31,10 +31,8 @@ class Graph(Uncounted):
 
     def __init__(self, library: Library, manifest: Manifest, weights: Weights | None, threads: int) -> None:
         memory.demand_machine(manifest.arena_bytes, "what the program keeps between its kernels")
-        if weights is not None:  # which checks that they are the program's
-            weights.addresses(manifest.params, manifest.fingerprint)
         self.manifest = manifest
-        self.params = weights.arrays(manifest.params) if weights is not None else []
+        self.params = load_params(weights, manifest.params, manifest.fingerprint)
         kernels = {kernel.name: kernel for kernel in manifest.kernels}
         self.table = CallTable(manifest.program, kernels, library, threads)
         self._allocators = [tensor.make_allocator(info) for info in manifest.outputs]

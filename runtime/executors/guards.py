@@ -15,7 +15,7 @@ import numpy as np
 from ...core.arena import ALIGNMENT
 from ...core.errors import GuardError
 from ..artifact.manifest import Manifest
-from ..artifact.weights import Weights
+from ..artifact.weights import Weights, load_params
 from ..tensors.pool import MemoryPool
 from ..tensors.tensor import aligned_bytes
 
@@ -151,10 +151,7 @@ def find_unwritten(array: np.ndarray, which: int) -> np.ndarray:
 
 def copied_weights(guards: Guards, manifest: Manifest, weights: Weights | None) -> list[np.ndarray]:
     """The weights between guard zones."""
-    if weights is None:
-        return []
-    weights.addresses(manifest.params, manifest.fingerprint)  # checks that they are the program's
-    arrays = weights.arrays(manifest.params)
+    arrays = load_params(weights, manifest.params, manifest.fingerprint)
     return [guards.copy(array, f"weight '{info.name}'") for array, info in zip(arrays, manifest.params, strict=True)]
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterable, Sequence
 from typing import Any
+
+import numpy as np
 
 from ...core.errors import InputError
 from ...core.model import OBJECTS, TensorInfo
 from ..process.ffi import tvm_ffi
+from ..process.link import Library
+from ..process.threads import team_lock
 from ..tensors import tensor
 from ..tensors.arguments import place
 
@@ -48,3 +53,10 @@ def _share_tensor(value: Any, info: TensorInfo, role: str) -> tvm_ffi.Tensor:
     if info.dtype in OBJECTS:
         raise InputError(f"{role} '{info.name}' is {info.dtype}, and packed functions take tensors: call run")
     return tensor.as_tensor(place(value, info, role, written=role == "output"))
+
+
+def create_main(library: Library, addresses: np.ndarray, threads: int, owned: Sequence[Any] = ()) -> tvm_ffi.Function:
+    """The ``main`` of a program's code for the addresses that it reads. It keeps the code alive, and what it owns."""
+    create = library.get_function("create")
+    pointer, lock = ctypes.c_void_p(addresses.ctypes.data), ctypes.c_void_p(team_lock())
+    return create(pointer, len(addresses), threads, lock, tvm_ffi.convert([create, *owned]))

@@ -24,10 +24,10 @@ from ..process import memory
 from ..process.deadline import Deadline
 from ..process.ffi import tvm_ffi
 from ..process.link import Library
-from ..process.threads import team_lock
 from ..steps.host_calls import HostCall, bind_host_call
 from ..tensors import tensor
 from ..tensors.pool import MemoryPool, block_bytes
+from .packed import create_main
 from .watching import KernelCalls, Watcher
 
 _FREE = ctypes.CDLL(None).free
@@ -78,10 +78,8 @@ class RoutineRunner:
         routine = program.routine
         assert routine is not None
         self._params = params  # which code reads where they lie
-        create = library.get_function("create")
-        addresses = np.array([array.ctypes.data for array in params], np.uint64)
-        pointer, lock = ctypes.c_void_p(addresses.ctypes.data), ctypes.c_void_p(team_lock())
-        self._main: tvm_ffi.Function = create(pointer, len(params), threads, lock, tvm_ffi.convert([create]))
+        addresses = np.array([param.ctypes.data for param in params], np.uint64)
+        self._main = create_main(library, addresses, threads)
         self._layout = FrameLayout.of(program)
         self._dtypes = [None if info.dtype in OBJECTS else numpy_dtype(info.dtype) for info in program.outputs]
         self._calls = routine.calls

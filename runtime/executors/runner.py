@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any, Literal, Protocol, get_args
@@ -13,17 +12,17 @@ from ...core.errors import ArtifactError, InputError, first_line
 from ...core.model import explain_dynamic_sizes
 from ..artifact.manifest import Manifest
 from ..artifact.on_disk import LoadedProgram
-from ..artifact.weights import Weights
+from ..artifact.weights import Weights, load_params
 from ..process import memory
 from ..process.deadline import Deadline
 from ..process.ffi import tvm_ffi
 from ..process.link import Library, Numbered
-from ..process.threads import team_lock
 from ..tensors import tensor
 from ..tensors.pool import MemoryPool
 from .counters import Counters, Counting
 from .graph_executor import Graph
 from .guards import is_guarding
+from .packed import create_main
 from .tables import CallTable
 from .timed import TimedCalls, TimedRoutine
 
@@ -72,8 +71,7 @@ class EntryRunner:
         self._name = manifest.name
         memory.demand_machine(manifest.arena_bytes, "what the program keeps between its kernels")
         self._allocators = [tensor.make_allocator(info) for info in manifest.outputs]
-        create = library.get_function("create")
-        owned: list[Any] = [create]
+        owned: list[Any] = []
         addresses = np.empty(0, np.uint64)
         if weights is not None:
             addresses = weights.addresses(manifest.params, manifest.fingerprint)
@@ -82,8 +80,7 @@ class EntryRunner:
         if self._counters is not None:
             addresses = np.append(addresses, np.uint64(self._counters.words.ctypes.data))
             owned.append(tensor.as_tensor(self._counters.words))
-        pointer, lock = ctypes.c_void_p(addresses.ctypes.data), ctypes.c_void_p(team_lock())
-        self.main: tvm_ffi.Function = create(pointer, len(addresses), threads, lock, tvm_ffi.convert(owned))
+        self.main: tvm_ffi.Function = create_main(library, addresses, threads, owned)
         self._params = weights.arrays(manifest.params) if weights is not None else []
         self._made_table = cache(partial(_make_call_table, library, manifest, threads))
         self._pool = MemoryPool()
@@ -140,17 +137,10 @@ def start(program: LoadedProgram, threads: int, number: int = 0, executor: str |
 
 def start_routine(library: Library, manifest: Manifest, weights: Weights | None, threads: int) -> Runner:
     """A runner for a program with a routine. It counts calls from the beginning if it was compiled with a profile."""
-    runner = TimedRoutine(library, manifest.program, load_params(manifest, weights), threads)
+    params = load_params(weights, manifest.params, manifest.fingerprint)
+    runner = TimedRoutine(library, manifest.program, params, threads)
     runner.count(manifest.profile)
     return runner
-
-
-def load_params(manifest: Manifest, weights: Weights | None) -> list[np.ndarray]:
-    """The weights of a program; ArtifactError where they are not its own."""
-    if weights is None:
-        return []
-    weights.addresses(manifest.params, manifest.fingerprint)  # which checks that
-    return weights.arrays(manifest.params)
 
 
 def start_guarded(program: LoadedProgram, threads: int, number: int = 0) -> Runner:

@@ -15,10 +15,11 @@ import numpy as np
 from ...core.errors import InputError, NonFiniteError
 from ...core.program import Call, Kernel, Step
 from ..artifact import on_disk
+from ..artifact.weights import load_params
 from ..executors.counters import Uncounted
 from ..executors.executor import Executor
 from ..executors.routine_runner import RoutineRunner
-from ..executors.runner import ExecutorName, Runner, load_params
+from ..executors.runner import ExecutorName, Runner
 from ..executors.watching import KernelCall, Watcher
 from ..module import Module
 from ..process.deadline import Deadline
@@ -211,7 +212,7 @@ class _Routine(Uncounted):
 
     def __init__(self, program: on_disk.LoadedProgram, number: int, visit: Visit) -> None:
         own, library = program.manifest.programs[number], Numbered(program.library, program.first + number)
-        params = load_params(own, program.weights)
+        params = load_params(program.weights, own.params, own.fingerprint)
         self._runner = RoutineRunner(library, own.program, params, 1, partial(_Shower, visit))
 
     def run(self, inputs: Sequence[Any], deadline: Deadline | None = None) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -79,9 +80,7 @@ def bind_host_call(step: Step) -> HostCall:
 
 def array_at(address: int, shape: list[int] | tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """The array of this shape at an address, in memory that others own."""
-    elements = 1
-    for extent in shape:
-        elements *= extent
+    elements = math.prod(shape)
     if not elements:
         return np.empty(shape, dtype)
     buffer = (ctypes.c_char * (elements * dtype.itemsize)).from_address(address)

@@ -14,6 +14,7 @@ from tilewright.core.errors import CompileError, InputError
 from tilewright.core.model import ELEMENTS, numpy_dtype
 from tilewright.core.program import RegisterType, Routine, Step
 from tilewright.passes.lower.entry import emit_routine
+from tilewright.runtime.process.deadline import Deadline
 from tilewright.runtime.steps.host import FUNCTIONS
 
 INDEX: RegisterType = ("index", None)
@@ -135,6 +136,39 @@ def test_a_value_that_is_read_again_stays_until_then():
     for size in (1, 1000, 3, 5000):
         x = np.arange(size)
         np.testing.assert_array_equal(runner.run([x])[0], x * 40)
+
+
+def test_memory_of_a_run_is_used_again_and_is_there_for_the_next_one():
+    """Also what took several pieces of memory the first time; a run of a smaller size lies inside."""
+    places: list[int] = []
+
+    def note(words: Sequence[int]) -> None:
+        places.append(words[2])
+        add(words)
+
+    steps = [number(1, 0), Step("tensor.dim", (2,), (0, 1), types=(INDEX,)), call("note", 3, (0, 0), 2)]
+    for register in range(4, 30):
+        steps.append(call("note", register, (register - 1, 0), 2, dead=(register - 1,)))
+    runner = routines(Routine((0,), tuple(steps), (29,), (vector(),)), Kernels(note=note))
+
+    def run_on(size: int) -> list[int]:
+        places.clear()
+        np.testing.assert_array_equal(runner.run([np.ones(size, np.int64)])[0], np.full(size, 28))
+        return places[:-1]  # the last one is the output
+
+    first, second, third, small = (run_on(size) for size in (50_000, 50_000, 50_000, 7))
+    assert len(set(first)) < 4
+    assert second == third
+    assert min(second) <= min(small) and max(small) < max(second) + 8 * 50_000
+
+
+def test_a_loop_without_kernels_ends_behind_the_deadline():
+    before = Routine((4,), (number(5, 1),), (5, 4), (INDEX,))
+    after = Routine((6,), (scalar("arith.addi", 7, 6, 3),), (7,), (INDEX,))
+    loop = Step("scf.while", (8,), (2,), {}, (before, after), types=(INDEX,))
+    runner = routines(Routine((), (number(2, 0), number(3, 1), loop, store(8, 9)), (9,)), KERNELS)
+    with pytest.raises(TimeoutError, match=r"took longer than 0\.1 s"):
+        runner.run([], Deadline(0.1))
 
 
 def test_a_result_lies_over_an_operand():
