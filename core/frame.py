@@ -2,13 +2,18 @@
 
 ``passes/lower/frame.mlir`` names the first words. Then, for each input, its address and its extents, or what the caller
 calls it by, if the host holds it; then, for each output, its address, how many bytes there are, and its extents.
+
+The memory of a state that grows is the caller's: its address is that of the input. The program may leave another one
+there, of new memory, and then the old memory is still the caller's to free. Behind the outputs, there are for each such
+state the bytes of its memory, and whether it has to do with these. An output that is one has extents alone.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .program import Program, RegisterType, collect_types
+from .program import APPEND, Program, RegisterType, collect_types
+from .states import State
 
 FRAME_HEAD = 6
 _ELEMENT_BYTES = {"i16": 2, "f16": 2, "bf16": 2, "i32": 4, "f32": 4, "i64": 8, "f64": 8, "index": 8, "i128": 16}
@@ -21,10 +26,12 @@ def element_bytes(element: str) -> int:
 
 @dataclass(frozen=True)
 class FrameLayout:
-    """The words of a frame at which each input and each output begins, and their number."""
+    """The words of a frame at which each input, output and state that grows begins, and their number."""
 
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    states: tuple[int, ...]
+    grown: tuple[State, ...]  # in the order of ``states``
     words: int
     types: tuple[RegisterType, ...]  # of the outputs
 
@@ -42,4 +49,7 @@ class FrameLayout:
         for _, shape in types:
             outputs.append(at)
             at += 1 if shape is None else 2 + len(shape)
-        return FrameLayout(tuple(inputs), tuple(outputs), at, types)
+        appended = {step.facts["input"] for step in routine.steps if step.op == APPEND}
+        grown = tuple(state for state in program.states if state.input in appended)
+        states = tuple(range(at, at + 2 * len(grown), 2))
+        return FrameLayout(tuple(inputs), tuple(outputs), states, grown, at + 2 * len(grown), types)

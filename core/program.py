@@ -13,6 +13,7 @@ from typing import Any, Literal, cast
 
 from .formula import Formula
 from .model import TensorInfo
+from .states import State
 
 Space = Literal["input", "output", "param", "arena"]
 # Of a register of a routine: element type and shape, None for open extents; a scalar has no shape, and ``none`` is a
@@ -27,6 +28,8 @@ WEIGHTS_SYMBOL = "tw_weights"
 
 # The op of a step that refuses a run where a word that its kernels have made is not 0.
 REPORT = "tw.report"
+# That of a step that puts a tensor behind an input, in the memory that the input is at the begin of.
+APPEND = "tw.append"
 
 # The steps that only see a tensor in another way.
 VIEWS = ("tensor.collapse_shape", "tensor.expand_shape", "tensor.cast")
@@ -104,7 +107,8 @@ class Step:
     of each tensor among the operands; the operands behind the tensors are sizes, the last ones the open extents of the
     results. Where there is ``over``, the result lies where that operand does. ``cf.assert`` says the ``text`` where its
     first operand does not hold, with the two numbers behind it, if there are. ``tw.report`` says it where the word in
-    its operand is not 0, with that word. ``host.call`` calls a ``function`` of the host with ``attributes``; ``dtypes``
+    its operand is not 0, with that word. ``tw.append`` gives its first operand, the ``input`` of that number, with the
+    second one behind it; the third is what it then has in front. ``host.call`` calls a ``function`` of the host with ``attributes``; ``dtypes``
     are those of its operands and results. After the step nobody reads the registers ``dead``.
     """
 
@@ -191,6 +195,8 @@ class Program:
 
     With sizes that only the run knows it has a ``routine``, whose arguments are the inputs and then the weights; the
     calls are then those that the routine makes, in no memory of the arena, and its steps are its ``reports``.
+
+    ``states`` are the inputs that its outputs become for the next run.
     """
 
     inputs: tuple[TensorInfo, ...]
@@ -200,6 +206,7 @@ class Program:
     arena_bytes: int
     routine: Routine | None = None
     reports: tuple[Report, ...] = ()
+    states: tuple[State, ...] = ()
 
     def __str__(self) -> str:
         lines = [f"program: {len(self.calls)} calls, arena {self.arena_bytes} bytes"]
@@ -214,8 +221,10 @@ class Plan:
     output is the weight ``name`` of ``main`` (a packed layout, a folded constant). Weights of ``main`` that are not
     in ``prepare`` are the model's own, unchanged.
 
-    ``specialized`` are programs for single sizes, where ``main`` has dynamic ones. All these are for one target;
-    ``variants`` are the same programs, in the same order, for each of the others. Kernels and weights are those of all.
+    ``specialized`` are programs for single sizes, where ``main`` has dynamic ones. ``session`` is the same as ``main``
+    for a caller who keeps its states: it appends to those that grow where they lie, and has the axis along which they
+    do in front. All these are for one target; ``variants`` are the same programs, in the same order, for each of the
+    others. Kernels and weights are those of all.
     ``formulas`` say what some of the kernels of ``prepare`` compute.
     """
 
@@ -223,13 +232,14 @@ class Plan:
     prepare: Mapping[str, Program]
     kernels: Mapping[str, bytes]
     specialized: tuple[Program, ...] = ()
+    session: Program | None = None
     variants: tuple[tuple[Program, ...], ...] = ()
     formulas: Mapping[str, Formula] = field(default_factory=dict)
 
     @property
     def by_target(self) -> tuple[tuple[Program, ...], ...]:
         """The programs for each target."""
-        return ((self.main, *self.specialized), *self.variants)
+        return ((self.main, *self.specialized, *((self.session,) if self.session else ())), *self.variants)
 
     @property
     def programs(self) -> tuple[Program, ...]:

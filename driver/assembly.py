@@ -203,7 +203,8 @@ def _manifests(
     variants = []
     for programs, target in zip(planned.plan.by_target, compilation.options.targets, strict=True):
         main, *others = (_manifest(compilation, planned, weights, kernels, program, target) for program in programs)
-        variants.append(replace(main, specialized=tuple(others)))
+        session = others.pop() if planned.plan.session else None
+        variants.append(replace(main, specialized=tuple(others), session=session))
     return replace(variants[0], variants=tuple(variants[1:]))
 
 
@@ -233,6 +234,7 @@ def _manifest(
         calls=() if program.routine else program.calls,
         routine=program.routine,
         reports=program.reports,
+        states=program.states,
         prepared=_prepare(program, planned.plan),
         weights_inside=weights.data.nbytes if weights and options.weights == "inside" else 0,
         compiler=_own_version(),

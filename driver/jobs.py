@@ -48,12 +48,14 @@ class Planned:
 @dataclass(frozen=True)
 class Settings:
     """The settings of a compilation that its jobs need. ``context`` is the pass context that the user entered, if any;
-    ``model_limits`` is what the import accepts."""
+    ``model_limits`` is what the import accepts. ``states`` are those that the user declares, as pairs of an output and
+    an input; None for those that are found."""
 
     target: Target
     opt_level: int = 3
     context: PassContext | None = None
     model_limits: ModelLimits = ORDINARY
+    states: tuple[tuple[str, str], ...] | None = None
 
     def schedules(self, kernel: str | None = None) -> str:
         """A text that identifies the schedules given by hand, for one kernel or all; "" for none."""
@@ -89,7 +91,7 @@ def plan_file(
     with naming, _label_errors(path, label):
         with _import_step(path, label, input_shapes):
             model = frontends.import_model(path, input_shapes, settings.model_limits)
-        return plan_model(model, folder, settings)
+        return plan_model(model, folder, replace(settings, states=()) if specialized else settings)
 
 
 def specialized_shapes(
@@ -171,10 +173,10 @@ def _import(source: LinalgText) -> Model:
 
 def plan_model(model: Model, folder: str, settings: Settings) -> tuple[Planned, Settings]:
     """Run the graph passes on a model; the result holds no IR and no large array."""
-    from ..passes import pipeline
+    from ..passes import sessions
 
-    plan = pipeline.plan(model, settings.target, settings.pass_context(), settings.model_limits)
-    originals = [info.name for info in plan.main.params if info.name not in plan.prepare]
+    plan = sessions.plan(model, settings.target, settings.pass_context(), settings.model_limits, settings.states)
+    originals = [info.name for info in plan.params if info.name not in plan.prepare]
     originals += [info.name for program in plan.prepare.values() for info in program.params]
     params = {name: _spill(model.params[name], folder) for name in dict.fromkeys(originals)}
     return Planned(plan, params, model.name, model.files, model.notes), settings

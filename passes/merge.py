@@ -22,7 +22,7 @@ Params = Mapping[str, Param]
 def merge(
     plans: Sequence[Plan], params: Sequence[Params], targets: Sequence[str] = ()
 ) -> tuple[Plan, dict[str, Param]]:
-    """The plan whose main program is the first one's and whose specialized ones are those of the others.
+    """The plan whose main program, and that of sessions, are the first one's; specialized are those of the others.
 
     ``params`` are the weights of the model that each plan reads. What bears one name in several plans and is not the
     same gets a number.
@@ -34,13 +34,29 @@ def merge(
     names = targets or [""] * len(plans)
     merged = _Merged()
     programs: dict[str, list[Program]] = {}
+    sessions: dict[str, tuple[Program, ...]] = {}
     for plan, own, target in zip(plans, params, names, strict=True):
-        programs.setdefault(target, []).append(merged.add(plan, own, f".{target}" if target else ""))
-    first, *variants = programs.values()
-    plan = Plan(
-        first[0], merged.prepare, merged.kernels, tuple(first[1:]), tuple(map(tuple, variants)), merged.formulas
+        main, *session = merged.add(plan, own, f".{target}" if target else "")
+        programs.setdefault(target, []).append(main)
+        sessions.setdefault(target, tuple(session))
+    first, *variants = (tuple(own) for own in programs.values())
+    first_session, *other_sessions = sessions.values()
+    made = Plan(
+        main=first[0],
+        prepare=merged.prepare,
+        kernels=merged.kernels,
+        specialized=first[1:],
+        session=next(iter(first_session), None),
+        variants=tuple((*own, *session) for own, session in zip(variants, other_sessions, strict=True)),
+        formulas=merged.formulas,
     )
-    return plan, merged.params
+    return made, merged.params
+
+
+def add_session(plan: Plan, session: Plan, params: Params) -> Plan:
+    """A plan with the main program of another one, of the same model, as that of sessions."""
+    merged, _ = merge([plan, session], [params, params])
+    return replace(merged, specialized=(), session=merged.specialized[0])
 
 
 class _Merged:
@@ -53,13 +69,14 @@ class _Merged:
         self.formulas: dict[str, Formula] = {}
         self._prepared: dict[Program, str] = {}  # what makes a weight, and its name
 
-    def add(self, plan: Plan, params: Params, suffix: str) -> Program:
-        """Add what a plan has, and return its main program by the names that it got.
+    def add(self, plan: Plan, params: Params, suffix: str) -> list[Program]:
+        """Add what a plan has, and return its main program, and that of sessions, by the names that it got.
 
         ``suffix`` ends the names of the kernels that it calls.
         """
         prepare = {call.kernel for program in plan.prepare.values() for call in program.calls}
-        called = {call.kernel for call in plan.main.calls}
+        programs = (plan.main, *((plan.session,) if plan.session else ()))
+        called = {call.kernel for program in programs for call in program.calls}
         with make_context(), ir.Location.unknown():
             own = {name: self._add_kernel(name + suffix, plan.kernels[name]) for name in plan.kernels if name in called}
             kernels = {name: self._add_kernel(name, plan.kernels[name]) for name in plan.kernels if name in prepare}
@@ -67,7 +84,7 @@ class _Merged:
         weights = {name: self._add_param(param) for name, param in params.items()}
         for name, program in plan.prepare.items():
             weights[name] = self._add_prepared(name, _rename(program, kernels, weights))
-        return _rename(plan.main, own, weights)
+        return [_rename(program, own, weights) for program in programs]
 
     def _add_kernel(self, name: str, code: bytes) -> str:
         known = next(n for n in _number_names(name) if n not in self.kernels or self._is_kernel(n, code))
@@ -119,7 +136,7 @@ def _is_same_weight(a: Param, b: Param) -> bool:
     """Return whether two weights have the same elements, of the same type."""
     if (a.info.shape, a.info.dtype) != (b.info.shape, b.info.dtype):
         return False
-    if isinstance(a.source, FileSlice) and a.source == b.source:
+    if a.source is b.source or (isinstance(a.source, FileSlice) and a.source == b.source):
         return True
     return np.array_equal(a.array().reshape(-1).view(np.uint8), b.array().reshape(-1).view(np.uint8))
 

@@ -34,6 +34,7 @@ from .graph.fuse_ops import FuseOps
 from .graph.generalize import Generalize
 from .graph.join_sums import JoinSums
 from .graph.keep_packed import KeepPacked
+from .graph.keep_states import KeepStates
 from .graph.outline import Outline
 from .graph.outline_control import OutlineControl
 from .graph.pack_weights import PackWeights
@@ -126,6 +127,7 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
     return (
         ReportOutside(),  # first: checks hold for all nodes of the model, also for those that are optimised away
         OutlineControl(),  # regions become functions, which all that follows rewrites like ``@main``
+        KeepStates(),  # before anything looks at how states and what is put behind them are laid out
         Generalize(),
         SimplifyInference(),
         CanonicalizeOps(),  # what the import makes of shapes and transposes, before patterns are looked for
@@ -195,6 +197,17 @@ PASSES: dict[str, type[Pass]] = {
 }
 
 
+def normalize(model: Model, context: PassContext) -> Model:
+    """The model by the rules of ``@main``: itself where it keeps to them."""
+    if model.legal:
+        return model
+    check_context(context, PASSES)
+    with model.module.context, ir.Location.unknown():
+        module = _clone_module(model.module)
+        _run_passes(normalize_passes(), module, context, ModuleForm.FOREIGN)
+    return replace(model, module=module, legal=True)
+
+
 def plan(model: Model, target: Target, context: PassContext | None = None, limits: ModelLimits = ORDINARY) -> Plan:
     """Run the graph passes on a copy of the model's module.
 
@@ -207,12 +220,11 @@ def plan(model: Model, target: Target, context: PassContext | None = None, limit
     for role, infos in (("input", model.inputs), ("output", model.outputs)):
         for info in infos:
             check_size(info.shape, info.dtype, f"{role} '{info.name}'", limits)
+    model = normalize(model, context)
     with model.module.context, ir.Location.unknown():
         module = _clone_module(model.module)
         with context:
-            normalize = () if model.legal else normalize_passes()
-            form = ModuleForm.MAIN if model.legal else ModuleForm.FOREIGN
-            _run_passes((*normalize, *graph_passes(target, context.opt_level)), module, context, form)
+            _run_passes(graph_passes(target, context.opt_level), module, context, ModuleForm.MAIN)
         with step("planning"), diagnostics("planning"):
             functions = {string_attr(f.attributes, "sym_name"): f for f in list_programs(module)}
             if "main" not in functions:

@@ -9,13 +9,13 @@ from itertools import count
 from typing import Any
 
 from ..core.errors import CompileError
-from ..core.program import REPORT, RegisterType, Routine, Step
+from ..core.program import APPEND, REPORT, RegisterType, Routine, Step
 from ..dialects import func, ir, tw
 from ..dialects.types import DYNAMIC
 from ..dialects.walk import defining_op
 from .ir.edit import is_cheap, node_names, string_attr
 from .ir.maps import reassociation_of
-from .ir.routine_ops import LOOPS_AND_BRANCHES, VIEWS, callee_of, is_body_call, is_choice, is_host_call, is_report
+from .ir.routine_ops import LOOPS_AND_BRANCHES, VIEWS, callee_of, is_append, is_body_call, is_choice, is_host_call, is_report
 from .ir.structure import is_tensor
 from .ir.uses import has_uses
 
@@ -80,7 +80,7 @@ class _Planner:
         regions = tuple(self.routine(block) for region in op.regions for block in region.blocks)
         results = tuple(map(self._new, op.results))
         name = "host.call" if is_host_call(op) else "tensor.select" if is_choice(op) else op.name
-        name = REPORT if is_report(op) else name
+        name = REPORT if is_report(op) else APPEND if is_append(op) else name
         types = tuple(map(_describe_type, op.results))
         return Step(name, results, operands, _collect_facts(op), regions, (), _find_nodes(op), types)
 
@@ -99,6 +99,8 @@ def _collect_facts(op: ir.Operation) -> dict[str, Any]:
     match op.name:
         case "func.call" if is_report(op):
             facts["text"] = string_attr(op.attributes, tw.REPORT)
+        case "func.call" if is_append(op):
+            facts["input"] = ir.IntegerAttr(op.attributes[tw.STATE]).value
         case "func.call" if is_host_call(op):
             facts["function"] = string_attr(op.attributes, tw.HOST)
             facts["attributes"], facts["dtypes"] = (json.loads(string_attr(op.attributes, n) or "") for n in _TEXTS)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # what few programs use is imported when it is used: loading 
     from .profile.evaluator import Timing
     from .profile.profiler import Report
     from .profile.profiling import Profiler
+    from .session import Session
 
 ShapeKey = tuple[tuple[int, ...], ...]
 Feeds = Mapping[str, Any] | Sequence[Any]  # inputs by name, or a list or tuple of them in their order
@@ -79,6 +80,7 @@ class Module:
         if bound := broken_bound(threads):
             raise InputError(f"num_threads must be {bound}, got {threads}")
         self._main = self._make_main(self._program, threads, 0)
+        self._session_runner: Runner | None = None
         self._specialized: dict[ShapeKey, Runner] = {
             tuple(info.static_shape for info in manifest.inputs): self._make_specialized(self._program, threads, number)
             for number, manifest in enumerate(self._program.manifest.specialized, 1)
@@ -171,16 +173,36 @@ class Module:
         if feeds is not None:
             return self._run_asked(inputs, feeds, timeout)
         arrays = self._arrays(inputs)
-        runner = self._runner(arrays)
-        try:
-            if timeout is None and self._limit is None:
-                made = Outputs(runner.run(arrays))
-            else:
-                made = Outputs(self._run_limited(runner, arrays, timeout))
-        except MemoryError as error:
-            raise InputError(f"the run is out of memory ({error}): run on smaller sizes, or more memory") from error
+        made = Outputs(self._execute(self._runner(arrays), arrays, timeout))
         made.names = self._output_names
         return made
+
+    def session(self, capacity: int | None = None, sizes: Mapping[str, int] | None = None) -> Session:
+        """A ``Session``, which keeps the program's states from run to run: the keys and values of a decoder.
+
+        States that grow have room for ``capacity`` elements and no more; None gives them more as they need it.
+        ``sizes`` are those that the states have by name, where the inputs of the first run do not tell them. InputError
+        for a program without states.
+        """
+        from .session import Session
+
+        manifest = self.manifest
+        if not manifest.states:
+            raise InputError(
+                "the program has no states, outputs that are inputs of the next run: compile it with states={output: "
+                "input}, their names"
+            )
+        if self._session_runner is None:
+            number = len(manifest.programs) - 1
+            own = self._make_specialized(self._program, self._threads, number) if manifest.session else self._main
+            self._session_runner = own
+        return Session(manifest, partial(self._execute, self._session_runner), capacity, sizes)
+
+    def _execute(self, runner: Runner, arrays: list[Any], timeout: float | None) -> list[Any]:
+        try:
+            return runner.run(arrays) if timeout is self._limit is None else self._run_limited(runner, arrays, timeout)
+        except MemoryError as error:
+            raise InputError(f"the run is out of memory ({error}): run on smaller sizes, or more memory") from error
 
     def _run_limited(self, runner: Runner, arrays: list[Any], timeout: float | None) -> list[Any]:
         deadline = None if timeout is None else Deadline(timeout)
@@ -301,7 +323,7 @@ class Module:
         """The programs for sizes that this one leaves open, as modules; they are exported with this one."""
         return tuple(
             Module(on_disk.select_program(self._program, number), self._threads)
-            for number in range(1, len(self.manifest.programs))
+            for number in range(1, 1 + len(self.manifest.specialized))
         )
 
     def time_evaluator(

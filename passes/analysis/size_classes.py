@@ -13,6 +13,7 @@ from ...dialects.walk import integer_of
 from ..ir.dynamic_extent import DynamicExtent
 from ..ir.kernel import count_of
 from ..ir.maps import reassociation_of
+from ..ir.routine_ops import is_append
 from ..ir.structure import dim_of, indexing_maps, is_structured, is_tensor, list_ops, num_inputs, shape_of
 
 SizeKey = tuple[Hashable, ...]  # an axis of a tensor, an index value, a number, a loop of an op
@@ -113,6 +114,8 @@ class SizeClasses:
             self._note_pad(op)
         elif op.name == "tensor.dim":
             self._note_dim(op)
+        elif is_append(op):
+            self._note_append(op)
         elif op.name == "scf.for":
             for init, result in zip(list(op.operands)[3:], op.results, strict=True):
                 if is_tensor(result):
@@ -157,6 +160,13 @@ class SizeClasses:
             for axis in range(len(shape_of(value))):
                 if axis != along:
                     self._unite(_make_size_key(value, axis), _make_size_key(op.results[0], axis))
+
+    def _note_append(self, op: ir.Operation) -> None:
+        old, new, size = op.operands
+        self._unite(_make_axis_key(op.results[0], 0), ("index", size))
+        for axis in range(1, len(shape_of(old))):
+            for value in (new, op.results[0]):
+                self._unite(_make_size_key(old, axis), _make_size_key(value, axis))
 
     def _note_pad(self, op: ir.Operation) -> None:
         low, high = (list(ir.DenseI64ArrayAttr(op.attributes[f"static_{side}"])) for side in ("low", "high"))

@@ -36,7 +36,17 @@ from ..ir.edit import (
 )
 from ..ir.kernel import integer_attr
 from ..ir.kernel import is_dynamic_kernel as is_dynamic_kernel
-from ..ir.routine_ops import VIEWS, base_of, is_body, is_body_call, is_choice, is_control, is_host_call, is_no_kernel
+from ..ir.routine_ops import (
+    VIEWS,
+    base_of,
+    is_append,
+    is_body,
+    is_body_call,
+    is_choice,
+    is_control,
+    is_host_call,
+    is_no_kernel,
+)
 from ..ir.structure import body_ops, is_tensor, list_ops
 from ..ir.uses import find_needed_values, nested_ops, top_level
 from ..verify.sizes import state_sizes
@@ -100,7 +110,7 @@ def _materialize(function: func.FuncOp) -> None:
 
 def _reads_memory(op: ir.Operation) -> bool:
     """Return whether the program, not a kernel, takes an op's tensors from where they lie."""
-    return any(test(op) for test in (is_host_call, is_body_call, is_control, is_choice)) or (
+    return any(test(op) for test in (is_host_call, is_append, is_body_call, is_control, is_choice)) or (
         op.name in VIEWS and not is_cheap(op)
     )
 

@@ -11,7 +11,7 @@ from ...dialects.builders import index_constant
 from ...dialects.types import DYNAMIC
 from ...dialects.walk import defining_op
 from .maps import reassociation_of
-from .routine_ops import is_control
+from .routine_ops import is_append, is_control
 from .structure import num_inputs, terminator_of
 
 _DESTINATIONS = {"linalg.fill": 1, "tensor.insert_slice": 1, "tensor.insert": 1}
@@ -79,6 +79,8 @@ def _emit_size(value: ir.Value, axis: int) -> ir.Value:
         return _operand_of(list(op.operands)[1:], kind, axis)
     if op.name == "tensor.collapse_shape":
         return functools.reduce(arith.muli, [_emit_size(op.operands[0], dim) for dim in reassociation_of(op)[axis]])
+    if is_append(op):
+        return op.operands[2] if axis == 0 else _emit_size(op.operands[0], axis)
     if (source := find_destination(value)) is not None:
         return _emit_size(source, axis)
     return _dim(value, axis)

@@ -10,7 +10,7 @@ from ...dialects.types import is_dynamic_type
 from ...dialects.walk import defining_op
 from .kernel import list_functions
 from .maps import permutation_of
-from .routine_ops import VIEWS, is_body, is_body_call, is_check, is_control, is_host_call
+from .routine_ops import VIEWS, is_append, is_body, is_body_call, is_check, is_control, is_host_call
 from .signatures import list_params
 from .structure import body_ops, is_structured, is_tensor, list_ops, num_inputs, terminator_of
 from .uses import find_needed_values, has_uses, nested_ops
@@ -146,7 +146,7 @@ def needs_routine(function: func.FuncOp) -> bool:
 def _is_carried_out(op: ir.Operation) -> bool:
     """Return whether an op is more than the call of a kernel of known sizes."""
     if op.name == "func.call":
-        return is_host_call(op) or is_body_call(op) or any(isinstance(v.type, ir.IndexType) for v in op.operands)
+        return is_host_call(op) or is_body_call(op) or is_append(op) or any(isinstance(v.type, ir.IndexType) for v in op.operands)
     return is_control(op) or is_check(op)
 
 

@@ -35,6 +35,11 @@ def is_report(op: ir.Operation) -> bool:
     return op.name == "func.call" and tw.REPORT in op.attributes
 
 
+def is_append(op: ir.Operation) -> bool:
+    """Return whether an op puts a tensor behind the first one, a state, in its memory (``keep_states.py``)."""
+    return op.name == "func.call" and tw.STATE in op.attributes
+
+
 def is_check(op: ir.Operation) -> bool:
     """Return whether an op refuses a run."""
     return op.name == "cf.assert"
@@ -56,6 +61,11 @@ def is_control(op: ir.Operation) -> bool:
 def is_body_call(op: ir.Operation) -> bool:
     """Return whether an op calls a region of control flow."""
     return op.name == "func.call" and tw.BODY in op.attributes
+
+
+def is_routine_call(op: ir.Operation) -> bool:
+    """Return whether a call is one of a program that calls no kernel."""
+    return is_host_call(op) or is_report(op) or is_append(op) or is_body_call(op)
 
 
 def call_body(name: str, kinds: Sequence[ir.Type], values: Sequence[ir.Value]) -> ir.Operation:

@@ -714,6 +714,74 @@ llvm.func @tw_refuse_shape(%text: !llvm.ptr, %shape: !llvm.ptr, %rank: i64, %the
   llvm.return %failure : i32
 }
 
+// Puts rows behind the `used` ones of a state, of `needed` in all, and of as many bytes each; `place` has the address of
+// its memory, `room` its bytes, and whether there may be no more. Where there have to be more, it leaves twice as many, of new
+// memory with a copy of the rows; the old one stays with the caller, and may still be read.
+llvm.func @tw_append(%frame: !llvm.ptr, %place: !llvm.ptr, %room: !llvm.ptr, %row: i64, %used: i64, %needed: i64,
+                     %new: !llvm.ptr, %text: !llvm.ptr) -> i32 {
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %two = arith.constant 2 : i64
+  %round = arith.constant 63 : i64
+  %mask = arith.constant -64 : i64
+  %least = arith.constant 4096 : i64
+  %most = arith.constant 140737488355328 : i64
+  %success = arith.constant 0 : i32
+  %null = llvm.mlir.zero : !llvm.ptr
+  %before = llvm.call @tw_multiply(%used, %row) : (i64, i64) -> i64
+  %whole = llvm.call @tw_multiply(%needed, %row) : (i64, i64) -> i64
+  %there = llvm.load %room : !llvm.ptr -> i64
+  %fits = arith.cmpi sle, %whole, %there : i64
+  %status = scf.if %fits -> i32 {
+    scf.yield %success : i32
+  } else {
+    %fixed_at = llvm.getelementptr inbounds %room[1] : (!llvm.ptr) -> !llvm.ptr, i64
+    %fixed = llvm.load %fixed_at : !llvm.ptr -> i64
+    %stays = arith.cmpi ne, %fixed, %zero : i64
+    %refused = scf.if %stays -> i32 {
+      %some = arith.maxsi %row, %one : i64
+      %rows = arith.divsi %there, %some : i64
+      %full = llvm.call @tw_refuse(%text, %two, %needed, %rows) : (!llvm.ptr, i64, i64, i64) -> i32
+      scf.yield %full : i32
+    } else {
+      %twice = llvm.intr.sadd.sat(%there, %there) : (i64, i64) -> i64
+      %larger = arith.maxsi %twice, %whole : i64
+      %enough = arith.maxsi %larger, %least : i64
+      %bounded = arith.minsi %enough, %most : i64
+      %up = arith.addi %bounded, %round : i64
+      %bytes = arith.andi %up, %mask : i64
+      %possible = arith.cmpi sle, %whole, %most : i64
+      %memory = scf.if %possible -> !llvm.ptr {
+        %made = llvm.call @tw_new_memory(%frame, %bytes) : (!llvm.ptr, i64) -> !llvm.ptr
+        scf.yield %made : !llvm.ptr
+      } else {
+        scf.yield %null : !llvm.ptr
+      }
+      %none = llvm.icmp "eq" %memory, %null : !llvm.ptr
+      %grown = scf.if %none -> i32 {
+        %exhausted = llvm.call @tw_raise_out_of_memory() : () -> i32
+        scf.yield %exhausted : i32
+      } else {
+        %old = llvm.load %place : !llvm.ptr -> !llvm.ptr
+        "llvm.intr.memcpy"(%memory, %old, %before) <{isVolatile = false}> : (!llvm.ptr, !llvm.ptr, i64) -> ()
+        llvm.store %memory, %place : !llvm.ptr, !llvm.ptr
+        llvm.store %bytes, %room : i64, !llvm.ptr
+        scf.yield %success : i32
+      }
+      scf.yield %grown : i32
+    }
+    scf.yield %refused : i32
+  }
+  %ready = arith.cmpi eq, %status, %success : i32
+  scf.if %ready {
+    %data = llvm.load %place : !llvm.ptr -> !llvm.ptr
+    %behind = llvm.getelementptr %data[%before] : (!llvm.ptr, i64) -> !llvm.ptr, i8
+    %more = arith.subi %whole, %before : i64
+    "llvm.intr.memcpy"(%behind, %new, %more) <{isVolatile = false}> : (!llvm.ptr, !llvm.ptr, i64) -> ()
+  }
+  llvm.return %status : i32
+}
+
 // Copies elements that lie apart: of a box of `rank` sizes, with the bytes from one to the next along each axis.
 llvm.func @tw_copy_box(%target: !llvm.ptr, %source: !llvm.ptr, %rank: i64, %sizes: !llvm.ptr, %strides: !llvm.ptr,
                        %element: i64) {

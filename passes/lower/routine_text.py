@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from ...core.arena import align_size
 from ...core.errors import CompileError
 from ...core.frame import FrameLayout, element_bytes
-from ...core.program import REPORT, VIEWS, Kernel, Program, RegisterType, Routine, Step, describe_origin
+from ...core.program import APPEND, REPORT, VIEWS, Kernel, Program, RegisterType, Routine, Step, describe_origin
 from ...dialects import packed
 
 _MOST_SIZE = (1 << 63) - 1
@@ -342,9 +342,12 @@ class _Writer:
 
     def _end(self) -> None:
         """Leave the results in the frame."""
-        for register, place in zip(self._routine.results, self._layout.outputs, strict=True):
+        kept = {state.output for state in self._layout.grown}
+        for number, (register, place) in enumerate(zip(self._routine.results, self._layout.outputs, strict=True)):
             value, at = self._values[register], self._frame_place(place)
-            if isinstance(value, _Tensor):
+            if isinstance(value, _Tensor) and number in kept:
+                self._store_words(list(map(self._constant, value.shape)), self._frame_place(place + 2))
+            elif isinstance(value, _Tensor):
                 arguments = f"%frame, {at}, {value.data}, {self._bytes(value)}, %pair"
                 types = "!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, !llvm.ptr"
                 self._demand_success(self._new(f"llvm.call @tw_leave_output({arguments}) : ({types}) -> i32"))
@@ -400,6 +403,8 @@ class _Writer:
                 self._values[step.results[0]] = self._slice(step)
             case _ if step.op == REPORT:
                 self._report(step)
+            case _ if step.op == APPEND:
+                self._values[step.results[0]] = self._append(step)
             case _:
                 self._values[step.results[0]] = value = self._compute(step)
                 self._retain(value)
@@ -627,6 +632,33 @@ class _Writer:
         fine = self._new(f'llvm.icmp "eq" {word}, {self._constant(0)} : i64')
         at, text = self._tensor(step.operands[0]).data, self._text(_say(step, step.facts["text"]))
         self._demand(fine, f"llvm.call @tw_report({at}, {text}, %success) : (!llvm.ptr, !llvm.ptr, i32) -> i32")
+
+    def _append(self, step: Step) -> _Tensor:
+        """A state with more behind it, which is copied there."""
+        old, new, size = self._tensor(step.operands[0]), self._tensor(step.operands[1]), self._number(step.operands[2])
+        extents = map(self._constant, (old.shape[0], new.shape[0]))
+        whole = self._new(_INTEGER_LINES["arith.addi"].format(*extents))
+        fits = self._new(f'llvm.icmp "eq" {whole}, {size} : i64')
+        self._demand(fits, self._refusal(_say(step, "appends to a state what does not fit"), whole, size))
+        self._demand_same(step, old.shape[1:], new.shape[1:])
+        number = step.facts["input"]
+        [room] = [at for at, state in zip(self._layout.states, self._layout.grown, strict=True) if state.input == number]
+        place = self._frame_place(self._layout.inputs[number])
+        row = self._constant(self._product((*old.shape[1:], element_bytes(old.element))))
+        text = self._text(_say(step, "would make a state longer than its session has room for: it needs and has"))
+        passed = (f"%frame, {place}, {self._frame_place(room)}, {row}, {self._constant(old.shape[0])}, {size}, "
+                  f"{new.data}, {text}")
+        types = "!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i64, i64, !llvm.ptr, !llvm.ptr"
+        self._demand_success(self._new(f"llvm.call @tw_append({passed}) : ({types}) -> i32"))
+        return replace(old, data=self._load(place, "!llvm.ptr"), shape=(size, *old.shape[1:]))
+
+    def _demand_same(self, step: Step, shape: Sequence[str | int], other: Sequence[str | int]) -> None:
+        """Refuse rows of another shape."""
+        for extent, wanted in zip(other, shape, strict=True):
+            if extent != wanted:
+                fits = self._new(f'llvm.icmp "eq" {self._constant(extent)}, {self._constant(wanted)} : i64')
+                behind = "]: the state's rows are others"
+                self._demand(fits, self._shape_refusal(step, "appends rows of shape [", other, behind))
 
     # Calls
 

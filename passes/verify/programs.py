@@ -20,12 +20,11 @@ from ..ir.routine_ops import (
     base_of,
     callee_of,
     is_body,
-    is_body_call,
     is_check,
     is_choice,
     is_control,
-    is_host_call,
     is_report,
+    is_routine_call,
 )
 from ..ir.signatures import list_attributes
 from ..ir.structure import dim_of, indexing_maps, is_zero, list_ops, num_inputs
@@ -112,7 +111,7 @@ def _verify_op(op: ir.Operation) -> None:
     for value in op.results:
         if isinstance(value.type, ir.RankedTensorType) and str(value.type.element_type) not in _ELEMENTS:
             raise CompileError(f"'{op.name}' makes elements of {value.type.element_type}{at_node(op)}")
-    if op.name == "func.call" and not (is_host_call(op) or is_report(op) or is_body_call(op)):
+    if op.name == "func.call" and not is_routine_call(op):
         raise CompileError(f"a call of '{callee_of(op)}', which is no function of the host{at_node(op)}")
     if op.name == "arith.constant":
         _verify_constant(op)
@@ -144,7 +143,7 @@ def _verify_step(op: ir.Operation, kernels: dict[str, func.FuncOp]) -> None:
         raise CompileError(f"'{op.name}' is still part of a group{at_node(op)}")
     if op.name == "func.call":
         name = callee_of(op)
-        if not (is_host_call(op) or is_report(op) or is_body_call(op)) and name not in kernels:
+        if not is_routine_call(op) and name not in kernels:
             raise CompileError(f"a call of '{name}', which is no kernel{at_node(op)}")
     elif not (
         op.name in VIEWS

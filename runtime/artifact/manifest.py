@@ -15,11 +15,12 @@ from ...core.model import TensorInfo
 from ...core.program import Call, Kernel, Program, Report, Routine
 from ...core.sizes import Sym, bounds_of
 from ...core.specialization import name_specialization, static_shapes_of
+from ...core.states import State
 from ...core.target import find_missing_features
 from .validation import validate, validate_ranges
 
-FORMAT = 12  # of the text
-ABI = 4  # of the code: what `create`, `main` and `run_calls` take, how kernels are called
+FORMAT = 13  # of the text
+ABI = 5  # of the code: what `create`, `main` and `run_calls` take, how kernels are called
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,9 @@ class Manifest:
     ``specialized`` tells of the programs for sizes that this one leaves open, ``variants`` of those for other targets,
     each as if it were alone. ``weights_inside`` is the size of the weights where they are a section of the code, and 0
     where they have a file.
+
+    ``states`` are the inputs that outputs become for the next run; ``session`` is the program for who keeps them, where
+    some of them grow: it has those with the axis along which they grow in front.
     """
 
     name: str
@@ -64,6 +68,8 @@ class Manifest:
     profile: bool = False
     abi: int = ABI
     reports: tuple[Report, ...] = ()
+    states: tuple[State, ...] = ()
+    session: Manifest | None = None
 
     @property
     def arch(self) -> str:
@@ -73,12 +79,25 @@ class Manifest:
     @property
     def program(self) -> Program:
         """The program as it was planned."""
-        return Program(self.inputs, self.outputs, self.params, self.calls, self.arena_bytes, self.routine, self.reports)
+        return Program(
+            self.inputs,
+            self.outputs,
+            self.params,
+            self.calls,
+            self.arena_bytes,
+            self.routine,
+            self.reports,
+            self.states,
+        )
 
     @property
     def programs(self) -> tuple[Manifest, ...]:
         """The manifests of all programs for the target, this one first."""
-        return (self, *self.specialized)
+        return (self, *self.specialized, *self._of_sessions)
+
+    @property
+    def _of_sessions(self) -> tuple[Manifest, ...]:
+        return (self.session,) if self.session else ()
 
     @property
     def by_target(self) -> tuple[Manifest, ...]:
@@ -123,11 +142,14 @@ class Manifest:
         return json.dumps({"format": FORMAT, **self._fields()}, sort_keys=True, ensure_ascii=False, default=str)
 
     def _fields(self) -> dict[str, Any]:
-        fields = asdict(replace(self, kernels=(), calls=(), routine=None, specialized=(), variants=(), reports=()))
+        bare = replace(self, kernels=(), calls=(), routine=None, specialized=(), variants=(), reports=(), session=None)
+        fields = asdict(replace(bare, states=()))
         fields["kernels"] = [kernel.described.to_json() for kernel in self.kernels]
         fields["calls"] = [call.to_json() for call in self.calls]
         fields["reports"] = [report.to_json() for report in self.reports]
         fields["routine"] = self.routine.to_json() if self.routine else None
+        fields["states"] = [state.to_json() for state in self.states]
+        fields["session"] = self.session._fields() if self.session else None
         for others in ("specialized", "variants"):
             fields[others] = [each._fields() for each in getattr(self, others)]
         return fields | {"ranges": collect_ranges(self.inputs)}
@@ -164,6 +186,9 @@ class Manifest:
         fields["kernels"] = tuple(map(Kernel.from_json, fields["kernels"]))
         fields["calls"] = tuple(map(Call.from_json, fields["calls"]))
         fields["reports"] = tuple(map(Report.from_json, fields["reports"]))
+        fields["states"] = tuple(State(*numbers) for numbers in fields["states"])
+        if fields["session"] is not None:
+            fields["session"] = Manifest._of(fields["session"])
         if fields["routine"] is not None:
             fields["routine"] = Routine.from_json(fields["routine"])
         if fields["target"].partition(" ")[0] not in ARCHITECTURES:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.frame import element_bytes
 from ...core.model import OBJECTS, TensorInfo, numpy_dtype
-from ...core.program import Call, Kernel, Routine, Slot, Step, collect_types
+from ...core.program import APPEND, Call, Kernel, Routine, Slot, Step, collect_types
 from ...core.sizes import Sym
+from ...core.states import State
 
 if TYPE_CHECKING:
     from .manifest import Manifest
@@ -30,8 +31,10 @@ def validate(manifest: Manifest) -> None:
     """Raise ValueError, which says why in words, for a manifest that no compiler has written."""
     for program in manifest.programs:
         _validate(program)
-    if any(program.specialized for program in manifest.specialized):
-        raise ValueError("programs for some sizes have no such programs themselves")
+    if any(program.specialized or program.session for program in manifest.programs[1:]):
+        raise ValueError("programs for some sizes, or for sessions, have no such programs themselves")
+    for program in manifest.programs:
+        _check_states(program.states, manifest)
 
 
 def _validate(manifest: Manifest) -> None:
@@ -61,6 +64,17 @@ def _validate(manifest: Manifest) -> None:
         _check_routine(manifest.routine, manifest, kernels)
     elif not all(_is_static(info) for info in (*manifest.inputs, *manifest.outputs)):
         raise ValueError("an entry of code is for tensors of known sizes")
+
+
+def _check_states(states: Sequence[State], manifest: Manifest) -> None:
+    """States are pairs of tensors at the program's border, each in one pair."""
+    for role, infos in (("input", manifest.inputs), ("output", manifest.outputs)):
+        numbers = [getattr(state, role) for state in states]
+        _require(all(_is_size(n, len(infos) - 1) for n in numbers), f"a state has no {role}")
+        _require(len(set(numbers)) == len(numbers), f"two states have one {role}")
+    for state in states:
+        rank = len(manifest.inputs[state.input].shape)
+        _require(state.axis is None or _is_size(state.axis, rank - 1), "a state grows along no axis")
 
 
 def validate_ranges(known: Any) -> None:
@@ -207,6 +221,14 @@ def _check_step(step: Step, known: set[int], kernels: Mapping[str, Kernel]) -> N
         _check_kernel_call(step, kernels)
     if step.op == "host.call":
         _check_host_call(step)
+    if step.op == APPEND:
+        _check_append(step)
+
+
+def _check_append(step: Step) -> None:
+    """The number of the input is held against the states."""
+    _require(len(step.operands) == 3 and len(step.results) == 1, "what is appended to a state is none")
+    _require(_is_size(step.facts["input"]), "what is appended to a state is none")
 
 
 def _check_types(types: Sequence[Any], count: int, where: str) -> None:

@@ -27,11 +27,10 @@ from ..process.link import Library
 from ..steps.host_calls import HostCall, bind_host_call
 from ..tensors import tensor
 from ..tensors.pool import MemoryPool, block_bytes
+from ..tensors.state_memory import StateMemory, free
 from .packed import create_main
 from .watching import KernelCalls, Watcher
 
-_FREE = ctypes.CDLL(None).free
-_FREE.argtypes, _FREE.restype = [ctypes.c_void_p], None
 _BYTE = np.dtype(np.uint8)
 _LITTLE = 4096
 _POOLED = 1 << 16  # bytes of an output from which on its memory comes from a pool
@@ -95,7 +94,10 @@ class RoutineRunner:
         self._words[0], self._words[1] = self._demand.__chandle__(), int(make_watcher is not None)
 
     def run(self, inputs: Sequence[Any], deadline: Deadline | None = None) -> list[Any]:
-        """See ``Runner``."""
+        """See ``Runner``. An input that is a state that grows is a ``StateMemory``, which is also given as the output.
+
+        It has the new shape when the run has succeeded. After a run that fails its elements are those of before.
+        """
         state, words = None, self._words.copy()
         if self._asks:
             state = self._new_state(deadline)
@@ -104,7 +106,10 @@ class RoutineRunner:
         if deadline is not None:
             words[2] = time.monotonic_ns() + int(deadline.check() * 1_000_000_000)
         for place, value in zip(self._layout.inputs, inputs, strict=True):
-            if state is not None and place in self._objects:
+            if type(value) is StateMemory:
+                words[place] = value.address
+                words[place + 1 : place + 1 + len(value.shape)] = value.shape
+            elif state is not None and place in self._objects:
                 words[place] = state.hold(value)
             else:
                 words[place] = tensor.address_of(value)
@@ -113,13 +118,31 @@ class RoutineRunner:
         for place, offer in zip(self._layout.outputs, offers, strict=True):
             if offer is not None:
                 words[place], words[place + 1] = offer.address, offer.nbytes
+        for place, grown in zip(self._layout.states, self._layout.grown, strict=True):
+            words[place], words[place + 1] = inputs[grown.input].nbytes, inputs[grown.input].fixed
         frame = array("q", words)
         try:
             self._main(frame.buffer_info()[0])
         except BaseException as error:
+            self._take_states(frame, inputs)
             self._explain_failure(error, frame, offers, state, deadline)
             raise
-        return [self._output(number, frame, offer, state) for number, offer in enumerate(offers)]
+        kept = self._take_states(frame, inputs)
+        for number, grown in kept.items():
+            place = self._layout.outputs[number] + 2
+            grown.shape = tuple(frame[place : place + len(grown.shape)])
+        return [
+            kept[number] if number in kept else self._output(number, frame, offer, state)
+            for number, offer in enumerate(offers)
+        ]
+
+    def _take_states(self, frame: array, inputs: Sequence[Any]) -> dict[int, StateMemory]:
+        """Let states that grow own the memory that they lie in now; returns them by the numbers of their outputs."""
+        kept: dict[int, StateMemory] = {}
+        for place, grown in zip(self._layout.states, self._layout.grown, strict=True):
+            kept[grown.output] = inputs[grown.input]
+            kept[grown.output].take(frame[self._layout.inputs[grown.input]], frame[place])
+        return kept
 
     def _new_state(self, deadline: Deadline | None) -> _State:
         watcher = self._make_watcher() if self._make_watcher else None
@@ -173,7 +196,7 @@ class RoutineRunner:
         for place, dtype, offer in zip(self._layout.outputs, self._dtypes, offers, strict=True):
             known = (0, offer.address if offer is not None else 0)
             if dtype is not None and frame[place] not in known and frame[place] not in lent:
-                _FREE(frame[place])
+                free(frame[place])
         if state is not None and state.error is not None:
             raise state.error from None
         if deadline is not None:
@@ -197,7 +220,7 @@ def _demand_memory(kind: int, number: int, words: int) -> None:
 def _adopt(address: int, nbytes: int) -> np.ndarray:
     """The bytes of memory that code has allocated, which are freed with the last array on them."""
     buffer = (ctypes.c_char * nbytes).from_address(address)
-    weakref.finalize(buffer, _FREE, address)
+    weakref.finalize(buffer, free, address)
     return np.frombuffer(memoryview(buffer), _BYTE)
 
 

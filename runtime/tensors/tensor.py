@@ -105,16 +105,19 @@ def given_shape_of(array: Any, info: TensorInfo) -> tuple[int, ...]:
     return info.static_shape if info.dtype in OBJECTS else array.shape
 
 
-def check_shapes(shapes: Sequence[tuple[int, ...]], infos: Sequence[TensorInfo]) -> None:
-    """Raise InputError where a shape is none that its input may have.
+def check_shapes(
+    shapes: Sequence[tuple[int, ...]], infos: Sequence[TensorInfo], known: Mapping[Sym, int] | None = None
+) -> dict[Sym, int]:
+    """Raise InputError where a shape is none that its input may have; returns the sizes of symbols.
 
-    A symbol's size is that of the first shape that has it.
+    A symbol's size is the one that is ``known``, or that of the first shape that has it.
     """
-    sizes: dict[Sym, int] = {}
+    sizes = dict(known or {})
     for shape, info in zip(shapes, infos, strict=True):
         if shape != info.shape and not _fits_shape(shape, info.shape, sizes):
             raise InputError(f"input '{info.name}' must have shape {_shape_text(info, sizes)}, got {shape}")
         _check_ranges(shape, info)
+    return sizes
 
 
 def _as_object(value: Any, info: TensorInfo) -> Any:

@@ -1,0 +1,123 @@
+"""What a program appends to one of its inputs is written behind it, where it lies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ...core.errors import CompileError
+from ...dialects import builders, extents, func, ir, tw
+from ...dialects.walk import defining_op, integer_of
+from ..analysis.states import find_append
+from ..infra.base import Pass
+from ..ir.dynamic_sizes import emit_dynamic_sizes
+from ..ir.edit import list_programs
+from ..ir.kernel import integer_attr
+from ..ir.signatures import list_arguments, list_attributes, update_signature
+from ..ir.structure import is_tensor, list_ops
+from ..ir.uses import has_uses
+
+_CALLEE = "state.append"
+
+
+@dataclass(frozen=True)
+class KeepStates(Pass):
+    """Append to the arguments of ``@main`` that are marked ``tw.state`` where they lie, with the growing axis in front.
+
+    Before::
+
+        func @main(%past: tensor<4x?x64xf32> {tw.state}) {
+          %new = ...                                        // 4 x ? x 64
+          %present = tensor.concat dim(1) %past, %new
+          return %present
+
+    After::
+
+        func @main(%past: tensor<?x4x64xf32> {tw.state}) {
+          %new = ...
+          %t = linalg.generic {(a, h, d) -> (h, a, d)} ins(%new)
+          %present = call @state.append(%past, %t, %size) {tw.state = 0}
+          %u = linalg.generic {(h, a, d) -> (a, h, d)} ins(%present)     // what reads the concat reads this
+          return %present
+
+    `fold-transposes` gives the transposes to their readers. The program keeps the memory of the state, which has room
+    behind its elements, and copies the new ones there: a run costs nothing for what is there already.
+    """
+
+    name: ClassVar[str] = "keep-states"
+
+    def apply(self, module: ir.Module) -> None:
+        """Rewrite ``@main``; CompileError for an argument that is marked and to which no result appends."""
+        for function in list_programs(module):
+            attributes = list_attributes(function)
+            numbers = [number for number, own in enumerate(attributes) if tw.STATE in own]
+            for number in numbers:
+                _keep_state(module, function, number)
+            if numbers:
+                ret = list_ops(function)[-1]
+                kinds = [value.type for value in ret.operands]
+                inputs = [argument.type for argument in list_arguments(function)]
+                function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, kinds))
+                update_signature(function, attributes)
+
+
+def _keep_state(module: ir.Module, function: func.FuncOp, number: int) -> None:
+    """Turn one argument, and make the concat behind it a call."""
+    old, ret = list_arguments(function)[number], list_ops(function)[-1]
+    found = ((place, find_append(value)) for place, value in enumerate(ret.operands))
+    place, append = next(((i, each) for i, each in found if each is not None and each.old == old), (0, None))
+    if append is None:
+        raise CompileError(f"pass 'keep-states': no result is argument {number} with more behind it")
+    whole = ret.operands[place]
+    op = whole.owner.operation
+    rank = ir.RankedTensorType(old.type).rank
+    forth = [append.axis, *(axis for axis in range(rank) if axis != append.axis)]
+    back = [forth.index(axis) for axis in range(rank)]
+    with ir.InsertionPoint(op), op.location:
+        new = builders.transpose(append.new, forth)
+        size = emit_dynamic_sizes(whole)[sum(n < 0 for n in whole.type.shape[: append.axis])]
+        _turn_argument(old, forth)
+        grown = _append(module, old, new, size, number)
+        seen = builders.transpose(grown, back)
+    whole.replace_all_uses_with(seen)
+    ret.operands[place] = grown
+    _erase_concat(op)
+    others = [use for use in old.uses if use.owner.operation.name != "tensor.dim" and use.owner != grown.owner]
+    if readers := [(use.owner.operation, use.operand_number) for use in others]:
+        with ir.InsertionPoint.at_block_begin(function.regions[0].blocks[0]), readers[0][0].location:
+            was = builders.transpose(old, back)
+        for reader, operand in readers:
+            reader.operands[operand] = was
+
+
+def _turn_argument(old: ir.Value, forth: Sequence[int]) -> None:
+    """Give an argument its extents in another order, and what asks for them the right ones."""
+    kind = ir.RankedTensorType(old.type)
+    old.set_type(ir.RankedTensorType.get([kind.shape[axis] for axis in forth], kind.element_type))
+    extents.forget(old)
+    for user in [use.owner.operation for use in old.uses if use.owner.operation.name == "tensor.dim"]:
+        axis = integer_of(user.operands[1])
+        assert axis is not None  # as all builders make them
+        with ir.InsertionPoint(user), user.location:
+            user.operands[1] = builders.index_constant(forth.index(axis))
+
+
+def _append(module: ir.Module, old: ir.Value, new: ir.Value, size: ir.Value, number: int) -> ir.Value:
+    """A call that gives a state with more behind it, of ``size`` in front."""
+    kinds = [old.type, new.type, size.type]
+    callee = f"{_CALLEE}.{number}"
+    with ir.InsertionPoint.at_block_begin(module.body):
+        func.FuncOp(callee, (kinds, [old.type]), visibility="private")
+    call = func.CallOp([old.type], ir.FlatSymbolRefAttr.get(callee), [old, new, size]).operation
+    call.attributes[tw.STATE] = integer_attr(number)
+    return extents.note(call.results[0], (extents.fresh(size, "size", 0), *builders.shape_of(old)[1:]))
+
+
+def _erase_concat(op: ir.Operation) -> None:
+    """Erase a concat, and what it is made of alone."""
+    makers = [defining_op(value) for value in op.operands if is_tensor(value)]
+    op.erase()
+    for maker in makers:
+        if maker is not None and maker.name in ("tensor.insert_slice", "tensor.empty") and not has_uses(maker):
+            _erase_concat(maker)

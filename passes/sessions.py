@@ -1,0 +1,64 @@
+"""The plan of a model with states: its program, and the one that sessions run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..core.limits import ORDINARY, ModelLimits
+from ..core.model import Model, TensorInfo
+from ..core.program import Plan
+from ..core.states import State, move_first
+from ..core.target import Target
+from ..dialects import ir, tw
+from . import merge, pipeline
+from .analysis.states import find_states
+from .infra.context import PassContext
+from .ir.kernel import list_functions, symbol_of
+from .ir.signatures import list_attributes, update_signature
+
+
+def plan(
+    model: Model,
+    target: Target,
+    context: PassContext | None = None,
+    limits: ModelLimits = ORDINARY,
+    declared: Sequence[tuple[str, str]] | None = None,
+) -> Plan:
+    """``pipeline.plan`` with the states of the program, and where some of them grow, the program of sessions beside.
+
+    ``declared`` are pairs of an output and the input that it is in the next run; None for what is found. Raises
+    CompileError for those that do not fit the model.
+    """
+    context = context or PassContext.current()
+    model = pipeline.normalize(model, context)
+    with model.module.context:
+        main = next(f for f in list_functions(model.module) if symbol_of(f) == "main")
+        states = find_states(main, model.inputs, model.outputs, None if declared is None else dict(declared))
+    made = pipeline.plan(model, target, context, limits)
+    if any(state.axis is not None for state in states):
+        session = pipeline.plan(_keep_grown(model, states), target, context, limits)
+        session = replace(session, main=replace(session.main, states=states))
+        made = merge.add_session(made, session, model.params)
+    return replace(made, main=replace(made.main, states=states))
+
+
+def _keep_grown(model: Model, states: Sequence[State]) -> Model:
+    """The model whose states that grow are marked, and described as its program will have them."""
+    inputs, outputs = list(model.inputs), list(model.outputs)
+    with model.module.context, ir.Location.unknown():
+        module = ir.Module.parse(pipeline.to_bytecode(model.module.operation))
+        main = next(f for f in list_functions(module) if symbol_of(f) == "main")
+        attributes = list_attributes(main)
+        for state in (state for state in states if state.axis is not None):
+            _turn(inputs, state.input, state.axis)
+            _turn(outputs, state.output, state.axis)
+            named = {each.name: each.attr for each in attributes[state.input]}
+            attributes[state.input] = ir.DictAttr.get({**named, tw.STATE: ir.UnitAttr.get()})
+        update_signature(main, attributes)
+    return replace(model, module=module, inputs=tuple(inputs), outputs=tuple(outputs))
+
+
+def _turn(infos: list[TensorInfo], number: int, axis: int | None) -> None:
+    assert axis is not None
+    infos[number] = replace(infos[number], shape=move_first(infos[number].shape, axis))

@@ -1,0 +1,301 @@
+"""``Session``: the states of a program between its runs, such as the keys and values that a decoder has seen."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from ..core.errors import InputError
+from ..core.model import TensorInfo, numpy_dtype
+from ..core.sizes import Sym, bounds_of
+from ..core.states import State
+from .artifact.state_file import read_states, write_states
+from .outputs import Outputs
+from .tensors import tensor
+from .tensors.state_memory import StateMemory
+
+if TYPE_CHECKING:
+    from .artifact.manifest import Manifest
+
+Execute = Callable[[Sequence[Any], "float | None"], "list[Any]"]
+_Value = StateMemory | np.ndarray
+
+
+class Session:
+    """Runs a program on its other inputs, and keeps its states: outputs that are inputs of the next run.
+
+    ``module.session()`` makes one. A session runs one call at a time; several ones of a module may run at once.
+    A state that a model appends to is written where it lies: a run takes no time for what is there. Others are the
+    arrays that the last run has given. A run that fails leaves the states as they were.
+
+    States have the shapes that the model's inputs have, and are found by the names of these.
+    """
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        execute: Execute,
+        capacity: int | None = None,
+        sizes: Mapping[str, int] | None = None,
+    ) -> None:
+        own = manifest.session or manifest
+        self._manifest, self._execute = manifest, execute
+        self._states = manifest.states
+        self._grown = {state.input for state in self._states if manifest.session and state.axis is not None}
+        self._infos = own.inputs
+        held = {state.input for state in self._states}
+        self._given = [number for number in range(len(own.inputs)) if number not in held]
+        self._asked = tuple(own.inputs[number] for number in self._given)
+        left = {state.output for state in self._states}
+        self._made = [number for number in range(len(own.outputs)) if number not in left]
+        self._names = tuple(own.outputs[number].name for number in self._made)
+        self._capacity, self._sizes = _check_capacity(capacity), _check_sizes(sizes, self._infos)
+        self._places = _places_of_symbols(own.inputs, sorted(held))
+        self._lock = threading.Lock()
+        self._values: dict[int, _Value] = {}
+
+    @property
+    def inputs(self) -> tuple[TensorInfo, ...]:
+        """The inputs that a run takes: those of the model that are no states."""
+        return self._asked
+
+    @property
+    def states(self) -> tuple[TensorInfo, ...]:
+        """The states, as the model's inputs are described."""
+        return tuple(self._manifest.inputs[state.input] for state in self._states)
+
+    @property
+    def length(self) -> int:
+        """How many elements the first state that grows has along the axis on which it does; 0 where none grows."""
+        state = next((state for state in self._states if state.input in self._grown), None)
+        return self._values[state.input].shape[0] if state and self._values else 0
+
+    def run(self, inputs: Mapping[str, Any] | Sequence[Any], timeout: float | None = None) -> Outputs:
+        """Run on arrays by name, or on a list of them in the order of ``inputs``; returns the outputs but for states.
+
+        Raises as ``Module.run`` does, and InputError where a state with a ``capacity`` would need more.
+        """
+        with self._running():
+            arrays = self._order(inputs)
+            shapes = [array.shape for array in arrays]
+            known = self._known_sizes()
+            found = tensor.check_shapes(shapes, self._asked, known)
+            if not self._values:
+                self._values = {state.input: self._make_empty(state, found) for state in self._states}
+            everything: list[Any] = [None] * len(self._infos)
+            for number, array in zip(self._given, arrays, strict=True):
+                everything[number] = array
+            for number, value in self._values.items():
+                everything[number] = value
+            made = self._execute(everything, timeout)
+            for state in self._states:
+                self._values[state.input] = made[state.output]
+            outputs = Outputs(made[number] for number in self._made)
+            outputs.names = self._names
+            return outputs
+
+    def __call__(self, *inputs: Any) -> Outputs:
+        """Run on arrays by position."""
+        return self.run(inputs)
+
+    def reset(self) -> None:
+        """Begin anew: states that grow are empty, others zero."""
+        with self._running():
+            self._values = {}
+
+    def fork(self) -> Session:
+        """A session of its own that goes on from the same states, for a search that tries several ways."""
+        with self._running():
+            made = Session(self._manifest, self._execute, self._capacity, {str(k): n for k, n in self._sizes.items()})
+            made._values = {number: value.copy() for number, value in self._values.items()}
+            return made
+
+    def truncate(self, length: int) -> None:
+        """Forget what was appended behind the first ``length`` elements; InputError where there are fewer."""
+        with self._running():
+            if self._grown != {state.input for state in self._states}:
+                raise InputError("a session can be truncated if all of its states grow: fork it before, or reset it")
+            if not 0 <= length <= self.length:
+                raise InputError(f"the session has {self.length} elements, and cannot be truncated to {length}")
+            for value in self._values.values():
+                value.shape = (length, *value.shape[1:])
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        """A copy of the state of this name; InputError where there is none, or no run has begun."""
+        state = self._find(name)
+        with self._running():
+            if not self._values:
+                raise InputError(f"the session has not begun: state '{name}' has no value yet")
+            return self._copy(state)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        """Set the state of this name; InputError for an array that cannot be its value."""
+        self.load_states({name: value})
+
+    def load_states(self, values: Mapping[str, Any]) -> None:
+        """Set states by their names, all of them before the first run; InputError for what cannot be their values."""
+        with self._running():
+            states = {self._find(name).input: value for name, value in values.items()}
+            if not self._values and len(states) < len(self._states):
+                missing = [info.name for info in self.states if info.name not in values]
+                raise InputError(f"the session has not begun: state '{missing[0]}' has no value: give all states")
+            made = dict(self._values)
+            for state in self._states:
+                if state.input in states:
+                    made[state.input] = self._read(state, states[state.input])
+            before, self._values = self._values, made
+            try:
+                self._known_sizes()
+            except InputError:
+                self._values = before
+                raise
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the states to a safetensors file, under their names; returns its path.
+
+        InputError before the first run, ArtifactError where the file cannot be written.
+        """
+        with self._running():
+            if not self._values:
+                raise InputError("the session has not begun: there are no states to save")
+            kept = {self._infos[state.input].name: self._copy(state) for state in self._states}
+        return write_states(path, kept, self._manifest.source)
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Go on from states that ``save`` wrote. InputError for a file that has not those of this model."""
+        dtypes = {info.name: numpy_dtype(info.dtype) for info in self.states}
+        self.load_states(read_states(path, dtypes, self._manifest.source))
+
+    # Values
+
+    def _running(self) -> _Holding:
+        return _Holding(self._lock)
+
+    def _order(self, inputs: Any) -> list[np.ndarray]:
+        """The inputs that are no states, in the model's order."""
+        names = [info.name for info in self._asked]
+        if isinstance(inputs, Mapping):
+            if inputs.keys() != set(names):
+                states = [name for name in inputs if name in {info.name for info in self.states}]
+                if states:
+                    raise InputError(f"'{states[0]}' is a state, which the session keeps: set session['{states[0]}']")
+                raise InputError(tensor.names_message(inputs, names))
+            return [tensor.as_array(inputs[info.name], info) for info in self._asked]
+        if not isinstance(inputs, list | tuple):
+            raise InputError(f"inputs are a dict by name or a list, got {type(inputs).__name__}")
+        if len(inputs) != len(names):
+            shown = ", ".join(map(repr, names)) or "none"
+            raise InputError(f"the session takes {len(names)} inputs, {len(inputs)} were given: they are {shown}")
+        return list(map(tensor.as_array, inputs, self._asked))
+
+    def _known_sizes(self) -> dict[Sym, int]:
+        """The sizes that the states have; InputError where two differ, or one is none that the program takes."""
+        known = dict(self._sizes)
+        if not self._values:
+            return known
+        for symbol, places in self._places.items():
+            number, axis = places[0]
+            size = known[symbol] = self._values[number].shape[axis]
+            for other, along in places:
+                if self._values[other].shape[along] != size:
+                    names = [self._infos[i].name for i in (number, other)]
+                    sizes = f"{size} and {self._values[other].shape[along]}"
+                    raise InputError(f"states '{names[0]}' and '{names[1]}' have {sizes} as '{symbol}': reset the session")
+            if size not in bounds_of(symbol):
+                name = self._infos[number].name
+                raise InputError(f"state '{name}' has {size} as '{symbol}', which must be {bounds_of(symbol)}")
+        return known
+
+    def _make_empty(self, state: State, sizes: Mapping[Sym, int]) -> _Value:
+        """The state with which a session begins."""
+        info, grows = self._infos[state.input], state.input in self._grown
+        shape = [0] if grows else []
+        for extent in info.shape[len(shape) :]:
+            size = sizes.get(extent) if isinstance(extent, Sym) else extent
+            if size is None:
+                raise InputError(
+                    f"state '{info.name}' has an open size '{extent}', which no input of the run tells: give "
+                    f"session(sizes={{'{extent}': ...}}), or set the states"
+                )
+            shape.append(size)
+        dtype = numpy_dtype(info.dtype)
+        if not grows:
+            return np.zeros(shape, dtype)
+        room = int(np.prod(shape[1:], dtype=object)) * dtype.itemsize * (self._capacity or 0)
+        return StateMemory(tuple(shape), dtype, room, self._capacity is not None)
+
+    def _read(self, state: State, value: Any) -> _Value:
+        """A value of a user's as the state; InputError where it cannot be that."""
+        info = self._manifest.inputs[state.input]
+        array = tensor.as_array(value, info)
+        tensor.check_shapes([array.shape], [info])
+        if state.input not in self._grown or state.axis is None:
+            return array.copy()
+        turned = np.moveaxis(array, state.axis, 0)
+        if self._capacity is not None and turned.shape[0] > self._capacity:
+            raise InputError(f"state '{info.name}' has {turned.shape[0]} elements, its session room for {self._capacity}")
+        rows = max(turned.shape[0], self._capacity or 0)
+        room = int(np.prod(turned.shape[1:], dtype=object)) * array.dtype.itemsize * rows
+        made = StateMemory(turned.shape, array.dtype, room, self._capacity is not None)
+        made.look()[...] = turned
+        return made
+
+    def _copy(self, state: State) -> np.ndarray:
+        value = self._values[state.input]
+        if not isinstance(value, StateMemory):
+            return value.copy()
+        return np.moveaxis(value.look(), 0, cast("int", state.axis)).copy(order="C")
+
+    def _find(self, name: str) -> State:
+        for state in self._states:
+            if self._infos[state.input].name == name:
+                return state
+        known = ", ".join(repr(info.name) for info in self.states)
+        raise InputError(f"the session has no state '{name}': its states are {known}")
+
+
+class _Holding:
+    """Keeps a session to one call at a time; InputError for a second one."""
+
+    def __init__(self, lock: threading.Lock) -> None:
+        self._lock = lock
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            raise InputError("the session is running: make one session for each thread, or fork it")
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def _places_of_symbols(infos: Sequence[TensorInfo], numbers: Sequence[int]) -> dict[Sym, list[tuple[int, int]]]:
+    """Where the states have each symbol: pairs of an input's number and an axis."""
+    found: dict[Sym, list[tuple[int, int]]] = {}
+    for number in numbers:
+        for axis, extent in enumerate(infos[number].shape):
+            if isinstance(extent, Sym):
+                found.setdefault(extent, []).append((number, axis))
+    return found
+
+
+def _check_capacity(capacity: int | None) -> int | None:
+    if capacity is not None and (type(capacity) is not int or capacity < 1):
+        raise InputError(f"capacity must be a number of elements, at least 1, or None, got {capacity!r}")
+    return capacity
+
+
+def _check_sizes(sizes: Mapping[str, int] | None, infos: Sequence[TensorInfo]) -> dict[Sym, int]:
+    known = {str(extent): extent for info in infos for extent in info.shape if isinstance(extent, Sym)}
+    found: dict[Sym, int] = {}
+    for name, size in (sizes or {}).items():
+        if name not in known:
+            raise InputError(f"there is no size '{name}'; those of the program are {', '.join(map(repr, known)) or 'none'}")
+        if type(size) is not int or size < 0:
+            raise InputError(f"size '{name}' must be a number that is not negative, got {size!r}")
+        found[known[name]] = size
+    return found
