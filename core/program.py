@@ -108,8 +108,9 @@ class Step:
     results. Where there is ``over``, the result lies where that operand does. ``cf.assert`` says the ``text`` where its
     first operand does not hold, with the two numbers behind it, if there are. ``tw.report`` says it where the word in
     its operand is not 0, with that word. ``tw.append`` gives its first operand, the ``input`` of that number, with the
-    second one behind it; the third is what it then has in front. ``host.call`` calls a ``function`` of the host with ``attributes``; ``dtypes``
-    are those of its operands and results. After the step nobody reads the registers ``dead``.
+    second one behind it; the third is its size in front then. ``host.call`` calls a ``function`` of the host with
+    ``attributes``; ``dtypes`` are those of its operands and results. After the step nobody reads the registers
+    ``dead``.
     """
 
     op: str

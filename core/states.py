@@ -60,7 +60,7 @@ def pair_declared(
 
 
 def pair_names(inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo]) -> Iterator[State]:
-    """The pairs of equal type whose names differ as those of states do: ``past.0`` and ``present.0``, ``h`` and ``hn``."""
+    """The pairs of equal type whose names tell it: ``past.0`` and ``present.0``, ``h`` and ``hn``."""
     stems: dict[str, int] = {}
     for number, info in enumerate(inputs):
         stems.setdefault(_stem(info.name, _BEFORE), number)
@@ -91,5 +91,5 @@ def _stem(name: str, side: frozenset[str]) -> str:
     """What is left of a name without the words of one side: "0.key" of "past.0.key", "h" of "h0" and "hn"."""
     if re.fullmatch(r"[A-Za-z]_?[0nN]", name):
         return name[0].lower()
-    words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name)
+    words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name.replace("past_key_values", "past"))
     return ".".join(word.lower() for word in words if word.lower() not in side)

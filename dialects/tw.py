@@ -98,8 +98,8 @@ Written by passes/graph/plan_memory.
 """
 
 STATE = "tw.state"
-"""Argument of ``@main``, unit: an input that grows from run to run and that the program appends to where it lies. Call of
-an append, integer: the number of the input.
+"""Argument of ``@main``, unit: an input that the program appends to where it lies. Call of an append, integer: the
+number of that input.
 
 Written by passes/sessions, passes/graph/keep_states; read by passes/graph/keep_states, passes/ir/routine_ops,
 passes/plan_routine.

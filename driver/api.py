@@ -73,6 +73,7 @@ def compile(
     max_concurrency: int | None = None,
     weights: WeightsPlace = "beside",
     profile: bool = False,
+    states: Mapping[str, str] | None = None,
     *,
     progress: Listening = None,
 ) -> Module: ...
@@ -94,6 +95,7 @@ def compile(
     max_concurrency: int | None = None,
     weights: WeightsPlace = "beside",
     profile: bool = False,
+    states: Mapping[str, str] | None = None,
     progress: Listening = None,
 ) -> TorchModule: ...
 
@@ -114,6 +116,7 @@ def compile(
     max_concurrency: int | None = None,
     weights: WeightsPlace = "beside",
     profile: bool = False,
+    states: Mapping[str, str] | None = None,
     example_inputs: Sequence[Any] | Mapping[str, Any] | Tensor | None = None,
     dynamic_shapes: Any = None,
     *,
@@ -146,6 +149,9 @@ def compile(
         max_concurrency: how many calls of the program may be under way at a time: others wait. None is no bound.
         weights: "beside" gives an exported program a file of weights, "inside" makes them, up to 16 MiB, a part of it.
         profile: whether the program counts and times the calls of its kernels, for ``Module.profiler``.
+        states: outputs that are inputs of the next run, by their names, which ``Module.session`` keeps:
+            ``{"present": "past"}``. None finds outputs that append to an input, and pairs whose names tell it; ``{}``
+            is for none.
         example_inputs: the arguments that a PyTorch module is exported with, in order, by name in a dict, or the only
             one: the program takes the like.
         dynamic_shapes: the sizes of these that stay open, as ``torch.export.export`` takes them.
@@ -167,6 +173,7 @@ def compile(
         untrusted=untrusted,
         weights=weights,
         profile=profile,
+        states=states,
         progress=progress,
     )
     options.refuse_foreign()
@@ -188,6 +195,7 @@ def build(
     memory_limit: int | None = None,
     max_concurrency: int | None = None,
     profile: bool = False,
+    states: Mapping[str, str] | None = None,
     *,
     progress: Listening = None,
 ) -> Module:
@@ -196,7 +204,7 @@ def build(
     Of the cache it uses the kernels, not whole programs.
     """
     limits = Limits.from_user(timeout, memory_limit)
-    asked = {"cache": cache, "limits": limits, "profile": profile, "progress": progress}
+    asked = {"cache": cache, "limits": limits, "profile": profile, "states": states, "progress": progress}
     options = make_options(target, num_threads, opt_level, executor, **asked)
     options.refuse_foreign()
     compilation = Compilation.start(model, options, workers)
@@ -296,6 +304,7 @@ def make_options(
     untrusted: bool = False,
     weights: WeightsPlace = "beside",
     profile: bool = False,
+    states: Mapping[str, str] | None = None,
 ) -> Options:
     """Make options of a user's values; TargetError or CompileError for a value that is not valid."""
     if executor not in get_args(ExecutorKind):
@@ -330,10 +339,18 @@ def make_options(
         variants=tuple(others),
         weights=weights,
         profile=profile,
+        states=None if states is None else _settle_states(states),
     )
     if executor == "engine":
         options.refuse_several("an engine")
     return options
+
+
+def _settle_states(states: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Pairs of an output's and an input's name; CompileError for what are none."""
+    if not isinstance(states, Mapping) or not all(isinstance(name, str) for pair in states.items() for name in pair):
+        raise CompileError(f"states is {states!r}: give inputs' names by those of outputs, {{'present': 'past'}}")
+    return tuple(states.items())
 
 
 def _make_product(compilation: Compilation) -> CompiledProgram:
@@ -353,6 +370,7 @@ def _request_program(compilation: Compilation) -> compile_cache.Request | None:
     with compilation.report.stage("cache"):
         own = tuple(sorted(custom_ops.registered_ops()))
         others = (options.num_threads, options.profile, options.model_limits, own, options.weights, options.variants)
+        others += (options.states,)
         settings = compilation.settings(options.target)
         return compile_cache.request(cache, source, sizes.shapes, (*others, *sizes.specialize), settings)
 

@@ -106,7 +106,7 @@ class Compilation:
     def settings(self, target: Target) -> Settings:
         """Settings for passes that run in this process."""
         options = self.options
-        return Settings(target, options.opt_level, options.context, options.model_limits)
+        return Settings(target, options.opt_level, options.context, options.model_limits, options.states)
 
     def run(
         self,

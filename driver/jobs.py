@@ -175,7 +175,8 @@ def plan_model(model: Model, folder: str, settings: Settings) -> tuple[Planned, 
     """Run the graph passes on a model; the result holds no IR and no large array."""
     from ..passes import sessions
 
-    plan = sessions.plan(model, settings.target, settings.pass_context(), settings.model_limits, settings.states)
+    limits, declared = settings.model_limits, settings.states
+    plan = sessions.plan_with_session(model, settings.target, settings.pass_context(), limits, declared)
     originals = [info.name for info in plan.params if info.name not in plan.prepare]
     originals += [info.name for program in plan.prepare.values() for info in program.params]
     params = {name: _spill(model.params[name], folder) for name in dict.fromkeys(originals)}

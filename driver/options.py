@@ -78,6 +78,8 @@ class Options:
     ``progress`` is told what is being done, ``cache`` is where to look first, if anywhere, ``limits`` what each
     compilation may take. With ``profile`` the program times its calls.
 
+    ``states`` are pairs of an output and the input that it is in the next run; None for those that are found.
+
     ``variants`` are the targets besides the first one. ``weights`` says whether these have a file of their own, beside
     the program, or are a part of its code.
     """
@@ -94,6 +96,7 @@ class Options:
     variants: tuple[Target, ...] = ()
     weights: WeightsPlace = "beside"
     profile: bool = False
+    states: tuple[tuple[str, str], ...] | None = None
 
     @property
     def targets(self) -> tuple[Target, ...]:

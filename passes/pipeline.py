@@ -197,7 +197,7 @@ PASSES: dict[str, type[Pass]] = {
 }
 
 
-def normalize(model: Model, context: PassContext) -> Model:
+def normalize_model(model: Model, context: PassContext) -> Model:
     """The model by the rules of ``@main``: itself where it keeps to them."""
     if model.legal:
         return model
@@ -220,7 +220,7 @@ def plan(model: Model, target: Target, context: PassContext | None = None, limit
     for role, infos in (("input", model.inputs), ("output", model.outputs)):
         for info in infos:
             check_size(info.shape, info.dtype, f"{role} '{info.name}'", limits)
-    model = normalize(model, context)
+    model = normalize_model(model, context)
     with model.module.context, ir.Location.unknown():
         module = _clone_module(model.module)
         with context:

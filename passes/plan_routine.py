@@ -15,7 +15,16 @@ from ..dialects.types import DYNAMIC
 from ..dialects.walk import defining_op
 from .ir.edit import is_cheap, node_names, string_attr
 from .ir.maps import reassociation_of
-from .ir.routine_ops import LOOPS_AND_BRANCHES, VIEWS, callee_of, is_append, is_body_call, is_choice, is_host_call, is_report
+from .ir.routine_ops import (
+    LOOPS_AND_BRANCHES,
+    VIEWS,
+    callee_of,
+    is_append,
+    is_body_call,
+    is_choice,
+    is_host_call,
+    is_report,
+)
 from .ir.structure import is_tensor
 from .ir.uses import has_uses
 

@@ -18,7 +18,7 @@ from .ir.kernel import list_functions, symbol_of
 from .ir.signatures import list_attributes, update_signature
 
 
-def plan(
+def plan_with_session(
     model: Model,
     target: Target,
     context: PassContext | None = None,
@@ -31,7 +31,7 @@ def plan(
     CompileError for those that do not fit the model.
     """
     context = context or PassContext.current()
-    model = pipeline.normalize(model, context)
+    model = pipeline.normalize_model(model, context)
     with model.module.context:
         main = next(f for f in list_functions(model.module) if symbol_of(f) == "main")
         states = find_states(main, model.inputs, model.outputs, None if declared is None else dict(declared))

@@ -200,7 +200,9 @@ class Module:
 
     def _execute(self, runner: Runner, arrays: list[Any], timeout: float | None) -> list[Any]:
         try:
-            return runner.run(arrays) if timeout is self._limit is None else self._run_limited(runner, arrays, timeout)
+            if timeout is None and self._limit is None:
+                return runner.run(arrays)
+            return self._run_limited(runner, arrays, timeout)
         except MemoryError as error:
             raise InputError(f"the run is out of memory ({error}): run on smaller sizes, or more memory") from error
 

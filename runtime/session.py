@@ -80,7 +80,7 @@ class Session:
 
         Raises as ``Module.run`` does, and InputError where a state with a ``capacity`` would need more.
         """
-        with self._running():
+        with self._hold():
             arrays = self._order(inputs)
             shapes = [array.shape for array in arrays]
             known = self._known_sizes()
@@ -105,19 +105,19 @@ class Session:
 
     def reset(self) -> None:
         """Begin anew: states that grow are empty, others zero."""
-        with self._running():
+        with self._hold():
             self._values = {}
 
     def fork(self) -> Session:
         """A session of its own that goes on from the same states, for a search that tries several ways."""
-        with self._running():
+        with self._hold():
             made = Session(self._manifest, self._execute, self._capacity, {str(k): n for k, n in self._sizes.items()})
             made._values = {number: value.copy() for number, value in self._values.items()}
             return made
 
     def truncate(self, length: int) -> None:
         """Forget what was appended behind the first ``length`` elements; InputError where there are fewer."""
-        with self._running():
+        with self._hold():
             if self._grown != {state.input for state in self._states}:
                 raise InputError("a session can be truncated if all of its states grow: fork it before, or reset it")
             if not 0 <= length <= self.length:
@@ -128,7 +128,7 @@ class Session:
     def __getitem__(self, name: str) -> np.ndarray:
         """A copy of the state of this name; InputError where there is none, or no run has begun."""
         state = self._find(name)
-        with self._running():
+        with self._hold():
             if not self._values:
                 raise InputError(f"the session has not begun: state '{name}' has no value yet")
             return self._copy(state)
@@ -139,7 +139,7 @@ class Session:
 
     def load_states(self, values: Mapping[str, Any]) -> None:
         """Set states by their names, all of them before the first run; InputError for what cannot be their values."""
-        with self._running():
+        with self._hold():
             states = {self._find(name).input: value for name, value in values.items()}
             if not self._values and len(states) < len(self._states):
                 missing = [info.name for info in self.states if info.name not in values]
@@ -160,7 +160,7 @@ class Session:
 
         InputError before the first run, ArtifactError where the file cannot be written.
         """
-        with self._running():
+        with self._hold():
             if not self._values:
                 raise InputError("the session has not begun: there are no states to save")
             kept = {self._infos[state.input].name: self._copy(state) for state in self._states}
@@ -173,7 +173,7 @@ class Session:
 
     # Values
 
-    def _running(self) -> _Holding:
+    def _hold(self) -> _Holding:
         return _Holding(self._lock)
 
     def _order(self, inputs: Any) -> list[np.ndarray]:
@@ -205,7 +205,9 @@ class Session:
                 if self._values[other].shape[along] != size:
                     names = [self._infos[i].name for i in (number, other)]
                     sizes = f"{size} and {self._values[other].shape[along]}"
-                    raise InputError(f"states '{names[0]}' and '{names[1]}' have {sizes} as '{symbol}': reset the session")
+                    raise InputError(
+                        f"states '{names[0]}' and '{names[1]}' have {sizes} as '{symbol}': reset the session"
+                    )
             if size not in bounds_of(symbol):
                 name = self._infos[number].name
                 raise InputError(f"state '{name}' has {size} as '{symbol}', which must be {bounds_of(symbol)}")
@@ -238,7 +240,9 @@ class Session:
             return array.copy()
         turned = np.moveaxis(array, state.axis, 0)
         if self._capacity is not None and turned.shape[0] > self._capacity:
-            raise InputError(f"state '{info.name}' has {turned.shape[0]} elements, its session room for {self._capacity}")
+            raise InputError(
+                f"state '{info.name}' has {turned.shape[0]} elements, its session room for {self._capacity}"
+            )
         rows = max(turned.shape[0], self._capacity or 0)
         room = int(np.prod(turned.shape[1:], dtype=object)) * array.dtype.itemsize * rows
         made = StateMemory(turned.shape, array.dtype, room, self._capacity is not None)
@@ -294,7 +298,9 @@ def _check_sizes(sizes: Mapping[str, int] | None, infos: Sequence[TensorInfo]) -
     found: dict[Sym, int] = {}
     for name, size in (sizes or {}).items():
         if name not in known:
-            raise InputError(f"there is no size '{name}'; those of the program are {', '.join(map(repr, known)) or 'none'}")
+            raise InputError(
+                f"there is no size '{name}'; those of the program are {', '.join(map(repr, known)) or 'none'}"
+            )
         if type(size) is not int or size < 0:
             raise InputError(f"size '{name}' must be a number that is not negative, got {size!r}")
         found[known[name]] = size

@@ -223,6 +223,27 @@ def add_specialize(cli: argparse.ArgumentParser) -> None:
     cli.add_argument("--specialize", type=parse_sizes, action="append", default=[], metavar="N:1,3", help=text)
 
 
+def add_states(cli: argparse.ArgumentParser) -> None:
+    """Add ``--state``, which may be repeated: ``find_states(args)`` gives what ``compile`` takes."""
+    text = "an output that is an input of the next run, of those that sessions keep; none for no such"
+    cli.add_argument("--state", type=_parse_state, action="append", metavar="OUT=IN", help=text)
+
+
+def find_states(args: argparse.Namespace) -> dict[str, str] | None:
+    """The states that were given, inputs by outputs; None where the compiler is to find them."""
+    return None if args.state is None else dict(pair for pair in args.state if pair)
+
+
+def _parse_state(text: str) -> tuple[str, str] | None:
+    """``present=past``; None for ``none``."""
+    if text == "none":
+        return None
+    output, equals, given = text.partition("=")
+    if not output or not equals or not given:
+        raise argparse.ArgumentTypeError(f"'{text}' is not OUTPUT=INPUT, names of the model's, or none")
+    return output, given
+
+
 def parse_sizes(text: str) -> Sizes:
     """``ids:1,128 mask:1,128``, shapes of inputs, or ``batch=1,seq=128``, sizes by name."""
     found: dict[str, Any] = {}

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewright.core.errors import ArtifactError, CompileError, ModelError
-from tilewright.core.printed import count_text, size_text
+from tilewright.core.printed import count_text, name_text, size_text
 from tilewright.core.tensor_texts import tensor_record, tensor_text
 from tilewright.runtime.artifact.source import SUFFIXES
 from tilewright.tools._common import (
@@ -23,6 +23,7 @@ from tilewright.tools._common import (
     add_no_cache,
     add_register,
     add_specialize,
+    add_states,
     add_target,
     add_untrusted,
     as_command,
@@ -30,6 +31,7 @@ from tilewright.tools._common import (
     demand_model,
     file_name,
     file_path,
+    find_states,
     make_parser,
     print_report,
     read_schedules,
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
     from tilewright.driver.api import CompileReport
     from tilewright.passes.infra.context import PassContext
     from tilewright.runtime.artifact.manifest import Manifest
+
+_MOST_STATES = 4  # that are named
 
 # Of what --emit can name, what is a whole program.
 PROGRAMS = ("so", "obj", "lib")
@@ -67,6 +71,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     with showing_progress(f"compiling {args.model}", args) as say, ExitStack() as stack:
         context = stack.enter_context(_pass_context(args)) if _needs_context(args) else None
         kept = {"cache": not args.no_cache, "weights": args.weights, "profile": args.profile}
+        kept["states"] = find_states(args)
         kept |= {"limits": Limits.from_user(args.timeout, args.memory_limit), "untrusted": args.untrusted}
         options = api.make_options(args.target, args.threads, args.opt_level, progress=say, **kept)
         shapes = dict(args.input_shape)
@@ -130,6 +135,7 @@ def _parser() -> argparse.ArgumentParser:
     cli.add_argument("-o", "--output", type=file_name, metavar="FILE", help="the file to write; - prints text")
     add_input_shape(cli)
     add_specialize(cli)
+    add_states(cli)
     cli.add_argument("--threads", type=int, metavar="N", help="threads of the program (all available)")
     add_level(cli)
     cli.add_argument(
@@ -258,6 +264,7 @@ def _result_lines(path: Path, manifest: Manifest, made: CompileReport, seconds: 
         f"{_shorten_path(path)}: {inputs or 'no inputs'} -> {outputs}",
         f"{code}, arena {size_text(made.arena_bytes)}, {weights}",
         *_describe_specialized(manifest),
+        *_describe_states(manifest),
         *_variants(manifest),
         f"{done} in {seconds:.2f} s: {stages}",
         f"wrote {', '.join(map(_describe_written, made.files))}",
@@ -277,6 +284,15 @@ def _describe_written(path: str) -> str:
 def _describe_specialized(manifest: Manifest) -> Iterator[str]:
     for sizes, own in zip(manifest.specializations, manifest.specialized, strict=True):
         yield f"specialized for {sizes}: {count_text(len(own.kernels), 'kernel')}, arena {size_text(own.arena_bytes)}"
+
+
+def _describe_states(manifest: Manifest) -> Iterator[str]:
+    """What sessions keep, and of what they write no more than what is new."""
+    for grows, what in ((True, "append to"), (False, "replace")):
+        names = [name_text(manifest.inputs[s.input].name) for s in manifest.states if (s.axis is not None) == grows]
+        shown = [*names[:_MOST_STATES], *([f"{len(names) - _MOST_STATES} more"] if len(names) > _MOST_STATES else [])]
+        if names:
+            yield f"sessions {what} {', '.join(shown)}"
 
 
 def _variants(manifest: Manifest) -> Iterator[str]:

@@ -16,7 +16,7 @@ from ..ir.structure import is_tensor, list_ops
 
 @dataclass(frozen=True)
 class Append:
-    """A value that is the argument ``old`` with ``new`` behind it along ``axis``, which only the run knows the size of."""
+    """A value that is the argument ``old`` with ``new`` behind it along ``axis``, whose size only the run knows."""
 
     old: ir.Value
     new: ir.Value
@@ -74,7 +74,7 @@ def _with_axis(state: State, appended: Mapping[int, Append], arguments: Sequence
 
 def _is_growing(append: Append) -> bool:
     """Return whether an argument that is no weight of known size is what something is put behind."""
-    return defining_op(append.old) is None and ir.RankedTensorType(append.old.type).shape[append.axis] == DYNAMIC
+    return defining_op(append.old) is None and ir.RankedTensorType(append.old.type).is_dynamic_dim(append.axis)
 
 
 def _read_insertions(last: ir.Operation) -> Append | None:

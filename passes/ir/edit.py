@@ -146,7 +146,12 @@ def needs_routine(function: func.FuncOp) -> bool:
 def _is_carried_out(op: ir.Operation) -> bool:
     """Return whether an op is more than the call of a kernel of known sizes."""
     if op.name == "func.call":
-        return is_host_call(op) or is_body_call(op) or is_append(op) or any(isinstance(v.type, ir.IndexType) for v in op.operands)
+        return (
+            is_host_call(op)
+            or is_body_call(op)
+            or is_append(op)
+            or any(isinstance(v.type, ir.IndexType) for v in op.operands)
+        )
     return is_control(op) or is_check(op)
 
 

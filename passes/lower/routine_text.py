@@ -642,12 +642,16 @@ class _Writer:
         self._demand(fits, self._refusal(_say(step, "appends to a state what does not fit"), whole, size))
         self._demand_same(step, old.shape[1:], new.shape[1:])
         number = step.facts["input"]
-        [room] = [at for at, state in zip(self._layout.states, self._layout.grown, strict=True) if state.input == number]
+        [room] = [
+            at for at, state in zip(self._layout.states, self._layout.grown, strict=True) if state.input == number
+        ]
         place = self._frame_place(self._layout.inputs[number])
         row = self._constant(self._product((*old.shape[1:], element_bytes(old.element))))
         text = self._text(_say(step, "would make a state longer than its session has room for: it needs and has"))
-        passed = (f"%frame, {place}, {self._frame_place(room)}, {row}, {self._constant(old.shape[0])}, {size}, "
-                  f"{new.data}, {text}")
+        passed = (
+            f"%frame, {place}, {self._frame_place(room)}, {row}, {self._constant(old.shape[0])}, {size}, "
+            f"{new.data}, {text}"
+        )
         types = "!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i64, i64, !llvm.ptr, !llvm.ptr"
         self._demand_success(self._new(f"llvm.call @tw_append({passed}) : ({types}) -> i32"))
         return replace(old, data=self._load(place, "!llvm.ptr"), shape=(size, *old.shape[1:]))

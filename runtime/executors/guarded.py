@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import GuardError
-from ...core.model import OBJECTS
+from ...core.model import OBJECTS, TensorInfo
 from ...core.program import VIEWS, Kernel, Routine
 from ..artifact.manifest import Manifest
 from ..artifact.weights import Weights
 from ..process.deadline import Deadline
 from ..process.link import Library
+from ..tensors.state_memory import StateMemory
 from .counters import Uncounted
 from .guards import Guarded, Guards, copied_weights, describe_call, fill, find_unwritten, refuse_unwritten
 from .routine_runner import RoutineRunner
@@ -40,7 +41,7 @@ class GuardedRoutine(Uncounted):
     def run(self, inputs: Sequence[Any], deadline: Deadline | None = None) -> list[Any]:
         """See ``Runner``. GuardError for a kernel that writes what it should not, or not what it should."""
         given = [
-            value if info.dtype in OBJECTS else self._guards.copy(value, f"input '{info.name}'")
+            self._guards.copy(value, f"input '{info.name}'") if _is_array(value, info) else value
             for value, info in zip(inputs, self._manifest.inputs, strict=True)
         ]
         return self._runner.run(given, deadline)
@@ -133,6 +134,11 @@ class _Guard(Watcher):
             if suspect.any() and (call.operands or not suspect.all()):
                 missing = suspect & find_unwritten(other, 1)
                 refuse_unwritten(f"{who} never wrote", f"its result {number}", other.shape, missing)
+
+
+def _is_array(value: Any, info: TensorInfo) -> bool:
+    """Return whether an input is neither the host's nor a state, whose memory the program may write."""
+    return info.dtype not in OBJECTS and not isinstance(value, StateMemory)
 
 
 def _partial(routine: Routine, kernels: Mapping[str, Kernel]) -> Iterator[int]:

@@ -47,7 +47,7 @@ class StateMemory:
         shape = self.shape if shape is None else shape
         if not self.address or 0 in shape:
             return np.empty(shape, self.dtype)
-        return np.ndarray(shape, self.dtype, (ctypes.c_char * self.nbytes).from_address(self.address))
+        return np.ndarray(shape, self.dtype, memoryview((ctypes.c_char * self.nbytes).from_address(self.address)))
 
     def copy(self) -> StateMemory:
         """The same in memory of its own, with as much room."""

@@ -1,0 +1,378 @@
+"""Sessions: states that are kept between runs, and written where they lie."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import parser
+
+import tilewright as tw
+from tilewright.core.errors import ArtifactError, CompileError, InputError
+from tilewright.core.model import TensorInfo
+from tilewright.core.states import State, pair_names
+from tilewright.runtime.module import Module
+
+ATTENTION = """
+<ir_version: 10, opset_import: ["" : 18]>
+net (float[b, s, 16] x, float[b, 2, past, 8] past_key, float[b, 2, past, 8] past_value)
+    => (float[b, s, 16] y, float[b, 2, total, 8] present_key, float[b, 2, total, 8] present_value) {
+  heads = Constant <value = int64[4] {0, 0, 2, 8}> ()
+  split = Reshape (x, heads)
+  new = Transpose <perm = [0, 2, 1, 3]> (split)
+  present_key = Concat <axis = 2> (past_key, new)
+  present_value = Concat <axis = 2> (past_value, new)
+  turned = Transpose <perm = [0, 1, 3, 2]> (present_key)
+  scores = MatMul (new, turned)
+  weights = Softmax <axis = -1> (scores)
+  mixed = MatMul (weights, present_value)
+  back = Transpose <perm = [0, 2, 1, 3]> (mixed)
+  whole = Constant <value = int64[3] {0, 0, 16}> ()
+  y = Reshape (back, whole)
+}
+"""
+RECURRENT = """
+<ir_version: 10, opset_import: ["" : 18]>
+net (float[n, 4] x, float[n, 4] h0, int64[1] count) => (float[n, 4] y, float[n, 4] hn, int64[1] count_out) {
+  half = Constant <value = float {0.5}> ()
+  one = Constant <value = int64[1] {1}> ()
+  less = Mul (h0, half)
+  hn = Add (less, x)
+  y = Tanh (hn)
+  count_out = Add (count, one)
+}
+"""
+
+
+def compiled(text: str, **options: Any) -> Module:
+    return tw.compile(parser.parse_model(text).SerializeToString(), num_threads=1, **options)
+
+
+@functools.cache
+def attention() -> Module:
+    return compiled(ATTENTION)
+
+
+@functools.cache
+def recurrent() -> Module:
+    return compiled(RECURRENT)
+
+
+def tokens(count: int, batch: int = 1, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((batch, count, 16)).astype(np.float32)
+
+
+class Expected:
+    """What a session of the attention should give: the program called with states as any other inputs."""
+
+    def __init__(self, batch: int = 1) -> None:
+        self.states = [np.zeros((batch, 2, 0, 8), np.float32)] * 2
+
+    def run(self, x: np.ndarray) -> np.ndarray:
+        y, *self.states = attention().run([x, *self.states])
+        return y
+
+
+def test_a_session_gives_what_passing_the_states_does():
+    session, expected = attention().session(), Expected()
+    for step, count in enumerate((3, 1, 1, 7, 1, 40, 1)):
+        x = tokens(count, seed=step)
+        [y] = session.run({"x": x})
+        np.testing.assert_allclose(y, expected.run(x), rtol=1e-5, atol=1e-6)
+        np.testing.assert_array_equal(session["past_key"], expected.states[0])
+        np.testing.assert_array_equal(session["past_value"], expected.states[1])
+    assert session.length == 54
+    assert [info.name for info in session.inputs] == ["x"]
+    assert [info.name for info in session.states] == ["past_key", "past_value"]
+
+
+def test_batches_have_states_of_their_size():
+    session, expected = attention().session(), Expected(3)
+    for count in (2, 1):
+        x = tokens(count, batch=3)
+        np.testing.assert_allclose(session(x)["y"], expected.run(x), rtol=1e-5, atol=1e-6)
+    with pytest.raises(InputError, match=r"input 'x' must have shape .* with b=3, got \(1, 1, 16\)"):
+        session(tokens(1))
+    assert session.length == 3
+
+
+def test_a_step_writes_what_is_new_where_the_state_lies():
+    session = attention().session(capacity=64)
+    session(tokens(5))
+    values = [session._values[number] for number in (1, 2)]
+    before = [value.address for value in values]
+    first = session["past_key"]
+    for _ in range(59):
+        session(tokens(1))
+    assert [value.address for value in values] == before
+    np.testing.assert_array_equal(session["past_key"][:, :, :5], first)
+
+
+def test_memory_grows_by_doubling():
+    session, moves, address = attention().session(), 0, 0
+    for _ in range(600):
+        session(tokens(1))
+        moves, address = moves + (session._values[1].address != address), session._values[1].address
+    assert moves == 5  # 4 KiB, twice that, ...: 600 rows have 38 kB
+    assert session._values[1].nbytes < 4 * 600 * 16 * 2 * 2
+
+
+def test_a_full_state_is_refused_and_stays_as_it_was():
+    session, expected = attention().session(capacity=4), Expected()
+    session(tokens(3))
+    expected.run(tokens(3))
+    with pytest.raises(InputError, match=r"would make a state longer than its session has room for.*\(5 and 4\)"):
+        session(tokens(2))
+    assert session.length == 3
+    x = tokens(1, seed=9)
+    np.testing.assert_allclose(session(x)[0], expected.run(x), rtol=1e-5, atol=1e-6)
+
+
+def test_reset_begins_anew():
+    session = attention().session()
+    [first] = session(tokens(3))
+    session(tokens(2))
+    session.reset()
+    assert session.length == 0
+    np.testing.assert_array_equal(session(tokens(3))[0], first)
+
+
+def test_a_fork_goes_its_own_way():
+    session = attention().session()
+    session(tokens(3))
+    fork = session.fork()
+    a, b = tokens(1, seed=1), tokens(1, seed=2)
+    [left] = session(a)
+    [right] = fork(b)
+    expected = Expected()
+    expected.run(tokens(3))
+    kept = expected.states
+    np.testing.assert_allclose(left, expected.run(a), rtol=1e-5, atol=1e-6)
+    expected.states = kept
+    np.testing.assert_allclose(right, expected.run(b), rtol=1e-5, atol=1e-6)
+
+
+def test_truncate_forgets_the_last_elements():
+    session, expected = attention().session(), Expected()
+    session(tokens(3))
+    expected.run(tokens(3))
+    session(tokens(4, seed=5))
+    session.truncate(3)
+    x = tokens(1, seed=6)
+    np.testing.assert_allclose(session(x)[0], expected.run(x), rtol=1e-5, atol=1e-6)
+    with pytest.raises(InputError, match="has 4 elements, and cannot be truncated to 5"):
+        session.truncate(5)
+
+
+def test_states_are_saved_and_loaded(tmp_path: Path):
+    session = attention().session()
+    session(tokens(6))
+    path = session.save(tmp_path / "six.safetensors")
+    other = attention().session()
+    other.load(path)
+    np.testing.assert_array_equal(other["past_key"], session["past_key"])
+    x = tokens(2, seed=3)
+    np.testing.assert_array_equal(other(x)[0], session(x)[0])
+
+
+def test_a_file_of_another_model_is_refused(tmp_path: Path):
+    session = recurrent().session()
+    session(tokens(1)[0, :, :4])
+    path = session.save(tmp_path / "states")
+    with pytest.raises(InputError, match="has the states of another model"):
+        attention().session().load(path)
+    (tmp_path / "none").write_bytes(b"none")
+    with pytest.raises(InputError, match="has no states of a session"):
+        attention().session().load(tmp_path / "none")
+    with pytest.raises(InputError, match="cannot read"):
+        attention().session().load(tmp_path / "missing")
+    with pytest.raises(ArtifactError, match="cannot write"):
+        session.save(tmp_path / "missing" / "states")
+
+
+def test_states_that_are_replaced_begin_at_zero():
+    session = recurrent().session()
+    x = np.ones((2, 4), np.float32)
+    for expected in (1.0, 1.5, 1.75):
+        session(x)
+        np.testing.assert_array_equal(session["h0"], np.full((2, 4), expected, np.float32))
+    np.testing.assert_array_equal(session["count"], [3])
+    assert session.length == 0
+    with pytest.raises(InputError, match="can be truncated if all of its states grow"):
+        session.truncate(0)
+
+
+def test_states_can_be_set():
+    session = attention().session()
+    values = {name: tokens(5, seed=i).reshape(1, 2, 5, 8) for i, name in enumerate(("past_key", "past_value"))}
+    with pytest.raises(InputError, match="state 'past_value' has no value: give all states"):
+        session["past_key"] = values["past_key"]
+    session.load_states(values)
+    y, *_ = attention().run({"x": tokens(1), **values})
+    np.testing.assert_allclose(session(tokens(1))[0], y, rtol=1e-5, atol=1e-6)
+    with pytest.raises(InputError, match="states 'past_key' and 'past_value' have 5 and 6 as 'past'"):
+        session["past_key"] = values["past_key"]
+    with pytest.raises(InputError, match=r"input 'past_key' must have shape"):
+        session["past_key"] = np.zeros((1, 2, 5, 9), np.float32)
+    assert session.length == 6
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({}, "input 'x' is missing"),
+        ({"x": tokens(1), "past_key": tokens(1)}, "'past_key' is a state, which the session keeps"),
+        ([tokens(1), tokens(1)], "takes 1 inputs, 2 were given"),
+        (7, "inputs are a dict by name or a list"),
+        ([tokens(1).astype(np.float64)], "must be float32"),
+    ],
+)
+def test_wrong_inputs_are_refused(inputs: Any, message: str):
+    with pytest.raises(InputError, match=message):
+        attention().session().run(inputs)
+
+
+def test_sessions_run_beside_each_other():
+    found: dict[int, np.ndarray] = {}
+
+    def work(seed: int) -> None:
+        session = attention().session()
+        for step in range(50):
+            [found[seed]] = session(tokens(1, seed=100 * seed + step))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for seed, y in found.items():
+        expected = Expected()
+        for step in range(50):
+            last = expected.run(tokens(1, seed=100 * seed + step))
+        np.testing.assert_allclose(y, last, rtol=1e-5, atol=1e-6)
+
+
+def test_one_session_runs_one_call_at_a_time():
+    session = attention().session()
+    with session._hold(), pytest.raises(InputError, match="the session is running"):
+        session(tokens(1))
+
+
+def test_a_program_that_is_saved_keeps_its_states(tmp_path: Path):
+    path = attention().export_library(tmp_path / "net.so")
+    session, expected = tw.load_module(path).session(), Expected()
+    for count in (2, 1):
+        x = tokens(count)
+        np.testing.assert_allclose(session(x)[0], expected.run(x), rtol=1e-5, atol=1e-6)
+
+
+def test_a_program_without_states_has_no_sessions():
+    with pytest.raises(InputError, match=r"the program has no states.*compile it with states="):
+        compiled(ATTENTION, states={}).session()
+
+
+def test_declared_states_are_carried_whatever_makes_them():
+    text = ATTENTION.replace("Concat <axis = 2> (past_key, new)", "Concat <axis = 2> (new, past_key)")
+    module = compiled(text, states={"present_key": "past_key", "present_value": "past_value"})
+    assert module.manifest.states == (State(1, 1), State(2, 2, 2))
+    session, states = module.session(), [np.zeros((1, 2, 0, 8), np.float32)] * 2
+    session.load_states(dict(zip(("past_key", "past_value"), states, strict=True)))
+    for count in (2, 1, 3):
+        x = tokens(count, seed=count)
+        y, *states = module.run([x, *states])
+        np.testing.assert_allclose(session(x)[0], y, rtol=1e-5, atol=1e-6)
+        np.testing.assert_array_equal(session["past_key"], states[0])
+
+
+@pytest.mark.parametrize(
+    ("states", "message"),
+    [
+        ({"present": "past_key"}, "no output 'present'; did you mean 'present_"),
+        ({"present_key": "past"}, "no input 'past'"),
+        ({"y": "past_key"}, "output 'y' cannot be input 'past_key' of the next run: one has shape"),
+        ({"present_key": "past_key", "present_value": "past_key"}, "'past_key' is the next value of two outputs"),
+        ([("a", "b")], "give inputs' names by those of outputs"),
+    ],
+)
+def test_wrong_declarations_are_refused(states: Any, message: str):
+    with pytest.raises(CompileError, match=message):
+        compiled(ATTENTION, states=states)
+
+
+def test_an_open_size_that_no_input_tells_is_asked_for():
+    text = RECURRENT.replace("float[n, 4] x", "float[1, 4] x").replace("[n, 4] hn", "[m, 4] hn")
+    module = compiled(text, states={"hn": "h0", "count_out": "count"})
+    with pytest.raises(InputError, match=r"open size 'n', which no input of the run tells: give session\(sizes="):
+        module.session()(np.ones((1, 4), np.float32))
+    session = module.session(sizes={"n": 2})
+    session(np.ones((1, 4), np.float32))
+    assert session["h0"].shape == (2, 4)
+    with pytest.raises(InputError, match="there is no size 'm'"):
+        module.session(sizes={"m": 2})
+    with pytest.raises(InputError, match="size 'n' must be a number"):
+        module.session(sizes={"n": -1})
+    with pytest.raises(InputError, match="capacity must be a number of elements"):
+        module.session(capacity=0)
+
+
+def test_a_run_that_fails_leaves_the_states():
+    text = ATTENTION.replace("y = Reshape (back, whole)", "z = Reshape (back, whole)\n y = Gather <axis = 1> (z, at)")
+    text = text.replace("float[b, s, 16] x,", "float[b, s, 16] x, int64[1] at,").replace(
+        "=> (float[b, s, 16] y", "=> (float[b, 1, 16] y"
+    )
+    module = compiled(text)
+    session = module.session()
+    at = np.zeros(1, np.int64)
+    session(tokens(3), at)
+    kept = session["past_key"]
+    with pytest.raises(InputError, match="out of range"):
+        session(tokens(200), at + 300)  # appends, in new memory, and then fails
+    assert session.length == 3
+    np.testing.assert_array_equal(session["past_key"], kept)
+    fresh = module.session()
+    fresh(tokens(3), at)
+    np.testing.assert_array_equal(session(tokens(1), at)[0], fresh(tokens(1), at)[0])
+
+
+def test_a_range_of_a_state_is_held():
+    module = tw.compile(
+        parser.parse_model(ATTENTION).SerializeToString(),
+        input_shapes={"past_key": ["?", 2, "past=0..4", 8], "past_value": ["?", 2, "past", 8]},
+    )
+    session = module.session()
+    session(tokens(5))
+    with pytest.raises(InputError, match=r"has 5 .*past.*must be"):
+        session(tokens(1))
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+def test_sessions_of_guarded_and_timed_programs(guarded: bool, monkeypatch: pytest.MonkeyPatch):
+    if guarded:
+        monkeypatch.setenv("TILEWRIGHT_DEBUG", "1")
+    session, expected = compiled(ATTENTION, profile=not guarded).session(), Expected()
+    for count in (3, 1, 20):
+        x = tokens(count, seed=count)
+        np.testing.assert_allclose(session(x)[0], expected.run(x), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("before", "behind", "paired"),
+    [
+        ("past_key_values.0.key", "present.0.key", True),
+        ("past.0.key", "present.0.key", True),
+        ("state", "stateN", True),
+        ("h", "hn", True),
+        ("h0", "hn", True),
+        ("hidden_in", "hidden_out", True),
+        ("cache", "cache.next", True),
+        ("input", "output", False),
+        ("x", "y", False),
+    ],
+)
+def test_names_that_tell_a_state(before: str, behind: str, paired: bool):
+    infos = [TensorInfo(name, (1, 4), "float32") for name in (before, behind)]
+    assert list(pair_names(infos[:1], infos[1:])) == ([State(0, 0)] if paired else [])
