@@ -193,9 +193,10 @@ class Module:
                 "input}, their names"
             )
         if self._session_runner is None:
-            number = len(manifest.programs) - 1
-            own = self._make_specialized(self._program, self._threads, number) if manifest.session else self._main
-            self._session_runner = own
+            number = manifest.session_number
+            self._session_runner = (
+                self._make_specialized(self._program, self._threads, number) if number else self._main
+            )
         return Session(manifest, partial(self._execute, self._session_runner), capacity, sizes)
 
     def _execute(self, runner: Runner, arrays: list[Any], timeout: float | None) -> list[Any]:

@@ -16,6 +16,7 @@ from tilewright.runtime.artifact.belongings import demand_example, demand_free_h
 from tilewright.runtime.artifact.c_text import prefix
 from tilewright.runtime.c.example import write_example
 from tilewright.runtime.c.header import Interface, demand_callable
+from tilewright.runtime.c.session_header import SessionInterface, demand_session
 from tilewright.runtime.process.files import replacing_file
 from tilewright.tools._common import as_command, check_outputs, file_name, file_path, make_parser, print_report, show
 
@@ -31,7 +32,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         cli.error("no program given")
     path = Path(args.program)
     check_outputs({"-o": args.output or path.with_suffix(".h"), "--example": args.example}, path)
-    interface = _interface(path, args.specialized, args.name)
+    if args.session and args.specialized:
+        raise InputError("--session is for the sizes that are left open: leave --specialized out")
+    interface = _interface(path, args.specialized, args.name, args.session)
     output = Path(args.output) if args.output else path.with_suffix(".h")
     written = {output: interface.header()}
     demand_free_header(output, path)
@@ -71,20 +74,26 @@ def _parser() -> argparse.ArgumentParser:
     cli.add_argument("--example", type=file_path, metavar="FILE", help="also write a C program that runs it")
     cli.add_argument("--name", help="prefix of names in the header (the file's name)")
     cli.add_argument("--specialized", type=int, default=0, metavar="N", help="use the N-th specialized program")
+    cli.add_argument("--session", action="store_true", help="keep the program's states from run to run")
     cli.add_argument("--link-flags", action="store_true", help="print what cc needs to build C that includes a header")
     return cli
 
 
-def _interface(path: Path, number: int, name: str | None) -> Interface:
-    """The interface of the file's ``number``-th program."""
+def _interface(path: Path, number: int, name: str | None, session: bool) -> Interface:
+    """The interface of the file's ``number``-th program, or of its sessions."""
     if path.suffix != on_disk.SUFFIX:
         raise ArtifactError(f"cannot make a header of {path}: give a program whose name ends with {on_disk.SUFFIX}")
     code, manifest = on_disk.read_program(path, sealed=False)
-    demand_callable(manifest, number, str(path))
+    if session:
+        demand_session(manifest, str(path))
+        number = manifest.session_number
+    else:
+        demand_callable(manifest, number, str(path))
     weights = on_disk.stored_weights(path, code, manifest)
     text = elf.read_section(code.shared, METADATA_SECTION) or b""
     stem = path.stem if name is None else name
-    return Interface(prefix(stem), manifest, text, weights, number, file=path.name)
+    kind = SessionInterface if session else Interface
+    return kind(prefix(stem), manifest, text, weights, number, file=path.name)
 
 
 if __name__ == "__main__":

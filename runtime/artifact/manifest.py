@@ -96,6 +96,11 @@ class Manifest:
         return (self, *self.specialized, *self._of_sessions)
 
     @property
+    def session_number(self) -> int:
+        """The number of the program that sessions run: 0 where they run this one."""
+        return len(self.programs) - 1 if self.session else 0
+
+    @property
     def _of_sessions(self) -> tuple[Manifest, ...]:
         return (self.session,) if self.session else ()
 

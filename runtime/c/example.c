@@ -1,4 +1,4 @@
-/* Runs ${name} once and prints what its outputs begin with. Files of raw bytes may follow: one for each input to be
+/* Runs ${name} ${how} and prints what its outputs begin with. Files of raw bytes may follow: one for each input to be
  * read, in order, then one for each output to be written. Inputs without a file are small numbers. */
 #include "${header}"
 
@@ -26,7 +26,7 @@ int main(int argc, char **argv) {
   setenv("KMP_BLOCKTIME", "2ms", 0); /* threads without work sleep soon */
 ${sizes}${inputs}
   ${name}_t *model = ${name}_load(${load});
-  if (!model || ${name}_run(model, ${run}, error, sizeof error)) {
+${running}
     ${name}_free(model);
     return fail(error);
   }

@@ -9,32 +9,43 @@ from ...core.model import numpy_dtype
 from ...core.printed import name_text
 from ..artifact.c_text import format_string
 from .header import Interface
+from .session_header import SessionInterface
 from .tensor import CTensor
 
 _TEMPLATE = Path(__file__).with_name("example.c")
 _SHOWN = 8  # elements of an output
+_STEPS = """  int failed = !model;
+  for (long step = strtol(argv[{argument}], NULL, 10); !failed && step > 0; step--)
+    failed = {call};
+  if (failed) {{"""
 
 
 def write_example(interface: Interface, header: str) -> str:
     """The text of the program, which includes ``header``, that of the interface."""
+    session = isinstance(interface, SessionInterface)
     files = [*(() if interface.linked else ("LIBRARY",)), *(("WEIGHTS",) if interface.weights_file else ())]
-    behind = 1 + len(files)
+    behind = 1 + len(files) + session
     first = behind + len(interface.sizes)  # of the arguments that are files of tensors
-    given, taken = [[tensor.argument for tensor in side] for side in (interface.inputs, interface.outputs)]
-    declared = interface.inputs if interface.is_dynamic else interface.tensors
-    freed = [f"free({tensor.argument})" for tensor in interface.inputs if tensor.is_dynamic]
+    given, taken = [[tensor.argument for tensor in side] for side in (interface.given, interface.made)]
+    declared = interface.given if interface.is_dynamic else interface.tensors
+    freed = [f"free({tensor.argument})" for tensor in interface.given if tensor.is_dynamic]
     freed += [f"{interface.name}_free_outputs(&outputs)"] if interface.is_dynamic else []
-    filled = [_fill_input(interface, tensor, i) for i, tensor in enumerate(interface.inputs, first)]
-    printed = [_print_output(interface, t, i) for i, t in enumerate(interface.outputs, first + len(interface.inputs))]
+    freed += [f"{interface.name}_free_states(&states)"] if session else []
+    run = ", ".join(["&sizes", *given, *(["&states"] if session else []), "&outputs"])
+    run = run if interface.is_dynamic else ", ".join([*given, *taken])
+    call = f"{interface.name}_run(model, {run}, error, sizeof error)"
+    filled = [_fill_input(interface, tensor, i) for i, tensor in enumerate(interface.given, first)]
+    printed = [_print_output(interface, t, i) for i, t in enumerate(interface.made, first + len(interface.given))]
     return Template(_TEMPLATE.read_text()).substitute(
         name=interface.name,
         header=header,
-        arguments=" ".join([*files, *interface.sizes]),
+        how="so often on the same inputs, which states tell apart," if session else "once",
+        arguments=" ".join([*files, *(["STEPS"] if session else []), *interface.sizes]),
         first=first,
         sizes=_take_sizes(interface, behind),
-        load=", ".join([*(f"argv[{i}]" for i in range(1, behind)), "0, error, sizeof error"]),
+        load=", ".join([*(f"argv[{i}]" for i in range(1, 1 + len(files))), "0, error, sizeof error"]),
         inputs="\n".join([*(_declare_array(interface, tensor) for tensor in declared), *filled]),
-        run=", ".join(["&sizes", *given, "&outputs"] if interface.is_dynamic else [*given, *taken]),
+        running=_STEPS.format(argument=behind - 1, call=call) if session else f"  if (!model || {call}) {{",
         outputs="\n".join(printed),
         freed="".join(f"  {line};\n" for line in freed),
     )
@@ -45,8 +56,9 @@ def _take_sizes(interface: Interface, first: int) -> str:
     if not interface.is_dynamic:
         return ""
     name, numbers = interface.name, [f"strtoll(argv[{i}], NULL, 10)" for i, _ in enumerate(interface.sizes, first)]
-    declared = f"  const {name}_sizes_t sizes = {{{', '.join(numbers or ['0'])}}};\n  {name}_outputs_t outputs;\n"
-    return f"{declared}  memset(&outputs, 0, sizeof outputs);\n"
+    declared = f"  const {name}_sizes_t sizes = {{{', '.join(numbers or ['0'])}}};\n"
+    kept = ["outputs", *(["states"] if isinstance(interface, SessionInterface) else [])]
+    return declared + "".join(f"  {name}_{each}_t {each};\n  memset(&{each}, 0, sizeof {each});\n" for each in kept)
 
 
 def _declare_array(interface: Interface, tensor: CTensor) -> str:

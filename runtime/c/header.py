@@ -80,6 +80,16 @@ class Interface:
         """The outputs in order."""
         return name_tensors("out", self._own.outputs)
 
+    @property
+    def given(self) -> tuple[CTensor, ...]:
+        """The inputs that a run takes."""
+        return self.inputs
+
+    @property
+    def made(self) -> tuple[CTensor, ...]:
+        """The outputs that a run gives."""
+        return self.outputs
+
     @cached_property
     def sizes(self) -> tuple[str, ...]:
         """The C names of the dynamic sizes; empty for a program without any."""
@@ -115,7 +125,7 @@ class Interface:
 
     def elements(self, tensor: CTensor) -> str:
         """C for the number of a tensor's elements, in terms of ``sizes`` and ``outputs``."""
-        if self.is_dynamic and tensor in self.outputs:
+        if self.is_dynamic and tensor in self.made:
             return f"outputs.{tensor.argument}.elements"
         if not tensor.is_dynamic:
             return self._macro(tensor)
@@ -156,16 +166,18 @@ class Interface:
         """The structures of what the caller gives, and of what it gets."""
         named_sizes = zip(self.sizes, self._sizes, strict=True)
         lines = [f"  int64_t {name}; {format_comment(f'{size}: {bounds_of(size)}')}" for name, size in named_sizes]
-        yield _structure("The sizes that the program leaves open.", lines or ["  int none;"], f"{self.name}_sizes_t")
+        yield make_structure(
+            "The sizes that the program leaves open.", lines or ["  int none;"], f"{self.name}_sizes_t"
+        )
         lines = []
-        for tensor in self.outputs:
+        for tensor in self.made:
             fields = f"{tensor.type} *data; size_t bytes; int owned; int64_t shape[{max(len(tensor.info.shape), 1)}]"
             lines.append(f"  struct {{ {fields}; size_t elements; }} {tensor.argument}; {format_comment(str(tensor))}")
         about = (
             "What a run leaves. It writes to the memory at `data`, if that has enough `bytes`, and else to new memory, "
             "which is `owned` then: all zero is a good begin, and the next run may have the same."
         )
-        yield _structure(about, lines or ["  int none;"], f"{self.name}_outputs_t")
+        yield make_structure(about, lines or ["  int none;"], f"{self.name}_outputs_t")
 
     def _shape(self, tensor: CTensor) -> str:
         return f"{self.name}_{tensor.argument}_shape" if tensor.info.shape and not tensor.is_dynamic else "NULL"
@@ -255,34 +267,48 @@ class Interface:
     def _run_frame(self) -> str:
         """The function that runs the program on a frame, and the one that frees the outputs."""
         name, layout = self.name, FrameLayout.of(self._own.program)
-        given = [f"const {tensor.type} *{tensor.argument}" for tensor in self.inputs]
-        arguments = [f"{name}_t *model", f"const {name}_sizes_t *sizes", *given, f"{name}_outputs_t *outputs"]
-        parameters = ", ".join([*arguments, "char *error, size_t size"])
+        given = [f"const {tensor.type} *{tensor.argument}" for tensor in self.given]
+        arguments = [f"{name}_t *model", f"const {name}_sizes_t *sizes", *given, *self._more_arguments()]
+        parameters = ", ".join([*arguments, f"{name}_outputs_t *outputs", "char *error, size_t size"])
         lines = [f"int64_t frame[{layout.words}] = {{0}};", "(void)sizes, (void)outputs;"]
         lines += [
             line for name, size in zip(self.sizes, self._sizes, strict=True) for line in _hold(name, size, self.name)
         ]
-        for tensor, place in zip(self.inputs, layout.inputs, strict=True):
-            extents = [self._extent(extent, "sizes->") for extent in tensor.info.shape]
-            words = [f"tw_word({tensor.argument})", *extents]
-            lines += [f"frame[{at}] = {word};" for at, word in enumerate(words, place)]
-        for tensor, place in zip(self.outputs, layout.outputs, strict=True):
-            own = f"outputs->{tensor.argument}"
-            lines += [f"frame[{place}] = tw_word({own}.data);", f"frame[{place + 1}] = (int64_t){own}.bytes;"]
-        lines.append("const int status = tw_run_frame(model, frame, error, size);")
-        for tensor, place in zip(self.outputs, layout.outputs, strict=True):
-            own, rank = f"outputs->{tensor.argument}", len(tensor.info.shape)
-            taken = f"{own}.data, &{own}.bytes, &{own}.owned, {own}.shape, &{own}.elements"
-            lines.append(f"{own}.data = ({tensor.type} *)tw_take_output(frame + {place}, {rank}, {taken});")
-        freed = [f"if (outputs->{t.argument}.owned) free(outputs->{t.argument}.data);" for t in self.outputs]
+        lines += [*self._fill_frame(layout), "const int status = tw_run_frame(model, frame, error, size);"]
+        lines += [*self._read_frame(layout), "return status;"]
+        freed = [f"if (outputs->{t.argument}.owned) free(outputs->{t.argument}.data);" for t in self.made]
         freed.append("memset(outputs, 0, sizeof *outputs);")
         return (
             f"/* Computes the outputs; 0, or -1 where it fails. */\nstatic inline int {name}_run({parameters}) {{\n"
-            f"{_indent([*lines, 'return status;'])}}}\n\n"
+            f"{indent(lines)}}}\n\n"
             f"/* Frees the memory of outputs that runs have made. */\n"
-            f"static inline void {name}_free_outputs({name}_outputs_t *outputs) {{\n{_indent(freed)}}}\n\n"
+            f"static inline void {name}_free_outputs({name}_outputs_t *outputs) {{\n{indent(freed)}}}\n\n"
             f"{self._free()}"
         )
+
+    def _more_arguments(self) -> Sequence[str]:
+        """What a run takes between inputs and outputs."""
+        return ()
+
+    def _fill_frame(self, layout: FrameLayout) -> Iterator[str]:
+        """C that puts the inputs, and the outputs' memory, into the frame."""
+        for tensor, place in zip(self.inputs, layout.inputs, strict=True):
+            if tensor in self.given:
+                words = [f"tw_word({tensor.argument})", *(self._extent(n, "sizes->") for n in tensor.info.shape)]
+                yield from (f"frame[{at}] = {word};" for at, word in enumerate(words, place))
+        for tensor, place in zip(self.outputs, layout.outputs, strict=True):
+            if tensor in self.made:
+                own = f"outputs->{tensor.argument}"
+                yield f"frame[{place}] = tw_word({own}.data);"
+                yield f"frame[{place + 1}] = (int64_t){own}.bytes;"
+
+    def _read_frame(self, layout: FrameLayout) -> Iterator[str]:
+        """C that takes the outputs from the frame."""
+        for tensor, place in zip(self.outputs, layout.outputs, strict=True):
+            if tensor in self.made:
+                own, rank = f"outputs->{tensor.argument}", len(tensor.info.shape)
+                taken = f"{own}.data, &{own}.bytes, &{own}.owned, {own}.shape, &{own}.elements"
+                yield f"{own}.data = ({tensor.type} *)tw_take_output(frame + {place}, {rank}, {taken});"
 
 
 def sizes_of(manifest: Manifest) -> tuple[Sym, ...]:
@@ -292,8 +318,8 @@ def sizes_of(manifest: Manifest) -> tuple[Sym, ...]:
 
 def demand_callable(manifest: Manifest, number: int, where: str) -> None:
     """Raise ArtifactError if an artifact has no ``number``-th program, or only Python runs it."""
-    if number not in range(len(manifest.programs)):
-        raise ArtifactError(f"{where} has no specialized program {number}: it has {len(manifest.programs) - 1} of them")
+    if number not in range(len(manifest.programs)) or (number and number == manifest.session_number):
+        raise ArtifactError(f"{where} has no specialized program {number}: it has {len(manifest.specialized)} of them")
     own = (f"--specialized {i} ({sizes})" for i, sizes in enumerate(manifest.specializations, 1))
     remedy = f"; take {' or '.join(own)}" if manifest.specialized else ""
     for each in manifest.by_target:
@@ -321,11 +347,13 @@ def _hold(name: str, size: Sym, program: str) -> Iterator[str]:
     yield f'if ({" || ".join(tests)}) return tw_fail(error, size, "%s%lld%s", {begin}, (long long){value}, {end});'
 
 
-def _indent(lines: Sequence[str]) -> str:
+def indent(lines: Sequence[str]) -> str:
+    """Lines of C inside of a function."""
     return "".join(f"  {line}\n" for line in lines)
 
 
-def _structure(about: str, lines: Sequence[str], name: str) -> str:
+def make_structure(about: str, lines: Sequence[str], name: str) -> str:
+    """The type of a structure in C."""
     return "\n".join([format_comment(about), "typedef struct {", *lines, f"}} {name};\n"])
 
 

@@ -70,4 +70,14 @@ static inline void *tw_take_output(const int64_t *word, int32_t rank, void *data
   return now;
 }
 
+/* The memory that a state is in now; the memory that it was in is freed, if it was its own. */
+static inline void *tw_take_state(const int64_t *word, const int64_t *room, void *data, size_t *bytes, int *owned) {
+  void *now = (void *)(uintptr_t)word[0];
+  if (now == data) return data;
+  if (*owned) free(data);
+  *owned = 1;
+  *bytes = (size_t)room[0];
+  return now;
+}
+
 #endif

@@ -1,0 +1,105 @@
+"""Sessions in C: states in a structure, which runs read and write, give what sessions in Python do."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import c_programs
+import numpy as np
+import pytest
+from onnx import parser
+
+import tilewright as tw
+from tilewright.core.errors import ArtifactError
+from tilewright.driver import api
+from tilewright.tools import header as header_tool
+
+# A state that grows, one that is replaced, and what is computed from both.
+TEXT = """
+<ir_version: 10, opset_import: ["" : 18]>
+net (float[b, s, 4] x, float[b, past, 4] past_seen, float[b, 4] mean_in)
+    => (float[b, 4] y, float[b, total, 4] present_seen, float[b, 4] mean_out) {
+  present_seen = Concat <axis = 1> (past_seen, x)
+  one = Constant <value = int64[1] {1}> ()
+  largest = ReduceMax <keepdims = 0> (present_seen, one)
+  new = ReduceMean <keepdims = 0> (x, one)
+  half = Constant <value = float {0.5}> ()
+  less = Mul (mean_in, half)
+  mean_out = Add (less, new)
+  y = Add (largest, mean_out)
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sessions")
+    model = parser.parse_model(TEXT).SerializeToString()
+    path, _, _ = api.compile_to_file(model, folder / "net.so")
+    assert header_tool.main([str(path), "--session", "--example", str(folder / "net.c"), "--quiet"]) == 0
+    c_programs.build(folder / "net.c", folder / "net")
+    return path
+
+
+def run(program: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [program.with_suffix(""), program, program.with_suffix(".safetensors"), *arguments]
+    return subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+
+
+def test_steps_in_c_give_what_steps_in_python_do(program: Path, tmp_path: Path):
+    x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
+    x.tofile(tmp_path / "x")
+    done = run(program, 300, 2, 3, tmp_path / "x", tmp_path / "y")
+    assert done.returncode == 0, done.stderr
+    session = tw.load_module(program).session()
+    for _ in range(300):
+        [y] = session(x)
+    np.testing.assert_array_equal(np.fromfile(tmp_path / "y", np.float32).reshape(2, 4), y)
+    assert session["past_seen"].shape == (2, 900, 4)
+
+
+def test_states_of_the_callers_own_memory(program: Path):
+    """A fixed one is refused when it is full, keeps what it has, and states of other sizes are refused."""
+    source = program.with_name("fixed.c")
+    source.write_text(
+        """#include "net.h"
+int main(int argc, char **argv) {
+  char error[512];
+  static float room[2 * 4 * 5], x[2 * 4] = {1, 2, 3, 4, 5, 6, 7, 8};
+  net_t *model = net_load(argv[1], argv[2], 1, error, sizeof error);
+  net_sizes_t sizes = {2, 1};
+  net_outputs_t outputs = {0};
+  net_states_t states = {0};
+  if (argc < 3 || !model) return 1;
+  states.in_past_seen.data = room, states.in_past_seen.bytes = sizeof room, states.in_past_seen.fixed = 1;
+  for (int i = 0; i < 5; i++)
+    if (net_run(model, &sizes, x, &states, &outputs, error, sizeof error)) return 2;
+  if (!net_run(model, &sizes, x, &states, &outputs, error, sizeof error)) return 3;
+  puts(error);
+  if (states.in_past_seen.shape[0] != 5 || states.in_past_seen.data != room || room[4 * 8] != 1) return 4;
+  sizes.dim_b = 1;
+  if (!net_run(model, &sizes, x, &states, &outputs, error, sizeof error)) return 5;
+  puts(error);
+  net_free_states(&states), net_free_outputs(&outputs), net_free(model);
+  return 0;
+}
+"""
+    )
+    binary = c_programs.build(source, program.with_name("fixed"), "-Wno-missing-field-initializers")
+    command = [binary, program, program.with_suffix(".safetensors")]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    full, other = done.stdout.splitlines()
+    assert "longer than its session has room for" in full
+    assert "(6 and 5)" in full
+    assert other == "InputError: state 'past_seen' has 2 as b, not 1"
+
+
+def test_programs_without_sessions_are_refused(tmp_path: Path):
+    text = TEXT.replace("float[b, past, 4] past_seen", "float[b, past, 4] z").replace("(past_seen, x)", "(x, z)")
+    model = parser.parse_model(text).SerializeToString()
+    path, _, _ = api.compile_to_file(model, tmp_path / "net.so", options=api.make_options(states={}))
+    with pytest.raises(ArtifactError, match="has no states: compile it with --state"):
+        header_tool._interface(path, 0, None, True)
+    assert header_tool.main([str(path), "--session", "--specialized", "1"]) == 2
