@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from .runtime.module import Module, load_module
     from .runtime.nd import cpu, device
     from .runtime.registry import get_global_func, register_func
+    from .runtime.session import Session
 
     __version__: str
 
@@ -69,6 +70,7 @@ __all__ = [
     "PassContext",
     "Schedule",
     "ScheduleError",
+    "Session",
     "Target",
     "TargetError",
     "TensorInfo",
@@ -98,6 +100,7 @@ _HOMES = {
     "Operand": ".core.custom_ops",
     "PassContext": ".passes.infra.context",
     "Schedule": ".passes.schedule.language.schedule",
+    "Session": ".runtime.session",
     "Target": ".core.target",
     "TensorInfo": ".core.model",
     "build": ".driver.api",

@@ -11,6 +11,7 @@ from .model import OBJECTS, TensorInfo
 from .sizes import Extent
 from .suggestions import did_you_mean
 
+NEXT = ".next"  # behind the name of an input: the output that is its value in the next run
 # Words of names that tell what a run begins with from what it leaves.
 _BEFORE = frozenset({"past", "in", "input", "prev", "previous", "old", "initial", "init"})
 _BEHIND = frozenset({"present", "out", "output", "next", "new", "last", "final", "updated", "n"})
@@ -61,16 +62,18 @@ def pair_declared(
 
 def pair_names(inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo]) -> Iterator[State]:
     """The pairs of equal type whose names tell it: ``past.0`` and ``present.0``, ``h`` and ``hn``."""
-    stems: dict[str, int] = {}
-    for number, info in enumerate(inputs):
-        stems.setdefault(_stem(info.name, _BEFORE), number)
+    positions = {info.name: number for number, info in enumerate(inputs)}
+    stems = {stem: number for number, info in reversed(list(enumerate(inputs))) if (stem := _stem(info.name, _BEFORE))}
+    taken: set[int] = set()
     for number, info in enumerate(outputs):
-        stem = _stem(info.name, _BEHIND)
-        if not stem or stem not in stems or info.dtype in OBJECTS:
+        found = stems.get(_stem(info.name, _BEHIND))
+        if info.name.endswith(NEXT):
+            found = positions.get(info.name.removesuffix(NEXT), found)
+        if found is None or found in taken or info.dtype in OBJECTS:
             continue
-        given = inputs[stems[stem]]
-        if (info.shape, info.dtype) == (given.shape, given.dtype) and info.ranked:
-            yield State(stems.pop(stem), number)
+        if (info.shape, info.dtype) == (inputs[found].shape, inputs[found].dtype) and info.ranked:
+            taken.add(found)
+            yield State(found, number)
 
 
 def _explain_difference(output: TensorInfo, given: TensorInfo) -> str:

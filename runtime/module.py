@@ -177,12 +177,19 @@ class Module:
         made.names = self._output_names
         return made
 
-    def session(self, capacity: int | None = None, sizes: Mapping[str, int] | None = None) -> Session:
+    def session(
+        self,
+        capacity: int | None = None,
+        sizes: Mapping[str, int] | None = None,
+        initial: Mapping[str, Any] | None = None,
+    ) -> Session:
         """A ``Session``, which keeps the program's states from run to run: the keys and values of a decoder.
 
         States that grow have room for ``capacity`` elements and no more; None gives them more as they need it.
-        ``sizes`` are those that the states have by name, where the inputs of the first run do not tell them. InputError
-        for a program without states.
+        ``sizes`` are those that the states have by name, where the inputs of the first run do not tell them.
+        ``initial`` are states, by their inputs' names, that are neither empty nor zero at the begin.
+
+        Raises InputError for a program without states.
         """
         from .session import Session
 
@@ -197,7 +204,7 @@ class Module:
             self._session_runner = (
                 self._make_specialized(self._program, self._threads, number) if number else self._main
             )
-        return Session(manifest, partial(self._execute, self._session_runner), capacity, sizes)
+        return Session(manifest, partial(self._execute, self._session_runner), capacity, sizes, initial)
 
     def _execute(self, runner: Runner, arrays: list[Any], timeout: float | None) -> list[Any]:
         try:

@@ -22,7 +22,7 @@ from .tensors.state_memory import StateMemory
 if TYPE_CHECKING:
     from .artifact.manifest import Manifest
 
-Execute = Callable[[Sequence[Any], "float | None"], "list[Any]"]
+Execute = Callable[[list[Any], "float | None"], list[Any]]
 _Value = StateMemory | np.ndarray
 
 
@@ -42,6 +42,7 @@ class Session:
         execute: Execute,
         capacity: int | None = None,
         sizes: Mapping[str, int] | None = None,
+        initial: Mapping[str, Any] | None = None,
     ) -> None:
         own = manifest.session or manifest
         self._manifest, self._execute = manifest, execute
@@ -58,6 +59,7 @@ class Session:
         self._places = _places_of_symbols(own.inputs, sorted(held))
         self._lock = threading.Lock()
         self._values: dict[int, _Value] = {}
+        self._initial = {self._find(name).input: value for name, value in (initial or {}).items()}
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
@@ -82,36 +84,47 @@ class Session:
         """
         with self._hold():
             arrays = self._order(inputs)
-            shapes = [array.shape for array in arrays]
-            known = self._known_sizes()
-            found = tensor.check_shapes(shapes, self._asked, known)
-            if not self._values:
-                self._values = {state.input: self._make_empty(state, found) for state in self._states}
-            everything: list[Any] = [None] * len(self._infos)
-            for number, array in zip(self._given, arrays, strict=True):
-                everything[number] = array
-            for number, value in self._values.items():
-                everything[number] = value
-            made = self._execute(everything, timeout)
+            before = self._values
+            try:
+                made = self._step(arrays, timeout)
+            except BaseException:
+                self._values = before
+                raise
             for state in self._states:
                 self._values[state.input] = made[state.output]
             outputs = Outputs(made[number] for number in self._made)
             outputs.names = self._names
             return outputs
 
+    def _step(self, arrays: Sequence[np.ndarray], timeout: float | None) -> list[Any]:
+        """All outputs for inputs and the states, which begin in the first run."""
+        shapes = [array.shape for array in arrays]
+        found = tensor.check_shapes(shapes, self._asked, self._known_sizes())
+        if not self._values:
+            self._values = {state.input: self._begin(state, found) for state in self._states}
+            tensor.check_shapes(shapes, self._asked, self._known_sizes())
+        everything: list[Any] = [None] * len(self._infos)
+        for number, array in zip(self._given, arrays, strict=True):
+            everything[number] = array
+        for number, value in self._values.items():
+            everything[number] = value
+        return self._execute(everything, timeout)
+
     def __call__(self, *inputs: Any) -> Outputs:
         """Run on arrays by position."""
         return self.run(inputs)
 
     def reset(self) -> None:
-        """Begin anew: states that grow are empty, others zero."""
+        """Begin anew: with the initial states, or else empty ones of those that grow, and zeros as others."""
         with self._hold():
             self._values = {}
 
     def fork(self) -> Session:
         """A session of its own that goes on from the same states, for a search that tries several ways."""
         with self._hold():
-            made = Session(self._manifest, self._execute, self._capacity, {str(k): n for k, n in self._sizes.items()})
+            sizes = {str(symbol): size for symbol, size in self._sizes.items()}
+            made = Session(self._manifest, self._execute, self._capacity, sizes)
+            made._initial = self._initial
             made._values = {number: value.copy() for number, value in self._values.items()}
             return made
 
@@ -213,9 +226,11 @@ class Session:
                 raise InputError(f"state '{name}' has {size} as '{symbol}', which must be {bounds_of(symbol)}")
         return known
 
-    def _make_empty(self, state: State, sizes: Mapping[Sym, int]) -> _Value:
+    def _begin(self, state: State, sizes: Mapping[Sym, int]) -> _Value:
         """The state with which a session begins."""
         info, grows = self._infos[state.input], state.input in self._grown
+        if state.input in self._initial:
+            return self._read(state, self._initial[state.input])
         shape = [0] if grows else []
         for extent in info.shape[len(shape) :]:
             size = sizes.get(extent) if isinstance(extent, Sym) else extent

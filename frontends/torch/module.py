@@ -16,12 +16,12 @@ from ...core.errors import InputError
 from ...core.model import TensorInfo
 from ...core.printed import name_text
 from ...core.sizes import Extent, Sym, has_dynamic_extents
+from ...core.states import NEXT
 from ...runtime.description import describe_program
 from ...runtime.module import Module
+from ...runtime.session import Session
 from ..linalg.fitting import value_at
 from .tensors import array_of, dtype_of, to_torch
-
-NEXT = ".next"  # behind the name of a buffer that the module changes: its value after a call
 
 
 class _Result(Enum):
@@ -123,6 +123,15 @@ class TorchModule:
             with self._lock:
                 made = self._run_on_states(args, timeout)
         return self._with_sizes(made, args) if self._gives_sizes else self._unflatten(made)
+
+    def session(self, capacity: int | None = None, sizes: Mapping[str, int] | None = None) -> Session:
+        """A session as that of ``Module``: it takes and gives tensors in order, not nested, and gives numpy arrays.
+
+        Its buffers begin with the values that they have here, and do not change those.
+        """
+        infos = {info.name: info for info in self.module.inputs}
+        initial = {name: array_of(tensor, infos[name]) for name, tensor in self.states.items()}
+        return self.module.session(capacity, sizes, initial)
 
     def _leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[torch.Tensor, ...]:
         """The tensors among the arguments, in order."""

@@ -16,7 +16,7 @@ from ..ir.edit import list_programs
 from ..ir.kernel import integer_attr
 from ..ir.signatures import list_arguments, list_attributes, update_signature
 from ..ir.structure import is_tensor, list_ops
-from ..ir.uses import has_uses
+from ..ir.uses import has_uses, top_level
 
 _CALLEE = "state.append"
 
@@ -71,24 +71,33 @@ def _keep_state(module: ir.Module, function: func.FuncOp, number: int) -> None:
         raise CompileError(f"pass 'keep-states': no result is argument {number} with more behind it")
     whole = ret.operands[place]
     op = whole.owner.operation
-    rank = ir.RankedTensorType(old.type).rank
-    forth = [append.axis, *(axis for axis in range(rank) if axis != append.axis)]
-    back = [forth.index(axis) for axis in range(rank)]
+    shape = ir.RankedTensorType(whole.type).shape
+    forth = [append.axis, *(axis for axis in range(len(shape)) if axis != append.axis)]
+    back = [forth.index(axis) for axis in range(len(shape))]
     with ir.InsertionPoint(op), op.location:
         new = builders.transpose(append.new, forth)
-        size = emit_dynamic_sizes(whole)[sum(n < 0 for n in whole.type.shape[: append.axis])]
+        size = emit_dynamic_sizes(whole)[sum(n < 0 for n in shape[: append.axis])]
         _turn_argument(old, forth)
         grown = _append(module, old, new, size, number)
         seen = builders.transpose(grown, back)
     whole.replace_all_uses_with(seen)
     ret.operands[place] = grown
     _erase_concat(op)
-    others = [use for use in old.uses if use.owner.operation.name != "tensor.dim" and use.owner != grown.owner]
-    if readers := [(use.owner.operation, use.operand_number) for use in others]:
-        with ir.InsertionPoint.at_block_begin(function.regions[0].blocks[0]), readers[0][0].location:
-            was = builders.transpose(old, back)
-        for reader, operand in readers:
-            reader.operands[operand] = was
+    _read_turned(function, old, back, grown)
+
+
+def _read_turned(function: func.FuncOp, old: ir.Value, back: Sequence[int], grown: ir.Value) -> None:
+    """Let what reads the elements of an argument, but for the append, read them in the order that they had."""
+    uses = [(use.owner.operation, use.operand_number) for use in old.uses]
+    readers = [(op, number) for op, number in uses if op.name != "tensor.dim" and op != grown.owner.operation]
+    if not readers:
+        return
+    block, around = function.regions[0].blocks[0], {top_level(op, function.regions[0].blocks[0]) for op, _ in readers}
+    first = next(op.operation for op in block.operations if op.operation in around)
+    with ir.InsertionPoint(first), first.location:
+        was = builders.transpose(old, back)
+    for reader, operand in readers:
+        reader.operands[operand] = was
 
 
 def _turn_argument(old: ir.Value, forth: Sequence[int]) -> None:

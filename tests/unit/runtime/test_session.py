@@ -349,6 +349,17 @@ def test_a_range_of_a_state_is_held():
         session(tokens(1))
 
 
+def test_a_session_may_begin_with_other_states():
+    values = {"past_key": tokens(5, seed=1).reshape(1, 2, 5, 8), "past_value": tokens(5, seed=2).reshape(1, 2, 5, 8)}
+    session, x = attention().session(initial=values), tokens(2)
+    y, *_ = attention().run({"x": x, **values})
+    for _ in range(2):
+        np.testing.assert_allclose(session(x)[0], y, rtol=1e-5, atol=1e-6)
+        session.reset()
+    with pytest.raises(InputError, match="states 'past_key' and 'past_value' have 5 and 0 as 'past'"):
+        attention().session(initial={"past_key": values["past_key"]})(x)
+
+
 @pytest.mark.parametrize("guarded", [False, True])
 def test_sessions_of_guarded_and_timed_programs(guarded: bool, monkeypatch: pytest.MonkeyPatch):
     if guarded:
@@ -369,6 +380,7 @@ def test_sessions_of_guarded_and_timed_programs(guarded: bool, monkeypatch: pyte
         ("h0", "hn", True),
         ("hidden_in", "hidden_out", True),
         ("cache", "cache.next", True),
+        ("past", "past.next", True),
         ("input", "output", False),
         ("x", "y", False),
     ],
