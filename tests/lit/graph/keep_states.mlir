@@ -1,5 +1,5 @@
 // RUN: %opt %s --passes=keep-states | filecheck %s
-// RUN: sed 's/%past into/%other into/; s/%new into/%past into/; s/%other into/%new into/' %s > %t
+// RUN: sed 's/past into/other into/; s/new into/past into/; s/other into/new into/' %s > %t
 // RUN: not %opt %t --passes=keep-states 2>&1 | filecheck %s --check-prefix=REFUSED
 
 // The growing axis comes first; what reads the concat, or the argument, reads it in the order that it had.

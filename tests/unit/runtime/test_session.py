@@ -16,6 +16,8 @@ from tilewright.core.errors import ArtifactError, CompileError, InputError
 from tilewright.core.model import TensorInfo
 from tilewright.core.states import State, pair_names
 from tilewright.runtime.module import Module
+from tilewright.runtime.session import Session
+from tilewright.runtime.tensors.state_memory import StateMemory
 
 ATTENTION = """
 <ir_version: 10, opset_import: ["" : 18]>
@@ -66,6 +68,13 @@ def tokens(count: int, batch: int = 1, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal((batch, count, 16)).astype(np.float32)
 
 
+def memory_of(session: Session, number: int) -> StateMemory:
+    """The memory of the state that is the input of this number."""
+    memory = session._values[number]
+    assert isinstance(memory, StateMemory)
+    return memory
+
+
 class Expected:
     """What a session of the attention should give: the program called with states as any other inputs."""
 
@@ -103,12 +112,11 @@ def test_batches_have_states_of_their_size():
 def test_a_step_writes_what_is_new_where_the_state_lies():
     session = attention().session(capacity=64)
     session(tokens(5))
-    values = [session._values[number] for number in (1, 2)]
-    before = [value.address for value in values]
+    before = [memory_of(session, number).address for number in (1, 2)]
     first = session["past_key"]
     for _ in range(59):
         session(tokens(1))
-    assert [value.address for value in values] == before
+    assert [memory_of(session, number).address for number in (1, 2)] == before
     np.testing.assert_array_equal(session["past_key"][:, :, :5], first)
 
 
@@ -116,9 +124,10 @@ def test_memory_grows_by_doubling():
     session, moves, address = attention().session(), 0, 0
     for _ in range(600):
         session(tokens(1))
-        moves, address = moves + (session._values[1].address != address), session._values[1].address
+        now = memory_of(session, 1).address
+        moves, address = moves + (now != address), now
     assert moves == 5  # 4 KiB, twice that, ...: 600 rows have 38 kB
-    assert session._values[1].nbytes < 4 * 600 * 16 * 2 * 2
+    assert memory_of(session, 1).nbytes < 4 * 600 * 16 * 2 * 2
 
 
 def test_a_full_state_is_refused_and_stays_as_it_was():
@@ -251,8 +260,7 @@ def test_sessions_run_beside_each_other():
         thread.join()
     for seed, y in found.items():
         expected = Expected()
-        for step in range(50):
-            last = expected.run(tokens(1, seed=100 * seed + step))
+        *_, last = [expected.run(tokens(1, seed=100 * seed + step)) for step in range(50)]
         np.testing.assert_allclose(y, last, rtol=1e-5, atol=1e-6)
 
 
