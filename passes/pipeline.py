@@ -126,8 +126,8 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
     """The passes on ``@main``, from what a frontend makes to calls of kernels."""
     return (
         ReportOutside(),  # first: checks hold for all nodes of the model, also for those that are optimised away
-        OutlineControl(),  # regions become functions, which all that follows rewrites like ``@main``
         KeepStates(),  # before anything looks at how states and what is put behind them are laid out
+        OutlineControl(),  # regions become functions, which all that follows rewrites like ``@main``
         Generalize(),
         SimplifyInference(),
         CanonicalizeOps(),  # what the import makes of shapes and transposes, before patterns are looked for

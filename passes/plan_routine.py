@@ -138,7 +138,8 @@ def _collect_facts(op: ir.Operation) -> dict[str, Any]:
 def _find_compared_sizes(op: ir.Operation) -> list[ir.Value]:
     """The sizes whose comparison a check demands, which its message shows."""
     test = defining_op(op.operands[0]) if op.name == "cf.assert" else None
-    return list(test.operands) if test is not None and test.name == "arith.cmpi" else []
+    compared = list(test.operands) if test is not None and test.name == "arith.cmpi" else []
+    return compared if all(isinstance(value.type, ir.IndexType) for value in compared) else []
 
 
 def _slice_facts(op: ir.Operation) -> dict[str, Any]:

@@ -10,17 +10,22 @@ from ...core.states import State, pair_declared, pair_names
 from ...dialects import func, ir
 from ...dialects.types import DYNAMIC
 from ...dialects.walk import defining_op
+from ..ir.routine_ops import base_of, is_control
 from ..ir.signatures import list_arguments
-from ..ir.structure import is_tensor, list_ops
+from ..ir.structure import is_tensor, list_ops, terminator_of
 
 
 @dataclass(frozen=True)
 class Append:
-    """A value that is the argument ``old`` with ``new`` behind it along ``axis``, whose size only the run knows."""
+    """A value that is the argument ``old`` with ``new`` behind it along ``axis``, whose size only the run knows.
+
+    With a ``branch``, a control flow op, it is that where the op's condition holds.
+    """
 
     old: ir.Value
     new: ir.Value
     axis: int
+    branch: ir.Operation | None = None
 
 
 def find_states(
@@ -54,9 +59,12 @@ def find_states(
 
 def find_append(value: ir.Value) -> Append | None:
     """What a concat of an argument and one more tensor is; None for any other value."""
-    op = defining_op(value)
+    op = defining_op(base_of(value, ("tensor.cast",)))
     if op is None:
         return None
+    if op.name == "scf.if" and is_control(op) and len(op.regions[0].blocks):
+        made = find_append(terminator_of(op).operands[ir.OpResult(value).result_number])
+        return None if made is None else replace(made, branch=op)
     if op.name == "tensor.concat" and len(op.operands) == 2:
         append = Append(op.operands[0], op.operands[1], ir.IntegerAttr(op.attributes["dim"]).value)
     elif op.name == "tensor.insert_slice":

@@ -7,18 +7,19 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...core.errors import CompileError
-from ...dialects import builders, extents, func, ir, tw
+from ...dialects import builders, cf, extents, func, ir, tw
 from ...dialects.walk import defining_op, integer_of
-from ..analysis.states import find_append
+from ..analysis.states import Append, find_append
 from ..infra.base import Pass
 from ..ir.dynamic_sizes import emit_dynamic_sizes
-from ..ir.edit import list_programs
+from ..ir.edit import list_programs, replace
 from ..ir.kernel import integer_attr
 from ..ir.signatures import list_arguments, list_attributes, update_signature
 from ..ir.structure import is_tensor, list_ops
 from ..ir.uses import has_uses, top_level
 
 _CALLEE = "state.append"
+_ELSEWHERE = "does more than append to a state, which a session cannot: its sequences have to be of one length"
 
 
 @dataclass(frozen=True)
@@ -64,11 +65,15 @@ class KeepStates(Pass):
 
 def _keep_state(module: ir.Module, function: func.FuncOp, number: int) -> None:
     """Turn one argument, and make the concat behind it a call."""
-    old, ret = list_arguments(function)[number], list_ops(function)[-1]
-    found = ((place, find_append(value)) for place, value in enumerate(ret.operands))
-    place, append = next(((i, each) for i, each in found if each is not None and each.old == old), (0, None))
+    old = list_arguments(function)[number]
+    place, append = _find_result(function, old)
     if append is None:
         raise CompileError(f"pass 'keep-states': no result is argument {number} with more behind it")
+    if append.branch is not None:
+        _demand_branch(append.branch)
+        place, append = _find_result(function, old)
+        assert append is not None
+    ret = list_ops(function)[-1]
     whole = ret.operands[place]
     op = whole.owner.operation
     shape = ir.RankedTensorType(whole.type).shape
@@ -76,14 +81,57 @@ def _keep_state(module: ir.Module, function: func.FuncOp, number: int) -> None:
     back = [forth.index(axis) for axis in range(len(shape))]
     with ir.InsertionPoint(op), op.location:
         new = builders.transpose(append.new, forth)
-        size = emit_dynamic_sizes(whole)[sum(n < 0 for n in shape[: append.axis])]
+        sizes = emit_dynamic_sizes(whole)
+        prefixes, size = _find_prefixes(whole, sizes, sizes[sum(n < 0 for n in shape[: append.axis])])
         _turn_argument(old, forth)
         grown = _append(module, old, new, size, number)
         seen = builders.transpose(grown, back)
+    for prefix in prefixes:
+        replace(prefix, [seen])
     whole.replace_all_uses_with(seen)
     ret.operands[place] = grown
     _erase_concat(op)
     _read_turned(function, old, back, grown)
+
+
+def _find_result(function: func.FuncOp, old: ir.Value) -> tuple[int, Append | None]:
+    """The result that appends to an argument, by its number."""
+    found = ((place, find_append(value)) for place, value in enumerate(list_ops(function)[-1].operands))
+    return next(((place, each) for place, each in found if each is not None and each.old == old), (0, None))
+
+
+def _demand_branch(branch: ir.Operation) -> None:
+    """Have the condition of a branch hold in each run, and put the branch's ops in its place."""
+    with ir.InsertionPoint(branch), branch.location:
+        cf.assert_(branch.operands[0], _ELSEWHERE)
+    block = branch.regions[0].blocks[0]
+    *ops, end = [op.operation for op in block.operations]
+    for op in ops:
+        op.move_before(branch)
+    replace(branch, list(end.operands))
+
+
+def _find_prefixes(
+    whole: ir.Value, sizes: Sequence[ir.Value], size: ir.Value
+) -> tuple[list[ir.Operation], ir.Value]:
+    """The slices of a concat that are the whole of it, and its ``size`` along the axis, in their words if there are any.
+
+    A cache has as many rows as an input says, or more where it was longer before, which it is not if it is only
+    appended to: then what takes the first ones that the input counts takes all.
+    """
+    largest = defining_op(size)
+    counts = list(largest.operands) if largest is not None and largest.name == "arith.maxsi" else []
+    for count in counts:
+        wanted = [count if each == size else each for each in sizes]
+        slices = [use.owner.operation for use in whole.uses if use.owner.operation.name == "tensor.extract_slice"]
+        found = [op for op in slices if _begins_at_origin(op) and emit_dynamic_sizes(op.results[0]) == wanted]
+        if found:
+            return found, count
+    return [], size
+
+
+def _begins_at_origin(op: ir.Operation) -> bool:
+    return set(ir.DenseI64ArrayAttr(op.attributes["static_offsets"])) == {0}
 
 
 def _read_turned(function: func.FuncOp, old: ir.Value, back: Sequence[int], grown: ir.Value) -> None:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ....core.sizes import Extent, max_of
+from ....core.sizes import Extent, Sym, max_of
 from ....dialects import builders, ir, scalars
 from ....dialects.loops import index
 from ....dialects.types import element_type
 from ..algorithms.attention import attend, join_heads, split_heads
+from ..control.control_flow import emit_branches, first_accepted
 from ..primitives.movement import split_last
 from ..state.context import Context
 from ..state.contrib import contrib
@@ -72,7 +73,7 @@ def group_query_attention(
     if do_rotary:
         at = _positions(ctx, position_ids, past, q, total)
         q, k = _rotate_heads(ctx, (q, k), at, cos_cache, sin_cache, bool(rotary_interleaved))
-    keys, values = _update_cache(ctx, k, past_key, past, total), _update_cache(ctx, v, past_value, past, total)
+    keys, values = _update_caches(ctx, (k, v), (past_key, past_value), past, total)
     batch, _, rows, size = q.shape
     groups = _Groups(batch, kv_num_heads, num_heads // kv_num_heads, rows, total)
     biases = [] if attention_bias is None else [groups.join_bias(ctx, attention_bias)]
@@ -228,6 +229,59 @@ def _rotate_heads(
     if cos is None or sin is None:
         ctx.invalid("do_rotary needs cos_cache and sin_cache")
     return [rotate(ctx, t, at, cos, sin, interleaved) for t in tensors]
+
+
+def _update_caches(
+    ctx: Context, news: Sequence[Tensor], pasts: Sequence[Tensor | None], starts: Tensor, total: Extent
+) -> Sequence[Tensor]:
+    """The caches with new rows.
+
+    Those of a size that only the run knows are appended to where that is all: where each sequence is as long as they
+    are. A session, which keeps them, always does.
+    """
+
+    def scatter() -> list[Tensor]:
+        return [_update_cache(ctx, new, past, starts, total) for new, past in zip(news, pasts, strict=True)]
+
+    batch, heads, rows, _ = news[0].shape
+    held = [
+        ctx.demand_shape(past, "the past", batch, heads, None, new.shape[3])
+        for new, past in zip(news, pasts, strict=True)
+        if past is not None
+    ]
+    lengths = [past.shape[2] for past in held]
+    if len(held) < len(pasts) or not all(isinstance(length, Sym) for length in lengths):
+        return scatter()
+
+    def append() -> list[Tensor]:
+        return [_append_rows(ctx, past, new, max_of(total, past.shape[2])) for past, new in zip(held, news, strict=True)]
+
+    fits = _are_whole(starts, lengths, rows, total)
+    return first_accepted(ctx, lambda: emit_branches(ctx, fits, (append, scatter)), scatter)
+
+
+def _are_whole(starts: Tensor, lengths: Sequence[Extent], rows: Extent, total: Extent) -> ir.Value:
+    """Whether all sequences end where the caches do, as an i1: nothing but the new rows comes behind."""
+
+    def misfit(start: ir.Value) -> ir.Value:
+        at, whole = scalars.to_index(start), scalars.compare("eq", index(total), index(lengths[0] + rows))
+        for length in lengths:
+            whole = scalars.both(whole, scalars.compare("eq", at, index(length)))
+        one = scalars.const(1, word)
+        return scalars.select(whole, scalars.like(one, 0), one)
+
+    word = ir.IntegerType.get_signless(64)
+    misfits = builders.elementwise(misfit, starts.value, elem=word)
+    count = builders.reduce(scalars.maximum, 0, misfits, range(starts.rank))
+    found = builders.extract(count, [])
+    return scalars.compare("eq", found, scalars.like(found, 0))
+
+
+def _append_rows(ctx: Context, past: Tensor, new: Tensor, length: Extent) -> Tensor:
+    """The past with new rows behind it, which make it ``length`` rows long."""
+    room = builders.empty((*past.shape[:2], length, past.shape[3]), element_type(past.dtype))
+    begun = builders.insert(past.value, room, [0] * 4)
+    return ctx.wrap(builders.insert(new.value, begun, [0, 0, past.shape[2], 0]), past.dtype)
 
 
 def _update_cache(ctx: Context, new: Tensor, past: Tensor | None, starts: Tensor, total: Extent) -> Tensor:
