@@ -61,7 +61,7 @@ def pair_declared(
 
 
 def pair_names(inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo]) -> Iterator[State]:
-    """The pairs of equal type whose names tell it: ``past.0`` and ``present.0``, ``h`` and ``hn``."""
+    """The pairs that may be one value and whose names tell it: ``past.0`` and ``present.0``, ``h`` and ``hn``."""
     positions = {info.name: number for number, info in enumerate(inputs)}
     stems = {stem: number for number, info in reversed(list(enumerate(inputs))) if (stem := _stem(info.name, _BEFORE))}
     taken: set[int] = set()
@@ -69,9 +69,9 @@ def pair_names(inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo]) -> I
         found = stems.get(_stem(info.name, _BEHIND))
         if info.name.endswith(NEXT):
             found = positions.get(info.name.removesuffix(NEXT), found)
-        if found is None or found in taken or info.dtype in OBJECTS:
+        if found is None or found in taken:
             continue
-        if (info.shape, info.dtype) == (inputs[found].shape, inputs[found].dtype) and info.ranked:
+        if not _explain_difference(info, inputs[found]):
             taken.add(found)
             yield State(found, number)
 

@@ -111,10 +111,8 @@ def _demand_branch(branch: ir.Operation) -> None:
     replace(branch, list(end.operands))
 
 
-def _find_prefixes(
-    whole: ir.Value, sizes: Sequence[ir.Value], size: ir.Value
-) -> tuple[list[ir.Operation], ir.Value]:
-    """The slices of a concat that are the whole of it, and its ``size`` along the axis, in their words if there are any.
+def _find_prefixes(whole: ir.Value, sizes: Sequence[ir.Value], size: ir.Value) -> tuple[list[ir.Operation], ir.Value]:
+    """The slices of a concat that are the whole of it, and its ``size`` along the axis, as they say it if there are any.
 
     A cache has as many rows as an input says, or more where it was longer before, which it is not if it is only
     appended to: then what takes the first ones that the input counts takes all.

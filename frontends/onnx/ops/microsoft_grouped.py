@@ -254,7 +254,9 @@ def _update_caches(
         return scatter()
 
     def append() -> list[Tensor]:
-        return [_append_rows(ctx, past, new, max_of(total, past.shape[2])) for past, new in zip(held, news, strict=True)]
+        return [
+            _append_rows(ctx, past, new, max_of(total, past.shape[2])) for past, new in zip(held, news, strict=True)
+        ]
 
     fits = _are_whole(starts, lengths, rows, total)
     return first_accepted(ctx, lambda: emit_branches(ctx, fits, (append, scatter)), scatter)

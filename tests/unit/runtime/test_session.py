@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import parser
+from onnx import TensorProto, helper, parser
 
 import tilewright as tw
 from tilewright.core.errors import ArtifactError, CompileError, InputError
@@ -396,3 +396,46 @@ def test_sessions_of_guarded_and_timed_programs(guarded: bool, monkeypatch: pyte
 def test_names_that_tell_a_state(before: str, behind: str, paired: bool):
     infos = [TensorInfo(name, (1, 4), "float32") for name in (before, behind)]
     assert list(pair_names(infos[:1], infos[1:])) == ([State(0, 0)] if paired else [])
+
+
+def grouped(rows: str = "s") -> bytes:
+    """GroupQueryAttention of 4 heads in 2 groups of size 8, with caches of open sizes."""
+    infos = {
+        "q": ["b", rows, 32],
+        "k": ["b", rows, 16],
+        "v": ["b", rows, 16],
+        "past_key": ["b", 2, "past", 8],
+        "past_value": ["b", 2, "past", 8],
+    }
+    given = [helper.make_tensor_value_info(name, 1, shape) for name, shape in infos.items()]
+    given += [helper.make_tensor_value_info("ends", TensorProto.INT32, ["b"])]
+    given += [helper.make_tensor_value_info("total", TensorProto.INT32, [1])]
+    left = [helper.make_tensor_value_info("y", 1, ["b", rows, 32])]
+    left += [helper.make_tensor_value_info(f"present_{kind}", 1, ["b", 2, "all", 8]) for kind in ("key", "value")]
+    names = [[info.name for info in side] for side in (given, left)]
+    node = helper.make_node("GroupQueryAttention", *names, "node", domain="com.microsoft", num_heads=4, kv_num_heads=2)
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]
+    graph = helper.make_graph([node], "net", given, left)
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
+
+
+def test_grouped_attention_appends_to_its_caches():
+    module = tw.compile(grouped(), num_threads=1)
+    assert module.manifest.states == (State(3, 1, 2), State(4, 2, 2))
+    session, other, random = module.session(), module.session(), np.random.default_rng(0)
+    q, k, v = (random.standard_normal((2, 7, n)).astype(np.float32) for n in (32, 16, 16))
+
+    def step(of: Session, low: int, high: int, ends: list[int] | None = None) -> np.ndarray:
+        rows = {name: x[:, low:high] for name, x in (("q", q), ("k", k), ("v", v))}
+        counts = {"ends": np.array(ends or [high - 1] * 2, np.int32), "total": np.array([high], np.int32)}
+        return of.run(rows | counts)[0]
+
+    whole = step(other, 0, 7)
+    parts = [step(session, low, high) for low, high in ((0, 4), (4, 5), (5, 7))]
+    np.testing.assert_allclose(np.concatenate(parts[:2], 1), whole[:, :5], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(parts[2], whole[:, 5:], rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(session["past_key"], other["past_key"])
+    session.truncate(5)
+    with pytest.raises(InputError, match="node 'node' does more than append to a state"):
+        step(session, 5, 6, [5, 3])
+    np.testing.assert_allclose(step(session, 5, 6), whole[:, 5:6], rtol=1e-5, atol=1e-6)
