@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
 import c_programs
 import numpy as np
 import pytest
-from onnx import parser
+from onnx import numpy_helper, parser
 
 import tilewright as tw
 from tilewright.core.errors import ArtifactError
 from tilewright.driver import api
 from tilewright.tools import header as header_tool
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "generate.c"
 
 # A state that grows, one that is replaced, and what is computed from both.
 TEXT = """
@@ -53,8 +56,7 @@ def test_steps_in_c_give_what_steps_in_python_do(program: Path, tmp_path: Path):
     done = run(program, 300, 2, 3, tmp_path / "x", tmp_path / "y")
     assert done.returncode == 0, done.stderr
     session = tw.load_module(program).session()
-    for _ in range(300):
-        [y] = session(x)
+    *_, y = [session(x)[0] for _ in range(300)]
     np.testing.assert_array_equal(np.fromfile(tmp_path / "y", np.float32).reshape(2, 4), y)
     assert session["past_seen"].shape == (2, 900, 4)
 
@@ -103,3 +105,34 @@ def test_programs_without_sessions_are_refused(tmp_path: Path):
     with pytest.raises(ArtifactError, match="has no states: compile it with --state"):
         header_tool._interface(path, 0, None, True)
     assert header_tool.main([str(path), "--session", "--specialized", "1"]) == 2
+
+
+# A decoder without a layer: what comes next depends on the sum of all tokens so far.
+DECODER = """
+<ir_version: 10, opset_import: ["" : 18]>
+decoder (int64[1, length] ids, float[1, before, 32] past) => (float[1, 40] scores, float[1, all, 32] present) {
+  new = Gather (tokens, ids)
+  present = Concat <axis = 1> (past, new)
+  one = Constant <value = int64[1] {1}> ()
+  sum = ReduceSum <keepdims = 0> (present, one)
+  scores = MatMul (sum, back)
+}
+"""
+
+
+def test_the_example_generates_what_a_session_does(tmp_path: Path):
+    model, random = parser.parse_model(DECODER), np.random.default_rng(0)
+    for name, shape in (("tokens", (40, 32)), ("back", (32, 40))):
+        weight = random.standard_normal(shape).astype(np.float32)
+        model.graph.initializer.append(numpy_helper.from_array(weight, name))
+    path, _, _ = api.compile_to_file(model.SerializeToString(), tmp_path / "decoder.so")
+    assert header_tool.main([str(path), "--session", "--quiet"]) == 0
+    source = shutil.copy(EXAMPLE, tmp_path)
+    binary = c_programs.build(Path(source), tmp_path / "generate")
+    command = [binary, path, path.with_suffix(".safetensors"), 20, 3, 1, 4]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=True)
+    session, ids, made = tw.load_module(path).session(), [3, 1, 4], []
+    for _ in range(20):
+        made.append(int(session(np.array([ids]))["scores"].argmax()))
+        ids = made[-1:]
+    assert list(map(int, done.stdout.split())) == made
