@@ -5,14 +5,15 @@ calls it by, if the host holds it; then, for each output, its address, how many 
 
 The memory of a state that grows is the caller's: its address is that of the input. The program may leave another one
 there, of new memory, and then the old memory is still the caller's to free. Behind the outputs, there are for each such
-state the bytes of its memory, and whether it has to do with these. An output that is one has extents alone.
+state the bytes of its memory, and whether it has to do with these. An output that is one has extents alone, and so has
+one that is written over its input. The last word, if there are such, says whether the run has begun to.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .program import APPEND, Program, RegisterType, collect_types
+from .program import APPEND, VIEWS, Program, RegisterType, Routine, collect_types
 from .states import State
 
 FRAME_HEAD = 6
@@ -26,12 +27,19 @@ def element_bytes(element: str) -> int:
 
 @dataclass(frozen=True)
 class FrameLayout:
-    """The words of a frame at which each input, output and state that grows begins, and their number."""
+    """The words of a frame at which each input, output and state that grows begins, and their number.
+
+    ``written`` are the states that are written over where they lie, ``writers`` the registers of what calls make there.
+    The word at ``mark`` is 1 from the first of these on.
+    """
 
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     states: tuple[int, ...]
     grown: tuple[State, ...]  # in the order of ``states``
+    written: tuple[State, ...]
+    writers: frozenset[int]
+    mark: int
     words: int
     types: tuple[RegisterType, ...]  # of the outputs
 
@@ -52,4 +60,23 @@ class FrameLayout:
         appended = {step.facts["input"] for step in routine.steps if step.op == APPEND}
         grown = tuple(state for state in program.states if state.input in appended)
         states = tuple(range(at, at + 2 * len(grown), 2))
-        return FrameLayout(tuple(inputs), tuple(outputs), states, grown, at + 2 * len(grown), types)
+        written = {state: made for state in program.states if (made := _find_writers(routine, state))}
+        writers = frozenset(register for made in written.values() for register in made)
+        mark = at + 2 * len(grown)
+        words = mark + (len(written) > 0)
+        return FrameLayout(tuple(inputs), tuple(outputs), states, grown, tuple(written), writers, mark, words, types)
+
+
+def _find_writers(routine: Routine, state: State) -> list[int]:
+    """The registers of what calls write over a state, one over the other, the last of which is its next value."""
+    register, found = routine.results[state.output], []
+    makers = {made: step for step in routine.steps for made in step.results}
+    while (step := makers.get(register)) is not None:
+        if step.op in VIEWS:
+            register = step.operands[0]
+        elif "over" in step.facts:
+            found.append(register)
+            register = step.operands[step.facts["over"]]
+        else:
+            return []
+    return found if register == routine.arguments[state.input] else []

@@ -98,17 +98,18 @@ Written by passes/graph/plan_memory.
 """
 
 STATE = "tw.state"
-"""Argument of ``@main``, unit: an input that the program appends to where it lies. Call of an append, integer: the
-number of that input.
+"""Argument of ``@main``, integer: the result that takes its place in the next run, and may be written over it. Call of
+an append, integer: the number of the argument that it appends to.
 
-Written by passes/sessions, passes/graph/keep_states; read by passes/graph/keep_states, passes/ir/routine_ops,
-passes/plan_routine.
+Written by passes/sessions, passes/graph/keep_states; read by passes/graph/keep_states, passes/graph/plan_memory,
+passes/ir/edit, passes/ir/routine_ops, passes/plan_routine.
 """
 
 OVER = "tw.over"
-"""Call of a kernel, integer: the argument whose memory its result takes.
+"""Call of a kernel, integer: the argument whose memory its result takes. Function, integer: the argument that always
+lies where its result does, so that it has only to write what is new.
 
-Written by passes/graph/plan_memory; read by passes/plan_routine.
+Written by passes/graph/plan_memory; read by passes/plan_routine, passes/schedule/tiling/destination_passing.
 """
 
 # Kernels on tensors

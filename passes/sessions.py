@@ -12,10 +12,11 @@ from ..core.states import State, move_first
 from ..core.target import Target
 from ..dialects import ir, tw
 from . import merge, pipeline
-from .analysis.states import find_states
+from .analysis.states import find_states, is_update
 from .infra.context import PassContext
-from .ir.kernel import list_functions, symbol_of
-from .ir.signatures import list_attributes, update_signature
+from .ir.kernel import integer_attr, list_functions, symbol_of
+from .ir.signatures import list_arguments, list_attributes, update_signature
+from .ir.structure import list_ops
 
 
 def plan_with_session(
@@ -25,7 +26,7 @@ def plan_with_session(
     limits: ModelLimits = ORDINARY,
     declared: Sequence[tuple[str, str]] | None = None,
 ) -> Plan:
-    """``pipeline.plan`` with the states of the program, and where some of them grow, the program of sessions beside.
+    """``pipeline.plan`` with the states of the program, and a program for sessions, where it can write over some.
 
     ``declared`` are pairs of an output and the input that it is in the next run; None for what is found. Raises
     CompileError for those that do not fit the model.
@@ -35,30 +36,32 @@ def plan_with_session(
     with model.module.context:
         main = next(f for f in list_functions(model.module) if symbol_of(f) == "main")
         states = find_states(main, model.inputs, model.outputs, None if declared is None else dict(declared))
+        arguments, results = list_arguments(main), list_ops(main)[-1].operands
+        written = [s.axis is not None or is_update(results[s.output], arguments[s.input]) for s in states]
     made = pipeline.plan(model, target, context, limits)
-    if any(state.axis is not None for state in states):
-        session = pipeline.plan(_keep_grown(model, states), target, context, limits)
+    if any(written):
+        session = pipeline.plan(_mark_states(model, states), target, context, limits)
         session = replace(session, main=replace(session.main, states=states))
         made = merge.add_session(made, session, model.params)
     return replace(made, main=replace(made.main, states=states))
 
 
-def _keep_grown(model: Model, states: Sequence[State]) -> Model:
-    """The model whose states that grow are marked, and described as its program will have them."""
+def _mark_states(model: Model, states: Sequence[State]) -> Model:
+    """The model whose states are marked, and described as its program will have them."""
     inputs, outputs = list(model.inputs), list(model.outputs)
     with model.module.context, ir.Location.unknown():
         module = ir.Module.parse(pipeline.to_bytecode(model.module.operation))
         main = next(f for f in list_functions(module) if symbol_of(f) == "main")
         attributes = list_attributes(main)
-        for state in (state for state in states if state.axis is not None):
-            _turn(inputs, state.input, state.axis)
-            _turn(outputs, state.output, state.axis)
+        for state in states:
+            if state.axis is not None:
+                _turn(inputs, state.input, state.axis)
+                _turn(outputs, state.output, state.axis)
             named = {each.name: each.attr for each in attributes[state.input]}
-            attributes[state.input] = ir.DictAttr.get({**named, tw.STATE: ir.UnitAttr.get()})
+            attributes[state.input] = ir.DictAttr.get({**named, tw.STATE: integer_attr(state.output)})
         update_signature(main, attributes)
     return replace(model, module=module, inputs=tuple(inputs), outputs=tuple(outputs))
 
 
-def _turn(infos: list[TensorInfo], number: int, axis: int | None) -> None:
-    assert axis is not None
+def _turn(infos: list[TensorInfo], number: int, axis: int) -> None:
     infos[number] = replace(infos[number], shape=move_first(infos[number].shape, axis))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from ..core.errors import InputError
+from ..core.frame import FrameLayout
 from ..core.model import TensorInfo, numpy_dtype
 from ..core.sizes import Sym, bounds_of
 from ..core.states import State
@@ -30,8 +31,9 @@ class Session:
     """Runs a program on its other inputs, and keeps its states: outputs that are inputs of the next run.
 
     ``module.session()`` makes one. A session runs one call at a time; several ones of a module may run at once.
-    A state that a model appends to is written where it lies: a run takes no time for what is there. Others are the
-    arrays that the last run has given. A run that fails leaves the states as they were.
+    A state that a model appends to, or writes elements of, is written where it lies: a run takes no time for what is
+    there. Others are the arrays that the last run has given. A run that fails leaves the states as they were; where it
+    writes over elements, the session has to be reset.
 
     States have the shapes that the model's inputs have, and are found by the names of these.
     """
@@ -55,6 +57,10 @@ class Session:
         left = {state.output for state in self._states}
         self._made = [number for number in range(len(own.outputs)) if number not in left]
         self._names = tuple(own.outputs[number].name for number in self._made)
+        layout = FrameLayout.of(own.program) if own.routine else None
+        self._written = (
+            frozenset(state.input for state in layout.written) if layout and manifest.session else frozenset()
+        )
         self._capacity, self._sizes = _check_capacity(capacity), _check_sizes(sizes, self._infos)
         self._places = _places_of_symbols(own.inputs, sorted(held))
         self._lock = threading.Lock()
@@ -83,6 +89,7 @@ class Session:
         Raises as ``Module.run`` does, and InputError where a state with a ``capacity`` would need more.
         """
         with self._hold():
+            self._demand_states()
             arrays = self._order(inputs)
             before = self._values
             try:
@@ -122,6 +129,7 @@ class Session:
     def fork(self) -> Session:
         """A session of its own that goes on from the same states, for a search that tries several ways."""
         with self._hold():
+            self._demand_states()
             sizes = {str(symbol): size for symbol, size in self._sizes.items()}
             made = Session(self._manifest, self._execute, self._capacity, sizes)
             made._initial = self._initial
@@ -142,6 +150,7 @@ class Session:
         """A copy of the state of this name; InputError where there is none, or no run has begun."""
         state = self._find(name)
         with self._hold():
+            self._demand_states()
             if not self._values:
                 raise InputError(f"the session has not begun: state '{name}' has no value yet")
             return self._copy(state)
@@ -154,14 +163,14 @@ class Session:
         """Set states by their names, all of them before the first run; InputError for what cannot be their values."""
         with self._hold():
             states = {self._find(name).input: value for name, value in values.items()}
-            if not self._values and len(states) < len(self._states):
+            kept = {} if any(map(self._is_lost, self._values)) else dict(self._values)
+            if not kept and len(states) < len(self._states):
                 missing = [info.name for info in self.states if info.name not in values]
                 raise InputError(f"the session has not begun: state '{missing[0]}' has no value: give all states")
-            made = dict(self._values)
             for state in self._states:
                 if state.input in states:
-                    made[state.input] = self._read(state, states[state.input])
-            before, self._values = self._values, made
+                    kept[state.input] = self._read(state, states[state.input])
+            before, self._values = self._values, kept
             try:
                 self._known_sizes()
             except InputError:
@@ -174,6 +183,7 @@ class Session:
         InputError before the first run, ArtifactError where the file cannot be written.
         """
         with self._hold():
+            self._demand_states()
             if not self._values:
                 raise InputError("the session has not begun: there are no states to save")
             kept = {self._infos[state.input].name: self._copy(state) for state in self._states}
@@ -185,6 +195,16 @@ class Session:
         self.load_states(read_states(path, dtypes, self._manifest.source))
 
     # Values
+
+    def _demand_states(self) -> None:
+        """InputError where the last run has failed when it had written over a state."""
+        for number in filter(self._is_lost, self._values):
+            name = self._infos[number].name
+            raise InputError(f"the last run failed, and state '{name}' may be written in part: reset the session")
+
+    def _is_lost(self, number: int) -> bool:
+        value = self._values[number]
+        return isinstance(value, StateMemory) and value.lost
 
     def _hold(self) -> _Holding:
         return _Holding(self._lock)
@@ -242,7 +262,7 @@ class Session:
             shape.append(size)
         dtype = numpy_dtype(info.dtype)
         if not grows:
-            return np.zeros(shape, dtype)
+            return self._hold_array(state, np.zeros(shape, dtype))
         room = int(np.prod(shape[1:], dtype=object)) * dtype.itemsize * (self._capacity or 0)
         return StateMemory(tuple(shape), dtype, room, self._capacity is not None)
 
@@ -252,7 +272,7 @@ class Session:
         array = tensor.as_array(value, info)
         tensor.check_shapes([array.shape], [info])
         if state.input not in self._grown or state.axis is None:
-            return array.copy()
+            return self._hold_array(state, array)
         turned = np.moveaxis(array, state.axis, 0)
         if self._capacity is not None and turned.shape[0] > self._capacity:
             raise InputError(
@@ -264,10 +284,20 @@ class Session:
         made.look()[...] = turned
         return made
 
+    def _hold_array(self, state: State, array: np.ndarray) -> _Value:
+        """A copy of an array as a state that does not grow."""
+        if state.input not in self._written:
+            return array.copy()
+        made = StateMemory(array.shape, array.dtype, max(array.nbytes, 1), fixed=True)
+        made.look()[...] = array
+        return made
+
     def _copy(self, state: State) -> np.ndarray:
         value = self._values[state.input]
         if not isinstance(value, StateMemory):
             return value.copy()
+        if state.input in self._written:
+            return value.look().copy()
         return np.moveaxis(value.look(), 0, cast("int", state.axis)).copy(order="C")
 
     def _find(self, name: str) -> State:

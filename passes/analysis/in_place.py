@@ -5,11 +5,13 @@ from __future__ import annotations
 from ...dialects import func, ir
 from ...dialects.types import nbytes
 from ...dialects.walk import defining_op
+from ..ir.dynamic_sizes import find_destination
 from ..ir.routine_ops import base_of
 from ..ir.structure import indexing_maps, iterator_types, list_ops, num_inputs, terminator_of
 from ..ir.uses import has_one_use
 
 _INSERTIONS = ("tensor.insert_slice", "tensor.insert")
+_UPDATES = (*_INSERTIONS, "scf.for", "scf.while")
 
 
 def find_overwritable(function: func.FuncOp) -> tuple[int, ...]:
@@ -37,6 +39,22 @@ def inserted_into(function: func.FuncOp) -> int | None:
         return None
     into = last.operands[1]
     return into.arg_number if isinstance(into, ir.BlockArgument) and has_one_use(into) else None
+
+
+def find_updated(function: func.FuncOp) -> int | None:
+    """The number of the argument that a kernel's one result is with elements written over it.
+
+    Nothing reads the argument but the loops and insertions that write over it.
+    """
+    ret = terminator_of(function)
+    value = begin = ret.operands[0]
+    while (op := defining_op(begin)) is not None and op.name in _UPDATES:
+        into = find_destination(begin)
+        if into is None or not has_one_use(into):
+            break
+        begin = into
+    updated = len(ret.operands) == 1 and isinstance(begin, ir.BlockArgument) and begin != value
+    return ir.BlockArgument(begin).arg_number if updated else None
 
 
 def is_insertion(function: func.FuncOp) -> bool:

@@ -10,9 +10,12 @@ from ...core.states import State, pair_declared, pair_names
 from ...dialects import func, ir
 from ...dialects.types import DYNAMIC
 from ...dialects.walk import defining_op
+from ..ir.dynamic_sizes import find_destination
 from ..ir.routine_ops import base_of, is_control
 from ..ir.signatures import list_arguments
 from ..ir.structure import is_tensor, list_ops, terminator_of
+
+_UPDATES = ("tensor.insert", "tensor.insert_slice", "scf.for", "scf.while")
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,18 @@ def find_append(value: ir.Value) -> Append | None:
     else:
         return None
     return append if append is not None and _is_growing(append) else None
+
+
+def is_update(value: ir.Value, old: ir.Value) -> bool:
+    """Return whether a value is an argument with elements written over it, by insertions that may be in loops."""
+    base, seen = base_of(value), False
+    while base != old:
+        op = defining_op(base)
+        into = find_destination(base) if op is not None and op.name in _UPDATES else None
+        if into is None:
+            return False
+        base, seen = base_of(into), True
+    return seen
 
 
 def _with_axis(state: State, appended: Mapping[int, Append], arguments: Sequence[ir.Value]) -> State:

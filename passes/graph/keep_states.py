@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...core.errors import CompileError
 from ...dialects import builders, cf, extents, func, ir, tw
 from ...dialects.walk import defining_op, integer_of
-from ..analysis.states import Append, find_append
+from ..analysis.states import find_append
 from ..infra.base import Pass
 from ..ir.dynamic_sizes import emit_dynamic_sizes
 from ..ir.edit import list_programs, replace
@@ -28,14 +27,14 @@ class KeepStates(Pass):
 
     Before::
 
-        func @main(%past: tensor<4x?x64xf32> {tw.state}) {
+        func @main(%past: tensor<4x?x64xf32> {tw.state = 0}) {
           %new = ...                                        // 4 x ? x 64
           %present = tensor.concat dim(1) %past, %new
           return %present
 
     After::
 
-        func @main(%past: tensor<?x4x64xf32> {tw.state}) {
+        func @main(%past: tensor<?x4x64xf32> {tw.state = 0}) {
           %new = ...
           %t = linalg.generic {(a, h, d) -> (h, a, d)} ins(%new)
           %present = call @state.append(%past, %t, %size) {tw.state = 0}
@@ -49,13 +48,13 @@ class KeepStates(Pass):
     name: ClassVar[str] = "keep-states"
 
     def apply(self, module: ir.Module) -> None:
-        """Rewrite ``@main``; CompileError for an argument that is marked and to which no result appends."""
+        """Rewrite ``@main``. What is marked and nothing is appended to is left alone: it may be written over."""
         for function in list_programs(module):
             attributes = list_attributes(function)
-            numbers = [number for number, own in enumerate(attributes) if tw.STATE in own]
-            for number in numbers:
+            grown = [number for number, own in enumerate(attributes) if _appends(function, number, own)]
+            for number in grown:
                 _keep_state(module, function, number)
-            if numbers:
+            if grown:
                 ret = list_ops(function)[-1]
                 kinds = [value.type for value in ret.operands]
                 inputs = [argument.type for argument in list_arguments(function)]
@@ -63,17 +62,23 @@ class KeepStates(Pass):
                 update_signature(function, attributes)
 
 
+def _appends(function: func.FuncOp, number: int, attributes: ir.DictAttr) -> bool:
+    """Return whether the result that an argument becomes is that with more behind it."""
+    if tw.STATE not in attributes:
+        return False
+    append = find_append(list_ops(function)[-1].operands[ir.IntegerAttr(attributes[tw.STATE]).value])
+    return append is not None and append.old == list_arguments(function)[number]
+
+
 def _keep_state(module: ir.Module, function: func.FuncOp, number: int) -> None:
     """Turn one argument, and make the concat behind it a call."""
     old = list_arguments(function)[number]
-    place, append = _find_result(function, old)
-    if append is None:
-        raise CompileError(f"pass 'keep-states': no result is argument {number} with more behind it")
-    if append.branch is not None:
+    place, ret = ir.IntegerAttr(list_attributes(function)[number][tw.STATE]).value, list_ops(function)[-1]
+    append = find_append(ret.operands[place])
+    if append is not None and append.branch is not None:
         _demand_branch(append.branch)
-        place, append = _find_result(function, old)
-        assert append is not None
-    ret = list_ops(function)[-1]
+        append = find_append(ret.operands[place])
+    assert append is not None
     whole = ret.operands[place]
     op = whole.owner.operation
     shape = ir.RankedTensorType(whole.type).shape
@@ -94,12 +99,6 @@ def _keep_state(module: ir.Module, function: func.FuncOp, number: int) -> None:
     _read_turned(function, old, back, grown)
 
 
-def _find_result(function: func.FuncOp, old: ir.Value) -> tuple[int, Append | None]:
-    """The result that appends to an argument, by its number."""
-    found = ((place, find_append(value)) for place, value in enumerate(list_ops(function)[-1].operands))
-    return next(((place, each) for place, each in found if each is not None and each.old == old), (0, None))
-
-
 def _demand_branch(branch: ir.Operation) -> None:
     """Have the condition of a branch hold in each run, and put the branch's ops in its place."""
     with ir.InsertionPoint(branch), branch.location:
@@ -112,7 +111,7 @@ def _demand_branch(branch: ir.Operation) -> None:
 
 
 def _find_prefixes(whole: ir.Value, sizes: Sequence[ir.Value], size: ir.Value) -> tuple[list[ir.Operation], ir.Value]:
-    """The slices of a concat that are the whole of it, and its ``size`` along the axis, as they say it if there are any.
+    """The slices of a concat that are all of it, and its ``size`` along the axis, as they say it if there are any.
 
     A cache has as many rows as an input says, or more where it was longer before, which it is not if it is only
     appended to: then what takes the first ones that the input counts takes all.

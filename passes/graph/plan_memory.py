@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,14 +12,14 @@ from ...core.program import Call, Report, Slot
 from ...dialects import func, ir, tw
 from ...dialects.types import nbytes
 from ...dialects.walk import defining_op
-from ..analysis.in_place import find_overwritable, inserted_into
+from ..analysis.in_place import find_overwritable, find_updated, inserted_into
 from ..infra.base import ModuleForm, Pass
-from ..ir.edit import is_cheap, list_programs, needs_routine, node_names, string_attr
+from ..ir.edit import is_cheap, list_programs, needs_routine, node_names, program_order, string_attr
 from ..ir.kernel import in_place, integer_attr
 from ..ir.routine_ops import VIEWS, base_of, callee_of, is_report
-from ..ir.signatures import list_arguments, list_params
+from ..ir.signatures import list_arguments, list_attributes, list_params
 from ..ir.structure import is_static, list_ops
-from ..ir.uses import has_one_use
+from ..ir.uses import has_one_use, readers_of
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,7 @@ class PlanMemory(Pass):
         for function in list_programs(module):
             if needs_routine(function):  # whose runtime allocates
                 _insert_in_place(function)
+                _write_over_states(module, function)
                 continue
             calls, arena_bytes, _ = plan_calls(function)
             ops = _kernel_calls(function)
@@ -139,6 +140,68 @@ def _insert_in_place(function: func.FuncOp) -> None:
         if made is not None and made in ops and callee_of(made) in kernels:
             op.attributes[tw.OVER] = integer_attr(into)
             kernel.attributes[tw.IN_PLACE] = ir.DenseI64ArrayAttr.get([into])
+
+
+def _write_over_states(module: ir.Module, function: func.FuncOp) -> None:
+    """Let the kernels that write elements over a state do so where it lies."""
+    results = list_ops(function)[-1].operands
+    for argument, attributes in zip(list_arguments(function), list_attributes(function), strict=True):
+        if tw.STATE in attributes:
+            value = results[ir.IntegerAttr(attributes[tw.STATE]).value]
+            for call, number in _find_updates(function, value, argument):
+                _take_place(module, call, number)
+
+
+def _find_updates(function: func.FuncOp, value: ir.Value, argument: ir.Value) -> list[tuple[ir.Operation, int]]:
+    """The calls that make a value of an argument by writing over it, and the operand that each of them writes over.
+
+    None where something else comes between, or reads what is written over later.
+    """
+    calls = _kernel_calls(function)
+    kernels, order, found = _kernels(function, calls), program_order(function), []
+    while (base := base_of(value)) != argument:
+        call = defining_op(base)
+        kernel = kernels.get(callee_of(call)) if call is not None and call in calls else None
+        number = find_updated(kernel) if kernel is not None else None
+        if call is None or number is None:
+            return []
+        found.append((call, number))
+        value = call.operands[number]
+        readers = map(_first_result, _list_readers(base_of(value), call))
+        if any(order[base] < (len(order) if made is None else order[made]) for made in readers):
+            return []
+    return found
+
+
+def _first_result(op: ir.Operation) -> ir.Value | None:
+    return op.results[0] if len(op.results) else None
+
+
+def _list_readers(value: ir.Value, but: ir.Operation) -> Iterator[ir.Operation]:
+    """The ops of a block, except one, that read elements of a value, also through views."""
+    for reader in readers_of(value):
+        if reader.name in VIEWS:
+            yield from (op for view in reader.results for op in _list_readers(view, but))
+        elif reader.name != "tensor.dim" and reader != but:
+            yield reader
+
+
+def _take_place(module: ir.Module, call: ir.Operation, number: int) -> None:
+    """Have a call made by a kernel whose result lies where an operand does."""
+    symbols = ir.SymbolTable(module.operation)
+    name = f"{callee_of(call)}_over"
+    if name not in symbols:
+        kernel = symbols[callee_of(call)]
+        with ir.InsertionPoint(kernel):
+            own = kernel.operation.clone()
+        own.attributes["sym_name"] = ir.StringAttr.get(name)
+        own.attributes[tw.OVER] = integer_attr(number)
+        own.attributes[tw.IN_PLACE] = ir.DenseI64ArrayAttr.get([number])
+    before = callee_of(call)
+    call.attributes["callee"] = ir.FlatSymbolRefAttr.get(name)
+    call.attributes[tw.OVER] = integer_attr(number)
+    if not any(callee_of(op) == before for function in list_programs(module) for op in _kernel_calls(function)):
+        symbols[before].operation.erase()
 
 
 def _is_read_once(value: ir.Value) -> bool:

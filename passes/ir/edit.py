@@ -11,7 +11,7 @@ from ...dialects.walk import defining_op
 from .kernel import list_functions
 from .maps import permutation_of
 from .routine_ops import VIEWS, is_append, is_body, is_body_call, is_check, is_control, is_host_call
-from .signatures import list_params
+from .signatures import list_attributes, list_params
 from .structure import body_ops, is_structured, is_tensor, list_ops, num_inputs, terminator_of
 from .uses import find_needed_values, has_uses, nested_ops
 
@@ -134,11 +134,13 @@ def is_size(op: ir.Operation) -> bool:
 
 
 def needs_routine(function: func.FuncOp) -> bool:
-    """Return whether a function becomes a routine: it has dynamic sizes, calls of the host, checks, or control flow.
+    """Return whether a function becomes a routine: for dynamic sizes, states, calls of the host, checks, control flow.
 
     After `outline` the tensors of dynamic sizes may all be inside kernels, to which the program passes the sizes.
     """
     if is_body(function) or any(map(_has_dynamic_type, function.arguments)):
+        return True
+    if any(tw.STATE in attributes for attributes in list_attributes(function)):
         return True
     return any(_is_carried_out(op) or any(map(_has_dynamic_type, op.results)) for op in list_ops(function))
 

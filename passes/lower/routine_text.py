@@ -342,7 +342,7 @@ class _Writer:
 
     def _end(self) -> None:
         """Leave the results in the frame."""
-        kept = {state.output for state in self._layout.grown}
+        kept = {state.output for state in (*self._layout.grown, *self._layout.written)}
         for number, (register, place) in enumerate(zip(self._routine.results, self._layout.outputs, strict=True)):
             value, at = self._values[register], self._frame_place(place)
             if isinstance(value, _Tensor) and number in kept:
@@ -687,6 +687,8 @@ class _Writer:
         words += [*map(self._constant, extents), *numbers]
         self._words = max(self._words, len(words))
         self._store_words(words)
+        if self._layout.writers.intersection(step.results):
+            self._store_words([self._constant(1)], self._frame_place(self._layout.mark))
         facts = self._new(f"llvm.getelementptr %facts[{row}] : (!llvm.ptr) -> !llvm.ptr, {_FACTS}") if row else "%facts"
         number = self._constant(self._calls[id(step)])
         arguments = f"(%frame, {number}, {facts}, %words, {self._elements(made)})"

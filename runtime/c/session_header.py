@@ -44,6 +44,14 @@ class SessionInterface(Interface):
     def _grown(self) -> tuple[State, ...]:
         return FrameLayout.of(self._own.program).grown
 
+    @cached_property
+    def _written(self) -> tuple[State, ...]:
+        return FrameLayout.of(self._own.program).written
+
+    def _is_swapped(self, state: State) -> bool:
+        """Return whether a run leaves a state in other memory than it was in before."""
+        return state not in self._grown and state not in self._written
+
     @property
     def _sizes(self) -> tuple[Sym, ...]:
         """The sizes that the caller gives: not those of axes along which states grow, unless an input has them, too."""
@@ -57,7 +65,8 @@ class SessionInterface(Interface):
         lines = []
         for state in self._states:
             tensor = self.inputs[state.input]
-            spare = "" if state in self._grown else f" {tensor.type} *spare; size_t spare_bytes; int spare_owned;"
+            swapped = f" {tensor.type} *spare; size_t spare_bytes; int spare_owned;"
+            spare = swapped if self._is_swapped(state) else ""
             fields = f"{tensor.type} *data; size_t bytes; int owned, fixed, begun;{spare} int64_t shape"
             rank = max(len(tensor.info.shape), 1)
             lines.append(f"  struct {{ {fields}[{rank}]; }} {tensor.argument}; {format_comment(str(tensor))}")
@@ -76,7 +85,7 @@ class SessionInterface(Interface):
             own, rank = f"states->{tensor.argument}", len(tensor.info.shape)
             yield f"frame[{place}] = tw_word({own}.data);"
             yield from (f"frame[{place + 1 + axis}] = {own}.shape[{axis}];" for axis in range(rank))
-            if state not in self._grown:
+            if self._is_swapped(state):
                 place = layout.outputs[state.output]
                 yield f"frame[{place}] = tw_word({own}.spare);"
                 yield f"frame[{place + 1}] = (int64_t){own}.spare_bytes;"
@@ -127,6 +136,7 @@ class SessionInterface(Interface):
                 words = f"frame + {layout.inputs[state.input]}, frame + {rooms[state]}"
                 yield f"{own}.data = ({tensor.type} *)tw_take_state({words}, {taken});"
                 yield f"if (!status) memcpy({own}.shape, frame + {out + 2}, {rank} * sizeof *{own}.shape);"
+            if not self._is_swapped(state):
                 continue
             taken = f"{own}.spare, &{own}.spare_bytes, &{own}.spare_owned, NULL, NULL"
             yield f"{own}.spare = ({tensor.type} *)tw_take_output(frame + {out}, {rank}, {taken});"
@@ -144,7 +154,7 @@ class SessionInterface(Interface):
         for state in self._states:
             own = f"states->{self.inputs[state.input].argument}"
             lines.append(f"if ({own}.owned) free({own}.data);")
-            if state not in self._grown:
+            if self._is_swapped(state):
                 lines.append(f"if ({own}.spare_owned) free({own}.spare);")
         lines.append("memset(states, 0, sizeof *states);")
         return (

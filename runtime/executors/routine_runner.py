@@ -96,7 +96,8 @@ class RoutineRunner:
     def run(self, inputs: Sequence[Any], deadline: Deadline | None = None) -> list[Any]:
         """See ``Runner``. An input that is a state that grows is a ``StateMemory``, which is also given as the output.
 
-        It has the new shape when the run has succeeded. After a run that fails its elements are those of before.
+        It has the new shape when the run has succeeded. After a run that fails its elements are those of before. One
+        that is written over is lost where a run fails after that.
         """
         state, words = None, self._words.copy()
         if self._asks:
@@ -125,12 +126,15 @@ class RoutineRunner:
             self._main(frame.buffer_info()[0])
         except BaseException as error:
             self._take_states(frame, inputs)
+            for written in self._layout.written:
+                inputs[written.input].lost = bool(frame[self._layout.mark])
             self._explain_failure(error, frame, offers, state, deadline)
             raise
         kept = self._take_states(frame, inputs)
         for number, grown in kept.items():
             place = self._layout.outputs[number] + 2
             grown.shape = tuple(frame[place : place + len(grown.shape)])
+        kept |= {state.output: inputs[state.input] for state in self._layout.written}
         return [
             kept[number] if number in kept else self._output(number, frame, offer, state)
             for number, offer in enumerate(offers)

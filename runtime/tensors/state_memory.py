@@ -20,14 +20,16 @@ free.argtypes, free.restype = [ctypes.c_void_p], None
 class StateMemory:
     """``nbytes`` at an ``address``, at whose begin a tensor of a ``shape`` lies; ``fixed``: there may be no more.
 
-    A program that needs more leaves another address, of memory that it has allocated as C does.
+    A program that needs more leaves another address, of memory that it has allocated as C does. What a run that failed
+    has written over is ``lost``.
     """
 
-    __slots__ = ("__weakref__", "_finalizer", "address", "dtype", "fixed", "nbytes", "shape")
+    __slots__ = ("__weakref__", "_finalizer", "address", "dtype", "fixed", "lost", "nbytes", "shape")
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype, nbytes: int = 0, fixed: bool = False) -> None:
         self.shape, self.dtype, self.fixed = shape, dtype, fixed
         self.address = self.nbytes = 0
+        self.lost = False
         self._finalizer: Any = None
         if nbytes:
             memory.demand(nbytes, "a state")

@@ -42,6 +42,8 @@ def destination_passing(
         places = [reshape_buffer(t, o, extents) for t, o in zip(results, outputs, strict=True)]
         dests = [_to_tensor(t, o, writable=True) for t, o in zip(results, places, strict=True)]
         mapping = dict(zip(function.arguments, [*tensors, *own], strict=True))
+        if tw.OVER in function.attributes:
+            mapping[function.arguments[count_of(function, tw.OVER)]] = dests[0]
         made_values = body(mapping, dests, arguments[-2], arguments[-1])
         for value, buffer in zip(made_values, places, strict=bool(made_values)):
             if not is_empty(value.type):

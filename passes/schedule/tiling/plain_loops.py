@@ -92,7 +92,11 @@ def write_into(result: ir.Value, dest: ir.Value) -> None:
         assert reader is not None  # it has an operand
         value = reader.operands[place]
     source = defining_op(value)
-    if reader is None or (is_static(value) and (source is None or source.name != "bufferization.to_tensor")):
+    if (
+        reader is None
+        or value == dest
+        or (is_static(value) and (source is None or source.name != "bufferization.to_tensor"))
+    ):
         return
     with ir.InsertionPoint(reader):
         into = dest if value.type == dest.type else tensor.CastOp(value.type, dest).result

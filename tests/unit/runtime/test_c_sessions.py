@@ -18,11 +18,17 @@ from tilewright.tools import header as header_tool
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "generate.c"
 
-# A state that grows, one that is replaced, and what is computed from both.
+# A state that grows, one that is replaced, one that is written over, and what is computed from them.
 TEXT = """
 <ir_version: 10, opset_import: ["" : 18]>
-net (float[b, s, 4] x, float[b, past, 4] past_seen, float[b, 4] mean_in)
-    => (float[b, 4] y, float[b, total, 4] present_seen, float[b, 4] mean_out) {
+net (float[b, s, 4] x, float[b, past, 4] past_seen, float[b, 4] mean_in, int64[6] count_in)
+    => (float[b, 4] y, float[b, total, 4] present_seen, float[b, 4] mean_out, int64[6] count_out) {
+  three = Constant <value = int64[1, 1] {3}> ()
+  ones = Constant <value = int64[1] {1}> ()
+  count_out = ScatterND <reduction = "add"> (count_in, three, ones)
+  counts = Cast <to = 1> (count_out)
+  zero = Constant <value = int64[1] {0}> ()
+  most = ReduceMax <keepdims = 1> (counts, zero)
   present_seen = Concat <axis = 1> (past_seen, x)
   one = Constant <value = int64[1] {1}> ()
   largest = ReduceMax <keepdims = 0> (present_seen, one)
@@ -30,7 +36,8 @@ net (float[b, s, 4] x, float[b, past, 4] past_seen, float[b, 4] mean_in)
   half = Constant <value = float {0.5}> ()
   less = Mul (mean_in, half)
   mean_out = Add (less, new)
-  y = Add (largest, mean_out)
+  both = Add (largest, mean_out)
+  y = Add (both, most)
 }
 """
 

@@ -412,8 +412,9 @@ def grouped(rows: str = "s") -> bytes:
     given += [helper.make_tensor_value_info("total", TensorProto.INT32, [1])]
     left = [helper.make_tensor_value_info("y", 1, ["b", rows, 32])]
     left += [helper.make_tensor_value_info(f"present_{kind}", 1, ["b", 2, "all", 8]) for kind in ("key", "value")]
-    names = [[info.name for info in side] for side in (given, left)]
-    node = helper.make_node("GroupQueryAttention", *names, "node", domain="com.microsoft", num_heads=4, kv_num_heads=2)
+    taken, made = ([info.name for info in side] for side in (given, left))
+    counts = {"num_heads": 4, "kv_num_heads": 2}
+    node = helper.make_node("GroupQueryAttention", taken, made, "node", domain="com.microsoft", **counts)
     opsets = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]
     graph = helper.make_graph([node], "net", given, left)
     return helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
@@ -439,3 +440,62 @@ def test_grouped_attention_appends_to_its_caches():
     with pytest.raises(InputError, match="node 'node' does more than append to a state"):
         step(session, 5, 6, [5, 3])
     np.testing.assert_allclose(step(session, 5, 6), whole[:, 5:6], rtol=1e-5, atol=1e-6)
+
+
+# Rows of a table are written at places that a run gives; it gives what was there before.
+TABLE = """
+<ir_version: 10, opset_import: ["" : 18]>
+net (float[n, 3] x, int64[n, 1] at, int64[1] until, float[ROWS, 3] table) => (float[n, 3] old, float[ROWS, 3] table_out) {
+  old = GatherND (table, at)
+  table_out = ScatterND (table, at, x)
+  part = Gather (table_out, until)
+}
+"""
+
+
+@pytest.mark.parametrize("rows", ["40", "rows"])
+def test_elements_are_written_where_a_state_lies(rows: str):
+    module = compiled(TABLE.replace("ROWS", rows))
+    session = module.session(sizes={"rows": 40} if rows == "rows" else None)
+    random, table, address = np.random.default_rng(0), np.zeros((40, 3), np.float32), 0
+    for step in range(5):
+        x, at = random.standard_normal((4, 3)).astype(np.float32), random.permutation(40)[:4, None]
+        old, table = module.run([x, at, np.array([0]), table])
+        np.testing.assert_array_equal(session(x, at, np.array([0]))[0], old)
+        np.testing.assert_array_equal(session["table"], table)
+        assert step == 0 or memory_of(session, 3).address == address
+        address = memory_of(session, 3).address
+    fork = session.fork()
+    fork(np.ones((1, 3), np.float32), np.array([[7]]), np.array([0]))
+    np.testing.assert_array_equal(session["table"], table)
+
+
+def test_a_state_that_a_failed_run_has_written_is_not_used():
+    session = compiled(TABLE.replace("ROWS", "40")).session()
+    x, at = np.ones((1, 3), np.float32), np.array([[3]])
+    session(x, at, np.array([0]))
+    with pytest.raises(InputError, match="has an index that is out of range"):
+        session(x, at + 40, np.array([0]))  # which is seen before anything is written
+    np.testing.assert_array_equal(session["table"][3], [1, 1, 1])
+    memory_of(session, 3).lost = True
+    for use in (lambda: session(x, at, np.array([0])), lambda: session["table"], session.fork):
+        with pytest.raises(InputError, match="the last run failed, and state 'table' may be written in part"):
+            use()
+    session.load_states({"table": np.zeros((40, 3))[:, :].astype(np.float32)})
+    session(x, at, np.array([0]))
+    session.reset()
+    np.testing.assert_array_equal(session(x, at, np.array([0]))[0], np.zeros((1, 3)))
+
+
+def test_a_state_that_is_read_after_it_was_written_is_replaced():
+    """What is given of the old table is read when the new one is there: it cannot lie in the same place."""
+    text = TABLE.replace("ROWS", "40").replace("old = GatherND (table, at)\n", "")
+    text = text.replace("part = Gather (table_out, until)", "sum = Add (table, table_out)\n old = GatherND (sum, at)")
+    module = compiled(text)
+    assert module.manifest.session is not None
+    session, table = module.session(), np.zeros((40, 3), np.float32)
+    for step in range(3):
+        x, at = np.full((1, 3), step + 1, np.float32), np.array([[step]])
+        old, table = module.run([x, at, np.array([0]), table])
+        np.testing.assert_array_equal(session(x, at, np.array([0]))[0], old)
+        np.testing.assert_array_equal(session["table"], table)
