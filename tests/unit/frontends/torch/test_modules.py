@@ -6,6 +6,7 @@ import copy
 import pickle
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -155,3 +156,29 @@ def test_an_example_may_have_an_open_batch_of_one(dim, rows):
     with torch.no_grad():
         for x in (torch.randn(n, 4) for n in (1, 2, 5)):
             torch.testing.assert_close(made(x), module(x), rtol=1e-5, atol=1e-5)
+
+
+class Slots(nn.Module):
+    """Writes a row into a buffer, at a place that the call gives, and sums all rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("rows", torch.ones(6, 3))
+
+    def forward(self, row: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        self.rows[at] = row
+        return self.rows.sum(0)
+
+
+def test_a_session_has_buffers_of_its_own():
+    module = Slots().eval()
+    made = tw.compile(module, example_inputs=(torch.zeros(1, 3), torch.tensor([2])), num_threads=1)
+    session, other = made.session(), made.session()
+    for step in range(3):
+        row, at = torch.full((1, 3), float(step)), torch.tensor([2 * step])
+        with torch.no_grad():
+            expected = module(row, at)
+        np.testing.assert_array_equal(session(row, at)[0], expected)
+        np.testing.assert_array_equal(session["rows"], module.rows)
+    np.testing.assert_array_equal(other(row, at)[0], [7, 7, 7])
+    assert made.states["rows"].tolist() == [[1.0] * 3] * 6
