@@ -62,8 +62,8 @@ def find_states(
 
 def find_append(value: ir.Value) -> Append | None:
     """What a concat of an argument and one more tensor is; None for any other value."""
-    op = defining_op(base_of(value, ("tensor.cast",)))
-    if op is None:
+    value = base_of(value, ("tensor.cast",))
+    if (op := defining_op(value)) is None:
         return None
     if op.name == "scf.if" and is_control(op) and len(op.regions[0].blocks):
         made = find_append(terminator_of(op).operands[ir.OpResult(value).result_number])

@@ -13,6 +13,7 @@ from ..infra.base import Pass
 from ..ir.dynamic_sizes import emit_dynamic_sizes
 from ..ir.edit import list_programs, replace
 from ..ir.kernel import integer_attr
+from ..ir.routine_ops import base_of
 from ..ir.signatures import list_arguments, list_attributes, update_signature
 from ..ir.structure import is_tensor, list_ops
 from ..ir.uses import has_uses, top_level
@@ -79,20 +80,17 @@ def _keep_state(module: ir.Module, function: func.FuncOp, number: int) -> None:
         _demand_branch(append.branch)
         append = find_append(ret.operands[place])
     assert append is not None
-    whole = ret.operands[place]
+    whole = base_of(ret.operands[place], ("tensor.cast",))
     op = whole.owner.operation
     shape = ir.RankedTensorType(whole.type).shape
     forth = [append.axis, *(axis for axis in range(len(shape)) if axis != append.axis)]
     back = [forth.index(axis) for axis in range(len(shape))]
     with ir.InsertionPoint(op), op.location:
         new = builders.transpose(append.new, forth)
-        sizes = emit_dynamic_sizes(whole)
-        prefixes, size = _find_prefixes(whole, sizes, sizes[sum(n < 0 for n in shape[: append.axis])])
+        size = emit_dynamic_sizes(whole)[sum(n < 0 for n in shape[: append.axis])]
         _turn_argument(old, forth)
         grown = _append(module, old, new, size, number)
         seen = builders.transpose(grown, back)
-    for prefix in prefixes:
-        replace(prefix, [seen])
     whole.replace_all_uses_with(seen)
     ret.operands[place] = grown
     _erase_concat(op)
@@ -108,27 +106,6 @@ def _demand_branch(branch: ir.Operation) -> None:
     for op in ops:
         op.move_before(branch)
     replace(branch, list(end.operands))
-
-
-def _find_prefixes(whole: ir.Value, sizes: Sequence[ir.Value], size: ir.Value) -> tuple[list[ir.Operation], ir.Value]:
-    """The slices of a concat that are all of it, and its ``size`` along the axis, as they say it if there are any.
-
-    A cache has as many rows as an input says, or more where it was longer before, which it is not if it is only
-    appended to: then what takes the first ones that the input counts takes all.
-    """
-    largest = defining_op(size)
-    counts = list(largest.operands) if largest is not None and largest.name == "arith.maxsi" else []
-    for count in counts:
-        wanted = [count if each == size else each for each in sizes]
-        slices = [use.owner.operation for use in whole.uses if use.owner.operation.name == "tensor.extract_slice"]
-        found = [op for op in slices if _begins_at_origin(op) and emit_dynamic_sizes(op.results[0]) == wanted]
-        if found:
-            return found, count
-    return [], size
-
-
-def _begins_at_origin(op: ir.Operation) -> bool:
-    return set(ir.DenseI64ArrayAttr(op.attributes["static_offsets"])) == {0}
 
 
 def _read_turned(function: func.FuncOp, old: ir.Value, back: Sequence[int], grown: ir.Value) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....core.sizes import Extent, Sym, max_of
-from ....dialects import builders, ir, scalars
+from ....dialects import builders, extents, ir, scalars
 from ....dialects.loops import index
 from ....dialects.types import element_type
 from ..algorithms.attention import attend, join_heads, split_heads
@@ -73,12 +73,11 @@ def group_query_attention(
     if do_rotary:
         at = _positions(ctx, position_ids, past, q, total)
         q, k = _rotate_heads(ctx, (q, k), at, cos_cache, sin_cache, bool(rotary_interleaved))
-    keys, values = _update_caches(ctx, (k, v), (past_key, past_value), past, total)
+    keys, values, k, v = _update_caches(ctx, (k, v), (past_key, past_value), past, total)
     batch, _, rows, size = q.shape
     groups = _Groups(batch, kv_num_heads, num_heads // kv_num_heads, rows, total)
     biases = [] if attention_bias is None else [groups.join_bias(ctx, attention_bias)]
     biases.append(groups.make_mask(ctx, past, seqlens_k, bool(causal), local_window_size))
-    k, v = (_slice_rows(ctx, t, total) for t in (keys, values))
     sink = groups.sink(ctx, head_sink, smooth_softmax, query.dtype)
     y = attend(ctx, ctx.reshape(q, (*groups.shape, size)), k, v, scale, biases, softcap, sink)
     return join_heads(ctx, ctx.reshape(y, (batch, num_heads, rows, v.shape[3]))), keys, values
@@ -234,14 +233,15 @@ def _rotate_heads(
 def _update_caches(
     ctx: Context, news: Sequence[Tensor], pasts: Sequence[Tensor | None], starts: Tensor, total: Extent
 ) -> Sequence[Tensor]:
-    """The caches with new rows.
+    """The caches with new rows, and then the first ``total`` rows of each.
 
     Those of a size that only the run knows are appended to where that is all: where each sequence is as long as they
     are. A session, which keeps them, always does.
     """
 
     def scatter() -> list[Tensor]:
-        return [_update_cache(ctx, new, past, starts, total) for new, past in zip(news, pasts, strict=True)]
+        made = [_update_cache(ctx, new, past, starts, total) for new, past in zip(news, pasts, strict=True)]
+        return [*made, *(_slice_rows(ctx, each, total) for each in made)]
 
     batch, heads, rows, _ = news[0].shape
     held = [
@@ -254,9 +254,9 @@ def _update_caches(
         return scatter()
 
     def append() -> list[Tensor]:
-        return [
-            _append_rows(ctx, past, new, max_of(total, past.shape[2])) for past, new in zip(held, news, strict=True)
-        ]
+        made = [_append_rows(ctx, past, new, total) for past, new in zip(held, news, strict=True)]
+        lengths = [max_of(total, past.shape[2]) for past in held]
+        return [*(_restate_rows(ctx, each, n) for each, n in zip(made, lengths, strict=True)), *made]
 
     fits = _are_whole(starts, lengths, rows, total)
     return first_accepted(ctx, lambda: emit_branches(ctx, fits, (append, scatter)), scatter)
@@ -284,6 +284,11 @@ def _append_rows(ctx: Context, past: Tensor, new: Tensor, length: Extent) -> Ten
     room = builders.empty((*past.shape[:2], length, past.shape[3]), element_type(past.dtype))
     begun = builders.insert(past.value, room, [0] * 4)
     return ctx.wrap(builders.insert(new.value, begun, [0, 0, past.shape[2], 0]), past.dtype)
+
+
+def _restate_rows(ctx: Context, x: Tensor, rows: Extent) -> Tensor:
+    """The same tensor, of as many rows in another expression."""
+    return ctx.wrap(extents.restate_shape(x.value, (*x.shape[:2], rows, x.shape[3])), x.dtype)
 
 
 def _update_cache(ctx: Context, new: Tensor, past: Tensor | None, starts: Tensor, total: Extent) -> Tensor:
