@@ -6,7 +6,6 @@ added up, so that it stays in registers, and its scale is multiplied once.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from ....core.target import Target
@@ -77,14 +76,13 @@ def _begin(op: ir.Operation, facts: OpFacts, target: Target) -> list[ir.Operatio
 
 def _pack_columns(ops: Sequence[ir.Operation], target: Target, columns: int) -> list[PackedOperand]:
     """Blocks of columns of all that the sums read of a weight: what walks columns, the last loop of a result."""
-    extents = shape_of(ops[-1].results[0])[:-1]
-    rows, packed = math.prod(extents) if all(extent > 0 for extent in extents) else 1, []
+    packed = []
     for op in ops:
         *inputs, out = indexing_maps(op)
         for number, m in enumerate(inputs):
             last = len(m.results) - 1
             if m.results[last] == out.results[len(out.results) - 1]:
-                block = columns or block_packing(shape_of(op.operands[number])[last], target, rows).n_tile
+                block = columns or block_packing(shape_of(op.operands[number])[last], target).n_tile
                 packed.append(PackedOperand(op, number, [last, *range(last)], {last: block}))
     return packed
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from ....core.target import Target
 
-_MANY_ROWS = 7  # more than a tile of four vectors has
-
 
 @dataclass(frozen=True)
 class Packing:
@@ -27,11 +25,12 @@ def contraction_packing(n: int, bits: int, target: Target) -> Packing | None:
     return Packing(lanes if n <= lanes else 2 * lanes)
 
 
-def block_packing(n: int, target: Target, rows: int) -> Packing:
+def block_packing(n: int, target: Target) -> Packing:
     """Block for a weight of ``n`` columns that kernels unpack: wider, since what is unpacked takes registers, too.
 
-    Of many registers four vectors of floats, else two; of fewer columns as many vectors as hold them. Where there are
-    many rows it is two: a tile has twice as many of them, and each tile unpacks its columns.
+    Of many registers four vectors of floats, else two; of fewer columns as many vectors as hold them. Tiles of two
+    vectors have twice the rows, and unpack half as often, but LLVM loads an element of each row ahead: they spill, and
+    rows that lie a page apart push each other out of the first cache. Of 64 rows they took up to twice as long (Zen 5).
     """
-    most = 4 if target.registers >= 32 and rows < _MANY_ROWS else 2
+    most = 4 if target.registers >= 32 else 2
     return Packing(next((count for count in (1, 2) if n <= count * target.lanes), most) * target.lanes)
