@@ -1,7 +1,7 @@
-"""``cd tests && python -m stress --calls 100000``: threads call four models at once; answers and memory are watched.
+"""``cd tests && python -m stress --calls 100000``: threads call five models at once; answers and memory are watched.
 
-The models: of fixed sizes, of open sizes with programs for some, of open sizes alone, and with a loop that the runtime
-carries out. Answers must be the bits that one thread alone gets. Memory is what the process has in RAM, behind the
+The models: of fixed sizes, of open sizes with programs for some, of open sizes alone, with a loop that the runtime
+carries out, and with states, of which each thread has sessions. Answers must be the bits that one thread alone gets. Memory is what the process has in RAM, behind the
 first tenth of the calls and at the end.
 """
 
@@ -33,6 +33,15 @@ _LOOP = """g (int64 count, float[n] x) => (float[k] y) {
         b = Concat<axis = 0>(s, s)
     }>
 }"""
+_STATES = """g (float[n,96] x, float[past,96] past_rows, float[8,96] table)
+    => (float[96] y, float[all,96] present_rows, float[8,96] table_out) {
+    present_rows = Concat<axis = 0>(past_rows, x)
+    zero = Constant<value = int64[1] {0}> ()
+    y = ReduceMax<keepdims = 0, axes = [0]>(present_rows)
+    at = Constant<value = int64[1, 1] {3}> ()
+    rows = Unsqueeze(y, zero)
+    table_out = ScatterND<reduction = "add">(table, at, rows)
+}"""
 
 
 @dataclass(frozen=True)
@@ -58,6 +67,27 @@ class Case:
 
 
 @dataclass(frozen=True)
+class SessionCase(Case):
+    """A module with states: each call is a session on the first of some inputs, which is forked and goes on."""
+
+    @staticmethod
+    def of(text: str, inputs: Sequence[Sequence[np.ndarray]], **options: Any) -> SessionCase:
+        """The case whose answers are those of one session that runs on all inputs in turn."""
+        case = Case.of(text, [], **options)
+        session = case.module.session()
+        return SessionCase(case.module, inputs, [session.run(arrays) for arrays in inputs])
+
+    def holds(self, number: int) -> bool:
+        """Whether all runs up to the input of this number, the last of them on a fork, give their answers."""
+        number %= len(self.inputs)
+        session = self.module.session()
+        made = [session.run(arrays) for arrays in self.inputs[:number]]
+        made.append(session.fork().run(self.inputs[number]))
+        pairs = zip(made, self.answers, strict=False)
+        return all(np.array_equal(a, b) for outputs, wanted in pairs for a, b in zip(outputs, wanted, strict=True))
+
+
+@dataclass(frozen=True)
 class Report:
     """What became of so many calls: wrong answers, errors, and the process's memory behind the first tenth and last."""
 
@@ -80,7 +110,7 @@ class Report:
 
 
 def cases() -> list[Case]:
-    """The four models."""
+    """The five models."""
     data = np.random.default_rng(0)
     rows = [data.standard_normal((n, 96), np.float32) for n in range(1, 12)]
     w = data.standard_normal((96, 64), np.float32)
@@ -90,6 +120,7 @@ def cases() -> list[Case]:
         Case.of(_OPEN, [(x, w) for x in rows], specialize=[{"x": (4, 96)}]),
         Case.of(_OPEN, [(x, w) for x in rows]),
         Case.of(_LOOP, loops),
+        SessionCase.of(_STATES, [(x,) for x in rows]),
     ]
 
 
@@ -125,7 +156,7 @@ def resident_bytes() -> int:
 
 def main() -> int:
     """Print the report; the exit code is 1 unless it is good."""
-    cli = argparse.ArgumentParser(description="Call four models from many threads.")
+    cli = argparse.ArgumentParser(description="Call five models from many threads.")
     cli.add_argument("--calls", type=int, default=100_000, help="how many in all (100000)")
     cli.add_argument("--threads", type=int, default=8, help="from how many threads (8)")
     args = cli.parse_args()
