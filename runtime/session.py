@@ -63,6 +63,7 @@ class Session:
         )
         self._capacity, self._sizes = _check_capacity(capacity), _check_sizes(sizes, self._infos)
         self._places = _places_of_symbols(own.inputs, sorted(held))
+        self._replaced = sorted(held - self._grown - self._written)
         self._lock = threading.Lock()
         self._values: dict[int, _Value] = {}
         self._initial = {self._find(name).input: value for name, value in (initial or {}).items()}
@@ -105,7 +106,7 @@ class Session:
 
     def _step(self, arrays: Sequence[np.ndarray], timeout: float | None) -> list[Any]:
         """All outputs for inputs and the states, which begin in the first run."""
-        shapes = [array.shape for array in arrays]
+        shapes = list(map(tensor.given_shape_of, arrays, self._asked))
         found = tensor.check_shapes(shapes, self._asked, self._known_sizes())
         if not self._values:
             self._values = {state.input: self._begin(state, found) for state in self._states}
@@ -244,6 +245,10 @@ class Session:
             if size not in bounds_of(symbol):
                 name = self._infos[number].name
                 raise InputError(f"state '{name}' has {size} as '{symbol}', which must be {bounds_of(symbol)}")
+        for number in self._replaced:  # which may be what an output of any size was
+            info, shape = self._infos[number], self._values[number].shape
+            if any(isinstance(wanted, int) and n != wanted for n, wanted in zip(shape, info.shape, strict=True)):
+                raise InputError(f"state '{info.name}' must have shape {info.shape}, got {shape}: reset the session")
         return known
 
     def _begin(self, state: State, sizes: Mapping[Sym, int]) -> _Value:

@@ -96,8 +96,10 @@ def _with_axis(state: State, appended: Mapping[int, Append], arguments: Sequence
 
 
 def _is_growing(append: Append) -> bool:
-    """Return whether an argument that is no weight of known size is what something is put behind."""
-    return defining_op(append.old) is None and ir.RankedTensorType(append.old.type).is_dynamic_dim(append.axis)
+    """Return whether an argument of a size that only the run knows is what something else is put behind."""
+    if defining_op(append.old) is not None or base_of(append.new) == append.old:
+        return False
+    return ir.RankedTensorType(append.old.type).is_dynamic_dim(append.axis)
 
 
 def _read_insertions(last: ir.Operation) -> Append | None:

@@ -167,8 +167,10 @@ def _find_updates(function: func.FuncOp, value: ir.Value, argument: ir.Value) ->
             return []
         found.append((call, number))
         value = call.operands[number]
-        readers = map(_first_result, _list_readers(base_of(value), call))
-        if any(order[base] < (len(order) if made is None else order[made]) for made in readers):
+        read = base_of(value)
+        readers = map(_first_result, _list_readers(read, call))
+        late = any(order[base] < (len(order) if made is None else order[made]) for made in readers)
+        if late or sum(base_of(operand) == read for operand in call.operands) > 1:
             return []
     return found
 

@@ -124,6 +124,11 @@ class SessionInterface(Interface):
                     text = format_string(f"InputError: state '{tensor.info.name}' has %lld as {extent}, not %lld")
                     numbers = f"(long long){value}, (long long){first[extent]}"
                     yield f"if ({value} != {first[extent]}) return tw_fail(error, size, {text}, {numbers});"
+                elif isinstance(extent, int) and self._is_swapped(state):
+                    text = format_string(
+                        f"InputError: state '{tensor.info.name}' has %lld along axis {axis}, not {extent}"
+                    )
+                    yield f"if ({value} != {extent}) return tw_fail(error, size, {text}, (long long){value});"
 
     def _read_frame(self, layout: FrameLayout) -> Iterator[str]:
         yield from super()._read_frame(layout)

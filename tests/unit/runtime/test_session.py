@@ -499,3 +499,82 @@ def test_a_state_that_is_read_after_it_was_written_is_replaced():
         old, table = module.run([x, at, np.array([0]), table])
         np.testing.assert_array_equal(session(x, at, np.array([0]))[0], old)
         np.testing.assert_array_equal(session["table"], table)
+
+
+def test_a_state_that_has_become_another_size_is_refused():
+    """The output may have any size, as far as the compiler knows; the input has one."""
+    text = """
+    <ir_version: 10, opset_import: ["" : 18]>
+    net (int64[1] count, float[4] kept) => (float[1] y, float[n] left) {
+      zero = Constant <value = int64[1] {0}> ()
+      left = Slice (kept, zero, count)
+      y = ReduceSum (left)
+    }
+    """
+    session = compiled(text, states={"left": "kept"}).session()
+    session(np.array([4]))
+    session(np.array([3]))
+    with pytest.raises(InputError, match=r"state 'kept' must have shape \(4,\), got \(3,\): reset the session"):
+        session(np.array([3]))
+    session.reset()
+    session(np.array([4]))
+
+
+def test_inputs_may_be_text():
+    text = """
+    <ir_version: 10, opset_import: ["" : 20]>
+    net (string[n] x, float[past, 2] seen) => (string[n] y, float[all, 2] now) {
+      y = StringConcat (x, x)
+      row = Constant <value = float[1, 2] {1.0, 2.0}> ()
+      now = Concat <axis = 0> (seen, row)
+    }
+    """
+    session = compiled(text).session()
+    for count in (1, 2):
+        assert session(np.array(["a", "b"], object))[0].tolist() == ["aa", "bb"]
+        assert session["seen"].shape == (count, 2)
+
+
+def test_what_is_written_may_be_the_state_itself():
+    """The rows come from the table that they are written to: the kernel must not see its own writes."""
+    text = TABLE.replace("ROWS", "4").replace("ScatterND (table, at, x)", "ScatterND (table, turned, table)")
+    text = text.replace("old = ", "turned = Constant <value = int64[4, 1] {1, 2, 3, 0}> ()\n old = ")
+    module = compiled(text)
+    session = module.session(initial={"table": np.arange(12, dtype=np.float32).reshape(4, 3)})
+    table = np.arange(12, dtype=np.float32).reshape(4, 3)
+    for _ in range(3):
+        session(np.zeros((1, 3), np.float32), np.array([[0]]), np.array([0]))
+        table = np.roll(table, 1, 0)
+        np.testing.assert_array_equal(session["table"], table)
+
+
+def test_a_state_may_be_put_behind_itself():
+    text = """
+    <ir_version: 10, opset_import: ["" : 18]>
+    net (float[1, 2] x, float[past, 2] seen) => (float[1, 2] y, float[all, 2] now) {
+      y = Identity (x)
+      now = Concat <axis = 0> (seen, seen)
+    }
+    """
+    module = compiled(text, states={"now": "seen"})
+    session = module.session(initial={"seen": np.ones((1, 2), np.float32)})
+    for count in (2, 4, 8):
+        session(np.zeros((1, 2), np.float32))
+        np.testing.assert_array_equal(session["seen"], np.ones((count, 2)))
+
+
+def test_two_results_may_append_to_one_state():
+    text = """
+    <ir_version: 10, opset_import: ["" : 18]>
+    net (float[s, 2] x, float[past, 2] seen) => (float[both, 2] y, float[all, 2] now) {
+      more = Neg (x)
+      y = Concat <axis = 0> (seen, more)
+      now = Concat <axis = 0> (seen, x)
+    }
+    """
+    session, rows = compiled(text, states={"now": "seen"}).session(), np.zeros((0, 2), np.float32)
+    for count in (2, 1, 40):
+        x = np.random.default_rng(count).standard_normal((count, 2)).astype(np.float32)
+        np.testing.assert_array_equal(session(x)[0], np.concatenate([rows, -x]))
+        rows = np.concatenate([rows, x])
+        np.testing.assert_array_equal(session["seen"], rows)
