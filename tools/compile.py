@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewright.core.errors import ArtifactError, CompileError, ModelError
-from tilewright.core.printed import count_text, name_text, size_text
+from tilewright.core.printed import count_text, size_text
 from tilewright.core.tensor_texts import tensor_record, tensor_text
 from tilewright.runtime.artifact.source import SUFFIXES
+from tilewright.runtime.description import describe_states
 from tilewright.tools._common import (
     ShowAction,
     add_input_shape,
@@ -46,8 +47,6 @@ if TYPE_CHECKING:
     from tilewright.driver.api import CompileReport
     from tilewright.passes.infra.context import PassContext
     from tilewright.runtime.artifact.manifest import Manifest
-
-_MOST_STATES = 4  # that are named
 
 # Of what --emit can name, what is a whole program.
 PROGRAMS = ("so", "obj", "lib")
@@ -264,7 +263,7 @@ def _result_lines(path: Path, manifest: Manifest, made: CompileReport, seconds: 
         f"{_shorten_path(path)}: {inputs or 'no inputs'} -> {outputs}",
         f"{code}, arena {size_text(made.arena_bytes)}, {weights}",
         *_describe_specialized(manifest),
-        *_describe_states(manifest),
+        *describe_states(manifest),
         *_variants(manifest),
         f"{done} in {seconds:.2f} s: {stages}",
         f"wrote {', '.join(map(_describe_written, made.files))}",
@@ -284,15 +283,6 @@ def _describe_written(path: str) -> str:
 def _describe_specialized(manifest: Manifest) -> Iterator[str]:
     for sizes, own in zip(manifest.specializations, manifest.specialized, strict=True):
         yield f"specialized for {sizes}: {count_text(len(own.kernels), 'kernel')}, arena {size_text(own.arena_bytes)}"
-
-
-def _describe_states(manifest: Manifest) -> Iterator[str]:
-    """What sessions keep, and of what they write no more than what is new."""
-    for grows, what in ((True, "append to"), (False, "replace")):
-        names = [name_text(manifest.inputs[s.input].name) for s in manifest.states if (s.axis is not None) == grows]
-        shown = [*names[:_MOST_STATES], *([f"{len(names) - _MOST_STATES} more"] if len(names) > _MOST_STATES else [])]
-        if names:
-            yield f"sessions {what} {', '.join(shown)}"
 
 
 def _variants(manifest: Manifest) -> Iterator[str]:

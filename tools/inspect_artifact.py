@@ -10,12 +10,14 @@ from typing import Any
 
 from tilewright.core.errors import ArtifactError
 from tilewright.core.printed import count_text, size_text
+from tilewright.core.states import State
 from tilewright.core.target import find_missing_features
 from tilewright.core.tensor_texts import tensor_record, tensor_text
 from tilewright.runtime.artifact import on_disk
 from tilewright.runtime.artifact.manifest import FORMAT, Manifest, collect_ranges
 from tilewright.runtime.artifact.shared import is_sealed
 from tilewright.runtime.artifact.variants import choose
+from tilewright.runtime.description import describe_states
 from tilewright.tools._common import as_command, file_name, make_parser, print_report, showing_progress
 from tilewright.tools._tables import wrap_line
 
@@ -83,8 +85,14 @@ def _program_record(manifest: Manifest, path: Path, code: on_disk.Code, verify: 
         "flush_denormals": flushing,
         "operators": manifest.operators,
         "specializations": manifest.specializations,
+        "states": [_state(manifest, state) for state in manifest.states],
         "variants": [_variant(each, i == _choose(manifest)) for i, each in enumerate(manifest.by_target)],
     }
+
+
+def _state(manifest: Manifest, state: State) -> dict[str, Any]:
+    names = {"input": manifest.inputs[state.input].name, "output": manifest.outputs[state.output].name}
+    return {**names, "axis": state.axis}
 
 
 def _weights_record(manifest: Manifest, path: Path, code: on_disk.Code, verify: bool) -> dict[str, Any]:
@@ -170,6 +178,7 @@ def _program_lines(record: dict[str, Any], manifest: Manifest) -> Iterator[str]:
     yield _denormals_line(record["flush_denormals"], manifest)
     if record["operators"]:
         yield f"operators to be registered before it is loaded (tw.register_op): {', '.join(record['operators'])}"
+    yield from describe_states(manifest)
     for variant, each in zip(record["variants"], manifest.by_target, strict=True):
         yield from _variant_lines(variant, each)
 
@@ -200,11 +209,12 @@ def _variant_lines(variant: dict[str, Any], manifest: Manifest) -> Iterator[str]
     lacks = ", ".join(variant["lacking"])
     here = f"this CPU lacks {lacks}" if lacks else "runs here" + (", chosen" if variant["chosen"] else "")
     yield f"target {variant['target']} ({here}): needs {', '.join(variant['cpu_features']) or 'any CPU'}"
-    for program, sizes in zip(variant["programs"], ["", *manifest.specializations], strict=True):
+    names = ["the program", *manifest.specializations, *(["sessions"] if manifest.session else [])]
+    for program, name in zip(variant["programs"], names, strict=True):
         kernels, calls = count_text(program["kernels"], "kernel"), count_text(program["calls"], "call")
         arena = "of the run's sizes" if program["dynamic"] else size_text(program["arena_bytes"])
         memory = f"arena {arena}, weights {size_text(program['weight_bytes'])}"
-        yield f"  {sizes or 'the program'}: {calls} of {kernels}, {memory}"
+        yield f"  {name}: {calls} of {kernels}, {memory}"
 
 
 if __name__ == "__main__":

@@ -153,3 +153,39 @@ def test_it_is_a_command(exported: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "inspect" in cli.format_usage()
     assert cli.main(["inspect", str(exported)]) == 0
     assert capsys.readouterr().out.startswith(f"{exported}: shared library, ")
+
+
+# A state that grows, and one that is given anew by each run.
+STATES = """
+<ir_version: 10, opset_import: ["" : 18]>
+net (float[s, 4] x, float[past, 4] seen, float[1, 4] mean_in) => (float[all, 4] now, float[1, 4] mean_out) {
+  now = Concat <axis = 0> (seen, x)
+  rows = Constant <value = int64[1] {0}> ()
+  new = ReduceMean (x, rows)
+  mean_out = Add (mean_in, new)
+}
+"""
+
+
+def test_programs_say_which_states_they_have(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    onnx.save(onnx.parser.parse_model(STATES), tmp_path / "net.onnx")
+    for words, states in (
+        ([], [("seen", "now", 0), ("mean_in", "mean_out", None)]),
+        (["--state", "mean_out=mean_in"], [("mean_in", "mean_out", None)]),
+        (["--state", "none"], []),
+    ):
+        assert compile_tool.main([str(tmp_path / "net.onnx"), "--workers", "0", *words]) == 0
+        said = capsys.readouterr().out.splitlines()
+        found = record(capsys, tmp_path / "net.so")
+        assert [(each["input"], each["output"], each["axis"]) for each in found["states"]] == states
+        text = lines(capsys, tmp_path / "net.so")
+        for line in (["sessions append to seen"] if len(states) == 2 else []) + ["sessions keep mean_in"] * bool(
+            states
+        ):
+            assert line in said and line in text
+        assert any(line.startswith("  sessions: ") for line in text) == (len(states) == 2)
+    assert compile_tool.main([str(tmp_path / "net.onnx"), "--state", "mean_out=mean"]) == 2
+    assert "the program has no input 'mean'; did you mean 'mean_in'?" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        compile_tool.main([str(tmp_path / "net.onnx"), "--state", "mean_out"])
+    assert "'mean_out' is not OUTPUT=INPUT, names of the model's, or none" in capsys.readouterr().err
