@@ -280,9 +280,9 @@ class Interface:
         freed.append("memset(outputs, 0, sizeof *outputs);")
         return (
             f"/* Computes the outputs; 0, or -1 where it fails. */\nstatic inline int {name}_run({parameters}) {{\n"
-            f"{indent(lines)}}}\n\n"
+            f"{indent_lines(lines)}}}\n\n"
             f"/* Frees the memory of outputs that runs have made. */\n"
-            f"static inline void {name}_free_outputs({name}_outputs_t *outputs) {{\n{indent(freed)}}}\n\n"
+            f"static inline void {name}_free_outputs({name}_outputs_t *outputs) {{\n{indent_lines(freed)}}}\n\n"
             f"{self._free()}"
         )
 
@@ -347,7 +347,7 @@ def _hold(name: str, size: Sym, program: str) -> Iterator[str]:
     yield f'if ({" || ".join(tests)}) return tw_fail(error, size, "%s%lld%s", {begin}, (long long){value}, {end});'
 
 
-def indent(lines: Sequence[str]) -> str:
+def indent_lines(lines: Sequence[str]) -> str:
     """Lines of C inside of a function."""
     return "".join(f"  {line}\n" for line in lines)
 

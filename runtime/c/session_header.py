@@ -11,7 +11,7 @@ from ...core.sizes import Sym
 from ...core.states import State
 from ..artifact.c_text import format_comment, format_string
 from ..artifact.manifest import Manifest
-from .header import Interface, demand_callable, indent, make_structure
+from .header import Interface, demand_callable, indent_lines, make_structure
 from .tensor import CTensor
 
 _STATES = (
@@ -164,7 +164,7 @@ class SessionInterface(Interface):
         lines.append("memset(states, 0, sizeof *states);")
         return (
             f"/* Frees the memory of states; the next run on them begins anew. */\n"
-            f"static inline void {self.name}_free_states({self.name}_states_t *states) {{\n{indent(lines)}}}\n\n"
+            f"static inline void {self.name}_free_states({self.name}_states_t *states) {{\n{indent_lines(lines)}}}\n\n"
             f"{super()._free()}"
         )
 

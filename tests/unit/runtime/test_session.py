@@ -413,7 +413,7 @@ def grouped(rows: str = "s") -> bytes:
     left = [helper.make_tensor_value_info("y", 1, ["b", rows, 32])]
     left += [helper.make_tensor_value_info(f"present_{kind}", 1, ["b", 2, "all", 8]) for kind in ("key", "value")]
     taken, made = ([info.name for info in side] for side in (given, left))
-    counts = {"num_heads": 4, "kv_num_heads": 2}
+    counts: dict[str, Any] = {"num_heads": 4, "kv_num_heads": 2}
     node = helper.make_node("GroupQueryAttention", taken, made, "node", domain="com.microsoft", **counts)
     opsets = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]
     graph = helper.make_graph([node], "net", given, left)

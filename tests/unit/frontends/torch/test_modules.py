@@ -163,6 +163,7 @@ class Slots(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
+        self.rows: torch.Tensor
         self.register_buffer("rows", torch.ones(6, 3))
 
     def forward(self, row: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
@@ -171,14 +172,13 @@ class Slots(nn.Module):
 
 
 def test_a_session_has_buffers_of_its_own():
-    module = Slots().eval()
-    made = tw.compile(module, example_inputs=(torch.zeros(1, 3), torch.tensor([2])), num_threads=1)
+    module, row, at = Slots().eval(), torch.full((1, 3), 2.0), torch.tensor([4])
+    made = tw.compile(module, example_inputs=(row, at), num_threads=1)
     session, other = made.session(), made.session()
     for step in range(3):
-        row, at = torch.full((1, 3), float(step)), torch.tensor([2 * step])
         with torch.no_grad():
-            expected = module(row, at)
-        np.testing.assert_array_equal(session(row, at)[0], expected)
-        np.testing.assert_array_equal(session["rows"], module.rows)
+            expected = module(row * step, at - step)
+        np.testing.assert_array_equal(session(row * step, at - step)[0], expected)
+        np.testing.assert_array_equal(session["rows"], dict(module.named_buffers())["rows"])
     np.testing.assert_array_equal(other(row, at)[0], [7, 7, 7])
     assert made.states["rows"].tolist() == [[1.0] * 3] * 6
