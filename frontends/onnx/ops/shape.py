@@ -22,7 +22,7 @@ from ....core.sizes import (
 )
 from ....dialects import arith, builders, ir, scalars
 from ....dialects import math as mlir_math
-from ....dialects.types import element_type
+from ....dialects.types import bits, element_type
 from ..proto.weights import dtype_name
 from ..shapes.dynamic_lengths import for_each_shape
 from ..state.context import Context
@@ -238,10 +238,18 @@ def eye_like(ctx: Context, x: Tensor, *, dtype: int | None = None, k: int = 0) -
 def trilu(ctx: Context, x: Tensor, k: Tensor | None = None, *, upper: int = 1) -> Tensor:
     """Keep the upper (``column >= row + k``) or the lower triangle of matrices, zero elsewhere."""
     diagonal = ctx.const(0, "int64") if k is None else ctx.reshape(k, [])
+    rows, columns = x.shape[-2:]
+    narrow = bits(x.dtype) <= 32 and not has_dynamic_extents([rows, columns]) and max(rows, columns) < 1 << 30
 
     def body(value: ir.Value, offset: ir.Value) -> ir.Value:
         row, column = builders.linalg_index(x.rank - 2), builders.linalg_index(x.rank - 1)
-        edge = scalars.add(row, scalars.to_index(offset))
+        if narrow:  # as many of them are compared at once as elements are moved
+            offset = scalars.maximum(offset, scalars.like(offset, -rows))
+            offset = scalars.minimum(offset, scalars.like(offset, columns))
+            lane = element_type("int16" if max(rows, columns) < 1 << 14 and scalars.width(value) <= 16 else "int32")
+            row, column = (scalars.from_index(at, lane) for at in (row, column))
+            offset = arith.trunci(lane, offset)
+        edge = scalars.add(row, offset if narrow else scalars.to_index(offset))
         kept = scalars.compare("ge" if upper else "le", column, edge)
         return scalars.select(kept, value, scalars.like(value, 0))
 

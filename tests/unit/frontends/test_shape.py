@@ -58,6 +58,17 @@ def test_trilu_and_eye(upper):
 @pytest.mark.parametrize("k", [-(1 << 32), -4, -3, 32, 33, 1 << 32])
 def test_a_diagonal_may_lie_outside(k):
     check_node("EyeLike", np.zeros((4, 33), np.float32), k=k)
+    for dtype in (np.bool_, np.float16, np.float32, np.float64):
+        for upper in (0, 1):
+            check_node("Trilu", np.ones((2, 4, 33), dtype), np.array(k), upper=upper)
+            check_node("Trilu", np.ones((4, 33), dtype), np.array(k), known=[1], upper=upper)
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0), (1, 1), (1, 40001), (20000, 1)])
+def test_triangles_of_long_and_of_empty_matrices(shape):
+    """Their places need other numbers of bits."""
+    for upper in (0, 1):
+        check_node("Trilu", np.ones(shape, bool), np.array(39999), upper=upper)
 
 
 def test_one_hot_wraps_negative_indices():
