@@ -78,6 +78,10 @@ class _Axis:
         inside = scalars.compare("lt", first, scalars.like(first, self.extent))
         return first, scalars.both(scalars.compare("lt", ahead, scalars.like(ahead, self.size)), inside)
 
+    def holds_windows(self, include_pad: bool) -> bool:
+        """Return whether all elements of each window count, whatever the extent: none sticks out of what counts."""
+        return not self.partial and (include_pad or (self.low == 0 and self.high == 0))
+
     def counts(self, include_pad: bool) -> np.ndarray:
         """How many elements of each window count: those of the input, or of the input with the padding asked for."""
         windows, elements = np.arange(self.out)[:, None], np.arange(self.size)[None]
@@ -266,7 +270,9 @@ def average_pool(
     counts = []
     for position, axis in enumerate(windows.axes, 1):
         shape = (axis.out, *[1] * (len(windows.axes) - position))
-        if has_dynamic_extents((axis.out, axis.size, axis.extent)):
+        if isinstance(axis.size, int) and axis.holds_windows(bool(count_include_pad)):
+            counts.append(ctx.const(np.array(axis.size), wide.dtype))
+        elif has_dynamic_extents((axis.out, axis.size, axis.extent)):
             counts.append(ctx.reshape(_count_dynamic(ctx, axis, bool(count_include_pad), wide.dtype), shape))
         else:
             counts.append(ctx.const(axis.counts(bool(count_include_pad)).reshape(shape), wide.dtype))

@@ -6,6 +6,7 @@ import pytest
 
 import tilewright as tw
 from tilewright.core.errors import InputError
+from tilewright.frontends import import_model
 from tilewright.tools.debugging.oracle import make_session
 
 RNG = np.random.default_rng(7)
@@ -268,6 +269,24 @@ def test_means_of_windows_of_any_number(counted: int):
     attributes = f"kernel_shape = [3], pads = [1, 1], strides = [2], count_include_pad = {counted}"
     text = f"g (float[1, 2, W] x) => (float y) {{ y = AveragePool<{attributes}>(x) }}"
     check(model(text), [f(1, 2, 7)], [f(1, 2, 8)], [f(1, 2, 2)])
+
+
+@pytest.mark.parametrize(
+    ("attributes", "apart"),
+    [
+        ("strides = [2, 2]", False),
+        ("pads = [1, 1, 1, 1], count_include_pad = 1", False),
+        ("pads = [1, 1, 1, 1]", True),
+        ("pads = [0, 1, 0, 0]", True),
+        ("strides = [2, 2], ceil_mode = 1", True),
+        ('auto_pad = "VALID"', False),
+        ('auto_pad = "SAME_UPPER"', True),
+    ],
+)
+def test_elements_of_windows_are_counted_only_where_some_stick_out(attributes: str, apart: bool):
+    text = f"g (float[1, 2, H, W] x) => (float y) {{ y = AveragePool<kernel_shape = [3, 2], {attributes}>(x) }}"
+    assert ("linalg.index" in str(import_model(model(text)).module)) == apart
+    check(model(text), [f(1, 2, 7, 9)], [f(1, 2, 3, 2)], [f(1, 2, 40, 6)])
 
 
 def test_one_number_of_all_elements():
