@@ -93,7 +93,10 @@ def check_plan(compilation: Compilation, plan: Plan) -> None:
 
 def assemble(compilation: Compilation, planned: Planned) -> CompiledProgram:
     """Compile the kernels, prepare the weights and emit the entry."""
-    plan, options, report = planned.plan, compilation.options, compilation.report
+    options, report = compilation.options, compilation.report
+    if options.executor == "engine":  # which has one program: sessions run that, and replace their states
+        planned = replace(planned, plan=replace(planned.plan, session=None))
+    plan = planned.plan
     parts = _make_parts(compilation, planned)
     kernels, weights = parts.kernels, parts.weights
     options.progress("making the entry")

@@ -578,3 +578,14 @@ def test_two_results_may_append_to_one_state():
         np.testing.assert_array_equal(session(x)[0], np.concatenate([rows, -x]))
         rows = np.concatenate([rows, x])
         np.testing.assert_array_equal(session["seen"], rows)
+
+
+def test_an_engine_has_one_program_for_sessions_too():
+    module = compiled(
+        TABLE.replace("float[n, 3]", "float[1, 3]").replace("[n, 1]", "[1, 1]").replace("ROWS", "5"), executor="engine"
+    )
+    assert module.manifest.session is None
+    session, x = module.session(), np.ones((1, 3), np.float32)
+    for place in range(3):
+        session(x, np.array([[place]]), np.array([0]))
+    np.testing.assert_array_equal(session["table"][:, 0], [1, 1, 1, 0, 0])
