@@ -44,7 +44,7 @@ class Manifest:
     where they have a file.
 
     ``states`` are the inputs that outputs become for the next run; ``session`` is the program for who keeps them, where
-    some of them grow: it has those with the axis along which they grow in front.
+    it can write some where they lie: it has those that grow with the axis along which they do in front.
     """
 
     name: str
