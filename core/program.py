@@ -224,8 +224,8 @@ class Plan:
 
     ``specialized`` are programs for single sizes, where ``main`` has dynamic ones. ``session`` is the same as ``main``
     for a caller who keeps its states: it writes over states, and behind those that grow, where they lie; the axis along
-    which these do is in front. All these are for one target; ``variants`` are the same programs, in the same order, for each of the
-    others. Kernels and weights are those of all.
+    which these do is in front. All these are for one target; ``variants`` are the same programs, in the same order, for
+    each of the others. Kernels and weights are those of all.
     ``formulas`` say what some of the kernels of ``prepare`` compute.
     """
 
