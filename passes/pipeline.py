@@ -203,7 +203,7 @@ def normalize_model(model: Model, context: PassContext) -> Model:
         return model
     check_context(context, PASSES)
     with model.module.context, ir.Location.unknown():
-        module = _clone_module(model.module)
+        module = clone_module(model.module)
         _run_passes(normalize_passes(), module, context, ModuleForm.FOREIGN)
     return replace(model, module=module, legal=True)
 
@@ -222,7 +222,7 @@ def plan(model: Model, target: Target, context: PassContext | None = None, limit
             check_size(info.shape, info.dtype, f"{role} '{info.name}'", limits)
     model = normalize_model(model, context)
     with model.module.context, ir.Location.unknown():
-        module = _clone_module(model.module)
+        module = clone_module(model.module)
         with context:
             _run_passes(graph_passes(target, context.opt_level), module, context, ModuleForm.MAIN)
         with step("planning"), diagnostics("planning"):
@@ -313,7 +313,8 @@ def _run_passes(passes: tuple[Pass, ...], module: ir.Module, context: PassContex
             verify(form, module, "one of the last passes")
 
 
-def _clone_module(module: ir.Module) -> ir.Module:
+def clone_module(module: ir.Module) -> ir.Module:
+    """A copy of a module, with its locations."""
     return ir.Module.parse(to_bytecode(module.operation))
 
 

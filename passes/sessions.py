@@ -10,7 +10,7 @@ from ..core.model import Model, TensorInfo
 from ..core.program import Plan
 from ..core.states import State, move_first
 from ..core.target import Target
-from ..dialects import ir, tw
+from ..dialects import func, ir, tw
 from . import merge, pipeline
 from .analysis.states import find_states, is_update
 from .infra.context import PassContext
@@ -34,7 +34,7 @@ def plan_with_session(
     context = context or PassContext.current()
     model = pipeline.normalize_model(model, context)
     with model.module.context:
-        main = next(f for f in list_functions(model.module) if symbol_of(f) == "main")
+        main = _find_main(model.module)
         states = find_states(main, model.inputs, model.outputs, None if declared is None else dict(declared))
         arguments, results = list_arguments(main), list_ops(main)[-1].operands
         written = [s.axis is not None or is_update(results[s.output], arguments[s.input]) for s in states]
@@ -46,12 +46,16 @@ def plan_with_session(
     return replace(made, main=replace(made.main, states=states))
 
 
+def _find_main(module: ir.Module) -> func.FuncOp:
+    return next(function for function in list_functions(module) if symbol_of(function) == "main")
+
+
 def _mark_states(model: Model, states: Sequence[State]) -> Model:
     """The model whose states are marked, and described as its program will have them."""
     inputs, outputs = list(model.inputs), list(model.outputs)
     with model.module.context, ir.Location.unknown():
-        module = ir.Module.parse(pipeline.to_bytecode(model.module.operation))
-        main = next(f for f in list_functions(module) if symbol_of(f) == "main")
+        module = pipeline.clone_module(model.module)
+        main = _find_main(module)
         attributes = list_attributes(main)
         for state in states:
             if state.axis is not None:

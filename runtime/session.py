@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import math
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -131,9 +133,8 @@ class Session:
         """A session of its own that goes on from the same states, for a search that tries several ways."""
         with self._hold():
             self._demand_states()
-            sizes = {str(symbol): size for symbol, size in self._sizes.items()}
-            made = Session(self._manifest, self._execute, self._capacity, sizes)
-            made._initial = self._initial
+            made = copy.copy(self)  # what is derived from the manifest takes a millisecond for a large program
+            made._lock = threading.Lock()
             made._values = {number: value.copy() for number, value in self._values.items()}
             return made
 
@@ -268,8 +269,7 @@ class Session:
         dtype = numpy_dtype(info.dtype)
         if not grows:
             return self._hold_array(state, np.zeros(shape, dtype))
-        room = int(np.prod(shape[1:], dtype=object)) * dtype.itemsize * (self._capacity or 0)
-        return StateMemory(tuple(shape), dtype, room, self._capacity is not None)
+        return self._make_memory(tuple(shape), dtype)
 
     def _read(self, state: State, value: Any) -> _Value:
         """A value of a user's as the state; InputError where it cannot be that."""
@@ -283,11 +283,15 @@ class Session:
             raise InputError(
                 f"state '{info.name}' has {turned.shape[0]} elements, its session room for {self._capacity}"
             )
-        rows = max(turned.shape[0], self._capacity or 0)
-        room = int(np.prod(turned.shape[1:], dtype=object)) * array.dtype.itemsize * rows
-        made = StateMemory(turned.shape, array.dtype, room, self._capacity is not None)
+        made = self._make_memory(turned.shape, array.dtype)
         made.look()[...] = turned
         return made
+
+    def _make_memory(self, shape: tuple[int, ...], dtype: np.dtype) -> StateMemory:
+        """Memory for a state that grows: of its capacity, or as large as it is."""
+        rows = max(shape[0], self._capacity or 0)
+        room = rows * math.prod(shape[1:]) * dtype.itemsize
+        return StateMemory(shape, dtype, room, self._capacity is not None)
 
     def _hold_array(self, state: State, array: np.ndarray) -> _Value:
         """A copy of an array as a state that does not grow."""

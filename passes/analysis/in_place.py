@@ -11,7 +11,8 @@ from ..ir.structure import indexing_maps, iterator_types, list_ops, num_inputs, 
 from ..ir.uses import has_one_use
 
 _INSERTIONS = ("tensor.insert_slice", "tensor.insert")
-_UPDATES = (*_INSERTIONS, "scf.for", "scf.while")
+# The ops whose results are what they insert into, with elements written over it.
+UPDATES = (*_INSERTIONS, "scf.for", "scf.while")
 
 
 def find_overwritable(function: func.FuncOp) -> tuple[int, ...]:
@@ -48,7 +49,7 @@ def find_updated(function: func.FuncOp) -> int | None:
     """
     ret = terminator_of(function)
     value = begin = ret.operands[0]
-    while (op := defining_op(begin)) is not None and op.name in _UPDATES:
+    while (op := defining_op(begin)) is not None and op.name in UPDATES:
         into = find_destination(begin)
         if into is None or not has_one_use(into):
             break

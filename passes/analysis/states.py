@@ -14,8 +14,7 @@ from ..ir.dynamic_sizes import find_destination
 from ..ir.routine_ops import base_of, is_control
 from ..ir.signatures import list_arguments
 from ..ir.structure import is_tensor, list_ops, terminator_of
-
-_UPDATES = ("tensor.insert", "tensor.insert_slice", "scf.for", "scf.while")
+from .in_place import UPDATES
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ def is_update(value: ir.Value, old: ir.Value) -> bool:
     base, seen = base_of(value), False
     while base != old:
         op = defining_op(base)
-        into = find_destination(base) if op is not None and op.name in _UPDATES else None
+        into = find_destination(base) if op is not None and op.name in UPDATES else None
         if into is None:
             return False
         base, seen = base_of(into), True

@@ -589,3 +589,14 @@ def test_an_engine_has_one_program_for_sessions_too():
     for place in range(3):
         session(x, np.array([[place]]), np.array([0]))
     np.testing.assert_array_equal(session["table"][:, 0], [1, 1, 1, 0, 0])
+
+
+def test_a_run_that_takes_too_long_leaves_the_states():
+    session, expected = attention().session(), Expected()
+    session(tokens(3))
+    expected.run(tokens(3))
+    with pytest.raises(tw.TimeoutError):
+        session.run([tokens(200)], timeout=1e-9)
+    assert session.length == 3
+    x = tokens(1, seed=4)
+    np.testing.assert_allclose(session.run([x], timeout=60)[0], expected.run(x), rtol=1e-5, atol=1e-6)
