@@ -70,7 +70,7 @@ class Module:
         self._make_specialized = runner
         self._inputs = program.manifest.inputs
         self._all_tensors = not any(info.dtype in OBJECTS for info in self._inputs)
-        self._names = {info.name: info for info in self._inputs}
+        self._infos = {info.name: info for info in self._inputs}
         self._output_names = tuple(info.name for info in program.manifest.outputs)
         self._check = lru_cache(_KEPT_SHAPES)(partial(tensor.check_shapes, infos=self._inputs))
         chosen = program.manifest.options.get("num_threads") if num_threads is None else num_threads
@@ -172,7 +172,7 @@ class Module:
         """
         if feeds is not None:
             return self._run_asked(inputs, feeds, timeout)
-        arrays = self._arrays(inputs)
+        arrays = tensor.order_inputs(inputs, self._infos)
         made = Outputs(self._execute(self._runner(arrays), arrays, timeout))
         made.names = self._output_names
         return made
@@ -224,38 +224,15 @@ class Module:
     def _run_asked(self, names: Any, feeds: Any, timeout: float | None) -> Outputs:
         """Run with two arguments: names of outputs and inputs, or inputs and a timeout by its position."""
         if not isinstance(feeds, Mapping | list | tuple):
-            if timeout is not None:
-                raise InputError(f"inputs are a dict by name or a list, got {type(feeds).__name__}: {self._forms()}")
-            return self.run(names, timeout=feeds)
+            return self.run(names, timeout=feeds) if timeout is None else self.run(feeds, timeout=timeout)
         if names is None:
             return self.run(feeds, timeout=timeout)
         if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
             what = f"names of outputs are a list of texts, or None for all, got {type(names).__name__}"
-            raise InputError(f"{what}: {self._forms()}")
+            raise InputError(f"{what}: give run(outputs, inputs)")
         for name in names:
             find_position(name, self._output_names)
         return self.run(feeds, timeout=timeout).of(names)
-
-    def _arrays(self, inputs: Any) -> list[Any]:
-        """The inputs in the model's order; InputError for a name or a dtype that is not the model's."""
-        if type(inputs) is not dict and not isinstance(inputs, Mapping):
-            return self._convert_ordered(inputs)
-        if inputs.keys() != self._names.keys():
-            raise InputError(tensor.names_message(inputs, list(self._names)))
-        return [tensor.as_array(inputs[name], info) for name, info in self._names.items()]
-
-    def _convert_ordered(self, inputs: Any) -> list[Any]:
-        """Inputs that are given in the model's order."""
-        if not isinstance(inputs, list | tuple):
-            raise InputError(f"inputs are a dict by name or a list, got {type(inputs).__name__}: {self._forms()}")
-        if len(inputs) != len(self._inputs):
-            names = ", ".join(map(repr, self._names)) or "none"
-            raise InputError(f"the program has {len(self._inputs)} inputs, {len(inputs)} were given: they are {names}")
-        return list(map(tensor.as_array, inputs, self._inputs))
-
-    def _forms(self) -> str:
-        """How a run may be asked for, in words."""
-        return f"give run({{{', '.join(f'{name!r}: ...' for name in self._names)}}}), or run(outputs, inputs)"
 
     @property
     def profiler(self) -> Profiler:
@@ -281,7 +258,7 @@ class Module:
         """
         from .profile.profiling import profile_program
 
-        arrays = self._arrays(inputs)
+        arrays = tensor.order_inputs(inputs, self._infos)
         number = [self._main, *self._specialized.values()].index(self._runner(arrays))
         return profile_program(self._program, self._threads, number, arrays, rounds, rates, on_round)
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from ..core.errors import InputError
-from ..core.frame import FrameLayout
 from ..core.model import TensorInfo, numpy_dtype
 from ..core.sizes import Sym, bounds_of
 from ..core.states import State
@@ -59,10 +58,7 @@ class Session:
         left = {state.output for state in self._states}
         self._made = [number for number in range(len(own.outputs)) if number not in left]
         self._names = tuple(own.outputs[number].name for number in self._made)
-        layout = FrameLayout.of(own.program) if own.routine else None
-        self._written = (
-            frozenset(state.input for state in layout.written) if layout and manifest.session else frozenset()
-        )
+        self._written = frozenset(state.input for state in own.frame.written) if manifest.session else frozenset()
         self._capacity, self._sizes = _check_capacity(capacity), _check_sizes(sizes, self._infos)
         self._places = _places_of_symbols(own.inputs, sorted(held))
         self._replaced = sorted(held - self._grown - self._written)
@@ -213,20 +209,11 @@ class Session:
 
     def _order(self, inputs: Any) -> list[np.ndarray]:
         """The inputs that are no states, in the model's order."""
-        names = [info.name for info in self._asked]
         if isinstance(inputs, Mapping):
-            if inputs.keys() != set(names):
-                states = [name for name in inputs if name in {info.name for info in self.states}]
-                if states:
-                    raise InputError(f"'{states[0]}' is a state, which the session keeps: set session['{states[0]}']")
-                raise InputError(tensor.names_message(inputs, names))
-            return [tensor.as_array(inputs[info.name], info) for info in self._asked]
-        if not isinstance(inputs, list | tuple):
-            raise InputError(f"inputs are a dict by name or a list, got {type(inputs).__name__}")
-        if len(inputs) != len(names):
-            shown = ", ".join(map(repr, names)) or "none"
-            raise InputError(f"the session takes {len(names)} inputs, {len(inputs)} were given: they are {shown}")
-        return list(map(tensor.as_array, inputs, self._asked))
+            for state in self.states:
+                if state.name in inputs:
+                    raise InputError(f"'{state.name}' is a state, which the session keeps: set session['{state.name}']")
+        return tensor.order_inputs(inputs, {info.name: info for info in self._asked}, "session")
 
     def _known_sizes(self) -> dict[Sym, int]:
         """The sizes that the states have; InputError where two differ, or one is none that the program takes."""

@@ -126,7 +126,10 @@ def _measure_program(args: argparse.Namespace, shapes: InputShapes, options: Opt
         say(f"measuring {args.model}, rounds", next(measured), args.rounds)
 
     inputs = given_inputs(made.program.inputs, args)
-    seconds = made.time(tensor.order_inputs(inputs, made.program.inputs), args.rounds, between)
+    infos = made.program.inputs
+    arrays = tensor.order_inputs(inputs, {info.name: info for info in infos})
+    tensor.check_shapes([array.shape for array in arrays], infos)
+    seconds = made.time(arrays, args.rounds, between)
     return explain(args.model, made, seconds, machine.rates())
 
 

@@ -6,11 +6,13 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from ...core.cpus import ARCHITECTURES
 from ...core.custom_ops import is_operator
 from ...core.errors import ArtifactError, first_line
+from ...core.frame import FrameLayout
 from ...core.model import TensorInfo
 from ...core.program import Call, Kernel, Program, Report, Routine
 from ...core.sizes import Sym, bounds_of
@@ -89,6 +91,11 @@ class Manifest:
             self.reports,
             self.states,
         )
+
+    @cached_property
+    def frame(self) -> FrameLayout:
+        """The layout of the frame that a run of the program's routine takes."""
+        return FrameLayout.of(self.program)
 
     @property
     def programs(self) -> tuple[Manifest, ...]:

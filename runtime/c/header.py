@@ -266,7 +266,7 @@ class Interface:
 
     def _run_frame(self) -> str:
         """The function that runs the program on a frame, and the one that frees the outputs."""
-        name, layout = self.name, FrameLayout.of(self._own.program)
+        name, layout = self.name, self._own.frame
         given = [f"const {tensor.type} *{tensor.argument}" for tensor in self.given]
         arguments = [f"{name}_t *model", f"const {name}_sizes_t *sizes", *given, *self._more_arguments()]
         parameters = ", ".join([*arguments, f"{name}_outputs_t *outputs", "char *error, size_t size"])

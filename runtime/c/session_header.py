@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 
 from ...core.errors import ArtifactError
 from ...core.frame import FrameLayout
@@ -40,13 +39,13 @@ class SessionInterface(Interface):
     def _states(self) -> tuple[State, ...]:
         return self._own.states
 
-    @cached_property
+    @property
     def _grown(self) -> tuple[State, ...]:
-        return FrameLayout.of(self._own.program).grown
+        return self._own.frame.grown
 
-    @cached_property
+    @property
     def _written(self) -> tuple[State, ...]:
-        return FrameLayout.of(self._own.program).written
+        return self._own.frame.written
 
     def _is_swapped(self, state: State) -> bool:
         """Return whether a run leaves a state in other memory than it was in before."""

@@ -44,12 +44,11 @@ class StateMemory:
             self._finalizer = weakref.finalize(self, free, address)
         self.address, self.nbytes = address, nbytes
 
-    def look(self, shape: tuple[int, ...] | None = None) -> np.ndarray:
+    def look(self) -> np.ndarray:
         """What lies there, as an array that is to be dropped before the next run."""
-        shape = self.shape if shape is None else shape
-        if not self.address or 0 in shape:
-            return np.empty(shape, self.dtype)
-        return np.ndarray(shape, self.dtype, memoryview((ctypes.c_char * self.nbytes).from_address(self.address)))
+        if not self.address or 0 in self.shape:
+            return np.empty(self.shape, self.dtype)
+        return np.ndarray(self.shape, self.dtype, memoryview((ctypes.c_char * self.nbytes).from_address(self.address)))
 
     def copy(self) -> StateMemory:
         """The same in memory of its own, with as much room."""

@@ -82,17 +82,26 @@ def as_array(value: Any, info: TensorInfo) -> Any:
     return align_data(array)
 
 
-def order_inputs(inputs: Mapping[str, Any], infos: Sequence[TensorInfo]) -> list[Any]:
-    """Inputs by name as arrays in the program's order; InputError for names, dtypes or shapes that are not its own."""
-    names = [info.name for info in infos]
-    if inputs.keys() != set(names):
-        raise InputError(names_message(inputs, names))
-    arrays = [as_array(inputs[info.name], info) for info in infos]
-    check_shapes(list(map(given_shape_of, arrays, infos)), infos)
-    return arrays
+def order_inputs(inputs: Any, infos: Mapping[str, TensorInfo], owner: str = "program") -> list[Any]:
+    """Inputs as arrays of any shape in the order of ``infos``, which are by name; those of an ``owner``, in words.
+
+    They are given by name, or as a list in this order. Raises InputError for anything else, and for other names or
+    dtypes than those of ``infos``.
+    """
+    if type(inputs) is dict or isinstance(inputs, Mapping):  # asking an ABC takes a third of a microsecond
+        if inputs.keys() != infos.keys():
+            raise InputError(_names_message(inputs, list(infos)))
+        return [as_array(inputs[name], info) for name, info in infos.items()]
+    if not isinstance(inputs, list | tuple):
+        what = f"inputs are a dict by name or a list, got {type(inputs).__name__}"
+        raise InputError(f"{what}: give run({{{', '.join(f'{name!r}: ...' for name in infos)}}})")
+    if len(inputs) != len(infos):
+        names = ", ".join(map(repr, infos)) or "none"
+        raise InputError(f"the {owner} has {len(infos)} inputs, {len(inputs)} were given: they are {names}")
+    return list(map(as_array, inputs, infos.values()))
 
 
-def names_message(given: Mapping[str, Any], names: Sequence[str]) -> str:
+def _names_message(given: Mapping[str, Any], names: Sequence[str]) -> str:
     """The message about wrong names of inputs."""
     unknown = [name for name in given if name not in names]
     missing = [name for name in names if name not in given]

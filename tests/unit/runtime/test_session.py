@@ -235,7 +235,7 @@ def test_states_can_be_set():
     [
         ({}, "input 'x' is missing"),
         ({"x": tokens(1), "past_key": tokens(1)}, "'past_key' is a state, which the session keeps"),
-        ([tokens(1), tokens(1)], "takes 1 inputs, 2 were given"),
+        ([tokens(1), tokens(1)], "the session has 1 inputs, 2 were given"),
         (7, "inputs are a dict by name or a list"),
         ([tokens(1).astype(np.float64)], "must be float32"),
     ],
