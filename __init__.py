@@ -23,6 +23,7 @@ from .core.errors import (
     ArtifactError,
     CompileError,
     CompileTimeoutError,
+    ExpressionError,
     GuardError,
     InputError,
     InternalError,
@@ -36,12 +37,14 @@ from .core.errors import (
 )
 
 if TYPE_CHECKING:
-    from . import runtime
+    from . import runtime, te
     from .core.custom_ops import Operand, register_op
     from .core.model import Model, TensorInfo
     from .core.report import CheckReport
     from .core.target import Target
-    from .driver.api import build, check_model, compile, import_model
+    from .driver import testing
+    from .driver.api import check_model, compile, import_model
+    from .driver.expressions import build, lower
     from .driver.options import CompileReport
     from .passes.infra.context import PassContext
     from .passes.schedule.language.schedule import Schedule
@@ -59,6 +62,7 @@ __all__ = [
     "CompileError",
     "CompileReport",
     "CompileTimeoutError",
+    "ExpressionError",
     "GuardError",
     "InputError",
     "InternalError",
@@ -86,10 +90,13 @@ __all__ = [
     "get_global_func",
     "import_model",
     "load_module",
+    "lower",
     "nd",
     "register_func",
     "register_op",
     "runtime",
+    "te",
+    "testing",
 ]
 
 _HOMES = {
@@ -103,7 +110,7 @@ _HOMES = {
     "Session": ".runtime.session",
     "Target": ".core.target",
     "TensorInfo": ".core.model",
-    "build": ".driver.api",
+    "build": ".driver.expressions",
     "check_model": ".driver.api",
     "compile": ".driver.api",
     "cpu": ".runtime.nd",
@@ -111,10 +118,11 @@ _HOMES = {
     "get_global_func": ".runtime.registry",
     "import_model": ".driver.api",
     "load_module": ".runtime.module",
+    "lower": ".driver.expressions",
     "register_func": ".runtime.registry",
     "register_op": ".core.custom_ops",
 }
-_MODULES = {"nd": ".runtime.nd", "runtime": ".runtime"}
+_MODULES = {"nd": ".runtime.nd", "runtime": ".runtime", "te": ".te", "testing": ".driver.testing"}
 
 
 def __getattr__(name: str) -> Any:

@@ -63,6 +63,10 @@ class ScheduleError(CompileError):
     """A schedule that cannot be: says which loop or axis, why, and what would do."""
 
 
+class ExpressionError(CompileError):
+    """A tensor expression that cannot be: says what of it, why, and what would do."""
+
+
 class TargetError(TilewrightError):
     """Unknown target, CPU or feature, or code for a CPU that this machine is not."""
 

@@ -177,7 +177,8 @@ class Model:
     ``module`` is the MLIR module with ``func.func @main``: its arguments are the inputs in order (``tw.name``),
     then the weights (``tw.param``); its results are the outputs in order. ``files`` are those that were read besides
     the model's own, ``notes`` what the import has to say to a user, a sentence each. A module that is not ``legal`` is
-    another compiler's linalg, which has yet to be brought to the rules of ``@main``.
+    another compiler's linalg, which has yet to be brought to the rules of ``@main``. The kernels of one that is
+    ``scheduled`` are chosen (``tw.group``), and most of their schedules made (``tw.script``): passes leave them so.
     """
 
     module: Any
@@ -188,3 +189,4 @@ class Model:
     files: tuple[Path, ...] = ()
     notes: tuple[str, ...] = ()
     legal: bool = True
+    scheduled: bool = False

@@ -94,9 +94,32 @@ def foreach(handle: Handle) -> Iterator[Handle]:
         upstream.YieldOp([])
 
 
-def tile_using_for(handle: Handle, sizes: Sequence[int]) -> list[Handle]:
-    """Tile with ``scf.for`` loops; 0 leaves a loop whole. Returns the tiled op and the loops."""
-    return list(structured.TileUsingForOp(handle, sizes=list(sizes)).results)
+def tile_using_for(handle: Handle, sizes: Sequence[int], order: Sequence[int] | None = None) -> list[Handle]:
+    """Tile with ``scf.for`` loops; 0 leaves a loop whole. Returns the tiled op and the loops.
+
+    The loops stand as the op has them, or in an ``order`` of all of these.
+    """
+    return list(structured.TileUsingForOp(handle, sizes=list(sizes), interchange=order).results)
+
+
+def fuse_into(producer: Handle, loop: Handle) -> tuple[Handle, Handle]:
+    """Compute in each step of a loop the part of what ``producer`` makes that is read there.
+
+    Returns the ops that do, one for each read, and the loop, whose old handle must not be used any more.
+    """
+    made = structured.FuseIntoContainingOp(_any(), _any(), producer, loop)
+    return made.results[0], made.results[1]
+
+
+def coalesce(handle: Handle) -> Handle:
+    """One loop in place of a loop and those that it alone consists of."""
+    return loop.LoopCoalesceOp(_any(), handle).result
+
+
+def peel(handle: Handle) -> Handle:
+    """A loop of whole steps, which is returned, and the last step, if that is smaller, behind it."""
+    loops = upstream.OperationType.get("scf.for")
+    return loop.LoopPeelOp(_any(), _any(), upstream.CastOp(loops, handle).result).results[0]
 
 
 def annotate(handle: Handle, name: str, value: ir.Attribute) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 NAME = "tw.name"
 """Argument, string: it is the model's input of this name.
 
-Written by frontends/linalg/importer, frontends/onnx/importer; read by passes/analysis/footprint.
+Written by frontends/linalg/importer, frontends/onnx/importer, te/emit; read by passes/analysis/footprint.
 """
 
 PARAM = "tw.param"
@@ -81,7 +81,7 @@ Written by frontends/onnx/state/entry; read by passes/plan_routine.
 GROUP = "tw.group"
 """Structured op, integer: ops with equal numbers become one kernel.
 
-Written by passes/graph/fuse_ops; read by passes/graph/outline.
+Written by passes/graph/fuse_ops, te/emit; read by passes/graph/outline.
 """
 
 NODES = "tw.nodes"
@@ -110,6 +110,32 @@ OVER = "tw.over"
 lies where its result does, so that it has only to write what is new.
 
 Written by passes/graph/plan_memory; read by passes/plan_routine, passes/schedule/tiling/destination_passing.
+"""
+
+# Kernels that are scheduled by a script
+
+STAGE = "tw.stage"
+"""Structured op, string: the name by which a script of the transform dialect finds it.
+
+Written by te/emit; read by te/script, passes/schedule/scripted.
+"""
+
+SCRIPT = "tw.script"
+"""Structured op, string: the transform module that makes the loops of its kernel.
+
+Written by te/emit; read by passes/schedule/scripted.
+"""
+
+TILE_SHAPE = "tw.tile_shape"
+"""Structured op, array of integers: the most elements that its tiles have along each axis of its result.
+
+Written by te/emit; read by passes/schedule/scripted.
+"""
+
+SHARED_LOOP = "tw.shared_loop"
+"""Loop, unit: threads share its steps.
+
+Written by te/script; read by passes/schedule/scripted.
 """
 
 # Kernels on tensors
@@ -172,8 +198,8 @@ PARTS = "tw.parts"
 """Function, string: the schedules, as text, of ops that have become nests in a kernel of plain loops. The tiles are
 marked ``tw.tile``.
 
-Written by passes/schedule/tiling/plain_loops; read by passes/ir/kernel, passes/lower/wrap_kernel,
-passes/schedule/vectorize.
+Written by passes/schedule/scripted, passes/schedule/tiling/plain_loops; read by passes/ir/kernel,
+passes/lower/wrap_kernel, passes/schedule/vectorize.
 """
 
 REASON = "tw.reason"
@@ -185,7 +211,7 @@ Written by passes/schedule/apply_schedule; read by passes/ir/kernel, passes/lowe
 TILE = "tw.tile"
 """Structured op of such a function, unit: it is a tile, which becomes vectors.
 
-Written by passes/schedule/tiling/part_nests; read by passes/schedule/vectorize.
+Written by passes/schedule/scripted, passes/schedule/tiling/part_nests, te/script; read by passes/schedule/vectorize.
 """
 
 SCHEDULE_JSON = "tw.schedule_json"
@@ -245,5 +271,5 @@ Written by passes/schedule/tiling/reduction; read by passes/schedule/vectorize.
 UNROLL = "tw.unroll"
 """Loop, integer: how many of its steps are taken at once.
 
-Written by passes/schedule/tiles/loops, passes/schedule/vectorize; read by passes/lower/unroll_sums.
+Written by passes/schedule/tiles/loops, passes/schedule/vectorize, te/script; read by passes/lower/unroll_sums.
 """

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .api import build, check_model, compile, compile_to_file, import_model
+    from .api import check_model, compile, compile_to_file, import_model
+    from .expressions import build
 
 __all__ = ["build", "check_model", "compile", "compile_to_file", "import_model"]
 
@@ -16,6 +17,10 @@ __all__ = ["build", "check_model", "compile", "compile_to_file", "import_model"]
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    if name == "build":
+        from .expressions import build
+
+        return build
     from . import api
 
     return getattr(api, name)

@@ -35,6 +35,7 @@ from ..runtime.artifact.shared import find_compiler, no_compiler
 from ..runtime.artifact.source import TextKind
 from ..runtime.c import archive
 from ..runtime.module import Module
+from ..te.computation import Computation
 from ..workers.process import Limits
 from . import assembly, stages
 from .assembly import CompiledProgram, Stepwise
@@ -179,11 +180,11 @@ def compile(
     options.refuse_foreign()
     settled = settled_source(source, example_inputs, dynamic_shapes)
     compilation = Compilation.start(settled, options, workers, RequestedSizes.of(input_shapes, specialize))
-    module = _make_module(compilation, max_concurrency)
+    module = make_module(compilation, max_concurrency)
     return settled.wrap_module(module) if isinstance(settled, ForeignSource) else module
 
 
-def build(
+def build_model(
     model: Model,
     target: str | Target = "x86",
     num_threads: int | None = None,
@@ -210,7 +211,7 @@ def build(
     compilation = Compilation.start(model, options, workers)
     planned = plan(compilation, "")
     # What is kept for the texts of the program's stages has the plan, not the weights.
-    return _make_module(replace(compilation, source=planned), max_concurrency, replace(planned, params={}))
+    return make_module(replace(compilation, source=planned), max_concurrency, replace(planned, params={}))
 
 
 def compile_to_file(
@@ -265,8 +266,9 @@ def emit(
 ) -> bytes:
     """Return the text that a stage of the compilation made.
 
-    "linalg" is the imported module, "kernels" the programs and kernels after the graph passes, "llvm-dialect" the whole
-    program in one module (all as text); "llvm" and "asm" are that after LLVM's optimiser and code generator.
+    "linalg" is the imported module, "kernels" the programs and kernels after the graph passes, "schedule" what makes
+    the loops of these, "llvm-dialect" the whole program in one module (all as text); "llvm" and "asm" are that after
+    LLVM's optimiser and code generator.
     """
     options = options or make_options()
     options.refuse_several(f"--emit {kind}")
@@ -366,7 +368,7 @@ def _request_program(compilation: Compilation) -> compile_cache.Request | None:
     source, sizes, options, cache = compilation.source, compilation.sizes, compilation.options, compilation.cache
     if cache is None or not compilation.keeps_program:
         return None
-    assert not isinstance(source, Model | Planned)
+    assert not isinstance(source, Model | Computation | Planned)
     with compilation.report.stage("cache"):
         own = tuple(sorted(custom_ops.registered_ops()))
         others = (options.num_threads, options.profile, options.model_limits, own, options.weights, options.variants)
@@ -396,7 +398,9 @@ def _compile_product(compilation: Compilation, request: compile_cache.Request | 
     return product
 
 
-def _make_module(compilation: Compilation, max_concurrency: int | None, kept: Planned | None = None) -> Module:
+def make_module(
+    compilation: Compilation, max_concurrency: int | None, kept: Planned | Computation | None = None
+) -> Module:
     """The linked program. Texts of its stages are made of ``kept``, or else of the source."""
     product, report = _make_product(compilation), compilation.report
     recipe = stages.TextRecipe(replace(compilation, source=kept or compilation.source), product.manifest.source)

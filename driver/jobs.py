@@ -22,6 +22,7 @@ from ..core.report import CheckReport, Work
 from ..core.specialization import Shapes, Sizes, name_specialization, naming_specialization, resolve
 from ..core.target import Target
 from ..frontends.foreign import LinalgText
+from ..te.computation import Computation
 
 if TYPE_CHECKING:
     from ..passes.infra.context import PassContext
@@ -159,6 +160,22 @@ def plan_linalg(source: LinalgText, settings: Settings) -> tuple[Planned, Settin
     return plan_model(_import(source), "", settings)
 
 
+def plan_expressions(source: Computation, settings: Settings) -> tuple[Planned, Settings]:
+    """Lower a schedule of tensor expressions, and plan its kernels."""
+    from ..te.emit import emit_model
+
+    with step("lowering"):
+        model = emit_model(source.schedule, source.args, source.name)
+    return plan_model(model, "", replace(settings, states=()))
+
+
+def expressions_text(source: Computation) -> bytes:
+    """The module of a schedule of tensor expressions."""
+    from ..te.emit import emit_model
+
+    return _print_module(emit_model(source.schedule, source.args, source.name).module.operation)
+
+
 def linalg_text(source: LinalgText) -> bytes:
     """The module of a model that comes as another compiler's text, with the nodes' names."""
     return _print_module(_import(source).module.operation)
@@ -264,6 +281,15 @@ def kernels_text(plan: Plan) -> bytes:
     with make_context():
         parts += [_print_module(ir.Module.parse(bytecode).operation) for bytecode in plan.kernels.values()]
     return b"\n// -----\n".join(parts)
+
+
+def schedules_text(plan: Plan, settings: Settings) -> tuple[bytes, Settings]:
+    """The schedules of a plan's kernels: transform modules, or loops as text, behind what each kernel is called."""
+    from ..passes import pipeline
+
+    context = settings.pass_context()
+    texts = {name: pipeline.describe_schedule(code, settings.target, context) for name, code in plan.kernels.items()}
+    return "\n".join(f"// {name}\n{text.rstrip()}\n" for name, text in texts.items()).encode(), settings
 
 
 def whole_text(

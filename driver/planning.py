@@ -19,6 +19,7 @@ from ..core.model import Model, Param
 from ..frontends.foreign import ForeignSource, LinalgText
 from ..runtime.process.background import run_beside
 from ..runtime.process.files import sha256
+from ..te.computation import Computation
 from ..workers import Pool
 from ..workers.process import CONVERTER, Job
 from . import blame, jobs, support
@@ -45,6 +46,9 @@ def plan(compilation: Compilation, folder: str) -> Planned:
     with compilation.report.stage("import and plan"):
         if isinstance(source, Model):
             planned = _plan_model(compilation, source)
+        elif isinstance(source, Computation):
+            what = f"the schedule of '{source.name}'"
+            planned = _run_plans(compilation, [_ModelPart(what, jobs.plan_expressions, (source,))])
         elif isinstance(source, ForeignSource):
             planned = _plan_foreign(compilation, source)
         else:

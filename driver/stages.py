@@ -13,6 +13,7 @@ from ..core.program import Plan
 from ..frontends.foreign import ForeignSource, LinalgText
 from ..runtime.artifact.source import TextKind
 from ..runtime.process.files import sha256
+from ..te.computation import Computation
 from . import jobs
 from .compilation import Compilation, PassJob
 from .jobs import Planned
@@ -29,6 +30,8 @@ def emit_text(compilation: Compilation, kind: TextKind) -> bytes:
 
 def _emit_import(compilation: Compilation, folder: str) -> bytes:
     source = compilation.source
+    if isinstance(source, Computation):
+        return compilation.call(f"the schedule of '{source.name}'", jobs.expressions_text, source)
     if isinstance(source, Model | Planned):
         raise CompileError("the program was built of a Model: its 'linalg' is the text of that model's module")
     if isinstance(source, ForeignSource):
@@ -53,6 +56,9 @@ def _emit_plan(compilation: Compilation, plan: Plan, kind: TextKind) -> bytes:
     if kind == "kernels":
         return compilation.call("the kernels' text", jobs.kernels_text, plan)
     options = compilation.options
+    if kind == "schedule":
+        [text] = compilation.run([PassJob("the schedules", jobs.schedules_text, (plan,), options.target)])
+        return text
     options.progress("compiling the whole program")
     arguments = (plan, kind, options.profile)
     [text] = compilation.run([PassJob("the whole program", jobs.whole_text, arguments, options.target)])

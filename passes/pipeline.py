@@ -55,7 +55,7 @@ from .infra.base import ModuleForm, Pass
 from .infra.context import SCHEDULES, PassContext, check_context, snapshot
 from .ir.edit import list_programs, needs_routine, string_attr
 from .ir.facts import remembering_facts
-from .ir.kernel import describe_kernel, list_functions, symbol_of
+from .ir.kernel import describe_kernel, find_schedule_text, list_functions, symbol_of
 from .ir.signatures import list_params
 from .lower.bufferize import Bufferize
 from .lower.clamp_integers import ClampIntegers
@@ -161,6 +161,11 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
     )
 
 
+def scheduled_passes() -> tuple[Pass, ...]:
+    """The passes on a ``@main`` whose kernels and schedules a user has chosen."""
+    return (ReportOutside(), Outline(), PlanMemory())
+
+
 def kernel_passes(target: Target, plain: bool = False, schedule: Schedule | None = None) -> tuple[Pass, ...]:
     """The passes on one kernel, from tensors to the LLVM dialect.
 
@@ -224,7 +229,8 @@ def plan(model: Model, target: Target, context: PassContext | None = None, limit
     with model.module.context, ir.Location.unknown():
         module = clone_module(model.module)
         with context:
-            _run_passes(graph_passes(target, context.opt_level), module, context, ModuleForm.MAIN)
+            passes = scheduled_passes() if model.scheduled else graph_passes(target, context.opt_level)
+            _run_passes(passes, module, context, ModuleForm.MAIN)
         with step("planning"), diagnostics("planning"):
             functions = {string_attr(f.attributes, "sym_name"): f for f in list_programs(module)}
             if "main" not in functions:
@@ -268,6 +274,17 @@ def lower_kernel(bytecode: bytes, target: Target, context: PassContext) -> tuple
     if len(wrapped) != 1:
         raise CompileError(f"a kernel module has one function, this one has {len(wrapped)}")
     return module, replace(wrapped[0], note=note, **stated[0])
+
+
+def describe_schedule(bytecode: bytes, target: Target, context: PassContext) -> str:
+    """The schedule of a kernel as text: its script, or loops as comments; why it has none, where it has none."""
+    with reused_context(), ir.Location.unknown():
+        module = ir.Module.parse(bytecode)
+        passes = kernel_passes(target)
+        until = next(number for number, stage in enumerate(passes) if isinstance(stage, ApplySchedule))
+        _run_passes(passes[: until + 1], module, context, ModuleForm.TENSORS)
+        text = find_schedule_text(list_functions(module)[0])
+    return text if text.startswith("module") else "\n".join(f"//   {line}" for line in text.splitlines())
 
 
 def _describe(function: func.FuncOp) -> dict[str, Any]:

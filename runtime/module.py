@@ -9,6 +9,8 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
+import numpy as np
+
 from ..core.errors import InputError
 from ..core.limits import broken_bound
 from ..core.model import OBJECTS, TensorInfo
@@ -24,6 +26,7 @@ from .process.files import replacing_file
 from .process.limit import Limit
 from .process.threads import default_threads
 from .tensors import tensor
+from .tensors.arguments import place
 
 if TYPE_CHECKING:  # what few programs use is imported when it is used: loading should be quick
     from .artifact.pickling import Kept
@@ -270,9 +273,31 @@ class Module:
         self._check(shapes)
         return self._main
 
-    def __call__(self, *inputs: Any) -> Outputs:
-        """Run on arrays by position."""
-        return self.run(inputs)
+    def __call__(self, *arguments: Any) -> Outputs:
+        """Run on arrays by position: on the inputs, or on these and arrays for the outputs, which are written.
+
+        Those may be of any library that has DLPack, and are what is returned. InputError for other numbers of arrays,
+        and for those that do not fit.
+        """
+        count = len(self._inputs)
+        given = arguments[count:]
+        if not given or len(given) != len(self._output_names):
+            return self.run(arguments)
+        if "main" in self._functions:
+            self._functions["main"](*arguments)
+        else:
+            self._write_outputs(arguments[:count], given)
+        outputs = Outputs(given)
+        outputs.names = self._output_names
+        return outputs
+
+    def _write_outputs(self, inputs: Sequence[Any], given: Sequence[Any]) -> None:
+        """Run, and copy the outputs, whose sizes only the run knows, to arrays of these sizes."""
+        places = [place(value, info, "output", written=True) for value, info in zip(given, self.outputs, strict=True)]
+        for made, into, info in zip(self.run(inputs), places, self.outputs, strict=True):
+            if made.shape != into.shape:
+                raise InputError(f"output '{info.name}' has shape {made.shape} here, and the array for it {into.shape}")
+            np.copyto(into, made)
 
     def __getitem__(self, name: str) -> PackedFunction:
         """The packed function ``main(inputs..., outputs...)``, or ``main_alloc(inputs...)``, which returns the outputs.
@@ -314,12 +339,18 @@ class Module:
         )
 
     def time_evaluator(
-        self, name: str | None = None, number: int = 10, repeat: int = 1, min_repeat_ms: float = 0
+        self,
+        name: str | None = None,
+        device: Any = None,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: float = 0,
     ) -> Callable[..., Timing]:
         """A function that measures the packed function of this name, by default the entry, on its arguments.
 
-        It calls once without measuring, then ``repeat`` times ``number`` times, or more often if these calls would
-        take less than ``min_repeat_ms`` milliseconds. Raises InputError if there is no such function.
+        ``device`` is taken as TVM's users give it: there is one, the CPU. It calls once without measuring, then
+        ``repeat`` times ``number`` times, or more often if these calls would take less than ``min_repeat_ms``
+        milliseconds. Raises InputError if there is no such function.
         """
         from .profile.evaluator import evaluate
 
@@ -353,7 +384,7 @@ class Module:
         return target
 
     def _run_tensors(self, *inputs: Any) -> Any:
-        made = [tensor.as_tensor(array) for array in self(*inputs)]
+        made = [tensor.as_tensor(array) for array in self.run(inputs)]
         return made[0] if len(made) == 1 else made
 
     def export_library(self, path: str | os.PathLike[str]) -> Path:

@@ -102,15 +102,23 @@ def integer_attr(value: int) -> ir.IntegerAttr:
     return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
 
 
+def _read_texts(op: ir.OpView | ir.Operation) -> dict[str, str]:
+    """What is written down of a kernel's schedule."""
+    attributes = op.operation.attributes
+    names = (tw.SCHEDULE, tw.PARTS, tw.REASON, tw.SCHEDULE_JSON)
+    return {name: ir.StringAttr(attributes[name]).value for name in names if name in attributes}
+
+
+def find_schedule_text(function: func.FuncOp) -> str:
+    """The schedule that `apply-schedule` has noted on a kernel, or why it has none."""
+    return next(iter(_read_texts(function).values()), "plain loops")
+
+
 def describe_kernel(op: ir.OpView | ir.Operation) -> Kernel:
     """The kernel that a wrapped function is, without its object."""
     attributes = op.operation.attributes
     extent, scratch = (ir.IntegerAttr(attributes[name]).value for name in (tw.EXTENT, tw.SCRATCH))
-    texts = {
-        name: ir.StringAttr(attributes[name]).value
-        for name in (tw.SCHEDULE, tw.PARTS, tw.REASON, tw.SCHEDULE_JSON)
-        if name in attributes
-    }
+    texts = _read_texts(op)
     schedule, as_json = texts.get(tw.SCHEDULE, texts.get(tw.PARTS, "")), texts.get(tw.SCHEDULE_JSON, "")
     parallel, ahead = tw.PARALLEL in attributes, tw.AHEAD in attributes
     asks = tw.ASKS_SCRATCH in attributes

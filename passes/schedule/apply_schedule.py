@@ -23,6 +23,7 @@ from .families.table import choose_schedule, has_nests, require_schedule
 from .language.notation import value_text
 from .language.schedule import Schedule
 from .loop_plan import LoopPlan
+from .scripted import ScriptPlan, find_script
 from .tiles.regions import NotSchedulable
 from .tiling.moves import choose_moves
 from .tiling.nest_plan import NestPlan
@@ -82,6 +83,9 @@ class ApplySchedule(Pass):
             return NestPlan(self.schedule), _build_asked(function, self.schedule, target), ""
         if self.plain:
             return None, as_plain_loops(function, None, target), "plain loops were asked for"
+        if (script := find_script(function)) is not None:
+            scripted = ScriptPlan(script)
+            return scripted, scripted.build(function, target), ""
 
         dynamic = is_dynamic_kernel(function)
         alone = replace(target, cores=1) if dynamic else target  # threads share blocks, not the steps of one

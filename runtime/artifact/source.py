@@ -8,12 +8,13 @@ from typing import Literal, Protocol, cast, get_args
 
 from ...core.errors import InputError
 
-TextKind = Literal["linalg", "kernels", "llvm-dialect", "llvm", "asm"]
+TextKind = Literal["linalg", "kernels", "schedule", "llvm-dialect", "llvm", "asm"]
 KINDS: tuple[TextKind, ...] = get_args(TextKind)
 # The suffixes of files, longer ones first.
 SUFFIXES: dict[str, str] = {
     "linalg": ".linalg.mlir",
     "kernels": ".kernels.mlir",
+    "schedule": ".schedule.mlir",
     "llvm-dialect": ".llvm.mlir",
     "llvm": ".ll",
     "asm": ".s",

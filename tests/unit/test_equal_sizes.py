@@ -23,6 +23,7 @@ ALLOWED = {
         "passes/schedule/tiling/plain_loops.py",
         "write_into",
     ): "both are the kernel's result: a cast where the types differ",
+    ("passes/schedule/scripted.py", "_drop"): "both are tiles of one loop",
     ("passes/schedule/tiles/structured.py", "store"): "the whole of a region of known sizes",
 }
 # A shape as a type has it, in which unknown extents are equal numbers: `shape_of` and `SizeClasses` give others.

@@ -25,7 +25,8 @@ ALLOWED: dict[str, dict[str, str]] = {
         "runtime": "core dialects",  # dialects for an ExecutionEngine alone
         "passes": "core dialects",
         "frontends": "core dialects runtime workers",  # runtime for the modules that PyTorch's users call
-        "driver": "core dialects frontends passes runtime workers",
+        "te": "core dialects",
+        "driver": "core dialects frontends passes runtime te workers",
         "tools": "core dialects driver frontends passes runtime workers",
     },
     "runtime": {
@@ -66,7 +67,8 @@ ALLOWED: dict[str, dict[str, str]] = {
         "vectorize": "tiling",
         "collapse_loops": "tiles",
         "separate_windows": "tiles tiling",
-        "apply_schedule": "dynamic families language loop_plan tiles tiling",
+        "scripted": "dynamic loop_plan tiles tiling",
+        "apply_schedule": "dynamic families language loop_plan scripted tiles tiling",
     },
     "driver": {
         "cache": "jobs",
@@ -80,6 +82,8 @@ ALLOWED: dict[str, dict[str, str]] = {
         "checking": "compilation jobs planning",
         "stages": "compilation jobs planning",
         "api": "assembly cache checking compilation jobs options planning stages",
+        "expressions": "api compilation planning stages",
+        "testing": "expressions",
         "torch_backend": "api",
     },
     "frontends": {
@@ -105,6 +109,9 @@ CLOSING: dict[str, str] = {
     "core/atoms": "core/sizes",  # a type: atoms are functions of sizes, which are made of atoms
     "core/size_texts": "core/sizes",  # a type: what a size prints
     "core/report_text": "core/report",  # types: what a report prints
+    "te/expr": "te/tensor",  # a type: what a read is of
+    "te/attachment": "te/schedule",  # a type: the schedule whose stages are looked at
+    "te/rules": "te/schedule",  # a type, as above
     "workers/post_mortem": "workers",  # a type: the pool whose round it is
     "workers/rounds": "workers",  # a type, as above
     "workers/watchdog": "workers",  # a type, as above

@@ -27,13 +27,14 @@ VOCABULARIES = (
     "passes/schedule/families/",  # a family bears its own name
     "passes/schedule/language/",  # schedule primitives
     "runtime/nd.py",  # arrays, as TVM has them
+    "te/",  # tensor expressions, as TVM has them
     "tools/networks/",  # layers bear the names of layers
 )
 # Verbs that say enough in one word, beside the name of their module.
 VERBS = """
 add answer append apply ask assign attempt attend bisect build cast choose clamp clone close combine compare compose convert
 cover cut decode demand dequantize detach digest draw emit encode escape evaluate examine explain extract fill find fit fold
-freeze hoist infer inline insert interleave iterate judge link load make measure merge pack parse peek permute place plan
+freeze hoist infer inline insert interleave iterate judge link load lower make measure merge pack parse peek permute place plan
 prefix quantize read reduce rehearse remember replace replay request requantize require resize resolve run sample saturate
 save scale seal serve shorten show shrink shutdown snapshot splat start step store stretch suppress tell touch transform
 unpack validate verify widen wrap write assemble interpolate rewrite

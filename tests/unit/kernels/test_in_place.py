@@ -224,7 +224,7 @@ def test_threads_share_a_kernel_in_place() -> None:
         model = dense(256, 384, 256)
         assert calls_in_place(pipeline.plan(model, TARGET.get(detect_host()), PassContext()))
         alone, shared = (
-            api.build(model, TARGET.get(detect_host()), num_threads=n, workers=0, cache=False) for n in (1, 4)
+            api.build_model(model, TARGET.get(detect_host()), num_threads=n, workers=0, cache=False) for n in (1, 4)
         )
     x = RNG.standard_normal((256, 8), dtype=np.float32)
     [want] = alone.run({"x": x})

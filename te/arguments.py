@@ -1,0 +1,44 @@
+"""The arguments of a program of tensor expressions: its inputs, then its outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..core.errors import ExpressionError
+from .schedule import Schedule
+from .tensor import PlaceholderOp, Tensor
+
+
+def split_args(schedule: Schedule, args: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+    """The inputs and the outputs among the arguments of a program; ExpressionError for others than the schedule's."""
+    for each in args:
+        if not isinstance(each, Tensor):
+            raise ExpressionError(f"the arguments of a program are tensors, not a {type(each).__name__}")
+    inputs = [t for t in args if isinstance(t.op, PlaceholderOp)]
+    outputs = [t for t in args if not isinstance(t.op, PlaceholderOp)]
+    if list(args) != [*inputs, *outputs]:
+        raise ExpressionError("the arguments of a program are its inputs, then its outputs: change their order")
+    needed = [stage.op.output(0) for stage in schedule.stages if stage.is_placeholder]
+    for tensor in needed:
+        if tensor not in inputs:
+            raise ExpressionError(f"'{tensor.name}' is read and no argument: add it to the inputs")
+    for tensor in inputs:
+        if tensor not in needed:
+            raise ExpressionError(f"'{tensor.name}' is an argument that nothing reads: leave it out")
+    made = [schedule[tensor].stage for tensor in outputs]
+    for tensor, stage in zip(outputs, made, strict=True):
+        if stage.origin not in schedule.outputs:
+            raise ExpressionError(f"'{tensor.name}' is an argument: give it to te.create_schedule, too, as an output")
+    for op in schedule.outputs:
+        for number in range(op.num_outputs):
+            if not any(t.op is op and t.value_index == number for t in outputs):
+                raise ExpressionError(
+                    f"'{op.output(number).name}' is an output of the schedule: add it to the arguments"
+                )
+    names = [tensor.name for tensor in args]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ExpressionError(
+            f"two arguments have the name '{twice}': give placeholders and computes names of their own"
+        )
+    return inputs, outputs

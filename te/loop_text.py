@@ -1,0 +1,219 @@
+"""A schedule as loops that people read: ``lower(s, args, simple_mode=True)``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..core.sizes import Extent
+from .attachment import consumers_of, reads_of, sizes_at
+from .computation import Computation
+from .expr import INDEX, Expr, IterVar, Literal, Operation, Read, Reduce, as_size, children_of, exchange_parts
+from .regions import as_linear
+from .schedule import Schedule
+from .stage import Leaf, Stage
+from .tensor import ComputeOp
+
+_LOOP_WORDS = {"": "for", "parallel": "parallel", "vectorize": "vectorize", "unroll": "unroll"}
+# Infix operations, and how tightly they bind.
+_INFIX = {
+    "multiply": ("*", 6), "divide": ("/", 6), "floor_divide": ("//", 6), "mod": ("%", 6), "add": ("+", 5),
+    "subtract": ("-", 5), "left_shift": ("<<", 4), "right_shift": (">>", 4), "bitwise_and": ("&", 3),
+    "bitwise_xor": ("^", 2), "bitwise_or": ("|", 2), "less": ("<", 1), "less_equal": ("<=", 1), "greater": (">", 1),
+    "greater_equal": (">=", 1), "equal": ("==", 1), "not_equal": ("!=", 1), "logical_and": ("&&", 0),
+    "logical_or": ("||", 0),
+}  # fmt: skip
+_NAMES = {"maximum": "max", "minimum": "min", "absolute": "abs", "select": "if_then_else"}
+
+
+def loop_text(computation: Computation) -> str:
+    """The loops of a schedule, in the order in which they run.
+
+    A loop ``for (i, 0, n)`` goes over 0 to below n. Where the last step of a loop around is smaller, n is a minimum.
+    """
+    return "\n".join(_Printer(computation).lines)
+
+
+class _Printer:
+    def __init__(self, computation: Computation) -> None:
+        self.schedule: Schedule = computation.schedule
+        self.lines: list[str] = []
+        given = ", ".join(f"{t.name}: {t.dtype}{_shape_text(t.shape)}" for t in computation.args)
+        self.put(0, f"{computation.name}({given}) {{")
+        outputs = {self.schedule[t].stage for t in computation.args}
+        for stage in self.schedule.stages:
+            if stage.at is None and not stage.inline and isinstance(stage.op, ComputeOp):
+                if stage not in outputs:
+                    self.declare(1, stage, [axis.dom.extent for axis in stage.op.axis])
+                self.nest(1, stage, {}, {})
+        self.put(0, "}")
+
+    def put(self, depth: int, text: str) -> None:
+        """One line."""
+        self.lines.append("  " * depth + text)
+
+    def declare(self, depth: int, stage: Stage, shape: Sequence[Extent]) -> None:
+        """The memory of what a stage makes."""
+        assert isinstance(stage.op, ComputeOp)
+        for number, dtype in enumerate(stage.op.dtypes):
+            self.put(depth, f"alloc {_name(stage, number)}: {dtype}{_shape_text(shape)}")
+
+    def nest(self, depth: int, stage: Stage, bases: Mapping[IterVar, Expr], origin: Mapping[IterVar, Expr]) -> None:
+        """The loops of a stage whose axes begin at ``bases``, and whose memory does at ``origin``."""
+        op = stage.op
+        assert isinstance(op, ComputeOp)
+        if stage.automatic:
+            self.put(depth, f"{_name(stage, 0)}: loops of the compiler's own")
+        values: dict[IterVar, Expr] = {axis: bases.get(axis, _number(axis.dom.min)) for axis in _axes(stage)}
+        begun = not isinstance(op.body[0], Reduce)
+        if stage.at is not None and not begun:
+            begun = True
+            self.put(depth, f"{_name(stage, 0)}[...] = {_identity_text(op)}")
+        sizes = sizes_at(self.schedule, stage)
+        for number, leaf in enumerate(stage.leaves):
+            if leaf.var.reduces and not begun:
+                begun = True
+                self.write_init(depth, stage, values, origin, stage.leaves[number:])
+            self.put(
+                depth, f"{_LOOP_WORDS[leaf.mark]} ({leaf.var.name}, 0, {self.count(stage, leaf, values, sizes)}) {{"
+            )
+            depth += 1
+            self.advance(leaf, values)
+            for other in self.schedule.stages:
+                if other.at is not None and other.at[0] is stage and other.at[1] is leaf.var:
+                    self.place(depth, other, stage, values, number + 1)
+        self.write(depth, stage, values, origin)
+        for level in range(len(stage.leaves)):
+            self.put(depth - level - 1, "}")
+
+    def write_init(
+        self,
+        depth: int,
+        stage: Stage,
+        values: Mapping[IterVar, Expr],
+        origin: Mapping[IterVar, Expr],
+        rest: Sequence[Leaf],
+    ) -> None:
+        """What a reduction begins with: an element, or all that the loops inside go over."""
+        assert isinstance(stage.op, ComputeOp)
+        inner = [part.axis for leaf in rest for part in leaf.parts if not leaf.var.reduces]
+        places = [
+            "..." if any(axis is each for each in inner) else text(_relative(values[axis], origin.get(axis)))
+            for axis in stage.op.axis
+        ]
+        self.put(depth, f"{_name(stage, 0)}[{', '.join(places)}] = {_identity_text(stage.op)}")
+
+    def count(self, stage: Stage, leaf: Leaf, values: Mapping[IterVar, Expr], sizes: Mapping[IterVar, Extent]) -> str:
+        """The number of a loop's steps, the least of it and what is left where that may be less."""
+        if len(leaf.parts) > 1:
+            return str(leaf.steps)
+        part = next(iter(leaf.parts))
+        around = stage.around(part.axis, stage.position(leaf.var))
+        whole = sizes.get(part.axis, part.axis.dom.extent)
+        extent = whole if around is None else part.extent
+        steps = -(-extent // part.step)
+        if around is not None and not _divides(whole, around):
+            left = _number(0) + (as_size(whole) - values[part.axis])
+            rest = text(left) if part.step == 1 else f"ceil(({text(left)}) / {part.step})"
+            return f"min({steps}, {rest})"
+        return str(steps)
+
+    def advance(self, leaf: Leaf, values: dict[IterVar, Expr]) -> None:
+        """Add a loop's place to the axes that it goes over."""
+        place: Expr = leaf.var
+        for part in reversed(leaf.parts):
+            own = place
+            if part is not leaf.parts[0]:
+                own, place = place % as_size(part.steps), place // as_size(part.steps)
+            values[part.axis] = values[part.axis] + own * part.step
+
+    def place(self, depth: int, stage: Stage, parent: Stage, values: Mapping[IterVar, Expr], until: int) -> None:
+        """What is computed in a loop of another stage: its memory begins where the loop's step first reads."""
+        assert isinstance(stage.op, ComputeOp)
+        found: dict[IterVar, Expr] = {}
+        for number, axis in enumerate(stage.op.axis):
+            indices = [r.indices[number] for c in consumers_of(self.schedule, stage) for r in reads_of(c, stage)]
+            linear = [each for each in indices if as_linear(each) is not None] or indices
+            first = min(linear, key=lambda e: getattr(as_linear(e), "const", 0))
+            found[axis] = exchange_parts(first, lambda e: values.get(e, _number(0)) if isinstance(e, IterVar) else None)
+        reads = sum(len(reads_of(c, stage)) for c in consumers_of(self.schedule, stage))
+        if reads > 1:
+            self.put(depth, f"// {stage.name} is computed for each of {reads} reads")
+        sizes = sizes_at(self.schedule, stage)
+        self.declare(depth, stage, [sizes[axis] for axis in stage.op.axis])
+        self.nest(depth, stage, found, found)
+
+    def write(self, depth: int, stage: Stage, values: Mapping[IterVar, Expr], origin: Mapping[IterVar, Expr]) -> None:
+        """The statements in the innermost loop."""
+        op = stage.op
+        assert isinstance(op, ComputeOp)
+        known = dict(values)
+        for joined, axes in stage.joined.items():
+            place = values[joined]
+            for axis in reversed(axes):
+                known[axis] = place % as_size(axis.dom.extent) if axis is not axes[0] else place
+                place = place // as_size(axis.dom.extent)
+        places = ", ".join(text(_relative(known[axis], origin.get(axis))) for axis in op.axis)
+        for number, each in enumerate(op.body):
+            target = f"{_name(stage, number)}[{places}]"
+            if isinstance(each, Reduce):
+                sources = [exchange_parts(s, lambda e: known.get(e)) for s in each.sources]  # type: ignore[arg-type]
+                combiner = each.combiner
+                given: dict[Expr, str] = dict(zip(combiner.right, map(text, sources), strict=True))
+                given |= {side: f"{_name(stage, i)}[{places}]" for i, side in enumerate(combiner.left)}
+                self.put(depth, f"{target} = {text(combiner.made[each.number], given)}")
+            else:
+                body = exchange_parts(each, lambda e: known.get(e))  # type: ignore[arg-type]
+                self.put(depth, f"{target} = {text(body)}")
+
+
+def _axes(stage: Stage) -> list[IterVar]:
+    assert isinstance(stage.op, ComputeOp)
+    return [*stage.op.axis, *stage.op.reduce_axis, *stage.joined]
+
+
+def _name(stage: Stage, number: int) -> str:
+    return stage.name if stage.op.num_outputs == 1 else f"{stage.name}.v{number}"
+
+
+def _identity_text(op: ComputeOp) -> str:
+    first = op.body[0]
+    assert isinstance(first, Reduce)
+    return ", ".join(map(str, first.combiner.identity))
+
+
+def _shape_text(shape: Sequence[Extent]) -> str:
+    return f"[{', '.join(map(str, shape))}]"
+
+
+def _divides(whole: Extent, step: int) -> bool:
+    return isinstance(whole, int) and whole % step == 0
+
+
+def _number(value: int) -> Expr:
+    return Literal(value, INDEX)
+
+
+def _relative(value: Expr, origin: Expr | None) -> Expr:
+    """A place counted from where memory begins."""
+    if origin is None:
+        return value
+    if isinstance(value, Operation) and value.name == "add" and value.operands[0] is origin:
+        return value.operands[1]
+    return _number(0) if value is origin else value - origin
+
+
+def text(expr: Expr, given: Mapping[Expr, str] | None = None, around: int = -1) -> str:
+    """An expression with infix operators; ``given`` are texts of parts."""
+    if given and expr in given:
+        return given[expr]
+    if isinstance(expr, Read):
+        return f"{expr.tensor.name}[{', '.join(text(index, given) for index in expr.indices)}]"
+    if not isinstance(expr, Operation):
+        return str(expr)
+    if expr.name in _INFIX:
+        sign, binds = _INFIX[expr.name]
+        left, right = (text(e, given, binds + n) for n, e in enumerate(expr.operands))
+        made = f"{left}{sign}{right}" if binds == 6 else f"{left} {sign} {right}"
+        return f"({made})" if binds < around else made
+    parts = ", ".join(text(each, given) for each in children_of(expr))
+    return f"{expr.dtype}({parts})" if expr.name == "cast" else f"{_NAMES.get(expr.name, expr.name)}({parts})"
