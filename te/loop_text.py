@@ -110,7 +110,7 @@ class _Printer:
         around = stage.around(part.axis, stage.position(leaf.var))
         whole = sizes.get(part.axis, part.axis.dom.extent)
         extent = whole if around is None else part.extent
-        steps = -(-extent // part.step)
+        steps = (extent + part.step - 1) // part.step
         if around is not None and not _divides(whole, around):
             left = _number(0) + (as_size(whole) - values[part.axis])
             rest = text(left) if part.step == 1 else f"ceil(({text(left)}) / {part.step})"
