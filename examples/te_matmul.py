@@ -11,7 +11,7 @@ SIZE, BLOCK = 512, 32
 a, b = (np.random.default_rng(seed).random((SIZE, SIZE), np.float32) for seed in (1, 2))
 
 
-def product(packed=False):
+def product(packed: bool = False) -> tuple[te.Schedule, te.Tensor, list[te.Tensor]]:
     """The computation: the schedule, C and its arguments; B may be laid out in blocks of columns first."""
     A, B = te.placeholder((SIZE, SIZE), name="A"), te.placeholder((SIZE, SIZE), name="B")
     k = te.reduce_axis((0, SIZE), "k")
@@ -25,7 +25,7 @@ def product(packed=False):
     return s, C, [A, B, C]
 
 
-def show(title, s, args):
+def show(title: str, s: te.Schedule, args: list[te.Tensor]) -> None:
     """Print the loops, and how fast the program is."""
     multiply = tw.build(s, args, num_threads=1)
     c = np.empty((SIZE, SIZE), np.float32)
@@ -42,7 +42,7 @@ s, C, args = product()
 show("as it is written", s, args)
 
 s, C, args = product()
-mo, no, mi, ni = s[C].tile(*C.op.axis, BLOCK, BLOCK)
+mo, no, mi, ni = s[C].tile(C.op.axis[0], C.op.axis[1], BLOCK, BLOCK)
 ko, ki = s[C].split(C.op.reduce_axis[0], factor=4)
 s[C].reorder(mo, no, ko, mi, ki, ni)
 s[C].vectorize(ni)
@@ -50,7 +50,7 @@ show("in blocks, with vectors along the columns", s, args)
 
 s, C, args = product(packed=True)
 CC = s.cache_write(C, "global")
-mo, no, mi, ni = s[C].tile(*C.op.axis, BLOCK, BLOCK)
+mo, no, mi, ni = s[C].tile(C.op.axis[0], C.op.axis[1], BLOCK, BLOCK)
 s[CC].compute_at(s[C], no)
 mc, nc = s[CC].op.axis
 ko, ki = s[CC].split(s[CC].op.reduce_axis[0], factor=4)
