@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 import tilewright
 from tilewright.core.suggestions import did_you_mean
-from tilewright.tools._common import USER_ERROR, as_command, show
 
 # Each is a module in tools/, which ``find_module`` names, imported only when it is asked for.
 COMMANDS = {
@@ -43,10 +42,32 @@ def format_usage() -> str:
     return "\n".join((*head, *rows, "", "tilewright COMMAND --help says more; tilewright --version shows the version."))
 
 
-@as_command
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the sub-command that the first argument names; the exit code is 2 for an error of the user's."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["compile"] and "--no-cache" in words:
+        _start_worker(words)
+    from tilewright.tools._common import as_command  # what all commands import takes longer than all else here
+
+    return as_command(lambda _: _run(words))(words)
+
+
+def _start_worker(words: Sequence[str]) -> None:
+    """Let a worker get ready for a compilation beside this process, which has as much to import.
+
+    How many workers are asked for is left to the command, and so is a process without its standard streams, whose
+    numbers the worker's files would get.
+    """
+    if None in (sys.stdin, sys.stdout, sys.stderr) or any(word.startswith("--wo") for word in words):
+        return
+    from tilewright.driver.pools import find_pool
+
+    find_pool(None).start()
+
+
+def _run(words: Sequence[str]) -> int:
+    from tilewright.tools._common import USER_ERROR, show
+
     if words and words[0] in ("-h", "--help", "help"):
         show(format_usage().splitlines())
         return 0

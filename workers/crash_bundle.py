@@ -19,7 +19,6 @@ import shutil
 import tempfile
 import time
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +134,8 @@ def _command(facts: Mapping[str, Any], bundle: Path) -> list[str]:
 
 
 def _versions() -> dict[str, Any]:
+    from importlib.metadata import PackageNotFoundError, version  # imports what reads mail: 15 ms
+
     found: dict[str, Any] = {"python": platform.python_version(), "system": platform.platform()}
     for package in _PACKAGES:
         try:

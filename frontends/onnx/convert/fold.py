@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx
 from onnx import helper
-from onnx.reference import ReferenceEvaluator
 
 from ....core.model import NARROW, numpy_dtype
 from ..values.tensor import Tensor
@@ -55,6 +54,8 @@ def _evaluate(node: onnx.NodeProto, feeds: Mapping[str, np.ndarray], opset: int)
     function = helper.make_function(
         "tilewright", "fold", list(feeds), outputs, [node], [helper.make_opsetid("", opset)], []
     )
+    from onnx.reference import ReferenceEvaluator  # 18 ms, and few models have nodes to fold
+
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
