@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 
+from ..core.beside import begin_beside
 from ..core.limits import ORDINARY, ModelLimits
 from ..core.model import Model, TensorInfo
 from ..core.program import Plan
@@ -38,12 +41,22 @@ def plan_with_session(
         states = find_states(main, model.inputs, model.outputs, None if declared is None else dict(declared))
         arguments, results = list_arguments(main), list_ops(main)[-1].operands
         written = [s.axis is not None or is_update(results[s.output], arguments[s.input]) for s in states]
-    made = pipeline.plan(model, target, context, limits)
-    if any(written):
-        session = pipeline.plan(_mark_states(model, states), target, context, limits)
-        session = replace(session, main=replace(session.main, states=states))
-        made = merge.add_session(made, session, model.params)
+    if not any(written):
+        made = pipeline.plan(model, target, context, limits)
+        return replace(made, main=replace(made.main, states=states))
+    plan_session = partial(_plan_session, model, states, target, context, limits)
+    # Instruments watch this process alone.
+    with nullcontext(plan_session) if context.instruments else begin_beside(plan_session) as finish:
+        made = pipeline.plan(model, target, context, limits)
+        session = finish()
+    made = merge.add_session(made, replace(session, main=replace(session.main, states=states)), model.params)
     return replace(made, main=replace(made.main, states=states))
+
+
+def _plan_session(
+    model: Model, states: Sequence[State], target: Target, context: PassContext, limits: ModelLimits
+) -> Plan:
+    return pipeline.plan(_mark_states(model, states), target, context, limits)
 
 
 def _find_main(module: ir.Module) -> func.FuncOp:

@@ -28,10 +28,12 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..core.beside import beginning_by
 from ..core.breadcrumbs import Snapshot, Trail, reporting_to
 from ..core.errors import CompileError, CompileTimeoutError, InternalError, TilewrightError
 from ..core.questions import asking_through
 from . import clock
+from .fork import begin_in_copy
 from .messages import Reply, ask_owner
 
 # A bad rewrite pattern can eat all memory: a worker may have this part of the machine's.
@@ -111,13 +113,14 @@ class Task:
     """A job with what it may take.
 
     ``record`` is a folder to write each step's beginning to, the last one staying; ``until`` the number of the step at
-    which that is all that is wanted.
+    which that is all that is wanted. ``copies`` says whether a part of it may be done in a copy of the worker.
     """
 
     job: Job
     limits: Limits
     record: str | None = None
     until: int | None = None
+    copies: bool = False
 
 
 class _Reached(BaseException):
@@ -217,7 +220,8 @@ def _reply(message: bytes, notes: mmap.mmap) -> Reply:
         faulthandler.enable()
         if task.record:
             trail.begins = _recorder(Path(task.record), task.until)
-        with _held_to(task.limits):
+        beginner = begin_in_copy if task.copies and not task.record else None  # what records steps has to see them all
+        with _held_to(task.limits), beginning_by(beginner):
             return Reply(run_here(task.job, trail))
     except _Reached:
         return Reply()

@@ -98,7 +98,7 @@ class Round:
 
     def _send(self, worker: Worker, index: int, record: str | None) -> None:
         limits = self._pool.limits
-        task = Task(self._jobs[index], limits, record)
+        task = Task(self._jobs[index], limits, record, copies=self._pool.workers > 1)
         if task.job.leads_to_more:
             self._prepares_at = time.monotonic() + _LONG_SECONDS
         began, end = clock.read_seconds(), time.monotonic() + _WALL_FACTOR * limits.cpu_seconds

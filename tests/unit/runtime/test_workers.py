@@ -16,6 +16,7 @@ from compile_clock import TIMEOUT, leap_to_the_end
 from handmade import affine_plan, assembled
 from worker_jobs import (
     assert_and_abort,
+    describe_beside,
     eat_memory,
     fail_in_a_pass,
     leave_in_a_cycle,
@@ -57,6 +58,13 @@ def test_a_worker_gives_back_what_jobs_leave_behind():
     finally:
         alone.shutdown()
     assert after < before + worker_process.GROWTH_BYTES + (8 << 20)
+
+
+@pytest.mark.parametrize(("count", "way", "copied"), [(0, "", False), (1, "", False), (2, "", True), (2, "bug", False),
+                                                      (2, "segfault", False), (2, "sleep", False)])  # fmt: skip
+def test_a_part_of_a_job_is_done_in_a_copy_of_its_worker_or_by_that_where_the_copy_fails(count, way, copied):
+    [made] = workers.get_pool(count).run([Job("parts", describe_beside, (way,))])
+    assert made == (copied, b"x" * (4 << 20))
 
 
 def test_jobs_run_elsewhere_unless_there_are_no_workers(pool):
