@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 from . import ir, rewrite
@@ -54,6 +55,14 @@ def _name_patterns(names: tuple[str, ...], context: ir.Context) -> tuple[Any, li
     for name in names:
         patterns.add(name, add)
     return patterns.freeze(), found
+
+
+def list_items(sequence: Any) -> list[Any]:
+    """The items of a sequence of the wheel's that has a length: ops, blocks, regions, an array of attributes.
+
+    An iterator of theirs that comes to its end raises an exception of C++, which takes 4 us.
+    """
+    return list(islice(sequence, len(sequence)))
 
 
 def defining_op(value: ir.Value) -> ir.Operation | None:

@@ -17,6 +17,7 @@ from ..ir.structure import (
     body_ops,
     dim_of,
     dims_in,
+    has_reduction,
     indexing_maps,
     is_projection,
     is_structured,
@@ -58,7 +59,7 @@ def classify_sum(op: AnyOp) -> OpClass | None:
     Of a network's ops few are products, for which many passes look.
     """
     op = op.operation
-    if op.name != "linalg.generic" or "reduction" not in str(op.attributes["iterator_types"]):
+    if op.name != "linalg.generic" or not has_reduction(op):
         return None
     return classify_op(op)
 
@@ -69,7 +70,7 @@ def _describe_generic(op: ir.Operation) -> Hashable:
     iterators = attributes["iterator_types"]
     steps: list[Hashable] = []
     numbers: dict[ir.Value, int] | None = None
-    if "reduction" in str(iterators):  # else only what the steps are called counts
+    if has_reduction(op):  # else only what the steps are called counts
         numbers = {argument: number for number, argument in enumerate(body.arguments)}
 
     def visit(inner: ir.Operation) -> ir.WalkResult:

@@ -257,4 +257,5 @@ def _merge_members(group: Group) -> list[ir.Operation]:
 
 def _can_merge_into(op: ir.Operation) -> bool:
     """Return whether other ops may merge into this one. Its address may be a dead op's, so nothing known is reused."""
-    return is_map(op, OpFacts({})) or is_reduction(op, OpFacts({}))
+    facts = OpFacts({})
+    return is_map(op, facts) or is_reduction(op, facts)

@@ -63,11 +63,12 @@ class PadRows(Pass):
     def apply(self, module: ir.Module) -> None:
         """Rewrite all programs of the module."""
         for function in list_programs(module):
-            weights = param_values(function)
+            weights: set[ir.Value] | None = None  # found where they are asked for: most programs have no such rows
             for op in list_ops(function):
                 value = _walked_rows(op)
                 if value is None or not _all_follow(value):
                     continue
+                weights = param_values(function) if weights is None else weights
                 if _is_made(value) if defining_op(value) is not None else _is_worth_a_copy(op, value, weights):
                     _store_apart(value)
             erase_dead(function)

@@ -103,6 +103,7 @@ class _Splitter:
         self.order = program_order(function)
         self.kept: set[ir.Value] = set()
         self.replaced: list[tuple[ir.Operation, ir.Value, ir.Value]] = []  # user, operand, what is prepared of it
+        self.added: list[str] = []  # the names of arguments that the signature does not have yet
 
     def visit(self, op: ir.Operation) -> None:
         """Note what an op of the program reads of prepared weights, unless the op itself is prepared with them."""
@@ -112,6 +113,8 @@ class _Splitter:
 
     def finish(self) -> None:
         """Let the ops that were visited read prepared weights."""
+        if self.added:
+            update_signature(self.function, [*list_attributes(self.function), *describe_params(self.added)])
         for op, value, argument in self.replaced:
             chain = _views_below(value)
             mapping = {chain[0].operands[0] if chain else value: argument}
@@ -156,7 +159,9 @@ class _Splitter:
             made[key] = name
             self.prepared.names.add(name)
         if made[key] not in self.arguments:
-            self.arguments[made[key]] = _add_param(self.function, made[key], value.type, fused_location(slice_))
+            block = self.function.regions[0].blocks[0]
+            self.arguments[made[key]] = block.add_argument(value.type, fused_location(slice_))
+            self.added.append(made[key])
         return self.arguments[made[key]]
 
     def _fresh_name(self, params: list[ir.Value]) -> str:

@@ -13,7 +13,7 @@ from .maps import permutation_of
 from .routine_ops import VIEWS, is_append, is_body, is_body_call, is_check, is_control, is_host_call
 from .signatures import list_attributes, list_params
 from .structure import body_ops, is_structured, is_tensor, list_ops, num_inputs, terminator_of
-from .uses import find_needed_values, has_uses, nested_ops
+from .uses import find_captures, find_needed_values, has_uses, nested_ops
 
 
 def list_programs(module: ir.Module) -> list[func.FuncOp]:
@@ -73,9 +73,7 @@ def known_values(function: func.FuncOp) -> tuple[set[ir.Value], set[ir.Value]]:
         if is_host_call(op) or is_body_call(op) or is_control(op):
             continue
         if op.name in ("tensor.empty", "linalg.fill") or not any(map(is_tensor, op.results)):
-            if all(
-                v in neutral or v in known for v in find_needed_values(op)
-            ):  # else a scalar that is read from an input
+            if all(v in neutral or v in known for v in find_captures(op)):  # else a scalar that is read from an input
                 neutral.update(op.results)
         elif op.name == "arith.constant":
             known.update(op.results)

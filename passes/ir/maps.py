@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from ...dialects import builders, ir, tensor
 from ...dialects.types import DYNAMIC
+from ...dialects.walk import list_items
 from .structure import dim_of, indexing_maps, is_dynamic, is_tensor, num_inputs, shape_of
 
 
@@ -66,7 +67,8 @@ def reassociation_of(view: ir.Operation) -> list[list[int]]:
     """The dims of the larger side of a reshape that make up each dim of the smaller one; a cast keeps them."""
     if view.name == "tensor.cast":
         return [[axis] for axis in range(len(shape_of(view.results[0])))]
-    return [[ir.IntegerAttr(i).value for i in ir.ArrayAttr(g)] for g in ir.ArrayAttr(view.attributes["reassociation"])]
+    groups = list_items(ir.ArrayAttr(view.attributes["reassociation"]))
+    return [[ir.IntegerAttr(i).value for i in list_items(ir.ArrayAttr(group))] for group in groups]
 
 
 def group_run(rank: int, first: int, count: int) -> list[list[int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...dialects import func, ir, tw
+from ...dialects.walk import list_items
 
 
 def list_arguments(function: func.FuncOp) -> list[ir.Value]:
@@ -17,7 +18,7 @@ def list_attributes(function: func.FuncOp) -> list[ir.DictAttr]:
     attributes = function.attributes.get("arg_attrs", None)
     if attributes is None:
         return [ir.DictAttr.get({}) for _ in list_arguments(function)]
-    return [ir.DictAttr(a) for a in ir.ArrayAttr(attributes)]
+    return [ir.DictAttr(a) for a in list_items(ir.ArrayAttr(attributes))]
 
 
 def name_of_param(attributes: ir.DictAttr) -> str:

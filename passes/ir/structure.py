@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 from ...dialects import ir, linalg
 from ...dialects.types import is_dynamic_type, is_static_type
+from ...dialects.walk import list_items
 from .dynamic_extent import DynamicExtent
 from .facts import known_facts
 
@@ -53,18 +54,43 @@ def indexing_maps(op: AnyOp) -> list[ir.AffineMap]:
     """The maps from loops to operand dims, inputs first, then outputs."""
     op = op.operation
     if op.name == "linalg.generic":
-        return [ir.AffineMapAttr(a).value for a in ir.ArrayAttr(op.attributes["indexing_maps"])]
+        return list(_maps_of(op.attributes["indexing_maps"]))
     return [ir.AffineMapAttr(a).value for a in linalg.get_indexing_maps(op) or []]
+
+
+def _maps_of(attribute: ir.Attribute) -> Sequence[ir.AffineMap]:
+    facts = known_facts()
+    if facts is None:
+        return [ir.AffineMapAttr(a).value for a in list_items(ir.ArrayAttr(attribute))]
+    key = ("maps", attribute)
+    if (maps := facts.get(key)) is None:
+        maps = facts[key] = [ir.AffineMapAttr(a).value for a in list_items(ir.ArrayAttr(attribute))]
+    return maps
 
 
 def iterator_types(op: AnyOp) -> list[str]:
     """``parallel``, ``reduction`` or ``window`` for each loop."""
     op = op.operation
     if "iterator_types" in op.attributes:
-        return _ITERATOR.findall(str(op.attributes["iterator_types"]))
+        return list(_iterators_of(op.attributes["iterator_types"]))
     maps = indexing_maps(op)  # a named op keeps its iterator types in C++: a loop that no output has is a reduction
     outputs = {d for m in maps[num_inputs(op) :] for e in m.results for d in dims_in(e)}
     return ["parallel" if d in outputs else "reduction" for d in range(maps[0].n_dims if maps else 0)]
+
+
+def has_reduction(op: AnyOp) -> bool:
+    """Return whether a generic has a loop that is a reduction."""
+    return "reduction" in _iterators_of(op.operation.attributes["iterator_types"])
+
+
+def _iterators_of(attribute: ir.Attribute) -> Sequence[str]:
+    facts = known_facts()
+    if facts is None:
+        return _ITERATOR.findall(str(attribute))
+    key = ("iterators", attribute)
+    if (iterators := facts.get(key)) is None:
+        iterators = facts[key] = _ITERATOR.findall(str(attribute))
+    return iterators
 
 
 def loops_along(op: AnyOp, number: int) -> list[int | None]:
@@ -109,7 +135,7 @@ def _find_extents(op: ir.Operation) -> list[int]:
 
 def list_ops(op: AnyOp) -> list[ir.Operation]:
     """The ops of a function, or of a structured op's body, in order, with the one that ends it."""
-    return [inner.operation for inner in op.operation.regions[0].blocks[0].operations]
+    return [inner.operation for inner in list_items(op.operation.regions[0].blocks[0].operations)]
 
 
 def body_ops(op: AnyOp) -> list[ir.Operation]:

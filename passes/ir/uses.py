@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...dialects import ir
+from ...dialects.walk import list_items
 
 
 def nested_ops(op: ir.Operation) -> Iterator[ir.Operation]:
     """All ops in the regions of an op, at any depth."""
-    for region in op.regions:
-        for block in region.blocks:
-            for inner in block.operations:
+    if not len(op.regions):  # as of most ops
+        return
+    for region in list_items(op.regions):
+        for block in list_items(region.blocks):
+            for inner in list_items(block.operations):
                 yield inner.operation
                 yield from nested_ops(inner.operation)
 
@@ -22,15 +25,15 @@ def find_captures(op: ir.Operation) -> list[ir.Value]:
         return []
     inside: set[ir.Value] = set()
     used: list[ir.Value] = []
-    pending = [op.regions[number] for number in range(len(op.regions))]  # the end of an iterator is an exception of C++
+    pending = list_items(op.regions)
     while pending:
-        for block in pending.pop():
+        for block in list_items(pending.pop().blocks):
             inside.update(block.arguments)
-            for inner in block.operations:
+            for inner in list_items(block.operations):
                 inside.update(inner.results)
                 used.extend(inner.operands)
                 if len(regions := inner.regions):  # as of few; to list none costs as much as the rest
-                    pending += regions
+                    pending += list_items(regions)
     return list(dict.fromkeys(v for v in used if v not in inside))
 
 
@@ -60,7 +63,10 @@ def users_of(op: ir.Operation) -> list[ir.Operation]:
 
 def has_uses(op: ir.Operation) -> bool:
     """Return whether any result of the op is used."""
-    return any(True for r in op.results for _ in r.uses)
+    for result in op.results:
+        for _ in result.uses:
+            return True
+    return False
 
 
 def has_one_use(value: ir.Value) -> bool:
