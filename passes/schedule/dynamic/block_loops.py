@@ -79,7 +79,7 @@ class Blocks:
         ) -> list[ir.Value]:
             source = defining_op(dests[0])
             assert source is not None  # which makes a tensor of the result's buffer
-            self.emit(Computation(function, arguments, source.operands[0], target.dot_product), lo, hi)
+            self.emit(Computation(function, arguments, source.operands[0], target), lo, hi)
             return dests
 
         made = destination_passing(function, body)

@@ -72,7 +72,7 @@ class JoinedAxes(OneFunction, Blocks):
             given[own] = held
         [result] = terminator_of(computed.source).operands
         place = _collapse_buffer(computed.buffer, self.places[result], self.count)
-        super().emit(Computation(self.function, given, place, computed.dot), lo, hi)
+        super().emit(Computation(self.function, given, place, computed.target), lo, hi)
 
 
 def choose_joined(function: func.FuncOp, choose: Chooser) -> JoinedAxes:

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ....core.target import DotProduct
+from ....core.target import Target
 from ....dialects import arith, func, ir, memref, scf, tensor
 from ....dialects.builders import index_constant
 from ....dialects.walk import defining_op
@@ -86,15 +86,12 @@ def cut_axis(extent: ir.Value, sizes: Sequence[int], repeat: bool) -> dict[int, 
 
 @dataclass(frozen=True)
 class Computation:
-    """A function, the tensors to use for its arguments, and the memref that takes its result.
-
-    dot: the target's instruction for sums of products of bytes.
-    """
+    """A function, the tensors to use for its arguments, and the memref that takes its result, on a target."""
 
     source: func.FuncOp
     arguments: Mapping[ir.Value, ir.Value | Held]
     buffer: ir.Value
-    dot: DotProduct | None
+    target: Target
 
     @property
     def tensors(self) -> dict[ir.Value, ir.Value]:
@@ -266,7 +263,7 @@ class Part:
         first, end = steps or (index_constant(0), index_constant(block.schedule.extent))
         target = tensor_of(place, writable=True)
         result = DynamicBorder.of(block.function).inner
-        write(build_nest(block.schedule, result, target, first, end, given, self.computed.dot), place)
+        write(build_nest(block.schedule, result, target, first, end, given, self.computed.target), place)
 
 
 def loop_over(first: ir.Value, end: ir.Value, step: int, body: Callable[[ir.Value], None]) -> None:

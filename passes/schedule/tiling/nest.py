@@ -26,7 +26,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ....core.target import DotProduct
+from ....core.target import DotProduct, Target
 from ....dialects import arith, ir, scf
 from ....dialects.builders import index_constant
 from ....dialects.loops import branch
@@ -41,6 +41,7 @@ from ..tiles.regions import Interval, Linear, NotSchedulable, Region, full_regio
 from ..tiles.structured import Tile, copy_part, copy_tile, extract, insert, store, vector_axis
 from .border import Border
 from .gather import gather_tile, reads_at_indices
+from .heavy_tiles import is_heavy, tile_by_rows
 from .linear_transform import transform_tile
 from .reduction import compute_blocks_ahead, compute_reduction
 from .rows import compute_row, in_chunks
@@ -67,7 +68,7 @@ def build_nest(
     lo: ir.Value,
     hi: ir.Value,
     arguments: dict[ir.Value, ir.Value],
-    dot: DotProduct | None = None,
+    target: Target,
 ) -> ir.Value:
     """Emit the loops at the insertion point; returns the tensor that ``dest`` has become.
 
@@ -76,35 +77,36 @@ def build_nest(
         dest: a tensor of the result's type, squeezed, to write into.
         lo, hi: the part of the parallel axis to compute.
         arguments: the tensors, squeezed, to use for the function's arguments.
-        dot: the target's instruction for sums of products of bytes.
+        target: has the instruction for sums of products of bytes, and vectors of some length.
     """
     border = Border.of(result)
     owner = defining_op(result)
     assert owner is not None  # a kernel computes its result
     staged = [(stage, value_called(stage.value.name, owner.block)) for stage in schedule.stages]
     overwritten = [argument for argument, value in arguments.items() if value == dest]
-    tiler = Tiler(arguments, HANDLERS, _make_form(schedule.result, border.inner, dot), overwritten=overwritten)
+    form = _make_form(schedule.result, border.inner, target.lanes, target.dot_product)
+    tiler = Tiler(arguments, HANDLERS, form, overwritten=overwritten)
     loops = _Loops(schedule.result, border.inner, staged)
 
-    def tile(scope: Tiler, region: Region, target: ir.Value) -> ir.Value:
+    def tile(scope: Tiler, region: Region, dest: ir.Value) -> ir.Value:
         pieces = _vector_pieces(region, loops.vector, scope.form)
         if len(pieces) > 1:
             compute_blocks_ahead(scope, border.inner, region)
         for piece in pieces:
             place = border.place(piece)
-            into = extract(target, place).value
+            into = extract(dest, place).value
             computed = scope.compute(border.inner, piece, into)
-            target = store(copy_part(computed, into), target, place)
-        return target
+            dest = store(copy_part(computed, into), dest, place)
+        return dest
 
     loops.stage("", tiler)
     parallel = schedule.result.parallel
     filled = border.fill(dest, lo, arguments)
     depth = 1 if parallel else 0
-    return loops.loop_over_joined(parallel, (lo, hi), filled, lambda target: loops.inner(depth, tiler, target, tile))
+    return loops.loop_over_joined(parallel, (lo, hi), filled, lambda dest: loops.inner(depth, tiler, dest, tile))
 
 
-def _make_form(nest: Nest, value: ir.Value, dot: DotProduct | None = None) -> Form:
+def _make_form(nest: Nest, value: ir.Value, lanes: int, dot: DotProduct | None = None) -> Form:
     """How what is inside of the tile of a nest over ``value`` is computed."""
     named = name_value(value, nest.value.name)
     at_once = nest.inner[-1].factor if nest.inner else 1
@@ -118,6 +120,7 @@ def _make_form(nest: Nest, value: ir.Value, dot: DotProduct | None = None) -> Fo
         apart=bool(nest.inner) and nest.inner[-1].apart,
         outer_product=nest.intrinsic == "outer_product",
         dot=dot if nest.intrinsic == "dot_product" else None,
+        lanes=lanes,
     )
 
 
@@ -273,7 +276,7 @@ def _compute(nest: Nest, value: ir.Value, part: Region, tiler: Tiler) -> ir.Valu
         return target
 
     scope = tiler.scope()
-    scope.form = _make_form(nest, border.inner)
+    scope.form = _make_form(nest, border.inner, scope.form.lanes)
     # The border comes after: before, it would be the same in all steps, made once, and copied for each of them.
     return border.surround(loops.inner(0, scope, make_empty_tile(value, part), tile), part)
 
@@ -317,7 +320,8 @@ def _generic(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | No
         return gather_tile(tiler, op, region, dest)
     if in_chunks(tiler, region):
         return compute_row(tiler, op, region, dest)
-    return tile_op(tiler, op, loop_intervals(op, region), region, dest)
+    loops = loop_intervals(op, region)
+    return (tile_by_rows if is_heavy(tiler, op, loops, region) else tile_op)(tiler, op, loops, region, dest)
 
 
 HANDLERS = {

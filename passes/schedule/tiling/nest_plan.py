@@ -39,7 +39,7 @@ class NestPlan:
         def body(
             arguments: dict[ir.Value, ir.Value], dests: list[ir.Value], lo: ir.Value, hi: ir.Value
         ) -> list[ir.Value]:
-            return [build_nest(self.schedule, result, dests[0], lo, hi, arguments, target.dot_product)]
+            return [build_nest(self.schedule, result, dests[0], lo, hi, arguments, target)]
 
         made = destination_passing(function, body, squeezed_type)
         run_upstream(made, ("canonicalize", "cse"))

@@ -172,7 +172,7 @@ class _ResultPart:
         else:
             dest = arguments[self.function.arguments[len(self.inputs)]] = _squeeze(self.changed)
         ends = index_constant(0), index_constant(schedule.extent)
-        made = build_nest(schedule, result, dest, *ends, arguments, target.dot_product)
+        made = build_nest(schedule, result, dest, *ends, arguments, target)
         return builders.reshape(made, shape_of(result))
 
 

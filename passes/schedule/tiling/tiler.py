@@ -40,6 +40,7 @@ class Form:
     outer_product: whether the tile and that loop stay together as a matmul.
     dot: the instruction for sums of products of bytes; None: it is no such sum.
     length: of whole rows, where only the run knows it.
+    lanes: of float32 in a vector.
     """
 
     row_chunk: int = 0
@@ -51,6 +52,7 @@ class Form:
     outer_product: bool = False
     dot: DotProduct | None = None
     length: ir.Value | None = None
+    lanes: int = 16
 
 
 class Tiler:
@@ -274,7 +276,7 @@ def tile_op(
     _, walkers = operand_region(maps[-1], loops)
     if init is None:
         target = dest if dest is not None else make_empty_tile(op.results[0], region)
-        if _reads_init(op) and not (dest is not None and op.operands[count] in tiler.overwritten):
+        if reads_init(op) and not (dest is not None and op.operands[count] in tiler.overwritten):
             target = tiler.compute(op.operands[count], region).value
         dims = kept_dims(region)
     else:
@@ -286,7 +288,8 @@ def tile_op(
     return Tile(made.results[0], dims)
 
 
-def _reads_init(op: ir.Operation) -> bool:
+def reads_init(op: ir.Operation) -> bool:
+    """Return whether a body reads what its result begins with."""
     return any(True for _ in op.regions[0].blocks[0].arguments[len(op.operands) - 1].uses)
 
 
