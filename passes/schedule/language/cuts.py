@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from .loopnest import RESULT, KernelValue
@@ -14,6 +15,8 @@ Cut = tuple[str, int]
 _ENOUGH_STEPS, _SEVERAL_STEPS = 64, 8
 # Long sums take so many steps at once; counters, addresses and branches take slots of a register tile's multiply-adds.
 _AT_ONCE, _LONG_SUM = 4, 512
+# Of tiles of so many elements two steps at once are enough, and half of the code to compile.
+_LARGE_TILE, _FEW_AT_ONCE = 256, 2
 # Streams that one core reads from memory at once: eight give 1.4 times as much as one, and more give no more.
 _STREAMS = 8
 
@@ -75,8 +78,10 @@ def unroll_sum(schedule: Schedule, of: str = RESULT) -> Schedule:
     nest = schedule.nest(of)
     if nest.intrinsic != "outer_product":
         return schedule
-    steps = nest.inner[-1].steps
-    return schedule.unroll(nest.inner[-1].name, _AT_ONCE) if steps >= _LONG_SUM and steps % _AT_ONCE == 0 else schedule
+    innermost, elements = nest.inner[-1], math.prod(loop.steps for loop in nest.tile)
+    at_once = _FEW_AT_ONCE if elements >= _LARGE_TILE else _AT_ONCE
+    long = innermost.steps >= _LONG_SUM and innermost.steps % at_once == 0
+    return schedule.unroll(innermost.name, at_once) if long else schedule
 
 
 def stream_sum(schedule: Schedule) -> Schedule:
