@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -45,7 +46,7 @@ def format_usage() -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the sub-command that the first argument names; the exit code is 2 for an error of the user's."""
     words = list(sys.argv[1:] if argv is None else argv)
-    if words[:1] == ["compile"] and "--no-cache" in words:
+    if words[:1] == ["compile"] and "--no-cache" in words and any(map(os.path.isfile, words)):
         _start_worker(words)
     from tilewright.tools._common import as_command  # what all commands import takes longer than all else here
 
