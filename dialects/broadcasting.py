@@ -9,9 +9,10 @@ import functools
 from collections.abc import Sequence
 
 from ..core.sizes import Extent, Sym, if_equal
-from . import arith, cf, extents, ir, scalars, tensor
+from . import arith, cf, extents, ir, scalars, tensor, tw
 from .structured import Body, MapItem, element_of, empty, extract, generic, index_map, ranked_type, shape_of
 from .types import DYNAMIC
+from .walk import defining_op
 
 
 def elementwise(body: Body, *inputs: ir.Value, shape: Sequence[Extent] | None = None, elem: ir.Type) -> ir.Value:
@@ -76,7 +77,10 @@ def stretch(value: ir.Value, shape: Sequence[Extent]) -> ir.Value:
         return extract(value, place)
 
     made = [none if d == unsure[0] else n for d, n in enumerate(target)]
-    repeated = _with_dynamic_axes(index_map(made, element_of(value), body), unsure)
+    op = defining_op(copied := index_map(made, element_of(value), body))
+    assert op is not None
+    op.attributes[tw.BROADCAST] = ir.UnitAttr.get()
+    repeated = _with_dynamic_axes(copied, unsure)
     return _as_shape(arith.select(fits, _with_dynamic_axes(value, unsure), repeated), target)
 
 

@@ -78,10 +78,16 @@ DTYPES = "tw.dtypes"
 Written by frontends/onnx/state/entry; read by passes/plan_routine.
 """
 
+BROADCAST = "tw.broadcast"
+"""Structured op, unit: it repeats a tensor along the axes where that has one element, which only the run knows.
+
+Written by dialects/broadcasting; read by passes/ir/broadcasts.
+"""
+
 GROUP = "tw.group"
 """Structured op, integer: ops with equal numbers become one kernel.
 
-Written by passes/graph/fuse_ops, te/emit; read by passes/graph/outline.
+Written by passes/graph/fuse_ops, te/emit; read by passes/graph/fuse_broadcasts, passes/graph/outline.
 """
 
 NODES = "tw.nodes"

@@ -30,6 +30,7 @@ from .graph.eliminate_common_subexpr import EliminateCommonSubexpr
 from .graph.fold_quantization import FoldQuantization
 from .graph.fold_scale_axis import FoldScaleAxis
 from .graph.fold_transposes import FoldTransposes
+from .graph.fuse_broadcasts import FuseBroadcasts
 from .graph.fuse_ops import FuseOps
 from .graph.generalize import Generalize
 from .graph.join_sums import JoinSums
@@ -156,6 +157,7 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
         StoreConcat(),
         StorePadded(),  # the last that changes what a kernel writes
         FuseOps(fuse_opt_level=opt_level, target=target),
+        FuseBroadcasts(),  # when it is known which kernels map elements alone
         Outline(),
         PlanMemory(),  # of calls, whose operands and results are all that is left
     )

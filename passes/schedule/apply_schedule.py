@@ -16,6 +16,7 @@ from ..ir.kernel import copy_marks, integer_attr, is_dynamic_kernel, list_functi
 from ..ir.structure import list_ops
 from ..verify.sizes import verify_sizes
 from .dynamic.blocks import choose_blocks
+from .dynamic.broadcast_rows import choose_broadcast_rows
 from .dynamic.dynamic_rows import choose_attention, choose_rows
 from .dynamic.joined_axes import choose_joined
 from .dynamic.pieces import choose_pieces
@@ -116,6 +117,7 @@ _DYNAMIC: tuple[Callable[[func.FuncOp, Chooser, Target], LoopPlan], ...] = (
     lambda function, choose, target: choose_pieces(function, choose),
     choose_attention,
     lambda function, choose, target: choose_rows(function, target),
+    lambda function, choose, target: choose_broadcast_rows(function, choose),
     lambda function, choose, target: choose_joined(function, choose),
     lambda function, choose, target: choose_blocks(function, choose),
 )

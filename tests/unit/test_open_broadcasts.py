@@ -55,6 +55,31 @@ def test_no_elements_broadcast():
     assert y.shape == (0, 3, 20)
 
 
+@pytest.mark.parametrize(
+    ("op", "elem"), [("Add", "float"), ("Sub", "int64"), ("BitwiseAnd", "uint8"), ("Mul", "float16")]
+)
+def test_axes_are_joined_where_all_operands_walk_them_alike(op: str, elem: str):
+    """Rows of any length, which one operand or the other repeats, along any of the axes; of several blocks, and of few."""
+    module = tw.compile(model(f"y = {op}(x, z)", f"{elem}[A, B, C, D] x, {elem}[E, F, G] z"), workers=0, num_threads=2)
+    numpy_op = {"Add": np.add, "Sub": np.subtract, "BitwiseAnd": np.bitwise_and, "Mul": np.multiply}[op]
+    for lengths in ((2, 3, 5, 7), (3, 1, 70, 131), (1, 2, 4, 9001), (5, 3, 1, 1), (2, 3, 0, 4), (1, 1, 1, 1)):
+        for alone in itertools.product((False, True), repeat=4):
+            left = [1 if one else n for one, n in zip(alone, lengths, strict=True)]
+            for right in (lengths[1:], [1 if not one else n for one, n in zip(alone[1:], lengths[1:], strict=True)]):
+                x, z = (
+                    RNG.integers(0, 9, shape).astype({"float": "float32"}.get(elem, elem)) for shape in (left, right)
+                )
+                np.testing.assert_array_equal(module(x, z)[0], numpy_op(x, z))
+
+
+def test_an_elementwise_kernel_repeats_operands_itself():
+    """In one kernel, whose temporary would be as large as the result; so does Expand, where its result has to lie."""
+    for body, calls in (("y = Add(x, z)", 1), ("s = Constant<value_ints = [2, 3, 4]>() y = Expand(x, s)", 1)):
+        module = tw.compile(model(body, "float[A, B, C] x, float[D, E, F] z"), workers=0)
+        assert module.profile([np.ones((1, 3, 1), np.float32)] * 2, rounds=1).rows[0].count == calls
+        assert len(module.profile([np.ones((1, 3, 1), np.float32)] * 2, rounds=1).rows) == calls
+
+
 def test_what_is_chosen_may_be_a_result_and_an_operand_too():
     """The chosen tensor is an input, a constant operand's, or one that a kernel makes; it is read before and after."""
     module = tw.compile(model("s = Add(x, z) t = Sub(z, x) y = Concat<axis = 2>(s, t, s)"), workers=0)
