@@ -90,8 +90,10 @@ class RoutineRunner:
         self._make_watcher, self._asks = make_watcher, bool(self._hosts or self._objects or make_watcher)
         self._kernels = KernelCalls(library, routine, threads) if make_watcher else None
         self._demand = tvm_ffi.convert(_demand_memory)
-        self._words = [0] * self._layout.words  # of a frame, before it is filled in
-        self._words[0], self._words[1] = self._demand.__chandle__(), int(make_watcher is not None)
+        self._frame = (
+            array("q", [0]) * self._layout.words
+        )  # before it is filled in: to copy it is the fastest way to one
+        self._frame[0], self._frame[1] = self._demand.__chandle__(), int(make_watcher is not None)
 
     def run(self, inputs: Sequence[Any], deadline: Deadline | None = None) -> list[Any]:
         """See ``Runner``. An input that is a state that grows is a ``StateMemory``, which is also given as the output.
@@ -99,29 +101,29 @@ class RoutineRunner:
         It has the new shape when the run has succeeded. After a run that fails its elements are those of before. One
         that is written over is lost where a run fails after that.
         """
-        state, words = None, self._words.copy()
+        state, frame = None, self._frame[:]
         if self._asks:
             state = self._new_state(deadline)
             hook = tvm_ffi.convert(state.answer)
-            words[0] = hook.__chandle__()
+            frame[0] = hook.__chandle__()
         if deadline is not None:
-            words[2] = time.monotonic_ns() + int(deadline.check() * 1_000_000_000)
+            frame[2] = time.monotonic_ns() + int(deadline.check() * 1_000_000_000)
         for place, value in zip(self._layout.inputs, inputs, strict=True):
             if type(value) is StateMemory:
-                words[place] = value.address
-                words[place + 1 : place + 1 + len(value.shape)] = value.shape
+                frame[place], shape = value.address, value.shape
             elif state is not None and place in self._objects:
-                words[place] = state.hold(value)
+                frame[place], shape = state.hold(value), ()
             else:
-                words[place] = tensor.address_of(value)
-                words[place + 1 : place + 1 + value.ndim] = value.shape
-        offers = list(map(self._offer, self._rooms))
+                frame[place], shape = tensor.address_of(value), value.shape
+            for extent in shape:
+                place += 1
+                frame[place] = extent
+        offers = [self._offer(nbytes) if nbytes else None for nbytes in self._rooms]
         for place, offer in zip(self._layout.outputs, offers, strict=True):
             if offer is not None:
-                words[place], words[place + 1] = offer.address, offer.nbytes
+                frame[place], frame[place + 1] = offer.address, offer.nbytes
         for place, grown in zip(self._layout.states, self._layout.grown, strict=True):
-            words[place], words[place + 1] = inputs[grown.input].nbytes, inputs[grown.input].fixed
-        frame = array("q", words)
+            frame[place], frame[place + 1] = inputs[grown.input].nbytes, inputs[grown.input].fixed
         try:
             self._main(frame.buffer_info()[0])
         except BaseException as error:
@@ -130,6 +132,8 @@ class RoutineRunner:
                 inputs[written.input].lost = bool(frame[self._layout.mark])
             self._explain_failure(error, frame, offers, state, deadline)
             raise
+        if not self._layout.grown and not self._layout.written:
+            return [self._output(number, frame, offer, state) for number, offer in enumerate(offers)]
         kept = self._take_states(frame, inputs)
         for number, grown in kept.items():
             place = self._layout.outputs[number] + 2
@@ -152,10 +156,8 @@ class RoutineRunner:
         watcher = self._make_watcher() if self._make_watcher else None
         return _State(self._calls, self._hosts, watcher, self._kernels, deadline)
 
-    def _offer(self, nbytes: int) -> _Offer | None:
+    def _offer(self, nbytes: int) -> _Offer:
         """Memory for an output of so many bytes: of the pool, if the system would give it page by page each time."""
-        if nbytes == 0:
-            return None
         if nbytes >= _POOLED:
             own, address = self._pool.lend((nbytes,), _BYTE)
             return _Offer(own, address, 0, nbytes)

@@ -212,7 +212,7 @@ ROW_POOLS = Family(
     "pools along rows",
     _are_row_pools,
     schedule_row_pools,
-    BlockSizes((8, 1), (32, 8, 1)),
+    BlockSizes((16, 8, 1), (32, 16, 8, 1)),
     repeats=True,
     begin=lambda op, facts, target: [op] if _is_row_pool(op, facts.kind(op)) else None,
     absorb=_find_padding,
