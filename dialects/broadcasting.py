@@ -6,7 +6,7 @@ Used through ``dialects.builders``.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ..core.sizes import Extent, Sym, if_equal
 from . import arith, cf, extents, ir, scalars, tensor, tw
@@ -67,7 +67,6 @@ def stretch(value: ir.Value, shape: Sequence[Extent]) -> ir.Value:
         return value
     target = [shape[first + d] if d in unsure else n for d, n in enumerate(own)]
     fits = functools.reduce(arith.andi, [_check_fit(own[d], target[d]) for d in unsure])
-    none = extents.fresh(arith.select(fits, extents.index(0), extents.index(target[unsure[0]])), "repeated", 0)
 
     def body(*at: ir.Value) -> ir.Value:
         place = list(at)
@@ -76,22 +75,39 @@ def stretch(value: ir.Value, shape: Sequence[Extent]) -> ir.Value:
             place[d] = arith.minsi(place[d], last)
         return extract(value, place)
 
-    made = [none if d == unsure[0] else n for d, n in enumerate(target)]
-    op = defining_op(copied := index_map(made, element_of(value), body))
-    assert op is not None
-    op.attributes[tw.BROADCAST] = ir.UnitAttr.get()
-    repeated = _with_dynamic_axes(copied, unsure)
-    return _as_shape(arith.select(fits, _with_dynamic_axes(value, unsure), repeated), target)
+    def repeat(made: Sequence[Extent]) -> ir.Value:
+        copied = index_map(made, element_of(value), body)
+        op = defining_op(copied)
+        assert op is not None
+        op.attributes[tw.BROADCAST] = ir.UnitAttr.get()
+        return copied
+
+    return keep_or_make(fits, value, target, unsure[0], repeat)
+
+
+def keep_or_make(
+    keeps: ir.Value, value: ir.Value, shape: Sequence[Extent], axis: int, make: Callable[[Sequence[Extent]], ir.Value]
+) -> ir.Value:
+    """A tensor of a shape: a choice of the program between ``value``, which then has that, and one that ``make`` makes.
+
+    ``make`` is given the shape, of no elements along ``axis`` where the run keeps the value.
+    """
+    none = extents.fresh(arith.select(keeps, extents.index(0), extents.index(shape[axis])), "made", 0)
+    made = make([none if d == axis else n for d, n in enumerate(shape)])
+    kinds = ir.RankedTensorType(value.type), ir.RankedTensorType(made.type)
+    differ = [d for d, sizes in enumerate(zip(*(kind.shape for kind in kinds), strict=True)) if len({*sizes}) > 1]
+    return _as_shape(arith.select(keeps, *(_with_dynamic_axes(each, differ) for each in (value, made))), shape)
 
 
 def _check_fit(own: Extent, target: Extent) -> ir.Value:
     """Return whether an extent equals that of the shape. If not, the program demands that it is 1."""
-    fits, alone = (_equal(own, extent) for extent in (target, 1))
+    fits, alone = (compare_extents(own, extent) for extent in (target, 1))
     cf.assert_(arith.ori(fits, alone), f"shapes do not broadcast: {own} is neither 1 nor what the others have")
     return fits
 
 
-def _equal(a: Extent, b: Extent) -> ir.Value:
+def compare_extents(a: Extent, b: Extent) -> ir.Value:
+    """Return whether two extents are equal, a bit of the program."""
     return arith.cmpi(arith.CmpIPredicate.eq, extents.index(a), extents.index(b))
 
 

@@ -7,7 +7,7 @@ Each is used inside an InsertionPoint and a Location, takes and gives tensors wh
 
 from __future__ import annotations
 
-from .broadcasting import broadcast_shape, convert_elements, elementwise, stretch
+from .broadcasting import broadcast_shape, compare_extents, convert_elements, elementwise, keep_or_make, stretch
 from .extents import index_constant
 from .movement import cast_shape, concat, insert, pad, reshape, slice_, transpose
 from .reductions import contract, contraction, reduce
@@ -37,6 +37,7 @@ __all__ = [
     "affine_map",
     "broadcast_shape",
     "cast_shape",
+    "compare_extents",
     "concat",
     "constant",
     "contract",
@@ -54,6 +55,7 @@ __all__ = [
     "insert",
     "is_splat",
     "iterators_attr",
+    "keep_or_make",
     "linalg_index",
     "pad",
     "pool",

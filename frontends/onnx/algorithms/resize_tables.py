@@ -36,7 +36,8 @@ _FEW_TAPS = 8  # of a part where only the run knows how many parts there are
 class Axis:
     """One axis to resize: its extents before and after, the scale that coordinates are computed with, the region.
 
-    The last three are tensors of rank 0 and have the dtype of the coordinates.
+    The last three are tensors of rank 0 and have the dtype of the coordinates. ``by_extents``: whether the scale is the
+    quotient of the extents, wherever the run has these.
     """
 
     index: int
@@ -45,6 +46,7 @@ class Axis:
     scale: Tensor
     start: Tensor
     end: Tensor
+    by_extents: bool = False
 
     @property
     def is_known(self) -> bool:
@@ -58,6 +60,12 @@ class Axis:
         """Whether the result may differ from the input."""
         sure = [(self.scale, 1), *([(self.start, 0), (self.end, 1)] if rule.cropped else [])]
         return self.extent != self.result or any(t.known is None or t.known != n for t, n in sure)
+
+    def may_stay(self, rule: Rule) -> bool:
+        """Whether the result is the input if the run has equal extents, as sizes for all axes of images give."""
+        return (
+            self.by_extents and not rule.cropped and not (isinstance(self.extent, int) and isinstance(self.result, int))
+        )
 
 
 @dataclass(frozen=True)

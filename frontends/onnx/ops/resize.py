@@ -132,7 +132,8 @@ def _by_sizes(
         pick = np.minimum if policy == "not_larger" else np.maximum
         scales = [evaluate(ctx, lambda _, *factors: reduce(pick, factors), *scales, dtype=dtype)] * len(along)
         sizes = [_scale_extent(ctx, n, scale, 0.5) for n, scale in zip(extents, scales, strict=True)]
-    return _make_axes(ctx, x, along, sizes, scales, roi)
+    made = _make_axes(ctx, x, along, sizes, scales, roi)
+    return [replace(axis, by_extents=policy == "stretch") for axis in made]
 
 
 def _make_axes(
@@ -202,7 +203,7 @@ def _resize(ctx: Context, x: Tensor, axes: Sequence[Axis], rule: Rule) -> Tensor
     result = ctx.cast(x, "float32" if exact_in_single else "float64")
     taps = [(axis, find_taps(ctx, axis, rule, result.dtype)) for axis in changed]
     for axis, of_axis in sorted(taps, key=lambda pair: _weigh_order(*pair, x.rank)):
-        result = _extrapolate(ctx, _interpolate(ctx, result, axis, of_axis), axis, rule)
+        result = _extrapolate(ctx, _resize_axis(ctx, result, axis, of_axis, rule), axis, rule)
     return ctx.cast(result if x.floating else saturate(ctx, result, x.dtype), x.dtype)
 
 
@@ -278,9 +279,28 @@ def _repeat(ctx: Context, x: Tensor, repeats: Mapping[int, int]) -> Tensor:
     return ctx.reshape(wide, [n * count for n, count in zip(x.shape, counts, strict=True)])
 
 
-def _interpolate(ctx: Context, x: Tensor, axis: Axis, taps: Taps) -> Tensor:
-    """Sums of neighbours along one axis, which are straight-line code; those of several parts are added up."""
-    parts, count, result = taps.weights.shape
+def _resize_axis(ctx: Context, x: Tensor, axis: Axis, taps: Taps, rule: Rule) -> Tensor:
+    """One axis interpolated; not by a run whose extents along it are equal, where the result is the input."""
+    shape = [axis.result if i == axis.index else n for i, n in enumerate(x.shape)]
+    if not axis.may_stay(rule) or x.rank == 1:
+        return _interpolate(ctx, x, axis, taps, shape)
+    other = x.rank - 1 if axis.index != x.rank - 1 else 0  # its loop walks nothing but data
+    value = builders.keep_or_make(
+        builders.compare_extents(axis.extent, axis.result),
+        x.value,
+        shape,
+        other,
+        lambda made: _interpolate(ctx, x, axis, taps, made).value,
+    )
+    return ctx.wrap(value, x.dtype)
+
+
+def _interpolate(ctx: Context, x: Tensor, axis: Axis, taps: Taps, made: Sequence[Extent]) -> Tensor:
+    """Sums of neighbours along one axis, which are straight-line code; those of several parts are added up.
+
+    ``made``: the shape to make, of which the other axes may be shorter than those of ``x``.
+    """
+    parts, count, _ = taps.weights.shape
     first, weights = taps.first.known, taps.weights.known
     if taps.inside and parts == 1 and first is not None and weights is not None and (run := progression(first)):
         return _add_slices(ctx, x, axis.index, run, weights[0])
@@ -307,7 +327,7 @@ def _interpolate(ctx: Context, x: Tensor, axis: Axis, taps: Taps) -> Tensor:
         assert total is not None  # an axis has neighbours
         return total
 
-    shape = [*[parts][:part_loop], *(result if i == axis.index else n for i, n in enumerate(x.shape))]
+    shape = [*[parts][:part_loop], *made]
     out, maps = builders.empty(shape, element_type(x.dtype)), [[along], range(len(shape))]
     made = ctx.wrap(builders.generic([taps.first.value], [out], maps, "p" * len(shape), add_taps)[0], x.dtype)
     return ctx.reduce(scalars.add, 0.0, made, [0]) if part_loop else made
