@@ -204,7 +204,7 @@ def _padded_by_copies(
 
         return builders.index_map([*shape[:-1], count], element_type(x.dtype), body)
 
-    if not all(isinstance(n, int) for n in (before, length, after)):
+    if not all(isinstance(n, int) for n in (before, after)):
         return ctx.wrap(piece(0, shape[-1], (before, after) == (0, 0)), x.dtype)
     found = [(0, before, False), (before, length, True), (before + length, after, False)]
     pieces = [piece(*each) for each in found if each[1] != 0]

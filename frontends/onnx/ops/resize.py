@@ -295,10 +295,10 @@ def _resize_axis(ctx: Context, x: Tensor, axis: Axis, taps: Taps, rule: Rule) ->
     return ctx.wrap(value, x.dtype)
 
 
-def _interpolate(ctx: Context, x: Tensor, axis: Axis, taps: Taps, made: Sequence[Extent]) -> Tensor:
+def _interpolate(ctx: Context, x: Tensor, axis: Axis, taps: Taps, wanted: Sequence[Extent]) -> Tensor:
     """Sums of neighbours along one axis, which are straight-line code; those of several parts are added up.
 
-    ``made``: the shape to make, of which the other axes may be shorter than those of ``x``.
+    ``wanted``: the shape to make, of which the other axes may be shorter than those of ``x``.
     """
     parts, count, _ = taps.weights.shape
     first, weights = taps.first.known, taps.weights.known
@@ -327,7 +327,7 @@ def _interpolate(ctx: Context, x: Tensor, axis: Axis, taps: Taps, made: Sequence
         assert total is not None  # an axis has neighbours
         return total
 
-    shape = [*[parts][:part_loop], *made]
+    shape = [*[parts][:part_loop], *wanted]
     out, maps = builders.empty(shape, element_type(x.dtype)), [[along], range(len(shape))]
     made = ctx.wrap(builders.generic([taps.first.value], [out], maps, "p" * len(shape), add_taps)[0], x.dtype)
     return ctx.reduce(scalars.add, 0.0, made, [0]) if part_loop else made

@@ -78,6 +78,8 @@ class Layouts:
                 self.parent.setdefault(value, value)
         if op.name == "linalg.generic":
             self._visit_generic(op)
+        elif op.name == "tensor.cast":
+            self._join([op.operands[0], op.results[0]])
         elif op.name in VIEWS:
             narrow, wide = op.operands[0], op.results[0]
             if op.name == "tensor.collapse_shape":

@@ -22,7 +22,16 @@ from ...analysis.kinds import Contraction, Conv, OpClass
 from ...ir.kernel import list_functions
 from ...ir.structure import dim_of, indexing_maps, iterator_types, list_ops, loop_extents, shape_of
 from ..families.block_sums import find_block_sum
-from ..families.family import GATHERED_BLOCKS, LIGHT_BLOCKS, TURNED_BLOCKS, BlockSizes, Sizes, find_anchors
+from ..families.contraction import CONVOLUTIONS, reads_windows_as_columns
+from ..families.family import (
+    COLUMN_BLOCKS,
+    GATHERED_BLOCKS,
+    LIGHT_BLOCKS,
+    TURNED_BLOCKS,
+    BlockSizes,
+    Sizes,
+    find_anchors,
+)
 from ..families.light import LIGHT
 from ..families.table import find_family
 from ..families.transposing import crossing_axis
@@ -177,7 +186,11 @@ def _cuts(function: func.FuncOp, result: ir.Value, cut_known: Mapping[int, Sizes
 
 def _choose_sizes(function: func.FuncOp, result: ir.Value, innermost: int) -> tuple[int | None, BlockSizes]:
     """The sizes of blocks, and the axis of their rows where an operand lies along it whose rows become columns."""
-    family = find_family(find_anchors(function))
+    family = find_family(anchors := find_anchors(function))
+    if family is CONVOLUTIONS and any(
+        reads_windows_as_columns(op, kind) for op, kind in anchors if isinstance(kind, Conv)
+    ):
+        return None, COLUMN_BLOCKS
     if family is not LIGHT:
         return None, family.blocks if family is not None else LIGHT_BLOCKS
     ops = [op for op in list_ops(function) if op.name.startswith("linalg.")]
@@ -192,12 +205,12 @@ def _cut_known(function: func.FuncOp, result: ir.Value) -> dict[int, Sizes]:
     """The sizes that known axes are cut into where the innermost one is open: as small as leave ``_ENOUGH`` elements.
 
     Only of kernels that map elements. A block of many rows that lie far apart would be narrow, and few of its lines
-    would stay in the cache.
+    would stay in the cache. Of all others ``_cut_outer``.
     """
     shape, found = shape_of(result), dict[int, Sizes]()
     innermost = max((axis for axis, n in enumerate(shape) if n != 1), default=0)
     if not shape or shape[innermost] >= 0 or find_anchors(function):
-        return found
+        return _cut_outer(shape, _choose_sizes(function, result, innermost)[1], innermost)
     inner = math.prod(n for n in shape if n > 0)
     for axis, n in enumerate(shape):
         if n > 1 and inner > _ENOUGH:
@@ -205,6 +218,20 @@ def _cut_known(function: func.FuncOp, result: ir.Value) -> dict[int, Sizes]:
             size = next(d for d in range(1, n + 1) if n % d == 0 and (d * inner >= _ENOUGH or d == n))
             found |= {axis: (size,)} if size < n else {}
             inner *= size
+    return found
+
+
+def _cut_outer(shape: Sequence[int], blocks: BlockSizes, innermost: int) -> dict[int, Sizes]:
+    """Known axes before the last open one, the outermost first, beside which a block would be narrow along that."""
+    open_ = [axis for axis, n in enumerate(shape) if n < 0]
+    if not open_ or blocks.most is None:
+        return {}
+    most = blocks.most // (blocks.columns if innermost in open_ else blocks.rows)[0]
+    inner, found = math.prod(n for n in shape if n > 0), dict[int, Sizes]()
+    for axis, n in enumerate(shape[: open_[-1]]):
+        if n > 1 and inner > most:
+            inner //= n
+            found[axis] = (1,)
     return found
 
 

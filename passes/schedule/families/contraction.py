@@ -60,7 +60,7 @@ def schedule_products(kernel: KernelView) -> Schedule | None:
     walked = kind.m if isinstance(kind, Contraction) else _find_rows(op, kind)
     rows = [loop for loop in walked if loop_extents(op)[loop] != 1]  # the result may lack an axis of one
     channel_axis = vector_axis(shape)
-    if isinstance(kind, Conv) and takes_windows_as_columns(op, kind) and walks_row(op, kind):
+    if isinstance(kind, Conv) and reads_windows_as_columns(op, kind):
         return _schedule_columns(kernel, op, kind)
     if not channels or result_axis(op, channels[-1], result) != channel_axis or not _lies_along(op, kind, channels[-1]):
         return None
@@ -294,12 +294,36 @@ def takes_windows_as_columns(op: ir.Operation, kind: Conv) -> bool:
 
     Pixels that lie apart are put together anew for each tile of filters.
     """
+    pixels = loop_extents(op)[kind.o[-1]]
+    if not _has_few_channels(op, kind):
+        return False
+    if pixels >= 0:
+        return pixels >= _ROW_PIXELS
+    # Rows of an image, in parts of which all filters read pixels that lie apart one after another.
+    return kind.strides[-1] == 1 or math.prod(loop_extents(op)[loop] for loop in (*kind.c, *kind.k)) <= _FEW_TAPS
+
+
+def reads_windows_as_columns(op: ir.Operation, kind: Conv) -> bool:
+    """Return whether a convolution has its vectors along rows of pixels, or along parts of them, which may be short."""
+    data, weight = (indexing_maps(op)[number].results for number in (kind.data, kind.weight))
+    made, windows = loops_along(op, -1), windows_of(op, kind)
+    rows = bool(windows) and windows[-1].axis == len(data) - 1 and made[-1] == kind.o[-1]
+    if not rows or not _has_few_channels(op, kind):
+        return False
+    if walks_row(op, kind) and takes_windows_as_columns(op, kind):
+        return True
+    single = made[vector_axis(shape_of(op.results[0]))] in kind.f  # one pixel, whose filters lie together
+    return not single and block_of(op, kind) == 0 and dim_of(weight[len(weight) - 1]) in kind.f
+
+
+def _has_few_channels(op: ir.Operation, kind: Conv) -> bool:
     extents, floats = loop_extents(op), all(isinstance(element_of(value), ir.F32Type) for value in op.operands)
-    if not floats or kind.g or len(kind.f) != 1 or any(extent < 0 for extent in extents):
+    known = (*kind.c, *kind.k, *kind.f)
+    if not floats or kind.g or len(kind.f) != 1 or any(extents[loop] < 0 for loop in known):
         return False
     channels, taps = (math.prod(extents[loop] for loop in loops) for loops in (kind.c, (*kind.c, *kind.k)))
     near = kind.strides[-1] <= (_MOST_APART if taps <= _FEW_TAPS else 2)
-    return near and channels <= _FEW_CHANNELS and extents[kind.k[-1]] > 1 and extents[kind.o[-1]] >= _ROW_PIXELS
+    return near and channels <= _FEW_CHANNELS and extents[kind.k[-1]] > 1
 
 
 def _schedule_columns(kernel: KernelView, op: ir.Operation, kind: Conv) -> Schedule:
@@ -308,10 +332,11 @@ def _schedule_columns(kernel: KernelView, op: ir.Operation, kind: Conv) -> Sched
     filters, row = (result_axis(op, loop, result) for loop in (kind.f[0], kind.o[-1]))
     assert filters is not None and row is not None  # the family's results have all loops
     most = power_floor((kernel.target.registers - 4) // min(shape[filters], _FILTERS))
-    vectors = max(2, min(_ONE_ROW_VECTORS, most, power_floor(shape[row] // kernel.lanes)))
+    vectors = max(2, min(_ONE_ROW_VECTORS, most, power_floor(max(shape[row] // kernel.lanes, 1))))
     rows = row_tile(shape[filters], most_register_rows(vectors, kernel.target))
+    width = min(vectors * kernel.lanes, power_floor(shape[row]))
     first, *others = (axis for axis in range(len(shape)) if axis not in (filters, row))
-    order = [(first, 1), (filters, rows), *((axis, 1) for axis in others), (row, vectors * kernel.lanes)]
+    order = [(first, 1), (filters, rows), *((axis, 1) for axis in others), (row, width)]
     return share(carve(kernel.plain, by_name(kernel.plain.result.value, order)))
 
 

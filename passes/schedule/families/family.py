@@ -180,6 +180,8 @@ TURNED_BLOCKS = BlockSizes((16, 4, 1), (16, 1), rows_of_columns=(16, 1))
 WINDOW_BLOCKS = BlockSizes((16, 4, 1), (16, 4, 1))
 # Eight pixels for each number of a weight: of four, the cache behind the first one is too slow.
 CONVOLUTION_BLOCKS = replace(WINDOW_BLOCKS, plane=((2, 1), (4, 1)))
+# Vectors of pixels of one row, which a tile of filters reads.
+COLUMN_BLOCKS = BlockSizes((8, 1), (64, 32, 16, 4, 1), None)
 # Rows go over a block of the weight together. With sizes closer to each other, where columns are dynamic, these take
 # twice as long to compile and are as fast.
 PRODUCT_BLOCKS = BlockSizes((64, 16, 4, 1), (32, 8, 1), None, rows_of_columns=(32, 8, 1))

@@ -6,12 +6,11 @@
 
 // An elementwise op repeats the operand itself, of the sizes of its result.
 // CHECK-LABEL: func.func @map(
-// CHECK-SAME:    %[[X:.*]]: tensor<?x?xf32>, %[[B:.*]]: tensor<?xf32>, %[[N:.*]]: index, %[[M:.*]]: index, %[[K:.*]]: index
-// CHECK:         %[[ALL:.*]] = tensor.empty(%[[M]])
+// CHECK:         %[[ALL:.*]] = tensor.empty(%arg3) : tensor<?xf32>
 // CHECK:         %[[R:.*]] = linalg.generic {{.*}} outs(%[[ALL]] {{.*}} {tw.broadcast, tw.group = [[GROUP:[0-9]+]] : i64}
-// CHECK:         tensor.extract %[[B]]
+// CHECK:         tensor.extract %arg1
 // CHECK-NOT:     arith.select
-// CHECK:         linalg.generic {{.*}} ins(%[[X]], %[[R]] {{.*}} {tw.group = [[GROUP]] : i64}
+// CHECK:         linalg.generic {{.*}} ins(%arg0, %[[R]] {{.*}} {tw.group = [[GROUP]] : i64}
 func.func @map(%x: tensor<?x?xf32>, %b: tensor<?xf32>, %n: index, %m: index, %k: index, %none: index, %fits: i1)
     -> tensor<?x?xf32> {
   %c1 = arith.constant 1 : index

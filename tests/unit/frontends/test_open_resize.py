@@ -112,6 +112,15 @@ def test_sizes(mode, policy):
     check(model, *((x, np.array(sizes)) for x in IMAGES for sizes in ((9, 4), (2, 13))))
 
 
+@pytest.mark.parametrize(("mode", "antialias"), [("linear", 0), ("linear", 1), ("cubic", 0), ("nearest", 0)])
+def test_axes_stay_whose_extents_are_equal(mode, antialias):
+    """Only the run knows for which of the four that is so; onnxruntime resizes none but the last two."""
+    model = open_model([IMAGES[0], None, None, np.array([1, 2, 9, 4])], "nchw", mode=mode, antialias=antialias)
+    images = [RNG.random(shape, np.float32) for shape in ((1, 2, 9, 4), (1, 2, 5, 4), (1, 2, 9, 7), (3, 5, 6, 11))]
+    wanted = [(9, 4), (5, 7), (6, 11)]
+    check(model, *((x, np.array([*x.shape[:2], *sizes])) for x in images for sizes in wanted))
+
+
 @pytest.mark.parametrize("mode", leaving(["nearest", "linear"], ["nearest"]))
 def test_aligned_corners_by_sizes(mode):
     attributes = {"coordinate_transformation_mode": "align_corners", "mode": mode}

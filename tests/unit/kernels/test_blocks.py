@@ -56,6 +56,13 @@ KINDS = {
         "A B 9, B A 9",
     ),
     "strided": ("float[A, 6, B, 20] x", "y = Conv<pads = [1, 1, 1, 1], strides = [2, 2]>(x, k)", "A 6 B 20"),
+    "few channels": ("float[A, 2, 9, B] x", "c = Conv<pads = [1, 1, 1, 1]>(x, few) y = Relu(c)", "A 2 9 B"),
+    "few channels of planes": (
+        "float[1, 2, A, B] x",
+        "y = Conv<pads = [1, 1, 1, 1], strides = [2, 2]>(x, few)",
+        "1 2 A B",
+    ),
+    "sums beside many known rows": ("float[600, 2, 40, A] x", "y = ReduceSum<keepdims = 0>(x, one)", "600 2 40 A"),
     "depthwise": ("float[1, 32, A, B] x", "y = Conv<pads = [1, 1, 1, 1], group = 32>(x, d)", "1 32 A B"),
     "pool": ("float[1, 6, A, B] x", "c = Conv(x, o) y = MaxPool<kernel_shape = [2, 2]>(c)", "1 6 A+1 B+1"),
     "pool along rows": ("float[A, 3, 9, B] x", "y = MaxPool<kernel_shape = [3, 2], strides = [2, 2]>(x)", "A 3 9 B+1"),
@@ -170,6 +177,7 @@ WEIGHTS = {
     "e": (64, 32, 1, 1),
     "k": (20, 6, 3, 3),
     "d": (32, 1, 3, 3),
+    "few": (9, 2, 3, 3),
     "o": (32, 6, 1, 1),
     "q1": (32, 32, 1, 1),
     "g": (48,),
@@ -258,6 +266,17 @@ def test_threads_go_on_with_what_others_have_left_of_products():
 
 def test_blocks_of_many_known_rows_have_few_of_them_and_long_vectors():
     assert any("blocks of 1 x 20 x 128" in text for text in schedules("resize to many rows").values())
+
+
+def test_blocks_beside_many_known_rows_are_wide():
+    assert any("blocks of 1 x 128" in text for text in schedules("sums beside many known rows").values())
+
+
+def test_pixels_of_few_channels_lie_along_vectors():
+    """In the order of the model's own dims: nothing is transposed."""
+    for kind in ("few channels", "few channels of planes"):
+        assert any("vectorize ow" in text for text in schedules(kind).values())
+        assert not any("transpose" in name for name in schedules(kind))
 
 
 def test_a_norm_of_an_image_and_what_follows_are_one_kernel():
