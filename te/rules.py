@@ -186,6 +186,14 @@ def check_count(value: Any, verb: str) -> int:
     return number
 
 
+def check_unroll_limit(value: Any) -> int:
+    """The most steps that a pragma writes out."""
+    number = getattr(value, "value", value)
+    if type(number) is not int or not 0 <= number <= MOST_UNROLLED:
+        raise ScheduleError(f"auto_unroll_max_step is a number of steps, from 0 to {MOST_UNROLLED}, not {value!r}")
+    return number
+
+
 def check_scope(scope: Any) -> str:
     """A memory's name."""
     if scope not in SCOPES:

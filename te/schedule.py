@@ -254,10 +254,7 @@ class StageHandle:
         if pragma_type not in PRAGMAS:
             refuse_primitive(f"there is no pragma '{pragma_type}': choose from {', '.join(PRAGMAS)}")
         if pragma_type == "auto_unroll_max_step":
-            value = getattr(pragma_value, "value", pragma_value)
-            if type(value) is not int or value < 0:
-                refuse_primitive(f"auto_unroll_max_step is a number of steps, not {pragma_value!r}")
-            self.stage.auto_unroll = value
+            self.stage.auto_unroll = rules.check_unroll_limit(pragma_value)
 
     def bind(self, ivar: IterVar, thread_ivar: IterVar) -> None:
         """Bind a loop to threads of a GPU, which no target has yet: ScheduleError."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -106,11 +107,17 @@ class _ScriptWriter:
         loop = loops[0] if len(loops) == 1 else transform.coalesce(loops[0])
         if leaf.mark == "parallel":
             transform.annotate(loop, tw.SHARED_LOOP, ir.UnitAttr.get())
-        elif leaf.mark == "unroll":
+        elif leaf.mark == "unroll" or self.unrolls_alone(stage, leaf):
             steps = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), int(leaf.steps))  # type: ignore[arg-type]
             transform.annotate(loop, tw.UNROLL, steps)
         if self.peels and len(loops) == 1 and not self.is_even(stage, leaf, leaf.parts[0]):
             transform.peel(loop)
+
+    def unrolls_alone(self, stage: Stage, leaf: Leaf) -> bool:
+        """Return whether a pragma unrolls a loop: those inside of it take no more steps altogether."""
+        inside = [each for each in stage.leaves[stage.position(leaf.var) :] if each.mark != "vectorize"]
+        plain = all(each.mark in ("", "unroll") and isinstance(each.steps, int) for each in inside)
+        return plain and math.prod(int(each.steps) for each in inside) <= stage.auto_unroll  # type: ignore[arg-type]
 
     def is_even(self, stage: Stage, leaf: Leaf, part: LoopPart) -> bool:
         """Return whether all steps of a loop over a part are equal."""

@@ -290,6 +290,7 @@ REFUSED: list[tuple[Apply, str]] = [
     (lambda s, p, c: [s[p].auto(), s[p].split(p.op.axis[0], 2)], "is scheduled by auto"),
     (lambda s, p, c: [s[p].split(p.op.axis[0], 2), s[p].auto()], "has loops of its own already"),
     (lambda s, p, c: s[p].pragma(p.op.axis[0], "debug_skip"), "there is no pragma 'debug_skip'"),
+    (lambda s, p, c: s[p].pragma(p.op.axis[0], "auto_unroll_max_step", -1), "from 0 to 1024, not -1"),
     (lambda s, p, c: s[p].set_scope("texture"), "there is no memory 'texture'"),
     (lambda s, p, c: s[p].bind(p.op.axis[0], te.thread_axis("threadIdx.x")), "no such threads"),
     (lambda s, p, c: s[te.placeholder((1,), name="Z")], "'Z' is no part of this schedule"),

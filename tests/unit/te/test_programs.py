@@ -78,6 +78,16 @@ def test_packing_a_write_cache_and_threads():
     assert library.get_source("linalg").count("linalg.generic") == 3
 
 
+def test_a_pragma_unrolls_inner_loops():
+    schedule, c, args, _ = product()
+    ko, ki = schedule[c].split(c.op.reduce_axis[0], factor=8)
+    schedule[c].pragma(ko, "auto_unroll_max_step", 16)
+    library = check_product(schedule, args)
+    assert library.get_source("schedule").count('"tw.unroll"') == 1
+    schedule[c].pragma(ki, "auto_unroll_max_step", 4)
+    assert '"tw.unroll"' not in check_product(schedule, args).get_source("schedule")
+
+
 def test_our_own_schedule_of_a_stage():
     schedule, c, args, _ = product()
     schedule[c].auto()
