@@ -12,9 +12,9 @@ from .loops import at, for_loop, index, sequential, store
 Fold2 = Callable[[ir.Value, ir.Value], ir.Value]
 
 _LEAST_ROW = 4  # elements beside each other that are added at once
-_LONGEST_ROW = 1024  # so that the totals, which are copied at each step, stay in the first cache
-# As many of them, where only the run knows how many there are, and of the last ones of these.
+# At most as many of them, whose totals then stay in registers; of the last ones, where only the run knows how many.
 _WIDTH, _NARROW = 64, 8
+_BLOCK_BITS = 2048
 
 
 def prefix_scan(
@@ -23,7 +23,7 @@ def prefix_scan(
     """A scan along an axis in order: ``total = body(total, element)``, which begins with ``neutral``.
 
     What lies beside each other along the other axes is computed at once: where the axis is not the last one, a step
-    takes a row of the elements behind it, or of so many of them that their totals stay in registers.
+    takes so many of the elements behind it that their totals stay in registers.
     """
     shape = builders.shape_of(x)
     parts = (count_elements(shape[:axis]), shape[axis], count_elements(shape[axis + 1 :]))
@@ -50,13 +50,15 @@ class _Scan:
             return sequential([outer, count], [made], lambda at, states: [self._block(states[0], *at)])[0]
         if inner < _LEAST_ROW:
             return sequential([outer, inner], [made], lambda at, states: [self._column(states[0], *at)])[0]
-        row = max(n for n in range(1, _LONGEST_ROW + 1) if inner % n == 0)
-        row = row if row >= _LONGEST_ROW // 4 else inner
-        return sequential(
-            [outer, inner // row],
-            [made],
-            lambda at, states: [self._rows(states[0], at[0], scalars.mul(at[1], index(row)), row)],
-        )[0]
+        width = _choose_width(inner, scalars.width(elem))
+
+        def block(at: Sequence[ir.Value], states: Sequence[ir.Value]) -> list[ir.Value]:
+            first = scalars.mul(at[1], index(width))
+            if inner % width:  # the last one begins in the one before
+                first = scalars.minimum(first, index(inner - width), False)
+            return [self._rows(states[0], at[0], first, width)]
+
+        return sequential([outer, -(-inner // width)], [made], block)[0]
 
     def _block(self, made: ir.Value, item: ir.Value, number: ir.Value) -> ir.Value:
         """``made`` with a block of columns, or with those that are left of it, most of them some at a time."""
@@ -111,3 +113,10 @@ class _Scan:
     def _place(self, step: ir.Value) -> ir.Value:
         """Where a step along the axis is, which may go backward."""
         return scalars.sub(index(builders.shape_of(self.x)[1] - 1), step) if self.reverse else step
+
+
+def _choose_width(inner: int, bits: int) -> int:
+    """How many of ``inner`` columns a block has: a block's totals stay in registers, and its vectors are whole."""
+    widest = min(_WIDTH, _BLOCK_BITS // bits)
+    widths = [n for n in (widest, widest // 2, widest // 4, 8, _LEAST_ROW) if n <= inner]
+    return next((n for n in widths[:2] if inner % n == 0), widths[0])

@@ -93,8 +93,16 @@ def test_arg_extremes_take_the_first_or_the_last(op, last):
 @pytest.mark.parametrize("reverse", [0, 1])
 def test_cumulative_sum(exclusive, reverse):
     check_node("CumSum", X, np.array(1), known=[1], exclusive=exclusive, reverse=reverse)
-    long = np.arange(3 * 1100, dtype=np.float32).reshape(3, 1100)  # a step takes half of a row
+    long = np.arange(3 * 1100, dtype=np.float32).reshape(3, 1100)  # the last block begins in the one before
     check_node("CumSum", long, np.array(0), known=[1], exclusive=exclusive, reverse=reverse)
+
+
+@pytest.mark.parametrize("columns", [4, 7, 33, 64, 100])
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_cumulative_sums_of_blocks_of_columns(columns, dtype):
+    x = RANDOM.integers(0, 9, (2, 5, columns)).astype(dtype)
+    check_node("CumSum", x, np.array(1), known=[1])
+    check_node("CumSum", x, np.array(1), known=[1], exclusive=1, reverse=1)
 
 
 def test_cumulative_sums_of_rows_that_are_one_tile():
