@@ -2,6 +2,7 @@
 
 Vectors lie along the innermost axis, which is not the reduced one. For a block of it the reductions are computed ahead,
 with what their readers share and is dear; the block of the whole axis then stays in a cache.
+Sums of rows along several axes are computed ahead likewise.
 """
 
 from __future__ import annotations
@@ -31,8 +32,7 @@ def schedule_columns(kernel: KernelView) -> Schedule | None:
     """Blocks of the innermost axis, with a stage for each value that is read again; None where there is none."""
     plain, result, shape, lanes = kernel.plain, kernel.result, kernel.shape, kernel.lanes
     vector = vector_axis(shape)
-    kept = {result_axis(op, loop, result) for op, _ in kernel.anchors[-1:] for loop in _parallel(op)}
-    reduced = [axis for axis, n in enumerate(shape) if n > 1 and axis not in kept]
+    reduced = _find_summed_axes(kernel)
     staged = [op.results[0] for op in kernel.ops if _is_staged(op, result, reduced)]
     if not shape or shape[vector] == 1 or not staged or vector in reduced:
         return None
@@ -54,6 +54,30 @@ def schedule_columns(kernel: KernelView) -> Schedule | None:
         cuts = [*((axis, 1) for axis in along), (last, min(tile if along else width, power_floor(extents[last])))]
         made = carve(made, by_name(made.nest(name).value, cuts), name)
     return overlap(made)
+
+
+def stage_sums(kernel: KernelView, chunk: int) -> Schedule | None:
+    """A stage for each sum of rows along several axes, some of which are loops of the result; None where none are."""
+    plain, result, shape = kernel.plain, kernel.result, kernel.shape
+    reduced = _find_summed_axes(kernel)
+    outer = [(axis, 1) for axis, n in enumerate(shape) if n > 1 and axis not in reduced]
+    staged = [op.results[0] for op in kernel.ops if _is_staged(op, result, reduced)]
+    if len(reduced) < 2 or not outer or not staged:
+        return None
+    rows = [(axis, 1) for axis in reduced if axis != vector_axis(shape)]
+    made = share(carve(plain, by_name(plain.result.value, [*outer, *rows]), row_chunk=chunk), most=len(outer))
+    at = made.result.outer[0].name
+    for value in staged:
+        made = made.cache_write(value_name(value), at)
+        made = carve(made, [], value_name(value), row_chunk=chunk)
+    return made
+
+
+def _find_summed_axes(kernel: KernelView) -> list[int]:
+    """The axes of the result that the last anchor sums up."""
+    result = kernel.result
+    kept = {result_axis(op, loop, result) for op, _ in kernel.anchors[-1:] for loop in _parallel(op)}
+    return [axis for axis, n in enumerate(kernel.shape) if n > 1 and axis not in kept]
 
 
 def _parallel(op: ir.Operation) -> list[int]:

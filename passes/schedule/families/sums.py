@@ -7,7 +7,7 @@ from ..language.cuts import carve, share
 from ..language.schedule import Schedule
 from ..tiles.axes import ROW_VECTORS
 from ..tiling.values import is_dot, reduces_last
-from .columns import schedule_columns
+from .columns import schedule_columns, stage_sums
 from .family import MAPPED_BLOCKS, PRODUCT_BLOCKS, Anchors, Family, KernelView
 from .light import schedule_vectors
 
@@ -25,8 +25,11 @@ def schedule_sums(kernel: KernelView) -> Schedule | None:
     value = plain.result.value
     if not all(contiguous) or not value.row:
         return None
+    chunk = ROW_VECTORS * kernel.lanes
+    if staged := stage_sums(kernel, chunk):
+        return staged
     cuts = [(axis.name, 1) for axis in value.axes if axis.extent != 1 and axis.name != value.row]
-    return share(carve(plain, cuts, row_chunk=ROW_VECTORS * kernel.lanes))
+    return share(carve(plain, cuts, row_chunk=chunk))
 
 
 def _are_dots(anchors: Anchors) -> bool:

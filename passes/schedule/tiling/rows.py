@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ....dialects import ir
 from ....dialects.walk import defining_op
-from ...ir.structure import indexing_maps, iterator_types
+from ...ir.structure import body_ops, indexing_maps, iterator_types
 from ..tiles.axes import NARROWEST, ROW_VECTORS, power_floor
 from ..tiles.loops import RowStep, Values, along_dynamic_row, along_row
 from ..tiles.regions import Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
@@ -87,7 +87,14 @@ def _materialize(tiler: Tiler, op: ir.Operation, loops: Sequence[Interval], redu
             continue
         part, _ = operand_region(indexing_map, loops)
         reduces, shared = "reduction" in iterator_types(producer), len(list(operand.uses)) > 1
+        if not reduces and shared and len(kept_dims(part)) > 1 and _is_light(producer):
+            shared = False  # of many rows, which no register holds: each chunk computes its part again
         if reduces if reductions else shared:
             tiler.compute(operand, part)
         elif not reduces and not shared:
             _materialize(tiler, producer, loop_intervals(producer, part), reductions)
+
+
+def _is_light(op: ir.Operation) -> bool:
+    """Return whether a body is arithmetic alone, which costs less than memory does."""
+    return all(inner.name.startswith("arith.") for inner in body_ops(op))

@@ -108,6 +108,19 @@ def test_instance_norm(shape: tuple[int, ...]) -> None:
     run(model, inputs, want * scale.reshape(place) + bias.reshape(place))
 
 
+@pytest.mark.parametrize("shape, groups", [((1, 32, 7, 9), 8), ((2, 6, 40, 40), 2), ((1, 64, 4, 4), 32)])
+def test_sums_of_a_group_are_stages(shape: tuple[int, ...], groups: int) -> None:
+    """Of a group's channels each is scaled by its own number: the sums are not computed again for each of them."""
+    x, scale, bias = random(*shape), random(shape[1]), random(shape[1])
+    model, inputs = node_model("GroupNormalization", [x, scale, bias], opset=21, num_groups=groups)
+    model.graph.output[0].CopyFrom(helper.make_tensor_value_info("out0", onnx.TensorProto.FLOAT, shape))
+    wide = x.astype(np.float64).reshape(shape[0], groups, -1)
+    centred = wide - wide.mean(2, keepdims=True)
+    want = (centred / np.sqrt((centred**2).mean(2, keepdims=True) + 1e-5)).reshape(shape)
+    [schedule] = run(model, inputs, want * scale.reshape(-1, 1, 1) + bias.reshape(-1, 1, 1))
+    assert "stage" in schedule
+
+
 def softmax(x: np.ndarray, axis: int) -> np.ndarray:
     powers = np.exp(x.astype(np.float64) - x.max(axis, keepdims=True))
     return powers / powers.sum(axis, keepdims=True)
