@@ -20,6 +20,8 @@ from .activation import swish
 # Filters of a transposed convolution are divided by their numbers of elements: so many parts at most, of so many
 # filters at least, if no more than such a share of all elements counts.
 _MOST_PARTS, _LEAST_FILTERS, _WASTED = 8, 16, 0.8
+# Outputs of a group's elements, of all remainders, that fill a vector; a depthwise convolution of fewer is faster.
+_LEAST_OUTPUTS = 8
 
 
 @op("Conv", shapes="x[n c +s] w[group*m c/group *kernel_shape:s] b[group*m]")
@@ -217,9 +219,10 @@ def conv_transpose(
     full = [s * (n - 1) + e + r + 1 for s, n, e, r in zip(strides, x.shape[2:], extra, reach, strict=True)]
     ctx.demand_size((*x.shape[:1], group * w.shape[1], *full), x.dtype)
     low, high = _transposed_pads(full, x.shape[2:], strides, pads, auto_pad, output_shape)
-    if group == 1 and max(strides) > 1 and max(dilations) == 1:
+    few = group > 1 and w.shape[1] * math.prod(strides) < _LEAST_OUTPUTS
+    if max(strides) > 1 and max(dilations) == 1 and not few:
         sizes = [n - a - b for n, a, b in zip(full, low, high, strict=True)]
-        return _subpixel(ctx, x, w, b, strides, low, sizes)
+        return _subpixel(ctx, x, w, b, group, strides, low, sizes)
     spread = _dilate_data(ctx, x, strides)
     before = [r - a for r, a in zip(reach, low, strict=True)]
     after = [r - a + e for r, a, e in zip(reach, high, extra, strict=True)]
@@ -228,7 +231,9 @@ def conv_transpose(
     return y if b is None else add_bias(ctx, y, b)
 
 
-def _subpixel(ctx: Context, x: Tensor, w: Tensor, b: Tensor | None, strides: Ints, starts: Ints, sizes: Ints) -> Tensor:
+def _subpixel(
+    ctx: Context, x: Tensor, w: Tensor, b: Tensor | None, group: int, strides: Ints, starts: Ints, sizes: Ints
+) -> Tensor:
     """The part ``starts, sizes`` of a transposed convolution, from a convolution with stride 1 for each remainder.
 
     ``y[s q + r] = sum_j x[q - j] w[s j + r]``: the remainders r are output channels, which then move between the pixels
@@ -251,12 +256,12 @@ def _subpixel(ctx: Context, x: Tensor, w: Tensor, b: Tensor | None, strides: Int
     else:
         offsets = [a - f * s for a, f, s in zip(starts, first, strides, strict=True)]
         runs = [_Run(tuple(strides), (0,) * rank, tuple(taps), tuple(first))]
-    y = _convolve_runs(ctx, x, sorted_, b, runs, count)
-    apart = builders.reshape(y, (x.shape[0], *strides, filters, *count))
-    order = [0, 1 + rank, *(d for i in range(rank) for d in (2 + rank + i, 1 + i))]
-    shuffled = builders.transpose(apart, order)
-    joined = builders.reshape(shuffled, (x.shape[0], filters, *(n * s for n, s in zip(count, strides, strict=True))))
-    return ctx.wrap(builders.slice_(joined, [0, 0, *offsets], [x.shape[0], filters, *sizes]), x.dtype)
+    y = _convolve_runs(ctx, x, sorted_, b, group, runs, count)
+    apart = builders.reshape(y, (x.shape[0], group, *strides, filters, *count))
+    order = [0, 1, 2 + rank, *(d for i in range(rank) for d in (3 + rank + i, 2 + i))]
+    shuffled, outputs = builders.transpose(apart, order), [x.shape[0], group * filters]
+    joined = builders.reshape(shuffled, (*outputs, *(n * s for n, s in zip(count, strides, strict=True))))
+    return ctx.wrap(builders.slice_(joined, [0, 0, *offsets], [*outputs, *sizes]), x.dtype)
 
 
 @dataclass(frozen=True)
@@ -273,9 +278,12 @@ class _Run:
 
 
 def _convolve_runs(
-    ctx: Context, x: Tensor, weight: Tensor, b: Tensor | None, runs: Sequence[_Run], count: Sequence[Extent]
+    ctx: Context, x: Tensor, weight: Tensor, b: Tensor | None, group: int, runs: Sequence[_Run], count: Sequence[Extent]
 ) -> ir.Value:
-    """The outputs of all runs as channels, ``count`` of each; ``weight`` is (c, remainders..., f, taps...)."""
+    """The outputs of all runs as each group's channels, ``count`` of each.
+
+    ``weight`` is (c, remainders..., f, taps...), the result (n, group, outputs, count...).
+    """
     axes, filters = range(len(count)), weight.shape[1 + len(count)]
     low = [reduce(max_of, [run.taps[i] - 1 - run.place[i] for run in runs]) for i in axes]
     high = [reduce(max_of, [run.place[i] for run in runs]) + count[i] - x.shape[2 + i] for i in axes]
@@ -289,16 +297,18 @@ def _convolve_runs(
         window = [count[i] + run.taps[i] - 1 for i in axes]
         read = builders.slice_(padded.value, [0, 0, *starts], [*x.shape[:2], *window])
         ones = [1] * len(count)
-        y = ctx.wrap(builders.conv(read, _flip_windows(ctx, own, 1), ones, ones), x.dtype)
-        made.append((y if b is None else _add_repeated_bias(ctx, y, b, phases)).value)
-    return builders.concat(made, 1)
+        y = ctx.wrap(builders.conv(read, _flip_windows(ctx, own, group), ones, ones, group), x.dtype)
+        y = y if b is None else _add_repeated_bias(ctx, y, b, group, phases)
+        made.append(builders.reshape(y.value, (x.shape[0], group, phases * filters, *count)))
+    return builders.concat(made, 2)
 
 
-def _add_repeated_bias(ctx: Context, y: Tensor, b: Tensor, times: Extent) -> Tensor:
-    """``add_bias`` for channels that come several times."""
-    [filters] = b.shape
-    repeated = builders.elementwise(lambda a: a, b.value, shape=(times, filters), elem=element_type(b.dtype))
-    return add_bias(ctx, y, ctx.wrap(builders.reshape(repeated, (times * filters,)), b.dtype))
+def _add_repeated_bias(ctx: Context, y: Tensor, b: Tensor, group: int, times: Extent) -> Tensor:
+    """``add_bias`` for channels of groups, in each of which they come several times."""
+    filters, elem = b.shape[0] // group, element_type(b.dtype)
+    given = builders.reshape(b.value, (group, 1, filters))
+    repeated = builders.elementwise(lambda a: a, given, shape=(group, times, filters), elem=elem)
+    return add_bias(ctx, y, ctx.wrap(builders.reshape(repeated, (group * times * filters,)), b.dtype))
 
 
 def _divide_phases(
