@@ -19,7 +19,7 @@ _EXTREMA = ("vector.reduction", *(f"arith.{name}" for name in {**_KEEPING, **_LO
 
 
 def choose_extrema(function: func.FuncOp) -> None:
-    """Rewrite maxima and minima; those of a kernel that may lose a NaN, and of a constant, are one instruction each.
+    """Rewrite maxima and minima: one instruction each of a constant, of a kernel that may lose a NaN, and with `nnan`.
 
     Before::
 
@@ -37,10 +37,11 @@ def choose_extrema(function: func.FuncOp) -> None:
 
     def choose(op: ir.Operation) -> Value:
         one = choices[_kind_of(op)]
-        combine = one if loses else functools.partial(_keep_nan, one)
+        no_nan = loses or "nnan" in str(op.attributes["fastmath"])
+        combine = one if no_nan else functools.partial(_keep_nan, one)
         values = list(op.operands)
         if op.name == "vector.reduction":
-            values[0] = _reduce(values[0], one) if loses else _reduce_keeping_nan(values[0], one)
+            values[0] = _reduce(values[0], one) if no_nan else _reduce_keeping_nan(values[0], one)
         return combine(*values) if len(values) == 2 else values[0]
 
     rewrite(function, lambda op: _kind_of(op) in choices, choose, *_EXTREMA)

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+import numpy as np
+
 from ....core.sizes import Extent
-from ....dialects import builders, ir, scalars
+from ....dialects import arith, builders, ir, scalars
 from ....dialects.types import bits, is_float
 from ..algorithms.quantization import dequantize, quantize, reshape_scale
+from ..primitives.movement import cut
 from ..proto.weights import dtype_name
 from ..state.context import Context
 from ..state.contrib import CONTRIB_DOMAIN
 from ..state.registry import op
 from ..values.tensor import Tensor
+
+# Elements of a part that stays in the first cache, of which some vectors are a step.
+_LEAST_PART, _MOST_PART, _WHOLE_VECTORS = 512, 4096, 64
 
 
 @op("QuantizeLinear", since=10)
@@ -148,8 +156,7 @@ def dynamic_quantize_linear(ctx: Context, x: Tensor) -> tuple[Tensor, Tensor, Te
 
     Where all elements are 0 the scale is 1, as in onnxruntime: the formula has none.
     """
-    axes = list(range(x.rank))
-    low, high = (ctx.reduce(fold, 0, x, axes) for fold in (scalars.minimum, scalars.maximum))
+    low, high = _find_range(ctx, x)
 
     def steps(top: ir.Value, bottom: ir.Value) -> ir.Value:
         span = scalars.sub(top, bottom)
@@ -159,3 +166,22 @@ def dynamic_quantize_linear(ctx: Context, x: Tensor) -> tuple[Tensor, Tensor, Te
     scale = ctx.elementwise(steps, high, low)
     zero = quantize(ctx, ctx.elementwise(scalars.neg, low), scale, None, "uint8")
     return quantize(ctx, x, scale, zero, "uint8"), scale, zero
+
+
+def _find_range(ctx: Context, x: Tensor) -> list[Tensor]:
+    """The least and the greatest of all elements and 0, as scalars; those of what is no number are any.
+
+    A part that stays in the first cache is read twice, so that all elements come once from where they lie; threads
+    share the parts.
+    """
+    least, greatest = (partial(fold, fastmath=arith.FastMathFlags.nnan) for fold in (arith.minimumf, arith.maximumf))
+    sizes = [n for n in range(_LEAST_PART, _MOST_PART + 1) if x.size % n == 0] if isinstance(x.size, int) else []
+    if not sizes or x.size < 2 * _MOST_PART:
+        return [ctx.reduce(fold, 0, x, range(x.rank)) for fold in (least, greatest)]
+    size = max(sizes, key=lambda n: (n % _WHOLE_VECTORS == 0, n))
+    both = ctx.elementwise(
+        scalars.mul, ctx.reshape(x, (x.size // size, 1, size)), ctx.const(np.reshape([-1.0, 1.0], (1, 2, 1)), x.dtype)
+    )
+    ends = ctx.reduce(greatest, 0, ctx.reduce(greatest, 0, both, [2]), [0])
+    low, high = (ctx.reshape(cut(ctx, ends, {0: range(i, i + 1)}), ()) for i in (0, 1))
+    return [ctx.elementwise(scalars.neg, low), high]

@@ -134,6 +134,16 @@ def test_the_grid_is_chosen_at_run_time(values):
         np.testing.assert_array_equal(a, want)
 
 
+@pytest.mark.parametrize("size", [8192, 3 * 33 * 97, 12289])  # in parts of whole vectors, in others, and of no parts
+@pytest.mark.parametrize("shift", [-9, 0, 9])
+def test_the_grid_of_many_elements(size, shift):
+    x = (np.random.default_rng(size).standard_normal(size) + shift).astype(np.float32)
+    model, inputs = node_model("DynamicQuantizeLinear", [x], outputs=3, opset=11)
+    got = run_model(import_model(model), inputs)
+    for a, want in zip(got, make_session(model).run(None, inputs), strict=True):
+        np.testing.assert_array_equal(a, want)
+
+
 @pytest.mark.parametrize(
     ("arrays", "attributes", "reason"),
     [
