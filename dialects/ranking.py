@@ -6,7 +6,7 @@ import functools
 from dataclasses import dataclass
 
 from ..core.sizes import Extent, floor_divide, max_of, min_of
-from . import arith, builders, extents, ir, scalars, tensor
+from . import arith, builders, extents, ir, loops, scalars, tensor
 from .loops import States, for_loop, index, sequential, while_loop
 from .sorting import sort_words
 
@@ -15,6 +15,9 @@ _AT_A_TIME = 16  # elements that are looked at together: where none of them coun
 _ROOM = 256
 # Elements that are kept in order while the row is read: of a short row more, for a sort by digits takes longer.
 _KEPT, _SHORT_KEPT, _SHORT = 8, 16, 256
+_LEAST_KEPT = 4  # of rows whose bound is found by halving an interval
+# Elements of a row whose keys stay in a cache, so that to count those below a bound takes few vectors.
+_MOST_HALVED, _KEYS_AT_A_TIME = 1 << 14, 64
 _OPEN = (1 << 63) - 1  # a place where no element is kept yet
 
 
@@ -43,22 +46,75 @@ def rank_order(x: ir.Value, count: Extent, largest: bool, signed: bool = True) -
     Equal elements keep the order that they have. A row's elements that come before the last one chosen so far are held
     as words of key and index. When there is no more room, the words are sorted, and the first ones stay. So a row of n
     elements takes n comparisons, of vectors where none comes before, and about count * (1 + log(n / count)) words are
-    sorted, each in the same time. Few elements are kept in order, without branches.
+    sorted, each in the same time. Few elements are kept in order, without branches. In rows that stay in a cache the
+    key of the last one is found first, in some ten passes over the keys in vectors, and no others are words.
     """
     rows, extent = builders.shape_of(x)
     whole = ir.IntegerType.get_signless(64)
     if rows == 0 or count == 0 or extent == 0:
         return builders.empty((rows, count), whole)
-    kept = _SHORT_KEPT if isinstance(extent, int) and extent <= _SHORT else _KEPT
+    kept, most_halved = _KEPT, 0
+    if isinstance(extent, int) and isinstance(count, int):
+        most_halved = _MOST_HALVED if count < extent else 0
+        kept = _LEAST_KEPT if 2 * _AT_A_TIME < extent <= most_halved else _SHORT_KEPT if extent <= _SHORT else _KEPT
 
-    def row(at: ir.Value, states: States) -> tuple[ir.Value, list[ir.Value]]:
+    def row(at: ir.Value, states: States) -> list[ir.Value]:
         it = _Row(x, at, count, largest, signed)
-        made = it.keep(states[0], count) if isinstance(count, int) and count <= kept else it.rank(states[0])
-        return scalars.bool_constant(True), made
+        if isinstance(count, int) and count <= kept:
+            return it.keep(states[0], count)
+        if isinstance(count, int) and isinstance(extent, int) and extent <= most_halved:
+            return it.halve(states[0], count, extent)
+        return it.rank(states[0])
+
+    into = builders.empty((rows, count), whole)
+    if isinstance(rows, int) and rows > 1:  # which threads share
+        return for_loop(rows, [into], row)[0]
+
+    def once(at: ir.Value, states: States) -> tuple[ir.Value, list[ir.Value]]:
+        return scalars.bool_constant(True), row(at, states)
 
     # No loop that is dropped around one row: outside of loops each op would be a kernel.
-    into = while_loop(index(rows), scalars.bool_constant(True), [builders.empty((rows, count), whole)], row)[0]
-    return extents.note(into, (rows, count))
+    return extents.note(while_loop(index(rows), scalars.bool_constant(True), [into], once)[0], (rows, count))
+
+
+def _least_key(a: ir.Value, b: ir.Value) -> ir.Value:
+    return scalars.minimum(a, b, signed=False)
+
+
+def _find_bound(keys: ir.Value, least: ir.Value, count: int, groups: int) -> tuple[ir.Value, ir.Value]:
+    """A key that at most ``count`` of them are below, and so many with those that equal it; and how many are below.
+
+    ``least`` are the first keys of groups: of as many groups as are wanted, none is behind the last one of theirs.
+    """
+    whole, one = ir.IntegerType.get_signless(64), ir.IntegerType.get_signless(32)
+
+    def halve(_: ir.Value, states: States) -> tuple[ir.Value, list[ir.Value]]:
+        low, high, below = states
+        middle = arith.shrui(scalars.add(low, high), scalars.const(1, whole))
+        bound = arith.trunci(one, middle)
+
+        def tell(key: ir.Value, bound: ir.Value, total: ir.Value) -> ir.Value:
+            return scalars.add(total, arith.extui(one, scalars.compare("lt", key, bound, signed=False)))
+
+        none = builders.full([], scalars.const(0, one))
+        [found] = builders.generic([keys, builders.full([], bound)], [none], [[0], [], []], "r", tell)
+        here = arith.extui(whole, builders.extract(found, []))
+        wanted = scalars.const(count, whole)
+        few = scalars.compare("le", here, wanted)
+        low, high = scalars.select(few, middle, low), scalars.select(few, high, middle)
+        below = scalars.select(few, here, below)
+        apart = scalars.compare("gt", scalars.sub(high, low), scalars.const(1, whole))
+        return scalars.both(apart, scalars.compare("ne", here, wanted)), [low, high, below]
+
+    low, high = builders.extract(builders.reduce(_least_key, -1, keys, [0]), []), scalars.const(1 << 32, whole)
+    several = 1 << max(groups, 1).bit_length() - 1
+    if count <= several <= groups:
+        firsts = builders.slice_(least, [0], [several])
+        last = builders.reduce(lambda a, b: scalars.maximum(a, b, signed=False), 0, firsts, [0])
+        high = scalars.add(arith.extui(whole, builders.extract(last, [])), scalars.const(1, whole))
+    start = [arith.extui(whole, low), high, scalars.const(0, whole)]
+    low, _, below = while_loop(None, scalars.bool_constant(True), start, halve)
+    return arith.trunci(one, low), scalars.to_index(below)
 
 
 @dataclass(frozen=True)
@@ -97,6 +153,49 @@ class _Row:
         return for_loop(
             wanted, [into], lambda at, states: self._write(states[0], at, tensor.ExtractOp(words, [at]).result)
         )
+
+    def halve(self, into: ir.Value, count: int, extent: int) -> list[ir.Value]:
+        """Write the row's indices: the key below which so many are is found by halving an interval."""
+        whole = ir.IntegerType.get_signless(64)
+        row = loops.at(self.numbers, {0: self.row})
+        narrow = ir.IntegerType.get_signless(32)
+        keys = builders.elementwise(lambda n: order_key(n, self.largest, self.signed), row, elem=narrow)
+        blocks = -(-extent // _KEYS_AT_A_TIME) * _KEYS_AT_A_TIME // _AT_A_TIME
+        # Behind the row are keys that come last, so that it is a whole number of steps.
+        keys = builders.pad(keys, [0], [-extent % _KEYS_AT_A_TIME], scalars.const(-1, narrow))
+        groups = builders.reshape(keys, (blocks, _AT_A_TIME))
+        least = builders.reduce(_least_key, -1, groups, [1])
+        bound, below = _find_bound(keys, least, count, extent // _AT_A_TIME)
+        # Filled, for an empty tensor that a loop carries may share its memory with the sort's.
+        words = builders.full([count + 1], scalars.const(0, whole))
+
+        def read_block(number: ir.Value, states: States) -> list[ir.Value]:
+            first = scalars.mul(number, index(_AT_A_TIME))
+            found = scalars.compare("le", builders.extract(least, [number]), bound, signed=False)
+
+            def take(_: ir.Value, states: States) -> tuple[ir.Value, list[ir.Value]]:
+                made = for_loop(_AT_A_TIME, states, lambda i, held: read(scalars.add(first, i), held))
+                return scalars.bool_constant(False), made
+
+            return while_loop(None, found, states, take)
+
+        def read(place: ir.Value, states: States) -> list[ir.Value]:
+            """Hold an element where the next one below the bound belongs, or the next one that equals it."""
+            words, less, equal = states
+            key = builders.extract(keys, [place])
+            is_less = scalars.compare("lt", key, bound, signed=False)
+            is_equal = scalars.compare("eq", key, bound)
+            word = arith.ori(
+                arith.shli(arith.extui(whole, key), scalars.const(32, whole)), scalars.from_index(place, whole)
+            )
+            to = scalars.select(is_less, less, scalars.minimum(equal, index(count)))
+            steps = [arith.index_castui(ir.IndexType.get(), flag) for flag in (is_less, is_equal)]
+            words = tensor.InsertOp(word, words, [to]).result
+            return [words, scalars.add(less, steps[0]), scalars.add(equal, steps[1])]
+
+        states = for_loop(blocks, [words, index(0), below], read_block)
+        words = sort_words(states[0], index(count))
+        return for_loop(count, [into], lambda at, made: self._write(made[0], at, tensor.ExtractOp(words, [at]).result))
 
     def keep(self, into: ir.Value, count: int) -> list[ir.Value]:
         """Write the indices of so few elements that their words are scalars."""

@@ -8,7 +8,9 @@ from onnx_case import check_node, node_model
 
 import tilewright as tw
 from tilewright.core.errors import ModelError
+from tilewright.driver import api
 from tilewright.frontends import import_model
+from tilewright.tools.debugging.oracle import make_session
 
 RANDOM = np.random.default_rng(0)
 
@@ -38,6 +40,26 @@ def test_few_of_many_are_chosen(rows, extent, k, largest):
         check_node("TopK", x.astype(np.float32), np.array([k]), known=[1], outputs=2, largest=largest)
         check_node("TopK", x.astype(np.uint8), np.array([k]), known=[1], outputs=2, largest=largest)
         check_node("TopK", x.astype(np.int64), np.array([k]), known=[1], outputs=2, largest=largest)
+
+
+@pytest.mark.parametrize("largest", [0, 1])
+@pytest.mark.parametrize(("extent", "k"), [(300, 10), (300, 299), (1100, 60), (20000, 30)])
+def test_chosen_numbers_of_compiled_programs(extent, k, largest):
+    """In rows that stay in a cache, and in longer ones; also where nearly all numbers are equal, or as far as can be."""
+    ends = np.array([-(2**31), -1, 0, 2**31 - 1], np.int32)
+    few = np.where(np.arange(3 * extent) % 97 == 5, np.float32(np.inf), np.float32(1)).reshape(3, extent)
+    for x in (RANDOM.standard_normal((3, extent), np.float32), few, RANDOM.choice(ends, (3, extent))):
+        model, inputs = node_model("TopK", [x, np.array([k])], [1], outputs=2, largest=largest)
+        got = tw.compile(model, workers=0, num_threads=1, cache=False).run(inputs)
+        for a, want in zip(got, make_session(model).run(None, inputs), strict=True):
+            np.testing.assert_array_equal(a, want)
+
+
+def test_threads_share_rows():
+    model, _ = node_model("TopK", [RANDOM.random((50, 300), np.float32), np.array([7])], [1], outputs=2)
+    made = api.stepwise(model, options=api.make_options("x86"))
+    [kernel] = [kernel for kernel in made.kernels.values() if kernel.schedule and "around nests" in kernel.schedule]
+    assert kernel.extent == 50
 
 
 @pytest.mark.parametrize("k", [3, 290])
