@@ -29,8 +29,9 @@ from .family import WINDOW_BLOCKS, Anchors, BlockSizes, Family, KernelView, Pack
 _ROWS, _BALANCE = 7, 1.2
 # Columns of a window that are straight-line code.
 _STRAIGHT = 16
-# Pixels of a row along which a depthwise convolution may have its vectors.
-_LONG_ROW = 16
+# Pixels of a row along which a depthwise convolution may have its vectors. In steps of two each is made of two, for
+# each element of a window: rows are twice as long, windows small, and it saves bringing an input into another order.
+_LONG_ROW, _FEW_TAPS = 16, 9
 # Bytes of what is computed ahead at once: they stay in the first cache.
 _BLOCK_BYTES = 1 << 13
 # Blocks for each core.
@@ -68,17 +69,17 @@ def schedule_windows(kernel: KernelView) -> Schedule | None:
 
 
 def _schedule_depthwise_rows(kernel: KernelView, op: ir.Operation, kind: DepthwiseConv) -> Schedule | None:
-    """A depthwise convolution in channels first: vectors along rows, several rows at a time.
+    """A depthwise convolution in channels first: vectors along rows, several rows at a time if they are contiguous.
 
     A window's column is straight-line code: windows above each other share the rows that it reads.
     """
     shape = kernel.shape
     vector = result_axis(op, kind.o[-1], kernel.result)
-    if vector is None or vector != vector_axis(shape) or kind.strides[-1] != 1:
+    if vector is None or vector != vector_axis(shape) or kind.strides[-1] > 2:
         return None
     tiles = {vector: _width(shape[vector], kernel.lanes)}
     rows = result_axis(op, kind.o[-2], kernel.result) if len(kind.o) > 1 else None
-    if rows is not None:
+    if rows is not None and kind.strides[-1] == 1:
         tiles[rows] = row_tile(shape[rows], min(_ROWS, kernel.target.registers // 4))
     made = along(kernel.plain, vector, tiles)
     *_, column = made.result.value.sums[-2:-1] or made.result.value.sums or [None]
@@ -168,11 +169,20 @@ def order_channels_last(op: ir.Operation, kind: Conv | DepthwiseConv) -> list[Wa
 
 
 def _order_depthwise(op: ir.Operation, kind: DepthwiseConv) -> list[WantedOrder]:
-    """Channels last; wide rows that lie in channels first may stay, where a window has neighbours along them."""
+    """Channels last; wide rows that lie in channels first may stay, where windows overlap along them."""
     extents, elem = loop_extents(op), element_of(op.operands[kind.data])
     is_static = all(extent > 0 for extent in extents)
-    stays = is_static and isinstance(elem, ir.FloatType) and kind.strides[-1] == 1 and extents[kind.o[-1]] >= _LONG_ROW
+    row, taps = extents[kind.o[-1]], math.prod(extents[loop] for loop in kind.k)
+    small = len(kind.o) > 1 and taps <= _FEW_TAPS and row >= 2 * _LONG_ROW and _is_given(op.operands[kind.data])
+    long = row >= _LONG_ROW if kind.strides[-1] == 1 else kind.strides[-1] == 2 and small
+    stays = is_static and isinstance(elem, ir.FloatType) and long
     return [replace(wanted, inside=stays) for wanted in order_channels_last(op, kind)]
+
+
+def _is_given(value: ir.Value) -> bool:
+    """Return whether a value, or what is padded to it, is an input of the program."""
+    op = defining_op(value)
+    return op is None or (op.name == "tensor.pad" and defining_op(op.operands[0]) is None)
 
 
 def _channels_last(m: ir.AffineMap, kind: Conv | DepthwiseConv) -> tuple[int, ...]:

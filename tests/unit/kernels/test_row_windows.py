@@ -37,6 +37,17 @@ def test_few_channels(data: str, weight: str, attributes: str, target: Target | 
     check(case, target)
 
 
+@pytest.mark.parametrize("target", [None, NARROW], ids=["host", "haswell"])
+@pytest.mark.parametrize("height, width, window", [(9, 64, 3), (12, 81, 3), (7, 70, 2)])
+def test_depthwise_steps_of_two(height: int, width: int, window: int, target: Target | None) -> None:
+    """The program's input stays as it is: vectors of every second pixel."""
+    case = OperatorModel(
+        f"float[2,6,{height},{width}] x; weight float[6,1,{window},{window}] w; weight float[6] b",
+        "y = Conv<group = 6, strides = [2,2], pads = [1,1,1,1]>(x, w, b)",
+    )
+    check(case, target)
+
+
 def check(case: OperatorModel, target: Target | None) -> None:
     """Compare with the reference, in one piece and in three."""
     model = case.build("rows")
