@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ....core.sizes import require_static
@@ -15,7 +15,7 @@ from ....dialects.walk import defining_op
 from ...analysis.classify import classify_op
 from ...analysis.groups import OpFacts
 from ...analysis.kinds import Conv, DepthwiseConv, OpClass, Pooling
-from ...ir.structure import dim_of, dims_in, indexing_maps, loop_extents, shape_of
+from ...ir.structure import dim_of, dims_in, indexing_maps, is_static, loop_extents, shape_of
 from ..language.cuts import along, by_name, carve, overlap, share
 from ..language.loopnest import Loop
 from ..language.schedule import Schedule
@@ -81,13 +81,31 @@ def _schedule_depthwise_rows(kernel: KernelView, op: ir.Operation, kind: Depthwi
     rows = result_axis(op, kind.o[-2], kernel.result) if len(kind.o) > 1 else None
     if rows is not None and kind.strides[-1] == 1:
         tiles[rows] = row_tile(shape[rows], min(_ROWS, kernel.target.registers // 4))
-    made = along(kernel.plain, vector, tiles)
+    read = op.operands[kind.data]
+    if rows is not None and value_name(read) in {value.name for value in kernel.plain.values} and defining_op(read):
+        made = _stage_image(kernel, vector, tiles, read)
+    else:
+        made = along(kernel.plain, vector, tiles)
     *_, column = made.result.value.sums[-2:-1] or made.result.value.sums or [None]
     others = [axis.name for axis in made.result.value.sums if axis is not column]
     if column is not None and 1 < (count := require_static(column.extent)) <= _STRAIGHT:
         made = made.reorder(*others, column.name) if others else made
         made = made.unroll(column.name, count)
     return overlap(made)
+
+
+def _stage_image(kernel: KernelView, vector: int, tiles: Mapping[int, int], read: ir.Value) -> Schedule:
+    """Loops around the images of channels, each of which is copied with its padding ahead: it stays in a cache."""
+    name, rows = value_name(read), vector - 1
+    outer = [axis for axis, n in enumerate(kernel.shape) if n > 1 and axis not in (vector, rows)]
+    cuts = [*((axis, 1) for axis in outer), (rows, tiles.get(rows, 1)), (vector, tiles[vector])]
+    made = carve(kernel.plain, by_name(kernel.plain.result.value, cuts))
+    image = made.result.outer[len(outer) - 1].name if outer else ""
+    made = share(made, most=max(len(outer), 1))
+    made = made.cache_read(name, next((loop.name for loop in made.result.outer if image in _names(loop)), ""))
+    extents = [require_static(axis.extent) for axis in made.nest(name).value.axes]
+    inner = vector_axis(extents)
+    return carve(made, by_name(made.nest(name).value, [(inner, _width(extents[inner], kernel.lanes))]), name)
 
 
 def pairs_balance(rows: int, cores: int) -> bool:
@@ -218,6 +236,18 @@ def _find_padding(op: ir.Operation, facts: OpFacts) -> list[ir.Operation]:
     return [pad] if pad is not None and facts.users(pad) == [op] else []
 
 
+def _find_given_padding(op: ir.Operation, facts: OpFacts) -> list[ir.Operation]:
+    """The padding of an input of the program that a depthwise convolution along rows alone reads."""
+    kind = facts.kind(op)
+    if not isinstance(kind, DepthwiseConv) or len(kind.o) < 2:
+        return []
+    if dim_of(list(indexing_maps(op)[kind.data].results)[-1]) is not None:  # channels last
+        return []
+    pad = defining_op(op.operands[kind.data])
+    taken = pad is not None and pad.name == "tensor.pad" and _is_given(pad.results[0]) and is_static(pad.results[0])
+    return [pad] if pad is not None and taken and facts.users(pad) == [op] else []
+
+
 ROW_POOLS = Family(
     "pools along rows",
     _are_row_pools,
@@ -233,6 +263,7 @@ WINDOWS = Family(
     schedule_windows,
     WINDOW_BLOCKS,
     begin=lambda op, facts, target: [op] if isinstance(facts.kind(op), DepthwiseConv | Pooling) else None,
+    absorb=_find_given_padding,
     order=lambda op, kind: _order_depthwise(op, kind) if isinstance(kind, DepthwiseConv) else [],
     pack=_pack_depthwise,
 )

@@ -40,16 +40,26 @@ def test_few_channels(data: str, weight: str, attributes: str, target: Target | 
 @pytest.mark.parametrize("target", [None, NARROW], ids=["host", "haswell"])
 @pytest.mark.parametrize("height, width, window", [(9, 64, 3), (12, 81, 3), (7, 70, 2)])
 def test_depthwise_steps_of_two(height: int, width: int, window: int, target: Target | None) -> None:
-    """The program's input stays as it is: vectors of every second pixel."""
+    """The program's input stays as it is, and is padded where it is read: vectors of every second pixel."""
     case = OperatorModel(
         f"float[2,6,{height},{width}] x; weight float[6,1,{window},{window}] w; weight float[6] b",
         "y = Conv<group = 6, strides = [2,2], pads = [1,1,1,1]>(x, w, b)",
     )
-    check(case, target)
+    assert len(check(case, target)) == 1
 
 
-def check(case: OperatorModel, target: Target | None) -> None:
-    """Compare with the reference, in one piece and in three."""
+@pytest.mark.parametrize(
+    "shape, weight", [("70,2,5,40", "2,1,3,3"), ("1,1,9,33", "1,1,3,3"), ("2,3,4,6,50", "3,1,2,3,3")]
+)
+def test_an_image_is_padded_where_it_is_read(shape: str, weight: str) -> None:
+    """One of each channel, also of many batches, of one image, and of volumes."""
+    group, spatial = weight.split(",")[0], weight.count(",") - 1
+    name = f"Conv<group = {group}, pads = [{','.join(['1'] * 2 * spatial)}]>"
+    check(OperatorModel(f"float[{shape}] x; weight float[{weight}] w", f"y = {name}(x, w)"), None)
+
+
+def check(case: OperatorModel, target: Target | None) -> list[str]:
+    """Compare with the reference, in one piece and in three; returns the kernels that are called."""
     model = case.build("rows")
     inputs = case.draw_inputs(model)
     [want] = ReferenceEvaluator(model).run(None, inputs)
@@ -62,3 +72,4 @@ def check(case: OperatorModel, target: Target | None) -> None:
     for chunks in (1, 3):
         [got] = made(inputs, {name: param.array() for name, param in imported.params.items()}, chunks)
         np.testing.assert_allclose(got, np.asarray(want), rtol=0, atol=2e-5)
+    return called
