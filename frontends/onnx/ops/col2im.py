@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....core.sizes import Extent, count_elements, floor_divide
+from ....core.sizes import Extent, count_elements, floor_divide, max_of
 from ....dialects import arith, builders, complexes, extents, ir, linalg, loops, scalars
 from ....dialects.types import element_type, is_complex
 from ....dialects.walk import integer_of
@@ -55,6 +55,8 @@ def col2im(
     blocks = [floor_divide(n + a + b - (k - 1) * d - 1, s) + 1 for n, a, b, k, d, s in sizes]
     channels = _count_channels(ctx, x, block, blocks)
     columns = ctx.reshape(x, [x.shape[0], channels, *block, *blocks])
+    if list(strides) == block and max(dilations) == 1:
+        return _put_beside(ctx, columns, image, pads[:rank])
     elem = element_type(x.dtype)
     zero = builders.scalar(0, scalars.compute_type(elem))
     add = arith.ori if x.dtype == "bool" else complexes.add if is_complex(x.dtype) else scalars.add
@@ -83,6 +85,18 @@ def col2im(
     covered = [n + a + b for n, a, b in zip(image, pads[:rank], pads[rank:], strict=True)]
     states = [result, builders.empty(covered, zero.type)]
     return ctx.wrap(loops.sequential([x.shape[0], channels], states, add_blocks)[0], x.dtype)
+
+
+def _put_beside(ctx: Context, columns: Tensor, image: Sequence[Extent], low: Sequence[int]) -> Tensor:
+    """The image of (n, c, block..., blocks...) where no two of them overlap; zeros where there is none."""
+    rank, elem = len(image), element_type(columns.dtype)
+    outer, block, blocks = columns.shape[:2], columns.shape[2 : 2 + rank], columns.shape[2 + rank :]
+    apart = ctx.transpose(columns, [0, 1, *(d for i in range(rank) for d in (2 + rank + i, 2 + i))])
+    sizes = [n * k for n, k in zip(blocks, block, strict=True)]
+    covered = ctx.reshape(apart, [*outer, *sizes]).value
+    high = [max_of(n + a - s, 0) for n, a, s in zip(image, low, sizes, strict=True)]
+    whole = builders.pad(covered, [0] * (2 + rank), [0, 0, *high], scalars.const(0, elem)) if any(high) else covered
+    return ctx.wrap(builders.slice_(whole, [0, 0, *low], [*outer, *image]), columns.dtype)
 
 
 def _read_sizes(ctx: Context, shape: Tensor, what: str, rank: int) -> list[Extent]:
