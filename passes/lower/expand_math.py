@@ -14,7 +14,18 @@ from ...core.target import Target, detect_host
 from ...dialects import ir, tw
 from ..infra.base import Pass
 from ..ir.rewrite import rewrite
-from .math import doubles, emit, error_function, exponential, hyperbolic, idioms, logarithm, power, trigonometric
+from .math import (
+    doubles,
+    emit,
+    error_function,
+    exponential,
+    halves,
+    hyperbolic,
+    idioms,
+    logarithm,
+    power,
+    trigonometric,
+)
 
 Expand = Callable[..., ir.Value]
 
@@ -94,5 +105,6 @@ class ExpandMath(Pass):
             lambda op: _DOUBLES[op.name](*op.operands),
             *_DOUBLES,
         )
+        rewrite(module, halves.is_widened, lambda op: halves.ROUNDINGS[op.name](*op.operands), *halves.ROUNDINGS)
         if not target.has_fma:
             emit.without_instruction(module)

@@ -8,7 +8,7 @@ from ...ir.rewrite import rewrite
 Value = ir.Value
 
 INF, NAN = float("inf"), float("nan")
-_ROUNDER = 1.5 * 2**23  # a float32 of this size has steps of 1: adding it rounds, and the low bits are the integer
+ROUNDER = 1.5 * 2**23  # a float32 of this size has steps of 1: adding it rounds, and the low bits are the integer
 _FUSED = "rounded_once"
 
 
@@ -134,14 +134,14 @@ def clamp(x: Value, low: float, high: float) -> Value:
 def round_scaled(x: Value, factor: float | Value, bias: int) -> tuple[Value, Value]:
     """n = round(x * factor), and a word whose low 9 bits are n + bias; |n| < 2^21."""
     factor = factor if isinstance(factor, Value) else f32(factor)
-    word = math.fma(x, factor, f32(_ROUNDER + bias))
-    return arith.subf(word, f32(_ROUNDER + bias)), bits(word)
+    word = math.fma(x, factor, f32(ROUNDER + bias))
+    return arith.subf(word, f32(ROUNDER + bias)), bits(word)
 
 
 def round_scaled_whole(x: Value, factor: float) -> Value:
     """round(x * factor), by way of an integer; of less than 2^21."""
-    word = bits(math.fma(x, f32(factor), f32(_ROUNDER)))
-    return to_f32(arith.subi(word, bits(f32(_ROUNDER))))
+    word = bits(math.fma(x, f32(factor), f32(ROUNDER)))
+    return to_f32(arith.subi(word, bits(f32(ROUNDER))))
 
 
 def scale(x: Value, n: Value) -> Value:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -132,6 +133,20 @@ def test_an_exponential_under_a_maximum_is_within_four_ulp_or_zero() -> None:
     normal = ~(want < np.finfo(np.float32).smallest_normal)
     check(got[normal], want[normal], x[normal])
     assert (got[~normal] <= np.finfo(np.float32).smallest_normal).all() and (got[x < -88] == 0).all()
+
+
+@pytest.mark.parametrize(("name", "function"), [("floor", np.floor), ("ceil", np.ceil), ("roundeven", np.rint)])
+def test_float16_is_rounded_in_vectors(name: str, function: Callable[[np.ndarray], np.ndarray]) -> None:
+    """Every number, with its sign: LLVM would take float16 apart."""
+    x = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    body = f"%v = arith.extf %h : f16 to f32 %r = math.{name} %v : f32 %y = arith.truncf %r : f32 to f16"
+    text = kernel_text(body, x.size).replace("f32>", "f16>").replace("%v: f32, %o: f32", "%h: f16, %o: f16")
+    text = text.replace("linalg.yield %y : f32", "linalg.yield %y : f16")
+    got = CompiledKernel(text)([x], x)
+    np.testing.assert_array_equal(got, function(x))
+    kept = ~np.isnan(x)
+    np.testing.assert_array_equal(np.signbit(got[kept]), np.signbit(function(x[kept])))
+    assert not re.search(r"\bv?round(ss|sd|ps|pd)\s", assembly(text))
 
 
 @pytest.mark.parametrize("name", [*FUNCTIONS, "powf"])
