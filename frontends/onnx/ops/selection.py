@@ -48,7 +48,7 @@ def compress(ctx: Context, x: Tensor, condition: Tensor, *, axis: int | None = N
     else:
         chosen = positions(ctx, condition)
         if not has_dynamic_extents((condition.size, x.shape[axis])) and condition.size <= x.shape[axis]:
-            return take(ctx, x, chosen, axis=ctx.axis(axis, x.rank))
+            return take(ctx, x, chosen, inside=True, axis=ctx.axis(axis, x.rank))
     return gather(ctx, x, chosen, axis=axis)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ....core.sizes import count_elements
 from ....dialects import builders, ir, math, scalars
 from ....dialects.types import element_type
 from ..state.context import Context
@@ -32,6 +33,9 @@ def arg_extreme(ctx: Context, x: Tensor, axis: int, keepdims: bool, better: scal
         return _find_extreme_in_rows(ctx, x, keepdims, better)
     kept = [i for i in range(x.rank) if i != axis]
     shape = [x.shape[i] for i in kept]
+    if not x.is_dynamic and count_elements(x.shape[axis + 1 :]) < _NARROW and x.shape[axis] >= _LONG:
+        found = _find_extreme_in_rows(ctx, ctx.transpose(x, [*kept, axis]), False, better)
+        return ctx.reshape(found, [1 if i == axis else n for i, n in enumerate(x.shape)] if keepdims else shape)
     elem = scalars.compute_type(element_type(x.dtype))
     worst = (scalars.lowest if better in ("gt", "ge") else scalars.highest)(elem, signed)
     outs = [builders.full(shape, scalars.const(n, t)) for n, t in ((worst, elem), (0, element_type("int64")))]
@@ -49,6 +53,7 @@ def arg_extreme(ctx: Context, x: Tensor, axis: int, keepdims: bool, better: scal
     return ctx.wrap(at, "int64")
 
 
+_NARROW, _LONG = 16, 8  # fewer elements behind an axis fill no vector: it is moved behind them, if it is so long
 _NO_PLACE = (1 << 31) - 1  # behind all places of a row
 
 

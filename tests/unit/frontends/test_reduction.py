@@ -89,6 +89,14 @@ def test_arg_extremes_take_the_first_or_the_last(op, last):
     check_node(op, ties.astype(np.int32), axis=-1, keepdims=0, select_last_index=last)
 
 
+@pytest.mark.parametrize("last", [0, 1])
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_arg_extremes_of_short_columns(last, keepdims):
+    ties = RANDOM.integers(0, 3, (2, 9, 3, 2)).astype(np.float32)
+    check_node("ArgMax", ties, axis=1, select_last_index=last, keepdims=keepdims)
+    check_node("ArgMin", ties.astype(np.int64), axis=1, select_last_index=last, keepdims=keepdims)
+
+
 @pytest.mark.parametrize("exclusive", [0, 1])
 @pytest.mark.parametrize("reverse", [0, 1])
 def test_cumulative_sum(exclusive, reverse):
