@@ -43,7 +43,7 @@ _PAGE, _ROWS_OF_SET = 4096, 7
 # Up to so many input channels, a convolution's kernel reads single elements, wherever they lie.
 _FEW_CHANNELS = 4
 # Pixels of a row from which on vectors can lie along it; how far apart they may be where a filter has few numbers.
-_ROW_PIXELS, _MOST_APART, _FEW_TAPS = 32, 8, 32
+_ROW_PIXELS, _MOST_APART, _FEW_TAPS = 24, 8, 32
 # Filters that fill a register tile with two vectors of pixels.
 _FILTERS = 14
 
@@ -332,7 +332,8 @@ def _schedule_columns(kernel: KernelView, op: ir.Operation, kind: Conv) -> Sched
     filters, row = (result_axis(op, loop, result) for loop in (kind.f[0], kind.o[-1]))
     assert filters is not None and row is not None  # the family's results have all loops
     most = power_floor((kernel.target.registers - 4) // min(shape[filters], _FILTERS))
-    vectors = max(2, min(_ONE_ROW_VECTORS, most, power_floor(max(shape[row] // kernel.lanes, 1))))
+    in_row = power_floor(max(shape[row] // kernel.lanes, 1))
+    vectors = min(max(2, min(_ONE_ROW_VECTORS, most)), in_row)
     rows = row_tile(shape[filters], most_register_rows(vectors, kernel.target))
     width = min(vectors * kernel.lanes, power_floor(shape[row]))
     first, *others = (axis for axis in range(len(shape)) if axis not in (filters, row))
