@@ -17,16 +17,18 @@ def multiply_pixels(function: func.FuncOp) -> None:
         kind = classify_sum(op)
         if not isinstance(kind, Conv) or not takes_pixels_as_columns(op, kind):
             continue
-        if loops_along(op, -1) == [*kind.n, *kind.f, *kind.o] and loops_along(op, kind.data)[1:2] == [*kind.c]:
+        made, read = loops_along(op, -1), loops_along(op, kind.data)
+        if made == [*kind.n, *kind.g, *kind.f, *kind.o] and read[: 2 + len(kind.g)] == [*kind.n, *kind.g, *kind.c]:
             with ir.InsertionPoint(op), op.location:
                 replace(op, [_as_product(op, kind)])
 
 
 def _as_product(op: ir.Operation, kind: Conv) -> ir.Value:
-    """``out[n, f, o...] += weight[c, f] * data[n, c, o...]``: neighbouring filters of a channel lie together."""
+    """``out[n, g, f, o...] += weight[g, c, f] * data[n, g, c, o...]``: filters of a channel lie together."""
     data, weight, shape = op.operands[kind.data], op.operands[kind.weight], note_sizes(op.results[0])
     place, rank = loops_along(op, kind.weight), len(shape)
-    order = [place.index(loop) for loop in (*kind.c, *kind.f, *kind.k)]
-    matrix = builders.reshape(builders.transpose(weight, order), [shape_of(weight)[d] for d in order[:2]])
-    maps = [(rank, 1), (0, rank, *range(2, rank))]
+    groups, filters = range(1, 1 + len(kind.g)), 1 + len(kind.g)
+    order = [place.index(loop) for loop in (*kind.g, *kind.c, *kind.f, *kind.k)]
+    matrix = builders.reshape(builders.transpose(weight, order), [shape_of(weight)[d] for d in order[: filters + 1]])
+    maps = [(*groups, rank, filters), (0, *groups, rank, *range(filters + 1, rank))]
     return builders.contraction((matrix, data), maps, shape, range(rank), 1, builders.element_of(op.results[0]))

@@ -283,7 +283,8 @@ def takes_pixels_as_columns(op: ir.Operation, kind: Conv) -> bool:
     That takes 0.85 of the time of one in channels last whose data and result have channels first otherwise.
     """
     extents, floats = loop_extents(op), all(isinstance(element_of(value), ir.F32Type) for value in op.operands)
-    if not floats or kind.g or len(kind.n) != 1 or len(kind.f) != 1 or len(kind.c) != 1 or {*kind.strides} != {1}:
+    one = all(len(loops) == 1 for loops in (kind.n, kind.f, kind.c)) and len(kind.g) <= 1
+    if not floats or not one or {*kind.strides} != {1}:
         return False
     pixels, single = math.prod(extents[loop] for loop in kind.o), all(extents[loop] == 1 for loop in kind.k)
     return single and all(extent > 0 for extent in extents) and extents[kind.c[0]] > 1 and pixels >= _MANY_PIXELS

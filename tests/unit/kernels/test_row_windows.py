@@ -59,6 +59,16 @@ def test_an_image_is_padded_where_it_is_read(shape: str, weight: str) -> None:
     check(OperatorModel(f"float[{shape}] x; weight float[{weight}] w", f"y = {name}(x, w)"), None)
 
 
+@pytest.mark.parametrize(
+    "data, weight, group", [("2,12,14,15", "20,12,1,1", 1), ("2,12,14,15", "20,3,1,1", 4), ("1,8,200", "8,2,1", 4)]
+)
+def test_single_pixels_are_columns_of_products(data: str, weight: str, group: int) -> None:
+    """Nothing asks for channels last: the data of each group stay where they are."""
+    case = OperatorModel(f"float[{data}] x; weight float[{weight}] w", f"y = Conv<group = {group}>(x, w)")
+    [name] = check(case, None)
+    assert "matmul" in name
+
+
 def check(case: OperatorModel, target: Target | None) -> list[str]:
     """Compare with the reference, in one piece and in three; returns the kernels that are called."""
     model = case.build("rows")
