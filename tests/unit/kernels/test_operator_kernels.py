@@ -19,7 +19,7 @@ from tilewright.passes.pipeline import lower_kernel, plan
 from tilewright.tools.networks.operators import OPERATORS
 
 TARGET = Target.parse("x86 -mcpu=x86-64-v3")
-SEQUENTIAL = "its steps may build on each other"
+SEQUENTIAL = ("its steps may build on each other", "threads share the steps of its loop")
 # What runs as plain loops for another reason.
 PLAIN = {
     "ArgMax channels 21x513x513": "an op with more than one result",
