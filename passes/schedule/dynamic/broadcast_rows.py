@@ -97,7 +97,7 @@ class BroadcastRows:
             arguments: dict[ir.Value, ir.Value], dests: list[ir.Value], lo: ir.Value, hi: ir.Value
         ) -> list[ir.Value]:
             buffers = [buffer_of(arguments[operand.argument]) for operand in self.operands]
-            _Rows(self, buffers, buffer_of(dests[0])).emit(lo, hi)
+            _Rows(self, buffers, buffer_of(dests[0]), target).emit(lo, hi)
             return dests
 
         made = destination_passing(function, body)
@@ -215,7 +215,8 @@ class _RowBlocks:
 class _Rows:
     """Emits the loops: ``extents`` of the axes, and the ``strides`` of each operand, the result last."""
 
-    def __init__(self, plan: BroadcastRows, buffers: Sequence[ir.Value], result: ir.Value) -> None:
+    def __init__(self, plan: BroadcastRows, buffers: Sequence[ir.Value], result: ir.Value, target: Target) -> None:
+        self.target = target
         self.plan, self.buffers = plan, [_flatten(buffer) for buffer in (*buffers, result)]
         rank = ir.MemRefType(result.type).rank
         self.extents = [memref.DimOp(result, index_constant(axis)).result for axis in range(rank)]
@@ -289,7 +290,7 @@ class _Rows:
             for buffer, offset, own in zip(self.buffers, offsets, (*kernel.along, True), strict=True)
         ]
         arguments = dict(zip(kernel.function.arguments, [*map(tensor_of, read), length], strict=True))
-        computed = Computation(kernel.function, arguments, place, None)
+        computed = Computation(kernel.function, arguments, place, self.target)
         [axis] = kernel.blocks.cuts
         return [Part(v, {axis: row.segments[v.sizes[axis]]}, computed) for v in kernel.blocks.versions]
 
