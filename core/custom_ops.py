@@ -37,10 +37,12 @@ class Operand:
 
 @dataclass(frozen=True)
 class CustomOperator:
-    """The function that computes an operator, and the rule for what it gives, if there is one."""
+    """What computes an operator: a function of the host, and the rule for what it gives, if there is one; or a function
+    that writes the computation as tensor expressions, ``compute``."""
 
-    function: Callable[..., Any]
+    function: Callable[..., Any] | None
     infer: Callable[..., Any] | None
+    compute: Callable[..., Any] | None = None
 
 
 _OPERATORS: dict[str, CustomOperator] = {}
@@ -62,8 +64,13 @@ def register_op(
     function: Callable[..., Any] | None = None,
     infer: Callable[..., Any] | None = None,
     override: bool = False,
+    compute: Callable[..., Any] | None = None,
 ) -> Any:
     """Let ``function``, or the one that is decorated, compute the nodes ``op`` of a ``domain``.
+
+    With ``compute`` in place of a function, the operator is one of the compiler's own: ``compute(*tensors,
+    **attributes)`` gets a ``te.Tensor`` for each input, and gives the tensor that is computed of them, or a tuple of
+    such. It is called when a model is imported; what it writes becomes kernels, which are fused with their neighbours.
 
     It is called as ``function(*inputs, **attributes)`` with numpy arrays that must not be written to (of text: of dtype
     object), None for an input that a node leaves out, and gives an array (anything with DLPack) or a tuple of them,
@@ -79,25 +86,34 @@ def register_op(
     loaded. InputError for ONNX's own domains, for what is no function, and for an operator that is registered already,
     unless it is to ``override``.
     """
-    if function is None:
+    if function is None and compute is None:
         return lambda decorated: register_op(domain, op, decorated, infer, override)
     name = operator_name(domain, op)
     if domain in _ONNX:
         raise InputError(f"'{name}' cannot be registered: the domain is ONNX's own, give the operator one of yours")
     if not op or any(not part.isprintable() or "::" in part for part in (domain, op)):
         raise InputError(f"'{name}' cannot be registered: it is not the name of a domain and an operator")
-    for given in (function, *([infer] if infer is not None else [])):
+    if compute is not None and (function is not None or infer is not None):
+        raise InputError(
+            f"'{name}' cannot be registered: compute says what it gives, and needs no function and no rule"
+        )
+    for given in (each for each in (function, infer, compute) if each is not None):
         if not callable(given):
             raise InputError(f"'{name}' cannot be registered: a {type(given).__name__} is not a function")
     if name in _OPERATORS and not override:
         raise InputError(f"an operator '{name}' is registered already: override=True replaces it")
-    _OPERATORS[name] = CustomOperator(function, infer)
-    return function
+    _OPERATORS[name] = CustomOperator(function, infer, compute)
+    return function if compute is None else compute
 
 
 def registered_ops() -> frozenset[str]:
     """The names of all operators that this process knows."""
     return frozenset(_OPERATORS)
+
+
+def written_ops() -> frozenset[str]:
+    """The names of the operators that are written as tensor expressions."""
+    return frozenset(name for name, operator in _OPERATORS.items() if operator.compute is not None)
 
 
 def find(name: str) -> CustomOperator | None:

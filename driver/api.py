@@ -366,8 +366,8 @@ def _make_product(compilation: Compilation) -> CompiledProgram:
 def _request_program(compilation: Compilation) -> compile_cache.Request | None:
     """The request to the cache, if whole programs are looked up there and the source can be read."""
     source, sizes, options, cache = compilation.source, compilation.sizes, compilation.options, compilation.cache
-    if cache is None or not compilation.keeps_program:
-        return None
+    if cache is None or not compilation.keeps_program or custom_ops.written_ops():
+        return None  # what a user's functions write is no part of the request
     assert not isinstance(source, Model | Computation | Planned)
     with compilation.report.stage("cache"):
         own = tuple(sorted(custom_ops.registered_ops()))

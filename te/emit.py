@@ -18,6 +18,7 @@ from ..dialects.types import element_type
 from ..dialects.walk import integer_of
 from .arguments import split_args
 from .attachment import is_sliced, root_of, tile_shape
+from .computation import Computation
 from .expr import (
     FLOATS,
     Expr,
@@ -61,6 +62,17 @@ def emit_model(schedule: Schedule, args: Sequence[Tensor], name: str) -> Model:
     return Model(module, taken, given, {}, name, scheduled=True)
 
 
+def emit_operator(computation: Computation, given: Sequence[ir.Value]) -> list[ir.Value]:
+    """The ops of a computation on tensors, at the insertion point, as passes fuse and schedule them; its results.
+
+    Symbols of the shapes are bound already.
+    """
+    schedule, count = computation.schedule, len(given)
+    inputs, outputs = computation.args[:count], computation.args[count:]
+    values = _Emitter(schedule, dict(zip(inputs, given, strict=True)), grouped=False).run()
+    return [values[schedule[t].stage.op.output(t.value_index)] for t in outputs]
+
+
 def _bind_sizes(given: Mapping[Tensor, ir.Value]) -> None:
     """Let the symbols of the inputs' shapes stand for their extents."""
     bound: set[str] = set()
@@ -78,8 +90,8 @@ def _bind_sizes(given: Mapping[Tensor, ir.Value]) -> None:
 class _Emitter:
     """The ops of a schedule's stages."""
 
-    def __init__(self, schedule: Schedule, given: Mapping[Tensor, ir.Value]) -> None:
-        self.schedule, self.values = schedule, dict(given)
+    def __init__(self, schedule: Schedule, given: Mapping[Tensor, ir.Value], grouped: bool = True) -> None:
+        self.schedule, self.values, self.grouped = schedule, dict(given), grouped
         roots = [s for s in schedule.stages if not s.inline and s.at is None and isinstance(s.op, ComputeOp)]
         self.groups = {stage: number for number, stage in enumerate(roots)}
 
@@ -106,15 +118,21 @@ class _Emitter:
             made = _copy(made, op.shape)
             ops.append(made[0].owner.operation)
             ops[-1].attributes[tw.STAGE] = ir.StringAttr.get(stage.name + STORE)
+        if self.grouped:
+            self.mark(stage, ops, len(made))
+        for number, value in enumerate(made):
+            self.values[stage.op.output(number)] = builders.reshape(value, whole) if stage.joined else value
+
+    def mark(self, stage: Stage, ops: Sequence[ir.Operation], results: int) -> None:
+        """Let ops, what an op begins with and the copy of its results included, be a kernel with what is computed in
+        them, and note its schedule."""
         for each in ops:
             each.attributes[tw.GROUP] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), self.groups[root_of(stage)])
         if not stage.joined and (shape := tile_shape(self.schedule, stage)) is not None:
-            for each in ops[: 1 + len(made) * stage.reduces]:
+            for each in ops[: 1 + results * stage.reduces]:
                 each.attributes[tw.TILE_SHAPE] = ir.DenseI64ArrayAttr.get(shape)
         if stage.at is None and not stage.automatic:
             ops[-1].attributes[tw.SCRIPT] = ir.StringAttr.get(make_script(self.schedule, stage))
-        for number, value in enumerate(made):
-            self.values[stage.op.output(number)] = builders.reshape(value, whole) if stage.joined else value
 
     def check_reads(self, stage: Stage, op: ComputeOp) -> None:
         """Have a run refused in which data leads outside of a tensor, where no condition says if that counts."""

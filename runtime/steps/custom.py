@@ -23,7 +23,7 @@ def operator_function(name: str, where: str) -> HostFunction:
     node's own ``attributes``. InputError where nobody has registered the operator.
     """
     operator = find(name)
-    if operator is None:
+    if operator is None or operator.function is None:
         domain, _, op = name.partition("::")
         raise InputError(
             f"{where}needs the operator '{name}', which is not registered in this process: call "

@@ -24,7 +24,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "workers": "core",
         "runtime": "core dialects",  # dialects for an ExecutionEngine alone
         "passes": "core dialects",
-        "frontends": "core dialects runtime workers",  # runtime for the modules that PyTorch's users call
+        "frontends": "core dialects runtime te workers",  # runtime for the modules that PyTorch's users call
         "te": "core dialects",
         "driver": "core dialects frontends passes runtime te workers",
         "tools": "core dialects driver frontends passes runtime workers",

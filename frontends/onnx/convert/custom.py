@@ -12,6 +12,8 @@ from ....core.errors import ModelError
 from ....core.model import OBJECTS
 from ....core.questions import ask
 from ....dialects import builders
+from ....te.emit import emit_operator
+from ....te.operators import write_operator
 from ..state.context import Context
 from ..state.refusals import Unsupported
 from ..values.objects import TEXT, Element, Object, element_of_type
@@ -39,6 +41,8 @@ def convert_custom(
     for key, value in attributes.items():
         if not all(isinstance(item, _PLAIN) for item in (value if isinstance(value, list) else [value])):
             raise Unsupported(f"attribute '{key}' is no number or text: give a tensor as an input", "attribute")
+    if name in ask(custom_ops.written_ops):
+        return _convert_written(ctx, inputs, attributes)
     told = _ask_rule(ctx, inputs, attributes)
     wanted = [i for i in range(len(ctx.node.output)) if ctx.wants(i)]
     elements = [_read_declared(ctx, i) if told is None else _to_element(told[i]) for i in wanted]
@@ -55,6 +59,26 @@ def convert_custom(
     for i, tensor, shape in zip(wanted, made, shapes, strict=True):
         results[i] = tensor if isinstance(tensor, Object) else _fit_output(ctx, i, tensor, shape)
     return results
+
+
+def _convert_written(
+    ctx: Context, inputs: Sequence[Tensor | None], attributes: Mapping[str, object]
+) -> list[Tensor | None]:
+    """The ops of an operator that is written as tensor expressions."""
+    operands = [None if t is None else _operand(t) for t in inputs]
+    try:
+        computation = ask(write_operator, name_of(ctx.node), operands, dict(attributes))
+    except ModelError as error:
+        ctx.invalid(str(error))
+    given = [t.value for t in inputs if t is not None]
+    made = emit_operator(computation, given)
+    outputs = computation.args[len(given) :]
+    if len(made) < len(ctx.node.output):
+        ctx.invalid(f"it has {len(ctx.node.output)} outputs, its operator computes {len(made)}")
+    return [
+        ctx.wrap(value, tensor.dtype) if ctx.wants(number) else None
+        for number, (value, tensor) in enumerate(zip(made, outputs, strict=True))
+    ][: len(ctx.node.output)]
 
 
 def _ask_rule(

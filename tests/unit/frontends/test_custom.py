@@ -16,6 +16,7 @@ import pytest
 from refused import refused
 
 import tilewright as tw
+from tilewright import te
 from tilewright.core import custom_ops
 from tilewright.tools import check, compile, explain, inspect_artifact, run
 
@@ -257,3 +258,62 @@ def test_commands_run_a_file_that_registers(tmp_path: Path, capsys: pytest.Captu
     with pytest.raises(SystemExit):
         check.main([model, *registers])
     assert "ops.py': division by zero" in capsys.readouterr().err
+
+
+def scaled(x: te.Tensor, by: float = 1.0) -> te.Tensor:
+    return te.compute(x.shape, lambda *i: x(*i) * by, name="scaled")
+
+
+def multiplied(a: te.Tensor, b: te.Tensor) -> te.Tensor:
+    k = te.reduce_axis((0, a.shape[1]), "k")
+    return te.compute((a.shape[0], b.shape[1]), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="multiplied")
+
+
+WRITTEN = """g (float[N, 8] x, float[8, 4] w) => (float[N, 4] z)
+{ y = my.domain.Multiply(x, w)  s = my.domain.Scale<by = 3.0>(y)  z = Relu(s) }"""
+
+
+@pytest.mark.parametrize("size", [None, 5])
+def test_an_operator_of_tensor_expressions_is_fused_with_its_neighbours(size: int | None, tmp_path: Path):
+    tw.register_op("my.domain", "Scale", compute=scaled)
+    tw.register_op("my.domain", "Multiply", compute=multiplied)
+    library = tw.compile(parsed(WRITTEN), input_shapes={"N": size} if size else None)
+    assert len(library.manifest.kernels) == 1 and not library.manifest.operators
+    library.export_library(tmp_path / "m.so")
+    custom_ops._OPERATORS.clear()
+    x, w = (np.random.default_rng(seed).standard_normal(s).astype(np.float32) for seed, s in ((1, (5, 8)), (2, (8, 4))))
+    for each in (library, tw.load_module(tmp_path / "m.so")):
+        np.testing.assert_allclose(each.run([x, w])[0], np.maximum(x @ w * 3, 0), rtol=1e-5, atol=1e-5)
+
+
+def test_what_an_operator_of_tensor_expressions_writes_may_change():
+    model = parsed("g (float[3] x) => (float[3] z) { z = my.domain.Scale(x) }")
+    for factor in (2, 5):
+        tw.register_op("my.domain", "Scale", compute=partial(scaled, by=factor), override=True)
+        assert tw.compile(model).run([np.ones(3, np.float32)])[0].tolist() == [factor] * 3
+
+
+@pytest.mark.parametrize(
+    ("compute", "message"),
+    [
+        (lambda x: te.compute((2,), lambda i: x[i + 3]), "the computation of operator 'my.domain::Scale' failed: Expr"),
+        (lambda x: 1 / 0, "failed: ZeroDivisionError"),
+        (lambda x: 3, "gives 3: give a te.Tensor"),
+        (lambda x: x, "gives an input as it is"),
+    ],
+)
+def test_wrong_computations_of_an_operator_are_refused(compute: Any, message: str):
+    tw.register_op("my.domain", "Scale", compute=compute)
+    with pytest.raises(tw.ModelError, match=message):
+        tw.compile(parsed("g (float[3] x) => (float[3] z) { z = my.domain.Scale(x) }"))
+
+
+def test_an_operator_is_a_function_or_a_computation():
+    with pytest.raises(tw.InputError, match="compute says what it gives"):
+        tw.register_op("my.domain", "Scale", twist, compute=scaled)
+    with pytest.raises(tw.InputError, match="a int is not a function"):
+        tw.register_op("my.domain", "Scale", compute=wrong())
+
+
+def wrong() -> Any:
+    return 3
