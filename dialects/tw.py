@@ -123,7 +123,7 @@ Written by passes/graph/plan_memory; read by passes/plan_routine, passes/schedul
 STAGE = "tw.stage"
 """Structured op, string: the name by which a script of the transform dialect finds it.
 
-Written by te/emit; read by te/script, passes/schedule/scripted.
+Written by te/emit, te/op_body; read by te/script, passes/schedule/scripted.
 """
 
 SCRIPT = "tw.script"

@@ -17,7 +17,8 @@ from typing import Any
 
 from .evaluate import evaluate
 from .expr import Expr, IterVar, as_expr, cast, choose, const, operate
-from .schedule import Schedule, StageHandle, Trace, create_schedule
+from .primitives import StageHandle
+from .schedule import Schedule, create_schedule
 from .tensor import (
     Tensor,
     comm_reducer,
@@ -31,6 +32,7 @@ from .tensor import (
     sum,
     var,
 )
+from .trace import Trace
 
 __all__ = [
     "Expr",

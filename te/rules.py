@@ -15,7 +15,7 @@ from .stage import Leaf, LoopPart, Stage
 from .tensor import ComputeOp
 
 if TYPE_CHECKING:
-    from .schedule import Schedule, StageHandle
+    from .schedule import Schedule
 
 MOST_LANES = 256  # elements of a vectorized loop
 MOST_UNROLLED = 1024  # steps of a stage that are written out
@@ -161,11 +161,11 @@ def check_cycle(stage: Stage, parent: Stage, var: IterVar) -> None:
         around = around.at[0] if around.at else None
 
 
-def check_stage(handle: Any, verb: str) -> StageHandle:
-    """A handle of a stage; ScheduleError for anything else."""
-    if not hasattr(handle, "stage"):
+def check_stage(handle: Any, verb: str) -> Stage:
+    """The stage of a handle; ScheduleError for anything else."""
+    if not isinstance(getattr(handle, "stage", None), Stage):
         raise ScheduleError(f"{verb} takes a stage of the schedule, as in s[C], not a {type(handle).__name__}")
-    return handle
+    return handle.stage
 
 
 def check_free(schedule: Schedule, stage: Stage, var: IterVar, verb: str) -> None:
@@ -228,6 +228,12 @@ def check_rfactor(schedule: Schedule, stage: Stage, axis: IterVar, place: Any) -
     leaf = stage.find(axis, "factor")
     if not axis.reduces or len(leaf.parts) > 1:
         raise ScheduleError(f"cannot factor '{axis}': name one loop of the reduction, which is not fused")
+    [factored] = [part.axis for part in leaf.parts]
+    steps = [part.step for part in stage.list_parts() if part.axis is factored]
+    if any(outer % inner for outer, inner in pairwise(steps)):
+        raise ScheduleError(
+            f"cannot factor '{axis}': its steps do not divide those of the loop around: split it evenly"
+        )
     if stage.at is not None or any(each.mark for each in stage.leaves):
         raise ScheduleError(f"cannot factor '{axis}': call rfactor before '{stage.name}' is placed or its loops marked")
     if any(o.at is not None and o.at[0] is stage for o in schedule.stages):

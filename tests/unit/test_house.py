@@ -112,6 +112,8 @@ CLOSING: dict[str, str] = {
     "te/expr": "te/tensor",  # a type: what a read is of
     "te/attachment": "te/schedule",  # a type: the schedule whose stages are looked at
     "te/rules": "te/schedule",  # a type, as above
+    "te/primitives": "te/schedule",  # a type, as above
+    "te/trace": "te/schedule",  # a type, as above
     "workers/post_mortem": "workers",  # a type: the pool whose round it is
     "workers/rounds": "workers",  # a type, as above
     "workers/watchdog": "workers",  # a type, as above
