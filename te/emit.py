@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ..core.errors import ExpressionError
 from ..core.model import Model, TensorInfo
-from ..core.sizes import Extent, Sym, symbols_of
+from ..core.sizes import Sym, symbols_of
 from ..dialects import builders, extents, func, ir, positions, tw
 from ..dialects.context import diagnostics, make_context
 from ..dialects.types import element_type
@@ -104,9 +104,12 @@ class _Emitter:
         if stage.reduces:
             ops += [value.owner.operation for value in list(ops[0].operands)[-len(made) :]]
         if stage.reduces and stage.at is None and not stage.automatic:
-            made = _copy(made, op.shape)
+            made = _copy(made, op)
             ops.append(made[0].owner.operation)
             ops[-1].attributes[tw.STAGE] = ir.StringAttr.get(stage.name + STORE)
+        elif any(builders.element_of(v) != element_type(t) for v, t in zip(made, op.dtypes, strict=True)):
+            made = _copy(made, op)  # rounds sums
+            ops.append(made[0].owner.operation)
         if self.grouped:
             self.mark(stage, ops, len(made))
         for number, value in enumerate(made):
@@ -163,8 +166,8 @@ class _Emitter:
         return Read(made, tuple(indices))
 
 
-def _copy(values: Sequence[ir.Value], shape: Sequence[Extent]) -> list[ir.Value]:
-    """Copies of tensors of one shape, by one op."""
-    outs = [builders.empty(shape, builders.element_of(value)) for value in values]
-    maps = [list(range(len(shape)))] * (2 * len(outs))
-    return builders.generic(values, outs, maps, "p" * len(shape), lambda *given: list(given[: len(outs)]))
+def _copy(values: Sequence[ir.Value], op: ComputeOp) -> list[ir.Value]:
+    """Copies of tensors as an op stores them, by one op."""
+    outs = [builders.empty(op.shape, element_type(dtype)) for dtype in op.dtypes]
+    maps = [list(range(len(op.shape)))] * (2 * len(outs))
+    return builders.generic(values, outs, maps, "p" * len(op.shape), lambda *given: list(given[: len(outs)]))

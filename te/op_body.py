@@ -75,6 +75,8 @@ class OpBody:
         """The op; its results."""
         rank, count = len(self.op.axis), len(self.axes)
         kinds = [element_type(dtype) for dtype in self.op.dtypes]
+        if isinstance(self.op.body[0], Reduce) and self.stage.automatic:
+            kinds = [scalars.compute_type(kind) for kind in kinds]  # the compiler's families sum up in those
         operands = [self.values[read.tensor] for read in self.reads.values()]
         shifted = any(self.is_part(index, n) for r in self.reads.values() for index, n in pair_indices(r))
         letters = "p" * rank + "r" * (count - rank + shifted)
