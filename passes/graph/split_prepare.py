@@ -114,7 +114,8 @@ class _Splitter:
     def finish(self) -> None:
         """Let the ops that were visited read prepared weights."""
         if self.added:
-            update_signature(self.function, [*list_attributes(self.function), *describe_params(self.added)])
+            told = list_attributes(self.function)[: len(list_arguments(self.function)) - len(self.added)]
+            update_signature(self.function, [*told, *describe_params(self.added)])
         for op, value, argument in self.replaced:
             chain = _views_below(value)
             mapping = {chain[0].operands[0] if chain else value: argument}

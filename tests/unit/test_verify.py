@@ -320,7 +320,7 @@ def test_a_fault_in_a_plan(change: Callable[[Program], Program], rule: str):
 def test_a_form_is_verified_where_it_ends(monkeypatch):
     monkeypatch.setenv("TILEWRIGHT_VERIFY", "forms")
     with pytest.raises(InternalError, match="a pass before 'outline' breaks a rule"):
-        _plan(_after(pipeline.graph_passes(TARGET), "fuse-ops", _add_constant))
+        _plan(_after(pipeline.graph_passes(TARGET), "fuse-broadcasts", _add_constant))
 
 
 def test_the_environment_asks_for_it(monkeypatch):

@@ -64,8 +64,17 @@ def test_refuses_wrong_inputs_in_one_line(module, inputs, message):
 
 
 def test_refuses_a_wrong_number_of_positions(module):
-    with pytest.raises(tw.InputError, match="has 1 inputs, 2 were given"):
-        module(x(), x())
+    with pytest.raises(tw.InputError, match="has 1 inputs, 3 were given"):
+        module(x(), x(), x())
+
+
+def test_writes_outputs_that_are_given(module):
+    into = np.empty_like(x())
+    [made] = module(x(), into)
+    assert made is into
+    np.testing.assert_array_equal(into, module(x())[0])
+    with pytest.raises(tw.InputError, match="'y' must be a contiguous float32 tensor"):
+        module(x(), into[:1])
 
 
 def test_refuses_an_unknown_function_and_no_threads(module):
