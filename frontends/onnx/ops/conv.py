@@ -219,7 +219,8 @@ def conv_transpose(
     full = [s * (n - 1) + e + r + 1 for s, n, e, r in zip(strides, x.shape[2:], extra, reach, strict=True)]
     ctx.demand_size((*x.shape[:1], group * w.shape[1], *full), x.dtype)
     low, high = _transposed_pads(full, x.shape[2:], strides, pads, auto_pad, output_shape)
-    few = group > 1 and w.shape[1] * math.prod(strides) < _LEAST_OUTPUTS
+    filters = w.shape[1]
+    few = group > 1 and not (isinstance(filters, int) and filters * math.prod(strides) >= _LEAST_OUTPUTS)
     if max(strides) > 1 and max(dilations) == 1 and not few:
         sizes = [n - a - b for n, a, b in zip(full, low, high, strict=True)]
         return _subpixel(ctx, x, w, b, group, strides, low, sizes)
