@@ -56,6 +56,15 @@ def test_every_cpu_adds_up_products_of_bytes(text, lanes, terms):
     assert Target.parse(f"x86 -mcpu={text}").dot_product == expected
 
 
+def test_a_target_as_tvm_has_it():
+    arch = next(name for name, each in cpus.ARCHITECTURES.items() if each.machine == os.uname().machine)
+    assert Target.parse("llvm") == Target.parse(arch)
+    baseline = cpus.ARCHITECTURES[arch].baseline
+    assert Target.parse(f"llvm -mcpu={baseline}") == Target.parse(f"{arch} -mcpu={baseline}")
+    with pytest.raises(tw.TargetError, match="-mtriple"):
+        Target.parse("llvm -mtriple=x86_64")
+
+
 def test_the_target_without_options_is_this_machine():
     made = Target.parse("x86")
     assert made == Target.parse("x86 -mcpu=native") == detect_host() == Target.parse(detect_host())

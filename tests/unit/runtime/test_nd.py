@@ -90,6 +90,7 @@ def test_empty_is_aligned_and_holds_what_is_copied():
 
 
 def test_devices():
+    assert tw.device("llvm", 0) == tw.cpu(0)
     assert tw.device("cpu") == tw.cpu() == tw.nd.empty(1).device
     assert tw.nd.empty(1).__dlpack_device__() == (CPU, 0)
 
