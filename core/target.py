@@ -115,8 +115,8 @@ class Target:
     def parse(text: str | Target) -> Target:
         """A target from ``"x86 [-mcpu=NAME] [-mattr=+FEATURE,-FEATURE]"``; ``"x86"`` is this machine.
 
-        ``"aarch64 ..."`` are AArch64's CPUs, all of them where none is named. ``"llvm ..."``, as TVM's users write it, is
-        this machine's architecture.
+        ``"aarch64 ..."`` are AArch64's CPUs, all of them where none is named. ``"llvm ..."``, as TVM's users write it,
+        is this machine's architecture.
 
         A CPU that is named brings its own vectors and caches; its third level is taken to be 8 MiB. Raises TargetError
         for anything that is not known, and says what is.

@@ -69,8 +69,10 @@ class NDArray:
 
 
 def device(name: str | tvm_ffi.Device, index: int = 0) -> tvm_ffi.Device:
-    """The device of this name, "cpu" or, as TVM's users write it, "llvm"; InputError for another one than the CPU, which
-    alone runs programs."""
+    """The device of this name, "cpu" or, as TVM's users write it, "llvm".
+
+    InputError for another one than the CPU, which alone runs programs.
+    """
     try:
         found = tvm_ffi.device("cpu" if name == "llvm" else name, index) if isinstance(name, str) else name
     except (ValueError, TypeError) as error:
