@@ -302,6 +302,20 @@ def walk(expr: Expr) -> Iterator[Expr]:
             pending.extend(children_of(each))
 
 
+def measure_depth(expr: Expr) -> int:
+    """How many operations stand within each other."""
+    depths: dict[Expr, int] = {}
+    pending = [(expr, False)]
+    while pending:
+        each, done = pending.pop()
+        if done:
+            depths[each] = 1 + max((depths[part] for part in children_of(each)), default=0)
+        elif each not in depths:
+            pending.append((each, True))
+            pending.extend((part, False) for part in children_of(each) if part not in depths)
+    return depths[expr]
+
+
 def exchange_parts(expr: Expr, replace: Callable[[Expr], Expr | None]) -> Expr:
     """The expression with parts exchanged, outermost first: what ``replace`` gives is not looked into again."""
     made = replace(expr)

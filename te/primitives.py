@@ -232,7 +232,9 @@ class StageHandle:
         stage.inline, stage.at = True, None
         for reader in self.schedule.stages:
             if isinstance(reader.op, ComputeOp) and any(t.op is stage.op for t in reader.op.input_tensors):
-                self.schedule.exchange_op(reader, with_parts(reader.op, lambda e: inline_element(e, stage.op)))
+                made = with_parts(reader.op, lambda e: inline_element(e, stage.op))
+                rules.check_inlined(stage, made)
+                self.schedule.exchange_op(reader, made)
 
     @primitive
     def auto(self) -> None:

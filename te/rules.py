@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.errors import ScheduleError
 from .attachment import consumers_of, counts_axes, extent_at, is_sliced, is_within, reads_of
-from .expr import IterVar, Read, Reduce, walk
+from .expr import IterVar, Read, Reduce, measure_depth, walk
 from .regions import is_inside
 from .stage import Leaf, LoopPart, Stage
-from .tensor import ComputeOp
+from .tensor import DEEPEST, ComputeOp
 
 if TYPE_CHECKING:
     from .schedule import Schedule
@@ -210,6 +210,14 @@ def check_inline(schedule: Schedule, stage: Stage) -> None:
         raise ScheduleError(f"cannot inline '{stage.name}': it is an output")
     if not stage.is_plain or stage.inline or any(o.at is not None and o.at[0] is stage for o in schedule.stages):
         raise ScheduleError(f"cannot inline '{stage.name}': its loops have been changed already")
+
+
+def check_inlined(stage: Stage, reader: ComputeOp) -> None:
+    """Raise ScheduleError where an op has become too deep by what it computes itself."""
+    if max(map(measure_depth, reader.body)) > DEEPEST:
+        raise ScheduleError(
+            f"cannot inline '{stage.name}': '{reader.name}' would have more than {DEEPEST} operations within each other"
+        )
 
 
 def check_cache_write(stage: Stage) -> ComputeOp:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import inspect
 import itertools
 import operator
@@ -27,6 +28,7 @@ from .expr import (
     check_dtype,
     choose,
     const,
+    measure_depth,
     operate,
     range_of,
     refuse_expression,
@@ -35,6 +37,7 @@ from .expr import (
 from .regions import check_read
 
 _LARGEST_TENSOR = 1 << 40
+DEEPEST = 100  # operations within each other, which several functions visit one in another
 
 
 @dataclass(frozen=True, eq=False)
@@ -315,6 +318,11 @@ def _name_axes(fcompute: Any, rank: int, name: str, varargs: Sequence[str] | Non
 def check_compute(op: ComputeOp) -> None:
     """Raise ExpressionError unless the body of an op can be computed."""
     first = op.body[0]
+    if (depth := builtins.max(map(measure_depth, op.body))) > DEEPEST:
+        refuse_expression(
+            f"'{op.name}' has {depth} operations within each other, more than {DEEPEST}: reduce along an axis, or give"
+            " parts computes of their own"
+        )
     for each in op.body:
         if isinstance(each, Reduce) != isinstance(first, Reduce) or (
             isinstance(each, Reduce) and isinstance(first, Reduce) and each.sources != first.sources

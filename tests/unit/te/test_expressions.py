@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -169,6 +170,7 @@ WRONG: Any = 3
         (lambda: te.reduce_axis((3, 1)), "ends at 1, before it begins at 3"),
         (lambda: te.reduce_axis(5), "is \\(begin, end\\)"),
         (lambda: te.compute((6,), lambda i: V[i // 0]), "divide 'i' by 0"),
+        (lambda: te.compute((6,), lambda i: functools.reduce(lambda a, _: a + V[i], range(5000), V[i])), "5002 operations"),
         (lambda: te.create_schedule(A), "is a placeholder"),
         (lambda: te.create_schedule(3), "is made of ops or tensors"),
     ],
