@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..core.errors import ExpressionError, ScheduleError
+from ..core.errors import ExpressionError, ScheduleError, first_line
 from . import rules
 from .expr import IterVar, Range, Read, exchange_parts
 from .op_changes import factor_reduction, read_copy, redirect_reads, with_parts
@@ -162,8 +162,13 @@ class Schedule:
         for name, given in (trace if isinstance(trace, Trace) else Trace.from_json(trace)).steps:
             if name not in PRIMITIVES:
                 refuse_primitive(f"there is no primitive '{name}': a trace has {', '.join(sorted(PRIMITIVES))}")
-            arguments = [from_data(self, each) for each in given]
-            PRIMITIVES[name](*arguments)
+            try:
+                arguments = [from_data(self, each) for each in given]
+                if not arguments or not isinstance(arguments[0], Schedule | StageHandle):
+                    raise TypeError("it is of no stage")
+                PRIMITIVES[name](*arguments)
+            except (TypeError, ValueError, LookupError, AttributeError) as error:
+                raise ScheduleError(f"'{name}' of the trace cannot be applied: {first_line(error)}") from error
         return self
 
 

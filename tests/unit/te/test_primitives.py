@@ -296,6 +296,10 @@ REFUSED: list[tuple[Apply, str]] = [
     (lambda s, p, c: s[te.placeholder((1,), name="Z")], "'Z' is no part of this schedule"),
     (lambda s, p, c: s.apply('[["melt", []]]'), "there is no primitive 'melt'"),
     (lambda s, p, c: s.apply("no json"), "this is no trace"),
+    (lambda s, p, c: s.apply('[["split", [5]]]'), "it is of no stage"),
+    (lambda s, p, c: s.apply('[["split", [{"stage": "P"}, {"loop": "i"}]]]'), "the schedule has no stage 'None'"),
+    (lambda s, p, c: s.apply('[["cache_write", [{"schedule": ""}, {"tensor": "P"}]]]'), "cannot be applied"),
+    (lambda s, p, c: s.apply('[["compute_at", [{"stage": "P"}, 1, [2]]]]'), "takes a stage of the schedule"),
     (lambda s, p, c: s.apply('[["unroll", [{"stage": "Z"}, {"loop": "i", "stage": "Z", "number": 0}]]]'), "no stage 'Z'"),
     (lambda s, p, c: s[p].split(p.op.axis[0], factor=4, extra=1), "split:"),
 ]  # fmt: skip
