@@ -159,17 +159,26 @@ class Schedule:
 
     def apply(self, trace: Trace | str | Sequence[Any]) -> Schedule:
         """Apply a trace, or its JSON, to a schedule of the same computation; ScheduleError for what does not fit."""
-        for name, given in (trace if isinstance(trace, Trace) else Trace.from_json(trace)).steps:
-            if name not in PRIMITIVES:
-                refuse_primitive(f"there is no primitive '{name}': a trace has {', '.join(sorted(PRIMITIVES))}")
-            try:
-                arguments = [from_data(self, each) for each in given]
-                if not arguments or not isinstance(arguments[0], Schedule | StageHandle):
-                    raise TypeError("it is of no stage")
-                PRIMITIVES[name](*arguments)
-            except (TypeError, ValueError, LookupError, AttributeError) as error:
-                raise ScheduleError(f"'{name}' of the trace cannot be applied: {first_line(error)}") from error
+        before, steps = self.snapshot(), len(self.steps)
+        try:
+            for name, given in (trace if isinstance(trace, Trace) else Trace.from_json(trace)).steps:
+                self._apply_step(name, given)
+        except BaseException:
+            self.restore(before)
+            del self.steps[steps:]
+            raise
         return self
+
+    def _apply_step(self, name: str, given: Sequence[Any]) -> None:
+        if name not in PRIMITIVES:
+            refuse_primitive(f"there is no primitive '{name}': a trace has {', '.join(sorted(PRIMITIVES))}")
+        try:
+            arguments = [from_data(self, each) for each in given]
+            if not arguments or not isinstance(arguments[0], Schedule | StageHandle):
+                raise TypeError("it is of no stage")
+            PRIMITIVES[name](*arguments)
+        except (TypeError, ValueError, LookupError, AttributeError) as error:
+            raise ScheduleError(f"'{name}' of the trace cannot be applied: {first_line(error)}") from error
 
 
 def create_schedule(ops: Any) -> Schedule:

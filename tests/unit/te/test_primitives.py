@@ -314,3 +314,13 @@ def test_what_cannot_be_is_refused_and_changes_nothing(apply: Apply, message: st
     again = te.create_schedule(c.op).apply(schedule.trace)
     assert len(again.trace) == steps
     assert tw.lower(again, args, simple_mode=True) == tw.lower(schedule, args, simple_mode=True)
+
+
+def test_a_trace_is_applied_whole_or_not_at_all(made: Made):
+    schedule, p, _, args = made
+    schedule[p].split(p.op.axis[0], factor=4)
+    text = tw.lower(schedule, args, simple_mode=True)
+    loop = '{"loop": "j", "stage": "P", "number": 1}'
+    with pytest.raises(tw.ScheduleError, match="vectorized already"):
+        schedule.apply(f'[["vectorize", [{{"stage": "P"}}, {loop}]], ["split", [{{"stage": "P"}}, {loop}, 0, null]]]')
+    assert tw.lower(schedule, args, simple_mode=True) == text and len(schedule.trace) == 1
