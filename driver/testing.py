@@ -44,7 +44,7 @@ def assert_same(
     expected = evaluate(outputs, dict(zip(inputs, arrays, strict=True)))
     found = build_schedule(schedule, tensors, target).run(arrays)
     for tensor, made, wanted in zip(outputs, found, expected, strict=True):
-        floats = np.issubdtype(np.asarray(made[:0]).dtype, np.floating) or tensor.dtype == "bfloat16"
+        floats = np.issubdtype(made.dtype, np.floating) or tensor.dtype == "bfloat16"
         allowed = 0.0 if not floats else _TOLERANCES[wanted.dtype.itemsize] if tolerance is None else tolerance
         made, wanted = (each.astype(np.float64) if floats else each for each in (made, wanted))
         np.testing.assert_allclose(made, wanted, rtol=allowed, atol=allowed, err_msg=f"of '{tensor.name}'")

@@ -14,15 +14,12 @@ from .arguments import split_args
 from .attachment import root_of, tile_shape
 from .computation import Computation
 from .expr import (
-    IterVar,
     Read,
     Reduce,
-    cast,
     exchange_parts,
-    walk,
 )
-from .op_body import Key, OpBody, key_of, pair_indices
-from .regions import as_linear, each_read, is_inside
+from .op_body import ExprKeys, OpBody, pair_indices
+from .regions import each_read, is_inside
 from .schedule import Schedule
 from .script import STORE, make_script
 from .stage import Stage
@@ -129,19 +126,15 @@ class _Emitter:
     def check_reads(self, stage: Stage, op: ComputeOp) -> None:
         """Have a run refused in which data leads outside of a tensor, where no condition says if that counts."""
         sources = [s for each in op.body for s in (each.sources if isinstance(each, Reduce) else (each,))]
-        seen: set[Key] = set()
+        seen: set[tuple[object, ...]] = set()
+        keys = ExprKeys()
         for read, guarded in (found for source in sources for found in each_read(source)):
             for number, (index, extent) in enumerate(pair_indices(read)):
-                key = (read.tensor, number, key_of(index))
-                if guarded or key in seen or as_linear(index) is not None or is_inside(index, extent):
+                key = (read.tensor, number, keys.of(index))
+                if guarded or key in seen or is_inside(index, extent):
                     continue
                 seen.add(key)
-                used = {part for part in walk(index) if isinstance(part, IterVar)}
-                axes = tuple(axis for axis in (*op.axis, *op.reduce_axis) if axis in used)
-                places = ComputeOp(
-                    op.name, tuple(a.dom.extent for a in axes), ("int64",), axes, (cast("int64", index),)
-                )
-                [values] = OpBody(self.schedule, stage, places, self.values).emit()
+                values = OpBody(self.schedule, stage, op, self.values).emit_index(index)
                 positions.report_outside(
                     values, 0, extent, f"reads axis {number} of '{read.tensor.name}' outside of its {extent} elements"
                 )

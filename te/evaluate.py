@@ -14,6 +14,8 @@ from ..core.model import numpy_dtype
 from ..core.sizes import Extent, Sym
 from .expr import (
     FLOATS,
+    INDEX,
+    INDEX_ARITHMETIC,
     Expr,
     IterVar,
     Literal,
@@ -25,8 +27,6 @@ from .expr import (
 from .tensor import ComputeOp, Op, Tensor
 
 _MOST_AT_ONCE = 1 << 22  # elements of a reduction's steps
-
-Values = Mapping[Expr, Any]
 
 
 def evaluate(outputs: Sequence[Tensor], given: Mapping[Tensor, np.ndarray]) -> list[np.ndarray]:
@@ -44,6 +44,8 @@ def evaluate(outputs: Sequence[Tensor], given: Mapping[Tensor, np.ndarray]) -> l
 
 
 def _check_array(tensor: Tensor, array: np.ndarray, sizes: dict[Sym, int]) -> None:
+    if not isinstance(array, np.ndarray):
+        raise InputError(f"'{tensor.name}' is given as a {type(array).__name__}: give a numpy array")
     if array.dtype != numpy_dtype(tensor.dtype) or array.ndim != tensor.ndim:
         raise InputError(f"'{tensor.name}' is {tensor.dtype} of {tensor.ndim} axes, got {array.dtype} of {array.ndim}")
     for wanted, extent in zip(tensor.shape, array.shape, strict=True):
@@ -98,9 +100,10 @@ class _Computation:
             results = self.reduce(first, axes)
             results = [results[each.number] for each in self.op.body if isinstance(each, Reduce)]
         else:
-            results = [self.value(each, axes) for each in self.op.body]
+            known = dict(axes)
+            results = [self.value(each, known) for each in self.op.body]
         return [
-            np.ascontiguousarray(np.broadcast_to(_store(v, dtype), self.shape))
+            np.array(np.broadcast_to(_store(v, dtype), self.shape), order="C")
             for v, dtype in zip(results, self.op.dtypes, strict=True)
         ]
 
@@ -120,7 +123,8 @@ class _Computation:
                 steps = np.arange(begin, min(begin + at_once, len(inner))).reshape(-1, *[1] * self.rank)
                 numbers = [*place, steps]
                 own = {axis: n + axis.dom.min for axis, n in zip(reduction.axes, numbers, strict=True)}
-                values = [self.value(each, axes | own) for each in reduction.sources]
+                known = axes | own
+                values = [self.value(each, known) for each in reduction.sources]
                 shape = (steps.size, *self.shape)
                 stacks = [np.broadcast_to(v, shape) for v in values]
                 if joined is not None:
@@ -133,17 +137,21 @@ class _Computation:
     def combine(self, reduction: Reduce, left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
         """One step of a reduction."""
         combiner = reduction.combiner
-        known = dict(zip((*combiner.left, *combiner.right), (*left, *right), strict=True))
+        known: dict[Expr, Any] = dict(zip((*combiner.left, *combiner.right), (*left, *right), strict=True))
         return [np.broadcast_to(self.value(each, known), self.shape) for each in combiner.made]
 
-    def value(self, expr: Expr, known: Values) -> Any:
-        """An expression's values over the result's axes."""
-        if expr in known:
-            return known[expr] if not isinstance(expr, IterVar) else np.asarray(known[expr], np.int64)
+    def value(self, expr: Expr, known: dict[Expr, Any]) -> Any:
+        """An expression's values over the result's axes; ``known`` are those of parts, which become more."""
+        if expr not in known:
+            known[expr] = self._value(expr, known)
+        made = known[expr]
+        return np.asarray(made, np.int32) if isinstance(expr, IterVar) else made
+
+    def _value(self, expr: Expr, known: dict[Expr, Any]) -> Any:
         if isinstance(expr, Literal):
             return np.asarray(expr.value, _computes_in(expr.dtype))
         if isinstance(expr, SizeVar):
-            return np.asarray(self.number(expr.extent), np.int64)
+            return np.asarray(self.number(expr.extent), np.int32)
         if isinstance(expr, Read):
             return self.read(expr, known)
         assert isinstance(expr, Operation)
@@ -154,22 +162,27 @@ class _Computation:
         if expr.name == "cast":
             return _cast(operands[0], expr.operands[0].dtype, expr.dtype)
         made = NUMPY[expr.name](*operands)
-        return made if expr.dtype == "bool" or _is_index(made, expr) else made.astype(_computes_in(expr.dtype))
+        return made if expr.dtype == "bool" else made.astype(_computes_in(expr.dtype))
 
-    def read(self, expr: Read, known: Values) -> Any:
+    def index(self, expr: Expr, known: dict[Expr, Any]) -> Any:
+        """An index's values, in 64 bits as far as it is made of axes."""
+        if isinstance(expr, IterVar):
+            return np.asarray(known[expr], np.int64)
+        if isinstance(expr, Literal | SizeVar):
+            return np.asarray(self.value(expr, known), np.int64)
+        if isinstance(expr, Operation) and expr.name in INDEX_ARITHMETIC and expr.dtype == INDEX:
+            return NUMPY[expr.name](*(self.index(each, known) for each in expr.operands))
+        return np.asarray(self.value(expr, known)).astype(np.int64)
+
+    def read(self, expr: Read, known: dict[Expr, Any]) -> Any:
         """Elements of a tensor; those that lie outside are others, which no result has that a condition guards."""
         array = self.arrays[expr.tensor]
         if not array.size:
             return np.zeros((), _computes_in(expr.dtype))
-        places = [np.asarray(self.value(index, known)) for index in expr.indices]
+        places = [self.index(index, known) for index in expr.indices]
         inside = [np.clip(place, 0, extent - 1) for place, extent in zip(places, array.shape, strict=True)]
         found = array[tuple(np.broadcast_arrays(*inside))] if inside else array[()]
         return np.asarray(found).astype(_computes_in(expr.dtype))
-
-
-def _is_index(made: np.ndarray, expr: Expr) -> bool:
-    """Return whether numbers are of axes, which are not held to 32 bits."""
-    return expr.dtype == "int32" and made.dtype == np.int64
 
 
 def _join_steps(reduction: Reduce) -> Callable[[np.ndarray], Any] | None:
@@ -212,6 +225,14 @@ def _remainder(a: Any, b: Any) -> Any:
     return np.where(np.asarray(b) == 0, np.zeros((), np.asarray(a).dtype), np.mod(a, np.where(b == 0, 1, b)))
 
 
+def _shift(shift: Any, a: Any, b: Any) -> Any:
+    bits = 8 * np.asarray(a).dtype.itemsize
+    inside = (np.asarray(b) >= 0) & (np.asarray(b) < bits)
+    signed = shift is np.right_shift and np.asarray(a).dtype.kind == "i"
+    gone = shift(a, np.asarray(bits - 1, np.asarray(a).dtype)) if signed else 0
+    return np.where(inside, shift(a, np.where(inside, b, 0)), gone).astype(np.asarray(a).dtype)
+
+
 def _erf(a: Any) -> Any:
     return np.vectorize(math.erf, otypes=[np.float64])(a)
 
@@ -238,10 +259,11 @@ NUMPY: dict[str, Callable[..., Any]] = {
     "acos": np.arccos,
     "atan": np.arctan,
     "erf": _erf,
-    "round": lambda a: np.trunc(a + np.copysign(np.asarray(0.5, np.asarray(a).dtype), a)),
+    "round": lambda a: np.trunc(a) + np.where(np.abs(a - np.trunc(a)) >= 0.5, np.sign(a), 0),
     "nearbyint": np.rint,
     **{name: getattr(np, name) for name in ("bitwise_and", "bitwise_or", "bitwise_xor", "invert")},
-    **{name: getattr(np, name) for name in ("left_shift", "right_shift")},
+    "left_shift": lambda a, b: _shift(np.left_shift, a, b),
+    "right_shift": lambda a, b: _shift(np.right_shift, a, b),
     **{name: getattr(np, name) for name in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")},
     "logical_and": np.logical_and,
     "logical_or": np.logical_or,

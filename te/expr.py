@@ -38,6 +38,8 @@ BITS = dict.fromkeys(("bitwise_and", "bitwise_or", "bitwise_xor", "invert", "lef
 COMPARISONS = dict.fromkeys(("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"), "any")
 LOGIC = dict.fromkeys(("logical_and", "logical_or", "logical_not"), "bool")
 OPERATIONS = ARITHMETIC | FUNCTIONS | BITS | COMPARISONS | LOGIC | {"cast": "any", "select": "any"}
+# What is computed in 64 bits where it is an index of axes and sizes.
+INDEX_ARITHMETIC = ("add", "subtract", "multiply", "negative", "floor_divide", "mod", "maximum", "minimum")
 _GIVE_BOOL = {*COMPARISONS, *LOGIC, "isnan"}
 
 
@@ -91,6 +93,32 @@ class Expr:
 
     def __pow__(self, other: Any) -> Expr:
         return operate("power", self, other)
+
+    def __rpow__(self, other: Any) -> Expr:
+        return operate("power", other, self)
+
+    def __rand__(self, other: Any) -> Expr:
+        return operate("bitwise_and", other, self)
+
+    def __ror__(self, other: Any) -> Expr:
+        return operate("bitwise_or", other, self)
+
+    def __rxor__(self, other: Any) -> Expr:
+        return operate("bitwise_xor", other, self)
+
+    def __rlshift__(self, other: Any) -> Expr:
+        return operate("left_shift", other, self)
+
+    def __rrshift__(self, other: Any) -> Expr:
+        return operate("right_shift", other, self)
+
+    def __float__(self) -> float:
+        refuse_expression("an expression is known only when it runs: use te's functions, as te.exp, not Python's")
+
+    def __index__(self) -> int:
+        return int(self.__float__())
+
+    __int__ = __index__
 
     def __neg__(self) -> Expr:
         return operate("negative", self)
@@ -318,11 +346,20 @@ def measure_depth(expr: Expr) -> int:
 
 def exchange_parts(expr: Expr, replace: Callable[[Expr], Expr | None]) -> Expr:
     """The expression with parts exchanged, outermost first: what ``replace`` gives is not looked into again."""
-    made = replace(expr)
-    if made is not None:
-        return made
+    made: dict[Expr, Expr] = {}
+
+    def exchange(each: Expr) -> Expr:
+        if each not in made:
+            given = replace(each)
+            made[each] = _with_parts(each, exchange) if given is None else given
+        return made[each]
+
+    return exchange(expr)
+
+
+def _with_parts(expr: Expr, exchange: Callable[[Expr], Expr]) -> Expr:
     parts = children_of(expr)
-    new = tuple(exchange_parts(part, replace) for part in parts)
+    new = tuple(map(exchange, parts))
     if all(a is b for a, b in zip(parts, new, strict=True)):
         return expr
     if isinstance(expr, Operation):
@@ -367,6 +404,10 @@ def check_dtype(dtype: Any) -> str:
 
 
 def _number(value: float, dtype: str) -> Literal:
+    if not isinstance(value, int | float):
+        refuse_expression(f"{value!r} is no number")
+    if dtype in INTEGERS and not math.isfinite(value):
+        refuse_expression(f"{value} is no {dtype}: cast the other operand to a float")
     if dtype == "bool":
         return Literal(bool(value), dtype)
     if dtype in FLOATS:
@@ -399,6 +440,9 @@ def operate(name: str, *operands: Any) -> Expr:
     dtype, takes = made[0].dtype, OPERATIONS[name]
     if not _fits(dtype, takes):
         refuse_expression(f"cannot {name.replace('_', ' ')} {dtype}: {_WANTED[takes]}")
+    amount = made[1].value if name in ("left_shift", "right_shift") and isinstance(made[1], Literal) else 0
+    if not 0 <= amount < 8 * numpy_dtype(dtype).itemsize:
+        refuse_expression(f"cannot shift {dtype} by {amount}: it has {8 * numpy_dtype(dtype).itemsize} bits")
     folded = _fold(name, made)
     return folded if folded is not None else Operation(name, made, "bool" if name in _GIVE_BOOL else dtype)
 

@@ -7,7 +7,6 @@ held inside.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from ..core.sizes import Extent
 from ..dialects import arith, builders, extents, ir, positions, scalars, tw
@@ -15,14 +14,18 @@ from ..dialects.types import element_type
 from .attachment import is_sliced
 from .expr import (
     FLOATS,
+    INDEX,
+    INDEX_ARITHMETIC,
     Expr,
     IterVar,
     Literal,
     Operation,
+    Placeholder,
     Read,
     Reduce,
     SizeVar,
     children_of,
+    walk,
 )
 from .regions import as_linear, each_read, is_inside
 from .scalar_ops import EMIT, cast_scalar, computed_type, widen_element
@@ -31,22 +34,31 @@ from .script import INIT
 from .stage import Stage
 from .tensor import ComputeOp, Tensor
 
-Key = tuple[Any, ...]
+
+class ExprKeys:
+    """Numbers that equal expressions share, each part of which is looked at once."""
+
+    def __init__(self) -> None:
+        self.known: dict[Expr, int] = {}
+        self.numbers: dict[tuple[object, ...], int] = {}
+
+    def of(self, expr: Expr) -> int:
+        """The number of an expression."""
+        if expr not in self.known:
+            content = (*_content_of(expr), *map(self.of, children_of(expr)))
+            self.known[expr] = self.numbers.setdefault(content, len(self.numbers))
+        return self.known[expr]
 
 
-def key_of(expr: Expr) -> Key:
-    """What is equal for equal expressions."""
+def _content_of(expr: Expr) -> tuple[object, ...]:
+    """What an expression is besides its parts."""
     if isinstance(expr, Literal):
-        return ("number", expr.value, expr.dtype)
-    own: tuple[Any, ...] = (type(expr).__name__, getattr(expr, "name", ""), expr.dtype)
-    if isinstance(expr, IterVar | SizeVar):
-        return (*own, id(expr) if isinstance(expr, IterVar) else expr.extent)
+        return ("number", repr(expr.value), expr.dtype)  # -0.0 is no 0.0
     if isinstance(expr, Read):
-        own = ("Read", expr.tensor)
-    return (*own, *map(key_of, children_of(expr)))
-
-
-_OF_INDICES = ("add", "subtract", "multiply", "negative", "floor_divide", "mod", "maximum", "minimum")
+        return ("read", expr.tensor)
+    if isinstance(expr, SizeVar):
+        return ("size", expr.extent)
+    return (expr,) if isinstance(expr, IterVar | Placeholder) else (type(expr).__name__, str(expr.name), expr.dtype)  # type: ignore[attr-defined]
 
 
 class OpBody:
@@ -54,15 +66,16 @@ class OpBody:
 
     def __init__(self, schedule: Schedule, stage: Stage, op: ComputeOp, values: Mapping[Tensor, ir.Value]) -> None:
         self.schedule, self.stage, self.op, self.values = schedule, stage, op, values
-        self.axes = [*op.axis, *op.reduce_axis]
+        self.axes, self.keys = [*op.axis, *op.reduce_axis], ExprKeys()
         first = op.body[0]
         self.sources = first.sources if isinstance(first, Reduce) else op.body
-        self.reads: dict[Key, Read] = {}
+        self.reads: dict[int, Read] = {}
         for source in self.sources:
             for read, _ in each_read(source):
                 if self.is_operand(read):
-                    self.reads.setdefault(key_of(read), read)
-        self.known: dict[Key, ir.Value] = {}
+                    self.reads.setdefault(self.keys.of(read), read)
+        self.known: dict[int, ir.Value] = {}
+        self.guarded: dict[int, ir.Value] = {}  # what may be of elements that do not count
 
     def is_operand(self, read: Read) -> bool:
         """Return whether a read is of a slice that lies inside of its tensor."""
@@ -95,6 +108,20 @@ class OpBody:
             outs = [builders.empty(self.op.shape, kind) for kind in kinds]
         maps += [builders.affine_map(len(letters), list(range(rank)))] * len(outs)
         return builders.generic(operands, outs, maps, letters, lambda *given: self.body(given))
+
+    def emit_index(self, index: Expr) -> ir.Value:
+        """A tensor of the values of an index, which may lie outside of what it is of, along the axes that it has."""
+        used = {part for part in walk(index) if isinstance(part, IterVar)}
+        self.axes = [axis for axis in self.axes if axis in used]
+        self.reads = {}  # an axis may go over a part of what it reads
+        word = ir.IntegerType.get_signless(64)
+        out = builders.empty([axis.dom.extent for axis in self.axes], word)
+
+        def body(*_: ir.Value) -> ir.Value:
+            self.known = {}
+            return scalars.from_index(self.index(index), word)
+
+        return builders.generic([], [out], [list(range(len(self.axes)))], "p" * len(self.axes), body)[0]
 
     def is_part(self, index: Expr, extent: Extent) -> bool:
         """Return whether an axis alone goes over a part of a tensor's, which ``linalg`` takes for all of it."""
@@ -146,7 +173,7 @@ class OpBody:
         sources = [self.value(each) for each in first.sources]
         combiner = first.combiner
         for placeholder, value in zip((*combiner.left, *combiner.right), (*before, *sources), strict=True):
-            self.known[key_of(placeholder)] = value
+            self.known[self.keys.of(placeholder)] = value
         made = [self.value(each) for each in combiner.made]
         return [made[each.number] for each in self.op.body if isinstance(each, Reduce)]
 
@@ -162,13 +189,11 @@ class OpBody:
 
     def value(self, expr: Expr, guarded: bool = False) -> ir.Value:
         """The scalar of an expression. ``guarded``: a condition says whether it counts."""
-        key = key_of(expr)
-        if key in self.known:
-            return self.known[key]
-        made = self._value(expr, guarded)
-        if not guarded:
-            self.known[key] = made
-        return made
+        key = self.keys.of(expr)
+        known = self.guarded if guarded and key not in self.known else self.known
+        if key not in known:
+            known[key] = self._value(expr, guarded)
+        return known[key]
 
     def _value(self, expr: Expr, guarded: bool) -> ir.Value:
         kind = computed_type(expr.dtype)
@@ -206,7 +231,7 @@ class OpBody:
         if isinstance(expr, IterVar):
             at = builders.linalg_index(self.loop_of(expr))
             return arith.addi(at, builders.index_constant(expr.dom.min)) if expr.dom.min else at
-        if isinstance(expr, Operation) and expr.name in _OF_INDICES and expr.dtype == "int32":
+        if isinstance(expr, Operation) and expr.name in INDEX_ARITHMETIC and expr.dtype == INDEX:
             return EMIT[expr.name]([self.index(each, guarded) for each in expr.operands], True)
         return scalars.to_index(self.value(expr, guarded), not expr.dtype.startswith("u"))
 

@@ -137,6 +137,7 @@ class StageHandle:
         step = rules.check_count(factor, f"split '{parent}' by") * part.step
         if isinstance(extent, int):
             step = max(part.step, min(step, extent))  # a longer one is one step, too
+        rules.check_count(step, f"split '{parent}' into steps of")
         outer, inner = LoopPart(part.axis, extent, step), LoopPart(part.axis, step, part.step)
         names = (f"{parent.name}.outer", f"{parent.name}.inner")
         made = [

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ..core import sizes
 from ..core.sizes import Extent
-from .expr import Expr, IterVar, Literal, Operation, Read, SizeVar, children_of, refuse_expression
+from .expr import (
+    INDEX,
+    INTEGERS,
+    LARGEST_INDEX,
+    Expr,
+    IterVar,
+    Literal,
+    Operation,
+    Read,
+    SizeVar,
+    children_of,
+    range_of,
+    refuse_expression,
+)
 
 
 @dataclass(frozen=True)
@@ -25,8 +39,11 @@ class LinearIndex:
         return LinearIndex({axis: times for axis, times in terms.items() if times}, self.const + other.const * factor)
 
 
+@lru_cache(maxsize=1 << 12)
 def as_linear(expr: Expr) -> LinearIndex | None:
     """An index as a linear function of axes; None where it is none."""
+    if expr.dtype != INDEX:  # others wrap, or are rounded
+        return None
     if isinstance(expr, Literal):
         return LinearIndex({}, int(expr.value))
     if isinstance(expr, SizeVar):
@@ -51,7 +68,6 @@ def as_linear(expr: Expr) -> LinearIndex | None:
 
 
 Bounds = tuple[Extent | None, Extent | None]  # the least and the greatest value; None for no bound
-Domain = Callable[[IterVar], tuple[Extent, Extent]]
 
 
 def domain_of(axis: IterVar) -> tuple[Extent, Extent]:
@@ -59,33 +75,62 @@ def domain_of(axis: IterVar) -> tuple[Extent, Extent]:
     return axis.dom.min, axis.dom.min + axis.dom.extent - 1
 
 
-def bounds_of(expr: Expr, domain: Domain = domain_of) -> Bounds:
+@lru_cache(maxsize=1 << 12)
+def bounds_of(expr: Expr) -> Bounds:
     """Between what numbers an index lies."""
     linear = as_linear(expr)
-    if linear is not None:
-        low = high = linear.const
-        for axis, times in linear.terms.items():
-            ends = domain(axis)
-            low = low + ends[times < 0] * times
-            high = high + ends[times > 0] * times
-        return low, high
-    if not isinstance(expr, Operation):
+    return _hold(_bounds_of_linear(linear) if linear is not None else _bounds_of_other(expr))
+
+
+def _hold(bounds: Bounds) -> Bounds:
+    """No bounds where numbers do not fit into 32 bits, and may have been wrapped on the way."""
+    low, high = bounds
+    fits = all(not isinstance(end, int) or abs(end) <= LARGEST_INDEX for end in bounds)
+    return (low, high) if fits else (None, None)
+
+
+def _bounds_of_linear(linear: LinearIndex) -> tuple[Extent, Extent]:
+    low = high = linear.const
+    for axis, times in linear.terms.items():
+        ends = domain_of(axis)
+        low = low + ends[times < 0] * times
+        high = high + ends[times > 0] * times
+    return low, high
+
+
+def _bounds_of_other(expr: Expr) -> Bounds:
+    if isinstance(expr, Read | Literal):
+        return _bounds_of_dtype(expr.dtype) if isinstance(expr, Read) else (int(expr.value), int(expr.value))
+    if not isinstance(expr, Operation) or expr.dtype not in INTEGERS:
         return None, None
-    parts = [bounds_of(each, domain) for each in expr.operands]
+    if expr.name == "cast":
+        return _cast_bounds(expr)
+    parts = [bounds_of(each) for each in expr.operands if each.dtype in INTEGERS]
     if expr.name in ("floor_divide", "mod"):
         return _divide_bounds(expr.name, parts[0], parts[1])
     if expr.name in ("maximum", "minimum"):
         return _bound_choice(expr.name == "maximum", *parts)
-    if expr.name == "cast":
-        return parts[0]
-    if expr.name in ("add", "subtract"):
+    if expr.name in ("add", "subtract") and expr.dtype == INDEX:
         (low, high), (less, more) = parts
         if expr.name == "subtract":
             less, more = (None if end is None else -end for end in (more, less))
         ends = ((low, less), (high, more))
         low, high = (None if a is None or b is None else a + b for a, b in ends)
         return low, high
-    return _join(parts[1:]) if expr.name == "select" else (None, None)
+    return _join(parts) if expr.name == "select" else (None, None)
+
+
+def _bounds_of_dtype(dtype: str) -> Bounds:
+    """Between what numbers an element lies, as its dtype says."""
+    return range_of(dtype) if dtype in INTEGERS else (None, None)
+
+
+def _cast_bounds(expr: Operation) -> Bounds:
+    """Of an integer that is cast: its own where the dtype has all of them, else those of the dtype."""
+    [source], target = expr.operands, _bounds_of_dtype(expr.dtype)
+    low, high = bounds_of(source) if source.dtype in INTEGERS else (None, None)
+    known = isinstance(low, int) and isinstance(high, int) and isinstance(target[0], int) and isinstance(target[1], int)
+    return (low, high) if known and target[0] <= low and high <= target[1] else target  # type: ignore[operator]
 
 
 def _divide_bounds(name: str, a: Bounds, b: Bounds) -> Bounds:
@@ -115,9 +160,9 @@ def _join(parts: list[Bounds]) -> Bounds:
     return low, high
 
 
-def is_inside(index: Expr, extent: Extent, domain: Domain = domain_of) -> bool:
+def is_inside(index: Expr, extent: Extent) -> bool:
     """Return whether an index is sure to be from 0 to below an extent."""
-    low, high = bounds_of(index, domain)
+    low, high = bounds_of(index)
     return low is not None and high is not None and is_surely_less(-1, low) and is_surely_less(high, extent)
 
 
@@ -127,13 +172,20 @@ def is_surely_less(a: Extent, b: Extent) -> bool:
     return least is not None and least > 0
 
 
-def each_read(expr: Expr, guarded: bool = False) -> Iterator[tuple[Read, bool]]:
+def each_read(expr: Expr) -> Iterator[tuple[Read, bool]]:
     """All elements that an expression reads, and whether a condition says if they count."""
-    if isinstance(expr, Read):
-        yield expr, guarded
-    for number, part in enumerate(children_of(expr)):
-        chosen = isinstance(expr, Operation) and expr.name == "select" and number > 0
-        yield from each_read(part, guarded or chosen)
+    seen: set[tuple[Expr, bool]] = set()
+    pending = [(expr, False)]
+    while pending:
+        part, guarded = pending.pop()
+        if (part, guarded) in seen:
+            continue
+        seen.add((part, guarded))
+        if isinstance(part, Read):
+            yield part, guarded
+        chosen = isinstance(part, Operation) and part.name == "select"
+        inner = [(each, guarded or (chosen and number > 0)) for number, each in enumerate(children_of(part))]
+        pending.extend(reversed(inner))
 
 
 def check_read(expr: Expr, name: str) -> None:
@@ -146,8 +198,7 @@ def check_read(expr: Expr, name: str) -> None:
             linear = as_linear(index)
             if guarded or linear is None or any(axis.dom.extent == 0 for axis in linear.terms):
                 continue
-            low, high = bounds_of(index)
-            assert low is not None and high is not None
+            low, high = _bounds_of_linear(linear)
             if is_surely_less(low, 0) or is_surely_less(extent - 1, high):
                 refuse_expression(
                     f"'{name}' reads '{read.tensor.name}' at {low} to {high} of axis {number}, which goes from 0 to"

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.errors import ScheduleError
 from .attachment import consumers_of, counts_axes, extent_at, is_sliced, is_within, reads_of
-from .expr import IterVar, Read, Reduce, measure_depth, walk
+from .expr import LARGEST_INDEX, IterVar, Read, Reduce, measure_depth, walk
 from .regions import is_inside
 from .stage import Leaf, LoopPart, Stage
-from .tensor import DEEPEST, ComputeOp
+from .tensor import DEEPEST, ComputeOp, Tensor
 
 if TYPE_CHECKING:
     from .schedule import Schedule
@@ -168,6 +168,13 @@ def check_stage(handle: Any, verb: str) -> Stage:
     return handle.stage
 
 
+def check_tensor(tensor: Any) -> Tensor:
+    """A tensor; ScheduleError for anything else, such as an op."""
+    if not isinstance(tensor, Tensor):
+        raise ScheduleError(f"this takes a tensor, not a {type(tensor).__name__}: give C, not C.op")
+    return tensor
+
+
 def check_free(schedule: Schedule, stage: Stage, var: IterVar, verb: str) -> None:
     """Raise ScheduleError where something is computed at a loop that is to be changed, or the stage has no loops."""
     if stage.automatic or stage.inline:
@@ -181,8 +188,8 @@ def check_free(schedule: Schedule, stage: Stage, var: IterVar, verb: str) -> Non
 def check_count(value: Any, verb: str) -> int:
     """A number of at least 1."""
     number = getattr(value, "value", value)
-    if type(number) is not int or number < 1:
-        raise ScheduleError(f"cannot {verb} {value}: it must be a number, at least 1")
+    if type(number) is not int or not 1 <= number <= LARGEST_INDEX:
+        raise ScheduleError(f"cannot {verb} {value}: it must be a number, at least 1 and at most {LARGEST_INDEX}")
     return number
 
 
@@ -288,6 +295,8 @@ def _is_one_axis(schedule: Schedule, stage: Stage, parts: Sequence[LoopPart]) ->
         return False
     axes = [axis for part in parts for axis in stage.joined.get(part.axis, (part.axis,))]
     alone = [part.axis for part in stage.list_parts()]
+    if any(part.extent == 0 for part in parts):
+        return False
     whole = all(
         part.step == 1 and part.extent == part.axis.dom.extent and [a is part.axis for a in alone].count(True) == 1
         for part in parts

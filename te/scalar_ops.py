@@ -78,6 +78,15 @@ def _is_positive(value: ir.Value) -> bool:
     return (integer_of(value) or 0) > 0
 
 
+def _shift(operands: Sequence[ir.Value], shift: Callable[..., ir.Value], signed: bool) -> ir.Value:
+    """A shift; by more bits than there are, or a negative number, all of them are gone."""
+    value, amount = operands
+    most = scalars.like(amount, scalars.width(amount) - 1)
+    inside = scalars.compare("le", amount, most, signed=False)
+    shifted = shift(value, scalars.minimum(amount, most, signed=False))
+    return shifted if signed else scalars.select(inside, shifted, scalars.like(value, 0))
+
+
 def _math(name: str) -> Callable[[Sequence[ir.Value], bool], ir.Value]:
     return lambda operands, signed: getattr(math, name)(operands[0])
 
@@ -108,8 +117,8 @@ EMIT: dict[str, Callable[[Sequence[ir.Value], bool], ir.Value]] = {
     "bitwise_or": lambda v, signed: arith.ori(*v),
     "bitwise_xor": lambda v, signed: arith.xori(*v),
     "invert": lambda v, signed: scalars.invert(*v),
-    "left_shift": lambda v, signed: arith.shli(*v),
-    "right_shift": lambda v, signed: (arith.shrsi if signed else arith.shrui)(*v),
+    "left_shift": lambda v, signed: _shift(v, arith.shli, signed=False),
+    "right_shift": lambda v, signed: _shift(v, arith.shrsi if signed else arith.shrui, signed),
     "equal": _compare("eq"),
     "not_equal": _compare("ne"),
     "less": _compare("lt"),

@@ -58,7 +58,7 @@ class Schedule:
 
         Returns the new tensor, which computes; the stage of ``tensor`` copies. Call it before other primitives of it.
         """
-        stage = self[tensor].stage
+        stage = self[rules.check_tensor(tensor)].stage
         op = rules.check_cache_write(stage)
         rules.check_scope(scope)
         axes = tuple(IterVar(f"{axis.name}.c", axis.dom) for axis in op.axis)
@@ -81,7 +81,7 @@ class Schedule:
         Returns the copy, whose stage can be computed at a loop of a reader.
         """
         rules.check_scope(scope)
-        stage = self[tensor].stage
+        stage = self[rules.check_tensor(tensor)].stage
         source = stage.op.output(tensor.value_index)
         given = readers if isinstance(readers, list | tuple) else [readers]
         read_by = [self[reader].stage for reader in given]
@@ -106,7 +106,7 @@ class Schedule:
 
         ``axis`` is a loop of the reduction; returns the new tensor, of which ``axis`` is the axis ``factor_axis``.
         """
-        stage = self[tensor].stage
+        stage = self[rules.check_tensor(tensor)].stage
         op, reduction = rules.check_rfactor(self, stage, axis, factor_axis)
         partial, joined = factor_reduction(
             stage, op, reduction, axis, factor_axis, self._fresh_name(f"{stage.name}.rf")

@@ -122,7 +122,7 @@ class _ScriptWriter:
     def is_even(self, stage: Stage, leaf: Leaf, part: LoopPart) -> bool:
         """Return whether all steps of a loop over a part are equal."""
         extent = extent_at(self.schedule, stage, leaf, part)
-        return isinstance(extent, int) and (extent % part.step == 0 or extent < part.step)
+        return part.step == 1 or (isinstance(extent, int) and (extent % part.step == 0 or extent < part.step))
 
 
 def _match_stage(stage: str) -> dict[str, ir.Attribute]:

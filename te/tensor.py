@@ -292,6 +292,8 @@ def compute(
         refuse_expression(f"'{name}' computes nothing: its function gives no expression")
     op = ComputeOp(name, extents, tuple(each.dtype for each in body), axes, body, tag, dict(attrs or {}))
     check_compute(op)
+    if isinstance(body[0], Reduce) and any(axis.dom.extent == 0 for axis in body[0].axes):
+        op = ComputeOp(name, extents, op.dtypes, axes, body[0].combiner.identity, tag, op.attrs)  # of nothing
     return tuple(op.output(i) for i in range(len(body))) if several else op.output(0)
 
 
@@ -335,6 +337,9 @@ def check_compute(op: ComputeOp) -> None:
             )
         if any(isinstance(part, Placeholder) for source in inner for part in walk(source)):
             refuse_expression(f"'{op.name}' uses a value of a reducer's function outside of it")
+    if isinstance(first, Reduce) and [getattr(each, "number", 0) for each in op.body] != [*range(len(first.sources))]:
+        name = first.combiner.name
+        refuse_expression(f"'{op.name}' gives the results of '{name}' in part, or in another order: give all of them")
     known = {*op.axis, *op.reduce_axis}
     for part in itertools.chain.from_iterable(map(walk, op.body)):
         if isinstance(part, IterVar) and part not in known:
