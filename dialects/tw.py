@@ -208,6 +208,12 @@ Written by passes/schedule/scripted, passes/schedule/tiling/plain_loops; read by
 passes/lower/wrap_kernel, passes/schedule/vectorize.
 """
 
+SCRIPTED = "tw.scripted"
+"""Function, unit: a script has made its loops, each of which hands on what it was handed.
+
+Written by passes/schedule/scripted; read by passes/lower/bufferize.
+"""
+
 REASON = "tw.reason"
 """Function, string: why a kernel has no schedule.
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ..core.errors import ExpressionError
+from ..core.sizes import symbols_of
+from .expr import SizeVar, walk
 from .schedule import Schedule
-from .tensor import PlaceholderOp, Tensor
+from .tensor import ComputeOp, Op, PlaceholderOp, Tensor
 
 
 def split_args(schedule: Schedule, args: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
@@ -35,6 +37,10 @@ def split_args(schedule: Schedule, args: Sequence[Tensor]) -> tuple[list[Tensor]
                 raise ExpressionError(
                     f"'{op.output(number).name}' is an output of the schedule: add it to the arguments"
                 )
+    bound = {name for tensor in inputs for extent in tensor.shape for name in symbols_of(extent)}
+    for stage in schedule.stages:
+        for name in sorted(set(list_sizes(stage.op)) - bound):
+            raise ExpressionError(f"'{stage.name}' computes with '{name}', which no input has as an extent")
     names = [tensor.name for tensor in args]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
@@ -42,3 +48,13 @@ def split_args(schedule: Schedule, args: Sequence[Tensor]) -> tuple[list[Tensor]
             f"two arguments have the name '{twice}': give placeholders and computes names of their own"
         )
     return inputs, outputs
+
+
+def list_sizes(op: Op) -> Iterator[str]:
+    """The names of the sizes that only the run knows and that an op computes with."""
+    for extent in (*op.shape, *(axis.dom.extent for axis in (*op.axis, *op.reduce_axis))):
+        yield from symbols_of(extent)
+    for expr in op.body if isinstance(op, ComputeOp) else ():
+        for part in walk(expr):
+            if isinstance(part, SizeVar):
+                yield from symbols_of(part.extent)

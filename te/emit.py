@@ -120,7 +120,7 @@ class _Emitter:
         if not stage.joined and (shape := tile_shape(self.schedule, stage)) is not None:
             for each in ops[: 1 + results * stage.reduces]:
                 each.attributes[tw.TILE_SHAPE] = ir.DenseI64ArrayAttr.get(shape)
-        if stage.at is None and not stage.automatic:
+        if stage.at is None and not stage.automatic and 0 not in stage.op.shape:  # of nothing there are no loops
             ops[-1].attributes[tw.SCRIPT] = ir.StringAttr.get(make_script(self.schedule, stage))
 
     def check_reads(self, stage: Stage, op: ComputeOp) -> None:

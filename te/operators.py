@@ -8,6 +8,8 @@ from typing import Any
 from ..core import custom_ops
 from ..core.custom_ops import Operand
 from ..core.errors import ModelError
+from ..core.sizes import symbols_of
+from .arguments import list_sizes
 from .computation import Computation
 from .schedule import create_schedule
 from .tensor import PlaceholderOp, Tensor
@@ -32,10 +34,16 @@ def write_operator(name: str, operands: Sequence[Operand | None], attributes: Ma
     if any(isinstance(each.op, PlaceholderOp) for each in outputs):
         raise ModelError(f"the computation of operator '{name}' gives an input as it is: give what te.compute makes")
     schedule = create_schedule(list(outputs))
+    known = [each for each in inputs if each is not None]
     for stage in schedule.stages:
         if not stage.is_placeholder:
             schedule[stage.op].auto()
-    return Computation(schedule, (*(each for each in inputs if each is not None), *outputs), name)
+        elif stage.op.output(0) not in known:
+            raise ModelError(f"the computation of operator '{name}' reads '{stage.name}', which is none of its inputs")
+    bound = {symbol for each in known for extent in each.shape for symbol in symbols_of(extent)}
+    if new := next((size for stage in schedule.stages for size in list_sizes(stage.op) if size not in bound), None):
+        raise ModelError(f"the computation of operator '{name}' has the size '{new}', which none of its inputs has")
+    return Computation(schedule, (*known, *outputs), name)
 
 
 def _make_input(name: str, number: int, operand: Operand) -> Tensor:

@@ -33,7 +33,7 @@ class Trace:
         try:
             read = json.loads(data) if isinstance(data, str | bytes) else data
             return Trace([(str(name), list(given)) for name, given in read])
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise ScheduleError(f"this is no trace of a schedule ({error}): Trace.to_json writes one") from error
 
     def __eq__(self, other: object) -> bool:

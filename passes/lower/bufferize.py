@@ -52,7 +52,7 @@ class Bufferize(Pass):
     def apply(self, module: ir.Module) -> None:
         """Bufferize all functions of the module; those that have no schedule may have loops of any kind."""
         for function in list_functions(module):
-            if tw.SCHEDULE not in function.attributes:
+            if tw.SCHEDULE not in function.attributes and tw.SCRIPTED not in function.attributes:
                 write_carried(function)
         nests = has_only_nests(module)
         run_upstream(module, (*_IN_PLACE, *(() if nests else _LOOPS)))

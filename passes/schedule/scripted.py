@@ -59,6 +59,7 @@ class ScriptPlan:
         self.extent = _share_loop(rebuilt)
         run_upstream(made, ("canonicalize", "cse"))
         rebuilt.attributes[tw.PARTS] = ir.StringAttr.get(self.script)
+        rebuilt.attributes[tw.SCRIPTED] = ir.UnitAttr.get()
         return made
 
     def parallel_from(self, function: func.FuncOp) -> int | None:

@@ -16,6 +16,8 @@ from .emit import Value, constant_of
 
 Match = Callable[[ir.Operation], Value | None]
 
+_DEEPEST = 6  # products, quotients and changes of sign within each other
+
 
 def replace_idioms(module: ir.Module) -> None:
     """Replace each idiom, and erase what is then unused."""
@@ -37,21 +39,26 @@ def _operands(value: Value, name: str) -> tuple[Value, ...]:
     return tuple(owner.operands) if not isinstance(owner, ir.Block) and owner.name == name else ()
 
 
-def _factors(value: Value) -> tuple[float, list[Value]]:
-    """The value as a number times others, through products, cubes, changes of sign and quotients by a constant."""
+def _factors(value: Value, depth: int = _DEEPEST) -> tuple[float, list[Value]]:
+    """The value as a number times others, through products, cubes, changes of sign and quotients by a constant.
+
+    No idiom has more than ``depth`` of these within each other; products of products would be walked without end.
+    """
     if (known := constant_of(value)) is not None:
         return known, []
+    if not depth:
+        return 1.0, [value]
     if product := _operands(value, "arith.mulf"):
-        (a, left), (b, right) = map(_factors, product)
+        (a, left), (b, right) = (_factors(each, depth - 1) for each in product)
         return a * b, left + right
     if negated := _operands(value, "arith.negf"):
-        scale, rest = _factors(negated[0])
+        scale, rest = _factors(negated[0], depth - 1)
         return -scale, rest
     if (quotient := _operands(value, "arith.divf")) and (divisor := constant_of(quotient[1])):
-        scale, rest = _factors(quotient[0])
+        scale, rest = _factors(quotient[0], depth - 1)
         return scale / divisor, rest
     if (power := _operands(value, "math.powf")) and constant_of(power[1]) in (2.0, 3.0):
-        scale, rest = _factors(power[0])
+        scale, rest = _factors(power[0], depth - 1)
         exponent = int(constant_of(power[1]) or 0)
         return scale**exponent, rest * exponent
     return 1.0, [value]

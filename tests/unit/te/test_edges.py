@@ -1,0 +1,175 @@
+"""Tensor expressions at their edges: what wraps, what is empty, what is shared, what only the run knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright import te
+
+
+def placeholder(*shape: object, dtype: str = "float32", name: str = "A") -> te.Tensor:
+    return te.placeholder(shape, dtype, name=name)
+
+
+def run(made: te.Tensor, inputs: list[te.Tensor], *arrays: object) -> np.ndarray:
+    return tw.build(te.create_schedule(made.op), [*inputs, made]).run([np.asarray(each) for each in arrays])[0]
+
+
+@pytest.mark.parametrize(
+    ("extent", "index"),
+    [
+        (1 << 16, lambda i: i.astype("int16")),
+        (100_000, lambda i: i.astype("int16").astype("int32")),
+        (300, lambda i: (i.astype("int8") + 1).astype("int64")),
+        (3, lambda i: (te.const(1.5, "float32") * 2.0).astype("int32")),
+        (10, lambda i: ((i + 4) * (1 << 30) // (1 << 20)).astype("int64")),
+    ],
+)
+def test_an_index_that_wraps_or_is_rounded_reads_nothing_outside(extent: int, index: Callable[..., te.Expr]):
+    a = placeholder(extent)
+    made = te.compute((extent,), lambda i: a[index(i)], name="C")
+    with pytest.raises(tw.InputError, match="outside of its"):
+        run(made, [a], np.ones(extent, np.float32))
+
+
+def test_an_index_is_checked_as_it_is_read():
+    a, at = placeholder(10), placeholder(1, dtype="int32", name="I")
+    made = te.compute((1,), lambda i: a[at[i] * 65536 * 65536], name="C")
+    with pytest.raises(tw.InputError, match=str(1 << 32)):
+        run(made, [at, a], np.array([1], np.int32), np.zeros(10, np.float32))
+
+
+def test_sizes_that_do_not_fit_end_the_run():
+    n, m = te.var("n"), te.var("m")
+    a, b = placeholder(m), placeholder(n, name="B")
+    made = te.compute((n,), lambda i: a[i] + b[i], name="C")
+    library = tw.build(te.create_schedule(made.op), [a, b, made])
+    np.testing.assert_array_equal(library.run([np.ones(4, np.float32), np.ones(3, np.float32)])[0], [2, 2, 2])
+    with pytest.raises(tw.InputError, match="reads axis 0 of 'A' outside of its m elements: 5"):
+        library.run([np.ones(3, np.float32), np.zeros(6, np.float32)])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint64"])
+def test_shifts_by_all_bits_and_more(dtype: str):
+    a, b = placeholder(5, dtype=dtype), placeholder(5, dtype=dtype, name="B")
+    made = te.compute((5,), lambda i: (a[i] << b[i]) ^ (a[i] >> b[i]), name="C")
+    bits = np.iinfo(dtype).bits
+    x, y = np.array([1, 3, 7, 100, 90], dtype), np.array([0, 1, bits - 1, bits, bits + 1], dtype)
+    np.testing.assert_array_equal(run(made, [a, b], x, y), te.evaluate([made], {a: x, b: y})[0])
+    assert te.evaluate([made], {a: x, b: y})[0][3:].tolist() == [0, 0]
+    with pytest.raises(tw.ExpressionError, match="it has"):
+        a[0] << bits
+
+
+def test_zeros_of_both_signs_are_two_constants():
+    a = placeholder(2)
+    made = te.compute((2,), lambda i: 1 / (te.const(-0.0, "float32") + (a[i] + te.const(0.0, "float32")) * -0.0))
+    assert run(made, [a], np.ones(2, np.float32)).tolist() == [-np.inf, -np.inf]
+
+
+def test_an_expression_that_is_shared_is_looked_at_once():
+    a = placeholder(4)
+
+    def power(i: te.IterVar) -> te.Expr:
+        x = te.if_then_else(i > 0, a[i], a[i] * 0.5)
+        for _ in range(40):
+            x = te.if_then_else(x > 0, x * x, x)
+        return x
+
+    made = te.compute((4,), power, name="C")
+    tw.testing.assert_same(te.create_schedule(made.op), [a, made])
+
+
+@pytest.mark.parametrize("shape", [(3, 0), (0, 3), (3, 0, 2)])
+def test_tensors_of_no_elements(shape: tuple[int, ...]):
+    a = placeholder(*shape)
+    made = te.compute(shape, lambda *i: a(*i) * 2, name="C")
+    schedule = te.create_schedule(made.op)
+    schedule[made].fuse(*made.op.axis[:2])
+    tw.testing.assert_same(schedule, [a, made])
+
+
+def test_a_reduction_of_nothing_is_what_it_begins_with():
+    a, k = placeholder(3), te.reduce_axis((0, 0), "k")
+    made = te.compute((3,), lambda i: te.max(a[i] + k.astype("float32"), axis=k), name="C")
+    assert te.evaluate([made], {a: np.ones(3, np.float32)})[0].tolist() == [-np.inf] * 3
+
+
+def test_tensors_of_no_axes():
+    a, k = placeholder(5), te.reduce_axis((0, 5), "k")
+    total = te.compute((), lambda: te.sum(a[k], axis=k), name="S")
+    made = te.compute((5,), lambda i: a[i] - total(), name="C")
+    tw.testing.assert_same(te.create_schedule(made.op), [a, made])
+    tw.testing.assert_same(te.create_schedule(total.op), [a, total])
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize(("extent", "factor"), [(20, 8), (9, 8), (200, 16), (7, 4), (16, 8)])
+def test_vectors_of_a_reduction_with_a_smaller_last_step(extent: int, factor: int, known: bool):
+    size = extent if known else te.var("n")
+    a, k = placeholder(size, 7), te.reduce_axis((0, 7), "k")
+    made = te.compute((size,), lambda i: te.sum(a[i, k], axis=k), name="C")
+    schedule = te.create_schedule(made.op)
+    outer, inner = schedule[made].split(made.op.axis[0], factor)
+    schedule[made].reorder(outer, k, inner)
+    schedule[made].vectorize(inner)
+    schedule[made].parallel(outer)
+    tw.testing.assert_same(schedule, [a, made], sizes={"n": extent})
+
+
+def test_a_reduction_of_a_size_that_only_the_run_knows_in_a_loop():
+    m = te.var("m")
+    a, k = placeholder(9, m), te.reduce_axis((0, m), "k")
+    total = te.compute((9,), lambda i: te.sum(a[i, k], axis=k), name="S")
+    made = te.compute((9, m), lambda i, j: a[i, j] + total[i], name="C")
+    schedule = te.create_schedule(made.op)
+    schedule[total].compute_at(schedule[made], made.op.axis[0])
+    tw.testing.assert_same(schedule, [a, made])
+
+
+@pytest.mark.parametrize("choose", [lambda made: made[::-1], lambda made: made[0]])
+def test_a_reducer_gives_all_of_its_results_in_order(choose: Callable[..., object]):
+    a, k = placeholder(4, 8), te.reduce_axis((0, 8), "k")
+    both = te.comm_reducer(
+        lambda x, y: (x[0] + y[0], x[1] * y[1]), lambda s, t: (te.const(0, s), te.const(1, t)), "both"
+    )
+    with pytest.raises(tw.ExpressionError, match="in part, or in another order"):
+        te.compute((4,), lambda i: choose(both((a[i, k], a[i, k]), axis=k)), name="C")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: te.const(float("nan"), "int32"), "nan is no int32"),
+        (lambda: float(placeholder(3)[0]), "use te's functions"),
+        (lambda: range(placeholder(3, dtype="int32")[0]), "use te's functions"),
+        (
+            lambda: tw.lower(te.create_schedule(made_of_a_size()), [made_of_a_size()]),
+            "no part of this schedule|computes",
+        ),
+    ],
+)
+def test_what_a_review_found_is_refused_in_words(make: Callable[[], object], message: str):
+    with pytest.raises(tw.TilewrightError, match=message):
+        make()
+
+
+def made_of_a_size() -> te.Tensor:
+    return te.compute((te.var("n"),), lambda i: i * 2, name="C")
+
+
+def test_a_step_has_a_largest_size():
+    n = te.var("n")
+    a = placeholder(n)
+    made = te.compute((n,), lambda i: a[i], name="C")
+    schedule = te.create_schedule(made.op)
+    outer, _ = schedule[made].split(made.op.axis[0], factor=1 << 30)
+    for factor in (1 << 64, 4):
+        with pytest.raises(tw.ScheduleError, match="at most 2147483647"):
+            schedule[made].split(outer, factor=factor)
+    with pytest.raises(tw.ScheduleError, match=r"give C, not C\.op"):
+        schedule.cache_write(made.op, "local")  # type: ignore[arg-type]
