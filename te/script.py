@@ -39,9 +39,9 @@ class _ScriptWriter:
         roots = [stage for stage in reductions if stage.at is None]
         self.stores = {s: transform.match(payload, attributes=_match_stage(s.name + STORE)) for s in roots}
         self.payload = payload
-        self.uneven = any(s.at is not None for s in members) or not all(
-            self.is_even(stage, leaf, part) for stage in members for leaf in stage.leaves for part in leaf.parts
-        )
+        parts = [(stage, leaf, part) for stage in members for leaf in stage.leaves for part in leaf.parts]
+        known = all(isinstance(extent_at(schedule, *each), int) and self.is_even(*each) for each in parts)
+        self.uneven = not known or any(stage.at is not None for stage in members)
         # Vectors, and what is computed in tiles, need tiles of a number of elements.
         self.peels = any(stage.at is not None for stage in members) or any(
             leaf.mark == "vectorize" for stage in members for leaf in stage.leaves

@@ -62,7 +62,7 @@ def test_shifts_by_all_bits_and_more(dtype: str):
     np.testing.assert_array_equal(run(made, [a, b], x, y), te.evaluate([made], {a: x, b: y})[0])
     assert te.evaluate([made], {a: x, b: y})[0][3:].tolist() == [0, 0]
     with pytest.raises(tw.ExpressionError, match="it has"):
-        a[0] << bits
+        assert a[0] << bits
 
 
 def test_zeros_of_both_signs_are_two_constants():
@@ -119,6 +119,22 @@ def test_vectors_of_a_reduction_with_a_smaller_last_step(extent: int, factor: in
     schedule[made].vectorize(inner)
     schedule[made].parallel(outer)
     tw.testing.assert_same(schedule, [a, made], sizes={"n": extent})
+
+
+@pytest.mark.parametrize("tiled", [False, True])
+def test_a_product_of_sizes_that_only_the_run_knows(tiled: bool):
+    n, m, size = te.var("n"), te.var("m"), te.var("k")
+    a, b, k = placeholder(n, size), placeholder(size, m, name="B"), te.reduce_axis((0, size), "k")
+    made = te.compute((n, m), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+    schedule = te.create_schedule(made.op)
+    if tiled:
+        io, jo, ii, ji = schedule[made].tile(made.op.axis[0], made.op.axis[1], 4, 16)
+        ko, ki = schedule[made].split(k, 4)
+        schedule[made].reorder(io, jo, ko, ii, ki, ji)
+        schedule[made].vectorize(ji)
+        schedule[made].parallel(io)
+    for sizes in ({"n": 13, "m": 37, "k": 7}, {"n": 1, "m": 16, "k": 8}, {"n": 4, "m": 3, "k": 0}):
+        tw.testing.assert_same(schedule, [a, b, made], sizes=sizes)
 
 
 def test_a_reduction_of_a_size_that_only_the_run_knows_in_a_loop():
