@@ -19,6 +19,10 @@ from .context import MLIRError
 Handle = ir.Value
 _ENTRY = "__transform_main"
 
+# What the names of a reduction's ops (``tw.stage``) end with: of what it begins with, and of the copy of its result. No
+# name that a user gives has a colon.
+INIT, STORE = ":init", ":store"
+
 # The budget of a pattern set, a few seconds: patterns that undo each other's work would rewrite until memory is full.
 # Kernels of the zoo are done in 3 iterations of a few hundred rewrites. Rewrites are counted in each iteration anew.
 MAX_ITERATIONS, MAX_REWRITES = 10, 10_000

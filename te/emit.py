@@ -9,6 +9,7 @@ from ..core.model import Model, TensorInfo
 from ..core.sizes import Sym, symbols_of
 from ..dialects import builders, extents, func, ir, positions, tw
 from ..dialects.context import diagnostics, make_context
+from ..dialects.transform import STORE
 from ..dialects.types import element_type
 from .arguments import split_args
 from .attachment import root_of, tile_shape
@@ -21,7 +22,7 @@ from .expr import (
 from .op_body import ExprKeys, OpBody, pair_indices
 from .regions import each_read, is_inside
 from .schedule import Schedule
-from .script import STORE, make_script
+from .script import make_script
 from .stage import Stage
 from .tensor import ComputeOp, PlaceholderOp, Tensor
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ..core.sizes import Extent
 from ..dialects import arith, builders, extents, ir, positions, scalars, tw
+from ..dialects.transform import INIT
 from ..dialects.types import element_type
 from .attachment import is_sliced
 from .expr import (
@@ -30,7 +31,6 @@ from .expr import (
 from .regions import as_linear, each_read, is_inside
 from .scalar_ops import EMIT, cast_scalar, computed_type, widen_element
 from .schedule import Schedule
-from .script import INIT
 from .stage import Stage
 from .tensor import ComputeOp, Tensor
 

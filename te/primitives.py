@@ -24,9 +24,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 PRIMITIVES: dict[str, Callable[..., Any]] = {}
 
-# What `pragma` knows, and memory that `set_scope` and the caches may name: a CPU has one.
+# What `pragma` knows.
 PRAGMAS = ("auto_unroll_max_step", "unroll_explicit")
-SCOPES = ("global", "local")
 
 
 def refuse_primitive(message: str) -> Any:

@@ -7,13 +7,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from ..dialects import ir, transform, tw
+from ..dialects.transform import INIT, STORE
 from .attachment import extent_at, is_within, root_of
 from .schedule import Schedule
 from .stage import Leaf, LoopPart, Stage
 from .tensor import ComputeOp
-
-# What the ops of a reduction are called, behind the stage's name: what it begins with, and the copy of its result.
-INIT, STORE = ".init", ".store"
 
 
 def make_script(schedule: Schedule, root: Stage) -> str:

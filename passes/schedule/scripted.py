@@ -11,6 +11,7 @@ from ...core.target import Target
 from ...dialects import arith, func, ir, tensor, transform, tw
 from ...dialects.builders import index_constant
 from ...dialects.context import keep
+from ...dialects.transform import INIT, STORE
 from ...dialects.walk import collect, defining_op, integer_of
 from ..ir.kernel import is_dynamic_kernel, list_functions, run_upstream
 from ..ir.structure import indexing_maps, iterator_types, list_ops, shape_of, terminator_of
@@ -21,9 +22,6 @@ from .tiles.regions import Interval, Linear
 from .tiles.structured import clone_body, extract, make_generic
 from .tiling.destination_passing import destination_passing
 from .tiling.plain_loops import copy_ops
-
-# What the names of ops end with that make what a reduction begins with, and copy its result.
-INIT, STORE = ".init", ".store"
 
 
 def find_script(function: func.FuncOp) -> str | None:

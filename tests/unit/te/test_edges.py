@@ -189,3 +189,14 @@ def test_a_step_has_a_largest_size():
             schedule[made].split(outer, factor=factor)
     with pytest.raises(tw.ScheduleError, match=r"give C, not C\.op"):
         schedule.cache_write(made.op, "local")  # type: ignore[arg-type]
+
+
+def test_names_are_no_ops_of_the_compilers_own():
+    a, k = placeholder(3, 4), te.reduce_axis((0, 4), "k")
+    init = te.compute((3,), lambda i: te.sum(a[i, k], axis=k), name="C.init")
+    store = te.compute((3,), lambda i: init[i] * 2, name="C.store")
+    made = te.compute((3,), lambda i: store[i] + 1, name="C")
+    schedule = te.create_schedule(made.op)
+    for stage in (store, init):
+        schedule[stage].compute_at(schedule[made], made.op.axis[0])
+    tw.testing.assert_same(schedule, [a, made])
