@@ -17,7 +17,7 @@ from ..core.errors import InternalError
 from .context import MLIRError
 
 Handle = ir.Value
-_ENTRY = "__transform_main"
+ENTRY, SEQUENCE = "__transform_main", "transform.named_sequence"
 
 # What the names of a reduction's ops (``tw.stage``) end with: of what it begins with, and of the copy of its result. No
 # name that a user gives has a colon.
@@ -39,10 +39,11 @@ def _any() -> ir.Type:
 
 @dataclass
 class Script:
-    """A module with one named sequence; ``root`` is the handle to the payload's root."""
+    """A module with a named sequence; ``root`` is the handle to the payload's root, ``sequence`` what is run."""
 
     module: ir.Module
     root: Handle
+    sequence: ir.Operation
 
 
 @contextmanager
@@ -53,10 +54,26 @@ def sequence() -> Iterator[Script]:
     module.operation.attributes["transform.with_named_sequence"] = ir.UnitAttr.get()
     with ir.InsertionPoint(module.body):
         consumed = {"transform.consumed": ir.UnitAttr.get()}
-        named = upstream.NamedSequenceOp(_ENTRY, [_any()], [], arg_attrs=[consumed])
+        named = upstream.NamedSequenceOp(ENTRY, [_any()], [], arg_attrs=[consumed])
     with ir.InsertionPoint(named.body):
-        yield Script(module, named.bodyTarget)
+        yield Script(module, named.bodyTarget, named.operation)
         upstream.YieldOp([])
+
+
+def parse_script(text: str, name: str = ENTRY) -> Script:
+    """The script that a text is, whose sequence has this name. Raises ValueError where there is none."""
+    module = ir.Module.parse(text)
+    for op in module.body.operations:
+        if isinstance(op, upstream.NamedSequenceOp) and op.sym_name.value == name:
+            return Script(module, op.bodyTarget, op.operation)
+    raise ValueError(f"it has no sequence '@{name}'")
+
+
+def print_sequence(script: Script, name: str) -> str:
+    """The sequence of a script as text, under another name."""
+    copy = script.sequence.clone(ip=False)
+    copy.attributes["sym_name"] = ir.StringAttr.get(name)
+    return str(copy.get_asm(use_local_scope=True)).rstrip()
 
 
 def apply(script: Script, payload: ir.Module | ir.OpView) -> None:
@@ -65,7 +82,7 @@ def apply(script: Script, payload: ir.Module | ir.OpView) -> None:
     Raises InternalError when a transform fails, of the kind EndlessRewriteError when a pattern set finds no end.
     """
     try:
-        interpreter.apply_named_sequence(payload.operation, script.module.body.operations[0], script.module)
+        interpreter.apply_named_sequence(payload.operation, script.sequence, script.module)
     except (ValueError, MLIRError) as error:
         kind = EndlessRewriteError if _NO_FIXPOINT in str(error) else InternalError
         raise kind(f"a schedule could not be applied: {' '.join(str(error).split())}") from error
@@ -120,10 +137,13 @@ def coalesce(handle: Handle) -> Handle:
     return loop.LoopCoalesceOp(_any(), handle).result
 
 
-def peel(handle: Handle) -> Handle:
-    """A loop of whole steps, which is returned, and the last step, if that is smaller, behind it."""
+def peel(handle: Handle) -> None:
+    """A loop of whole steps, and the last step, if that is smaller, behind it. Nothing is done where all are whole."""
     loops = upstream.OperationType.get("scf.for")
-    return loop.LoopPeelOp(_any(), _any(), upstream.CastOp(loops, handle).result).results[0]
+    attempt = upstream.SequenceOp(upstream.FailurePropagationMode.Suppress, [], handle)
+    with ir.InsertionPoint(attempt.body):
+        loop.LoopPeelOp(_any(), _any(), upstream.CastOp(loops, attempt.bodyTarget).result)
+        upstream.YieldOp([])
 
 
 def annotate(handle: Handle, name: str, value: ir.Attribute) -> None:
@@ -194,7 +214,7 @@ def lower_packs(root: Handle) -> None:
 def _parse_into(text: str, root: Handle) -> None:
     """Clone ops written as text over ``%root`` to the insertion point."""
     source = f"""module attributes {{transform.with_named_sequence}} {{
-      transform.named_sequence @{_ENTRY}(%root: !transform.any_op) {{ {text}
+      transform.named_sequence @{ENTRY}(%root: !transform.any_op) {{ {text}
         transform.yield }} }}"""
     module = ir.Module.parse(source)  # its ops die with it
     block = module.body.operations[0].regions[0].blocks[0]

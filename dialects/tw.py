@@ -115,7 +115,8 @@ OVER = "tw.over"
 """Call of a kernel, integer: the argument whose memory its result takes. Function, integer: the argument that always
 lies where its result does, so that it has only to write what is new.
 
-Written by passes/graph/plan_memory; read by passes/plan_routine, passes/schedule/tiling/destination_passing.
+Written by passes/graph/plan_memory; read by passes/plan_routine, passes/schedule/scripts/given,
+passes/schedule/tiling/destination_passing.
 """
 
 # Kernels that are scheduled by a script
@@ -123,25 +124,35 @@ Written by passes/graph/plan_memory; read by passes/plan_routine, passes/schedul
 STAGE = "tw.stage"
 """Structured op, string: the name by which a script of the transform dialect finds it.
 
-Written by te/emit, te/op_body; read by te/script, passes/schedule/scripted.
+Written by te/emit, te/op_body, passes/schedule/scripts/scripted_nest, passes/schedule/tiling/values; read by te/script,
+passes/schedule/scripts/nest_script, passes/schedule/scripts/scripted.
 """
 
 SCRIPT = "tw.script"
-"""Structured op, string: the transform module that makes the loops of its kernel.
+"""Structured op, string: the transform module that makes the loops of its kernel. Function on buffers, string: the
+sequence that has made its loops.
 
-Written by te/emit; read by passes/schedule/scripted.
+Written by te/emit, passes/schedule/scripts/given, passes/schedule/scripts/scripted,
+passes/schedule/scripts/scripted_nest; read by passes/ir/kernel.
 """
 
 TILE_SHAPE = "tw.tile_shape"
 """Structured op, array of integers: the most elements that its tiles have along each axis of its result.
 
-Written by te/emit; read by passes/schedule/scripted.
+Written by te/emit; read by passes/schedule/scripts/scripted.
 """
 
 SHARED_LOOP = "tw.shared_loop"
 """Loop, unit: threads share its steps.
 
-Written by te/script; read by passes/schedule/scripted.
+Written by dialects/loop_script, passes/schedule/scripts/forall; read by passes/schedule/scripts/counted_loops,
+passes/schedule/scripts/given, passes/schedule/scripts/scripted.
+"""
+
+FORM = "tw.form"
+"""Copy of a part of a kernel's result, dictionary: it is a tile, and is computed so (``TileForm``).
+
+Written by passes/schedule/scripts/nest_script; read by passes/schedule/scripts/scripted_nest.
 """
 
 # Kernels on tensors
@@ -204,14 +215,14 @@ PARTS = "tw.parts"
 """Function, string: the schedules, as text, of ops that have become nests in a kernel of plain loops. The tiles are
 marked ``tw.tile``.
 
-Written by passes/schedule/scripted, passes/schedule/tiling/plain_loops; read by passes/ir/kernel,
+Written by passes/schedule/scripts/scripted, passes/schedule/tiling/plain_loops; read by passes/ir/kernel,
 passes/lower/wrap_kernel, passes/schedule/vectorize.
 """
 
 SCRIPTED = "tw.scripted"
 """Function, unit: a script has made its loops, each of which hands on what it was handed.
 
-Written by passes/schedule/scripted; read by passes/lower/bufferize.
+Written by passes/schedule/scripts/scripted; read by passes/lower/bufferize.
 """
 
 REASON = "tw.reason"
@@ -223,7 +234,8 @@ Written by passes/schedule/apply_schedule; read by passes/ir/kernel, passes/lowe
 TILE = "tw.tile"
 """Structured op of such a function, unit: it is a tile, which becomes vectors.
 
-Written by passes/schedule/scripted, passes/schedule/tiling/part_nests, te/script; read by passes/schedule/vectorize.
+Written by passes/schedule/scripts/scripted, passes/schedule/tiling/part_nests, te/script; read by
+passes/schedule/vectorize.
 """
 
 SCHEDULE_JSON = "tw.schedule_json"
@@ -283,5 +295,6 @@ Written by passes/schedule/tiling/reduction; read by passes/schedule/vectorize.
 UNROLL = "tw.unroll"
 """Loop, integer: how many of its steps are taken at once.
 
-Written by passes/schedule/tiles/loops, passes/schedule/vectorize, te/script; read by passes/lower/unroll_sums.
+Written by dialects/loop_script, passes/schedule/tiles/loops, passes/schedule/vectorize; read by
+passes/lower/unroll_sums.
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -284,12 +285,13 @@ def kernels_text(plan: Plan) -> bytes:
 
 
 def schedules_text(plan: Plan, settings: Settings) -> tuple[bytes, Settings]:
-    """The schedules of a plan's kernels: transform modules, or loops as text, behind what each kernel is called."""
+    """The schedules of a plan's kernels as one transform module: for each a sequence, or its loops as comments."""
     from ..passes import pipeline
 
     context = settings.pass_context()
     texts = {name: pipeline.describe_schedule(code, settings.target, context) for name, code in plan.kernels.items()}
-    return "\n".join(f"// {name}\n{text.rstrip()}\n" for name, text in texts.items()).encode(), settings
+    parts = [textwrap.indent(f"// {name}\n{text.rstrip()}\n", "  ") for name, text in texts.items()]
+    return "\n".join(["module attributes {transform.with_named_sequence} {", *parts, "}\n"]).encode(), settings
 
 
 def whole_text(

@@ -53,7 +53,7 @@ from .graph.tabulate_bytes import TabulateBytes
 from .graph.widen_operands import WidenOperands
 from .graph.winograd import Winograd
 from .infra.base import ModuleForm, Pass
-from .infra.context import SCHEDULES, PassContext, check_context, snapshot
+from .infra.context import PassContext, check_context, snapshot
 from .ir.edit import list_programs, needs_routine, string_attr
 from .ir.facts import remembering_facts
 from .ir.kernel import describe_kernel, find_schedule_text, list_functions, symbol_of
@@ -90,7 +90,7 @@ from .plan_routine import plan_routine
 from .schedule.apply_schedule import ApplySchedule
 from .schedule.collapse_loops import CollapseLoops
 from .schedule.language import by_hand
-from .schedule.language.schedule import Schedule
+from .schedule.language.by_hand import GivenSchedule
 from .schedule.separate_windows import SeparateWindows
 from .schedule.vectorize import Vectorize
 from .verify.forms import is_after_each_pass, is_enabled, verify
@@ -168,7 +168,7 @@ def scheduled_passes() -> tuple[Pass, ...]:
     return (ReportOutside(), Outline(), PlanMemory())
 
 
-def kernel_passes(target: Target, plain: bool = False, schedule: Schedule | None = None) -> tuple[Pass, ...]:
+def kernel_passes(target: Target, plain: bool = False, schedule: GivenSchedule | None = None) -> tuple[Pass, ...]:
     """The passes on one kernel, from tensors to the LLVM dialect.
 
     ``plain`` ones give loops without a schedule, others the family's or the one that is given.
@@ -259,11 +259,7 @@ def lower_kernel(bytecode: bytes, target: Target, context: PassContext) -> tuple
     """
     module, note = ir.Module.parse(bytecode), ""
     stated = [_describe(function) for function in list_functions(module)]
-    asked = (
-        by_hand.find_schedule(context.config, symbol_of(list_functions(module)[0]))
-        if SCHEDULES in context.config
-        else None
-    )
+    asked = _find_asked(module, context)
     try:
         _run_passes(kernel_passes(target, schedule=asked), module, context, ModuleForm.TENSORS)
     except transform.EndlessRewriteError as error:
@@ -278,15 +274,23 @@ def lower_kernel(bytecode: bytes, target: Target, context: PassContext) -> tuple
     return module, replace(wrapped[0], note=note, **stated[0])
 
 
+def _find_asked(module: ir.Module, context: PassContext) -> GivenSchedule | None:
+    """The schedule that the context's config has for the kernel of a module."""
+    return by_hand.find_schedule(context.config, symbol_of(list_functions(module)[0]))
+
+
 def describe_schedule(bytecode: bytes, target: Target, context: PassContext) -> str:
-    """The schedule of a kernel as text: its script, or loops as comments; why it has none, where it has none."""
+    """The schedule of a kernel as text: its sequence of the transform dialect, or loops as comments; why it has none.
+
+    Sequences have the names of their kernels, so that those of several kernels make one module.
+    """
     with reused_context(), ir.Location.unknown():
         module = ir.Module.parse(bytecode)
-        passes = kernel_passes(target)
+        passes = kernel_passes(target, schedule=_find_asked(module, context))
         until = next(number for number, stage in enumerate(passes) if isinstance(stage, ApplySchedule))
         _run_passes(passes[: until + 1], module, context, ModuleForm.TENSORS)
         text = find_schedule_text(list_functions(module)[0])
-    return text if text.startswith("module") else "\n".join(f"//   {line}" for line in text.splitlines())
+    return text if text.startswith(transform.SEQUENCE) else "\n".join(f"//   {line}" for line in text.splitlines())
 
 
 def _describe(function: func.FuncOp) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from ..dialects import ir, transform, tw
+from ..dialects import ir, loop_script, transform, tw
 from ..dialects.transform import INIT, STORE
 from .attachment import extent_at, is_within, root_of
 from .schedule import Schedule
@@ -75,13 +75,12 @@ class _ScriptWriter:
     def tile(self, stage: Stage, leaf: Leaf, ops: dict[Stage, transform.Handle]) -> list[transform.Handle]:
         """Loops over the steps of a leaf's parts, each the only one in another, around one of the ``ops``."""
         axes = [axis for axis in stage.loop_axes if ops is self.ops or not axis.reduces]
-        places = [next(i for i, axis in enumerate(axes) if axis is part.axis) for part in leaf.parts]
-        sizes = [0] * len(axes)  # of loops behind those, 0 as well
-        for place, part in zip(places, leaf.parts, strict=True):
+        parts = []
+        for part in leaf.parts:
             extent = extent_at(self.schedule, stage, leaf, part)
-            sizes[place] = min(part.step, extent) if isinstance(extent, int) and extent else part.step
-        order = None if places == sorted(places) else [*places, *(i for i in range(len(axes)) if i not in places)]
-        ops[stage], *loops = transform.tile_using_for(ops[stage], sizes, order)
+            size = min(part.step, extent) if isinstance(extent, int) and extent else part.step
+            parts.append((next(i for i, axis in enumerate(axes) if axis is part.axis), size))
+        ops[stage], loops = loop_script.tile_parts(ops[stage], len(axes), parts)
         return loops
 
     def fuse_reduction(self, stage: Stage, loop: transform.Handle) -> transform.Handle:
@@ -102,14 +101,13 @@ class _ScriptWriter:
 
     def finish(self, stage: Stage, leaf: Leaf, loops: Sequence[transform.Handle]) -> None:
         """Make one loop of several, note how it runs, and take a smaller last step apart."""
-        loop = loops[0] if len(loops) == 1 else transform.coalesce(loops[0])
-        if leaf.mark == "parallel":
-            transform.annotate(loop, tw.SHARED_LOOP, ir.UnitAttr.get())
-        elif leaf.mark == "unroll" or self.unrolls_alone(stage, leaf):
-            steps = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), int(leaf.steps))  # type: ignore[arg-type]
-            transform.annotate(loop, tw.UNROLL, steps)
-        if self.peels and len(loops) == 1 and not self.is_even(stage, leaf, leaf.parts[0]):
-            transform.peel(loop)
+        unrolls = leaf.mark == "unroll" or (leaf.mark != "parallel" and self.unrolls_alone(stage, leaf))
+        loop_script.finish_loops(
+            loops,
+            shared=leaf.mark == "parallel",
+            at_once=int(leaf.steps) if unrolls else 0,  # type: ignore[arg-type]  # a rule has found that it is a number
+            uneven=self.peels and len(loops) == 1 and not self.is_even(stage, leaf, leaf.parts[0]),
+        )
 
     def unrolls_alone(self, stage: Stage, leaf: Leaf) -> bool:
         """Return whether a pragma unrolls a loop: those inside of it take no more steps altogether."""

@@ -440,16 +440,17 @@ def add_no_cache(cli: argparse.ArgumentParser) -> None:
     cli.add_argument("--no-cache", action="store_true", help="neither read nor write the compile cache")
 
 
-def read_schedules(path: Path) -> dict[str, Any]:
-    """The JSON object in a file: schedules by the names of kernels."""
+def read_schedules(path: Path) -> dict[str, Any] | str:
+    """The schedules in a file: a JSON object, by the names of kernels, or the text of a transform module."""
     try:
-        found = json.loads(path.read_text())
+        text = path.read_text()
+        found = json.loads(text) if text.lstrip().startswith(("{", "[")) or path.suffix == ".json" else text
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ScheduleError(f"cannot read the schedules in {path}: {reason}") from error
     except RecursionError as error:
         raise ScheduleError(f"cannot read the schedules in {path}: they are nested too deeply") from error
-    if not isinstance(found, dict):
+    if not isinstance(found, dict | str):
         raise ScheduleError(
             f'{path} is not {{"KERNEL": SCHEDULE, ...}} with schedules as `tilewright explain --json` shows'
         )

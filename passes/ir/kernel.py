@@ -15,6 +15,7 @@ from ...core.program import Kernel
 from ...dialects import func, ir, tw
 from ...dialects.context import diagnostics, run_pipeline
 from ...dialects.types import is_static_type
+from .structure import list_ops
 
 MAXIMA = ("arith.maximumf", "arith.maxnumf")
 LINE = 64  # bytes of a cache line, at which a result must begin for `STREAMS`
@@ -65,6 +66,12 @@ def in_place(op: ir.OpView | ir.Operation) -> list[int]:
     return list(ir.DenseI64ArrayAttr(op.attributes[tw.IN_PLACE])) if tw.IN_PLACE in op.attributes else []
 
 
+def find_script(function: func.FuncOp) -> str | None:
+    """The script that a kernel on tensors has for its loops; None where it has none."""
+    found = [op.attributes[tw.SCRIPT] for op in list_ops(function) if tw.SCRIPT in op.attributes]
+    return ir.StringAttr(found[0]).value if found else None
+
+
 def copy_marks(source: func.FuncOp, made: func.FuncOp) -> None:
     """Mark a kernel made from another as that is marked."""
     for mark in (tw.FLUSH_DENORMALS, tw.LOSES_NAN, tw.IN_PLACE):
@@ -110,7 +117,9 @@ def _read_texts(op: ir.OpView | ir.Operation) -> dict[str, str]:
 
 
 def find_schedule_text(function: func.FuncOp) -> str:
-    """The schedule that `apply-schedule` has noted on a kernel, or why it has none."""
+    """What `apply-schedule` has noted on a kernel: its script, its schedule, or why it has none."""
+    if tw.SCRIPT in function.attributes:
+        return ir.StringAttr(function.attributes[tw.SCRIPT]).value
     return next(iter(_read_texts(function).values()), "plain loops")
 
 

@@ -10,9 +10,9 @@ from typing import ClassVar
 
 from ...core.errors import ScheduleError
 from ...core.target import Target, detect_host
-from ...dialects import func, ir, tw
+from ...dialects import func, ir, transform, tw
 from ..infra.base import ModuleForm, Pass
-from ..ir.kernel import copy_marks, integer_attr, is_dynamic_kernel, list_functions, symbol_of
+from ..ir.kernel import copy_marks, find_script, integer_attr, is_dynamic_kernel, list_functions, symbol_of
 from ..ir.structure import list_ops
 from ..verify.sizes import verify_sizes
 from .dynamic.blocks import choose_blocks
@@ -21,13 +21,15 @@ from .dynamic.dynamic_rows import choose_attention, choose_rows
 from .dynamic.joined_axes import choose_joined
 from .dynamic.pieces import choose_pieces
 from .families.table import choose_schedule, has_nests, require_schedule
+from .language.by_hand import GivenSchedule
 from .language.notation import value_text
 from .language.schedule import Schedule
 from .loop_plan import LoopPlan
-from .scripted import ScriptPlan, find_script
+from .scripts.given import build_given
+from .scripts.scripted import ScriptPlan
+from .scripts.scripted_nest import plan_nest
 from .tiles.regions import NotSchedulable
 from .tiling.moves import choose_moves
-from .tiling.nest_plan import NestPlan
 from .tiling.part_nests import Chooser
 from .tiling.plain_loops import as_plain_loops
 from .tiling.shared_loops import choose_shared_loops
@@ -59,14 +61,15 @@ class ApplySchedule(Pass):
 
     Options:
         plain: take no schedule for any kernel.
-        schedule: the one to carry out in place of the family's; ScheduleError where it cannot be.
+        schedule: what to carry out in place of the family's, a Schedule or a sequence of the transform dialect;
+            ScheduleError where it cannot be.
     """
 
     name: ClassVar[str] = "apply-schedule"
     form: ClassVar[ModuleForm | None] = ModuleForm.BUFFERS
     target: Target | None = None
     plain: bool = False
-    schedule: Schedule | None = None
+    schedule: GivenSchedule | None = None
 
     def apply(self, module: ir.Module) -> None:
         """Rebuild all functions of the module."""
@@ -80,19 +83,21 @@ class ApplySchedule(Pass):
     def _build_kernel(self, function: func.FuncOp) -> tuple[LoopPlan | None, ir.Module, str]:
         """The plan of a kernel, and what became of it; where there is no plan, why."""
         target = self.target or detect_host()
-        if self.schedule is not None:
-            return NestPlan(self.schedule), _build_asked(function, self.schedule, target), ""
+        if isinstance(self.schedule, Schedule):
+            return *_build_asked(function, self.schedule, target), ""
         if self.plain:
             return None, as_plain_loops(function, None, target), "plain loops were asked for"
-        if (script := find_script(function)) is not None:
-            scripted = ScriptPlan(script)
-            return scripted, scripted.build(function, target), ""
-
         dynamic = is_dynamic_kernel(function)
         alone = replace(target, cores=1) if dynamic else target  # threads share blocks, not the steps of one
 
         def choose(part: func.FuncOp) -> Schedule | None:
             return choose_schedule(part, alone)
+
+        if self.schedule is not None:
+            return *build_given(self.schedule, function, choose, target), ""
+        if (script := find_script(function)) is not None:
+            scripted = ScriptPlan(transform.parse_script(script))
+            return scripted, scripted.build(function, target), ""
 
         reason = ""
         for plan_loops in _DYNAMIC if dynamic else _STATIC:
@@ -111,7 +116,7 @@ class ApplySchedule(Pass):
 # What can make a kernel's loops, in the order in which they are tried. Each raises NotSchedulable for other kernels.
 _STATIC: tuple[Callable[[func.FuncOp, Chooser, Target], LoopPlan], ...] = (
     lambda function, choose, target: choose_moves(function, target),
-    lambda function, choose, target: NestPlan(require_schedule(function, target)),
+    lambda function, choose, target: plan_nest(require_schedule(function, target), function),
 )
 _DYNAMIC: tuple[Callable[[func.FuncOp, Chooser, Target], LoopPlan], ...] = (
     lambda function, choose, target: choose_pieces(function, choose),
@@ -123,7 +128,7 @@ _DYNAMIC: tuple[Callable[[func.FuncOp, Chooser, Target], LoopPlan], ...] = (
 )
 
 
-def _build_asked(function: func.FuncOp, schedule: Schedule, target: Target) -> ir.Module:
+def _build_asked(function: func.FuncOp, schedule: Schedule, target: Target) -> tuple[LoopPlan, ir.Module]:
     """The function as the nest of a schedule given by hand. Raises ScheduleError where it cannot be that."""
     name = symbol_of(function)
     if not has_nests(function):
@@ -137,7 +142,8 @@ def _build_asked(function: func.FuncOp, schedule: Schedule, target: Target) -> i
             )
     try:
         schedule.check()
-        return NestPlan(schedule).build(function, target)
+        plan = plan_nest(schedule, function)
+        return plan, plan.build(function, target)
     except (NotSchedulable, ScheduleError) as error:
         raise ScheduleError(f"the schedule of kernel '{name}' cannot be carried out: {error}") from error
 

@@ -15,7 +15,7 @@ from ..analysis.classify import classify_op
 from ..analysis.kinds import Broadcast, Contraction, Elementwise, Injective, Reduction
 from ..analysis.seams import AxisWalk, Seams
 from ..infra.base import Pass
-from ..ir.kernel import copy_marks, is_dynamic_kernel, list_functions, symbol_of
+from ..ir.kernel import copy_marks, find_script, is_dynamic_kernel, list_functions, symbol_of
 from ..ir.structure import (
     body_ops,
     dim_of,
@@ -52,7 +52,8 @@ class CollapseLoops(Pass):
     def apply(self, module: ir.Module) -> None:
         """Rebuild those functions of the module that can be."""
         for function in list_functions(module):
-            ops = [] if is_dynamic_kernel(function) else _collect_structured(function)
+            kept = is_dynamic_kernel(function) or find_script(function) is not None  # a script names the loops
+            ops = [] if kept else _collect_structured(function)
             if not ops:
                 continue
             walks = [_Walk.of(op) for op in ops]

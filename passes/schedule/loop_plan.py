@@ -45,6 +45,22 @@ class LoopPlan(Protocol):
         ...
 
 
+class LoopsWithoutSchedule:
+    """What plans have in common whose loops no ``Schedule`` describes."""
+
+    @property
+    def ahead(self) -> bool:
+        """Return whether each call computes something before its steps: nothing is."""
+        return False
+
+    def to_json(self) -> Any:
+        """There is no schedule."""
+        return None
+
+    def __str__(self) -> str:
+        return ""
+
+
 def makes_one_tensor(function: func.FuncOp) -> bool:
     """Return whether a kernel has one result with elements, and all shapes in it are known."""
     *ops, end = list_ops(function)

@@ -14,7 +14,7 @@ from ..analysis.classify import classify_op
 from ..analysis.kinds import Pooling
 from ..infra.base import Pass
 from ..ir.edit import body_of, erase_dead, replace
-from ..ir.kernel import is_dynamic_kernel, list_functions
+from ..ir.kernel import find_script, is_dynamic_kernel, list_functions
 from ..ir.structure import dims_in, indexing_maps, iterator_types, loop_extents, loops_along, shape_of, terminator_of
 from .tiles.structured import capture_scalar, make_empty
 from .tiling.pool_windows import Window, amounts_of, combiner_of, combines_parts, find_row_window, find_skipped_padding
@@ -45,7 +45,7 @@ class SeparateWindows(Pass):
     def apply(self, module: ir.Module) -> None:
         """Rewrite the pools of known sizes."""
         for function in list_functions(module):
-            if not is_dynamic_kernel(function):
+            if not is_dynamic_kernel(function) and find_script(function) is None:
                 separate_windows(function)
 
 

@@ -23,7 +23,7 @@ ALLOWED = {
         "passes/schedule/tiling/plain_loops.py",
         "write_into",
     ): "both are the kernel's result: a cast where the types differ",
-    ("passes/schedule/scripted.py", "_drop"): "both are tiles of one loop",
+    ("passes/schedule/scripts/scripted.py", "_drop"): "both are tiles of one loop",
     ("passes/schedule/tiles/structured.py", "store"): "the whole of a region of known sizes",
 }
 # A shape as a type has it, in which unknown extents are equal numbers: `shape_of` and `SizeClasses` give others.
@@ -52,6 +52,8 @@ def test_types_are_no_proof_of_equal_sizes():
 
 # Where numbers of an attribute are compared with the mark of an unknown extent.
 OF_ATTRIBUTES = {
+    ("passes/schedule/scripts/forall.py", "_write_as_loop"),
+    ("passes/schedule/scripts/scripted_nest.py", "_read_indices"),
     ("passes/analysis/independent_steps.py", "_find_dims"),
     ("passes/graph/convert_layout.py", "_permute_lists"),
     ("passes/ir/dynamic_sizes.py", "slice_amounts"),

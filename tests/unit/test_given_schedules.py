@@ -84,7 +84,8 @@ def test_one_that_does_not_fit_is_refused(path: str, kernel: dict[str, Any], wor
     "schedules, words",
     [
         ({"conv_1a2b3c4d": "{}"}, 'kernel .conv_1a2b3c4d.: a schedule as JSON is {"values"'),
-        ("conv", "config 'schedules' is a str: give a schedule for each kernel's name"),
+        ("conv", "the schedules are no JSON and no transform module with sequences for kernels"),
+        (3, "config 'schedules' is a int: give a schedule for each kernel's name, or the text of a transform module"),
     ],
 )
 def test_what_is_no_schedule_is_refused(path: str, schedules: Any, words: str) -> None:

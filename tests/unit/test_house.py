@@ -67,8 +67,8 @@ ALLOWED: dict[str, dict[str, str]] = {
         "vectorize": "tiling",
         "collapse_loops": "tiles",
         "separate_windows": "tiles tiling",
-        "scripted": "dynamic loop_plan tiles tiling",
-        "apply_schedule": "dynamic families language loop_plan scripted tiles tiling",
+        "scripts": "dynamic language loop_plan tiles tiling",
+        "apply_schedule": "dynamic families language loop_plan scripts tiles tiling",
     },
     "driver": {
         "cache": "jobs",

@@ -26,7 +26,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ....core.target import DotProduct, Target
+from ....core.target import Target
 from ....dialects import arith, ir, scf
 from ....dialects.builders import index_constant
 from ....dialects.loops import branch
@@ -34,12 +34,13 @@ from ....dialects.walk import defining_op, integer_of
 from ...analysis.classify import classify_op
 from ...analysis.kinds import Transform
 from ...ir.structure import iterator_types, shape_of
-from ..language.loopnest import Loop, Nest, Part
+from ..language.loopnest import RESULT, Loop, Nest, Part
 from ..language.schedule import Schedule
 from ..tiles.loops import for_each_chunk, powers_of_two
 from ..tiles.regions import Interval, Linear, NotSchedulable, Region, full_region, kept_dims, relative_to
 from ..tiles.structured import Tile, copy_part, copy_tile, extract, insert, store, vector_axis
 from .border import Border
+from .forms import TileForm
 from .gather import gather_tile, reads_at_indices
 from .heavy_tiles import is_heavy, tile_by_rows
 from .linear_transform import transform_tile
@@ -58,7 +59,7 @@ from .tiler import (
     tile_op,
     unpack_tile,
 )
-from .values import name_value, value_called
+from .values import value_called
 
 
 def build_nest(
@@ -84,20 +85,12 @@ def build_nest(
     assert owner is not None  # a kernel computes its result
     staged = [(stage, value_called(stage.value.name, owner.block)) for stage in schedule.stages]
     overwritten = [argument for argument, value in arguments.items() if value == dest]
-    form = _make_form(schedule.result, border.inner, target.lanes, target.dot_product)
+    form = TileForm.of(schedule.result).apply(border.inner, RESULT, target.lanes, target.dot_product)
     tiler = Tiler(arguments, HANDLERS, form, overwritten=overwritten)
     loops = _Loops(schedule.result, border.inner, staged)
 
     def tile(scope: Tiler, region: Region, dest: ir.Value) -> ir.Value:
-        pieces = _vector_pieces(region, loops.vector, scope.form)
-        if len(pieces) > 1:
-            compute_blocks_ahead(scope, border.inner, region)
-        for piece in pieces:
-            place = border.place(piece)
-            into = extract(dest, place).value
-            computed = scope.compute(border.inner, piece, into)
-            dest = store(copy_part(computed, into), dest, place)
-        return dest
+        return write_tile(scope, border.inner, region, dest, border.place)
 
     loops.stage("", tiler)
     parallel = schedule.result.parallel
@@ -106,22 +99,18 @@ def build_nest(
     return loops.loop_over_joined(parallel, (lo, hi), filled, lambda dest: loops.inner(depth, tiler, dest, tile))
 
 
-def _make_form(nest: Nest, value: ir.Value, lanes: int, dot: DotProduct | None = None) -> Form:
-    """How what is inside of the tile of a nest over ``value`` is computed."""
-    named = name_value(value, nest.value.name)
-    at_once = nest.inner[-1].factor if nest.inner else 1
-    along_rows = bool(nest.inner) and nest.inner[-1].axis == nest.value.row
-    return Form(
-        row_chunk=nest.row_chunk,
-        rows_at_once=at_once if along_rows else 1,
-        anchor=named.anchor,
-        sums=tuple(named.sums[loop.axis] for loop in nest.inner if loop.axis != nest.value.row),
-        at_once=1 if along_rows else at_once,
-        apart=bool(nest.inner) and nest.inner[-1].apart,
-        outer_product=nest.intrinsic == "outer_product",
-        dot=dot if nest.intrinsic == "dot_product" else None,
-        lanes=lanes,
-    )
+def write_tile(
+    scope: Tiler, value: ir.Value, region: Region, dest: ir.Value, place: Callable[[Region], Region]
+) -> ir.Value:
+    """Compute a region of a kernel's result into ``dest``, in which a part of it lies at its ``place``."""
+    pieces = _vector_pieces(region, vector_axis(shape_of(value)), scope.form)
+    if len(pieces) > 1:
+        compute_blocks_ahead(scope, value, region)
+    for piece in pieces:
+        into = extract(dest, place(piece)).value
+        computed = scope.compute(value, piece, into)
+        dest = store(copy_part(computed, into), dest, place(piece))
+    return dest
 
 
 TileBody = Callable[[Tiler, Region, ir.Value], ir.Value]
@@ -276,7 +265,7 @@ def _compute(nest: Nest, value: ir.Value, part: Region, tiler: Tiler) -> ir.Valu
         return target
 
     scope = tiler.scope()
-    scope.form = _make_form(nest, border.inner, scope.form.lanes)
+    scope.form = TileForm.of(nest).apply(border.inner, nest.value.name, scope.form.lanes)
     # The border comes after: before, it would be the same in all steps, made once, and copied for each of them.
     return border.surround(loops.inner(0, scope, make_empty_tile(value, part), tile), part)
 

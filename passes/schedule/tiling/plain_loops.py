@@ -59,7 +59,7 @@ def copy_ops(
     """
     work = [op for op in list_ops(function) if op.name not in _NO_WORK]
     kept = [function.arguments[i] for i in in_place(function)] if len(work) > 1 else []
-    mapping = arguments | {value: _copy_buffer(arguments[value]) for value in kept}
+    mapping = arguments | {value: copy_buffer(arguments[value]) for value in kept}
     for op in body_ops(function):
         clone(op, mapping)
     results = [mapping.get(v, v) for v in terminator_of(function).operands]
@@ -111,6 +111,6 @@ def write_into(result: ir.Value, dest: ir.Value) -> None:
     reader.operands[place] = into
 
 
-def _copy_buffer(value: ir.Value) -> ir.Value:
+def copy_buffer(value: ir.Value) -> ir.Value:
     """A tensor in a buffer of its own."""
     return bufferization.AllocTensorOp(value.type, [], copy=value).result

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ....core.target import Target
 from ....dialects import arith, func, ir, scf
@@ -16,7 +16,7 @@ from ...analysis.twin_loops import find_loops_apart
 from ...ir.edit import clone
 from ...ir.kernel import is_dynamic_kernel
 from ...ir.structure import shape_of, terminator_of
-from ..loop_plan import PARALLEL_WORK, estimate_work, threads_pay
+from ..loop_plan import PARALLEL_WORK, LoopsWithoutSchedule, estimate_work, threads_pay
 from ..tiles.buffers import buffer_of, write
 from .destination_passing import DestinationBody, is_empty
 from .part_nests import Chooser
@@ -33,28 +33,10 @@ def choose_shared_loops(function: func.FuncOp, choose: Chooser) -> SharedLoop | 
 
 
 @dataclass(frozen=True)
-class _SharedLoops:
-    """What both plans have in common: there is no schedule, only the nests inside."""
-
-    choose: Chooser
-
-    @property
-    def ahead(self) -> bool:
-        """Return whether each call computes something before its steps: nothing is."""
-        return False
-
-    def to_json(self) -> Any:
-        """There is no schedule."""
-        return None
-
-    def __str__(self) -> str:
-        return ""
-
-
-@dataclass(frozen=True)
-class SharedLoop(_SharedLoops):
+class SharedLoop(LoopsWithoutSchedule):
     """One loop around all others, whose steps are independent."""
 
+    choose: Chooser
     loop: ir.Operation
     reason: ClassVar[str] = "threads share the steps of its loop"
 
@@ -83,9 +65,10 @@ class SharedLoop(_SharedLoops):
 
 
 @dataclass(frozen=True)
-class LoopsApart(_SharedLoops):
+class LoopsApart(LoopsWithoutSchedule):
     """Several loops, each of ``parts`` behind what it needs: one step of the parallel axis each."""
 
+    choose: Chooser
     parts: Sequence[Sequence[ir.Operation]]
     reason: ClassVar[str] = "threads share its loops, whose steps may build on each other"
 

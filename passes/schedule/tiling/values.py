@@ -17,7 +17,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ....dialects import func, ir
+from ....dialects import func, ir, tw
 from ....dialects.walk import defining_op
 from ...analysis.classify import classify_op
 from ...analysis.kinds import (
@@ -33,7 +33,16 @@ from ...analysis.kinds import (
     Reduction,
     Transform,
 )
-from ...ir.structure import dim_of, indexing_maps, is_structured, iterator_types, loop_extents, shape_of
+from ...ir.structure import (
+    body_ops,
+    dim_of,
+    indexing_maps,
+    is_structured,
+    iterator_types,
+    loop_extents,
+    shape_of,
+    terminator_of,
+)
 from ..language.loopnest import ARGUMENT, RESULT, Axis, Block, KernelValue
 from ..tiles.axes import result_axis
 from ..tiles.structured import loop_along, vector_axis
@@ -84,6 +93,15 @@ def value_name(value: ir.Value) -> str:
     if op is None:
         return f"{ARGUMENT}{ir.BlockArgument(value).arg_number}"
     return f"%{[other.operation for other in op.block.operations].index(op)}"
+
+
+def name_ops(function: func.FuncOp) -> None:
+    """Call structured ops of a kernel as schedules call what they make (``tw.stage``), so that scripts find them."""
+    returned = list(terminator_of(function).operands)
+    for op in body_ops(function):
+        if op.name.startswith("linalg.") and len(op.results) == 1:
+            name = RESULT if list(op.results) == returned else value_name(op.results[0])
+            op.attributes[tw.STAGE] = ir.StringAttr.get(name)
 
 
 def value_called(name: str, block: ir.Block) -> ir.Value:

@@ -153,3 +153,13 @@ def dynamic_sum() -> tw.Module:
     library = tw.build(schedule, [a, b, c], num_threads=2)
     assert library.manifest.kernels[0].parallel
     return library
+
+
+def test_axes_that_lie_together_keep_their_loops() -> None:
+    """The compiler would make one loop of both, and a schedule of its own."""
+    a = te.placeholder((64, 32), name="A")
+    b = te.compute((64, 32), lambda i, j: a[i, j] * 2, name="B")
+    schedule = te.create_schedule(b.op)
+    schedule[b].parallel(b.op.axis[0])
+    library = tw.build(schedule, [a, b], cache=False)
+    assert library.manifest.kernels[0].extent == 64 and "[1, 0]" in library.get_source("schedule")

@@ -5,49 +5,36 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from ...core.target import Target
-from ...dialects import arith, func, ir, tensor, transform, tw
-from ...dialects.builders import index_constant
-from ...dialects.context import keep
-from ...dialects.transform import INIT, STORE
-from ...dialects.walk import collect, defining_op, integer_of
-from ..ir.kernel import is_dynamic_kernel, list_functions, run_upstream
-from ..ir.structure import indexing_maps, iterator_types, list_ops, shape_of, terminator_of
-from .dynamic.block_kernels import STEPS
-from .dynamic.part_loops import share_of_steps
-from .loop_plan import PARALLEL_WORK, estimate_work, threads_pay
-from .tiles.regions import Interval, Linear
-from .tiles.structured import clone_body, extract, make_generic
-from .tiling.destination_passing import destination_passing
-from .tiling.plain_loops import copy_ops
-
-
-def find_script(function: func.FuncOp) -> str | None:
-    """The script that makes a kernel's loops; None where it has none."""
-    found = [op.attributes[tw.SCRIPT] for op in list_ops(function) if tw.SCRIPT in op.attributes]
-    return ir.StringAttr(found[0]).value if found else None
+from ....core.target import Target
+from ....dialects import arith, func, ir, tensor, transform, tw
+from ....dialects.builders import index_constant
+from ....dialects.context import keep
+from ....dialects.transform import INIT, STORE
+from ....dialects.walk import collect, defining_op, integer_of
+from ...ir.kernel import is_dynamic_kernel, list_functions, run_upstream, symbol_of
+from ...ir.structure import indexing_maps, iterator_types, shape_of, terminator_of
+from ..dynamic.block_kernels import STEPS
+from ..dynamic.part_loops import share_of_steps
+from ..loop_plan import PARALLEL_WORK, LoopsWithoutSchedule, estimate_work, threads_pay
+from ..tiles.regions import Interval, Linear
+from ..tiles.structured import clone_body, extract, make_generic
+from ..tiling.destination_passing import destination_passing
+from ..tiling.plain_loops import copy_ops
 
 
 @dataclass
-class ScriptPlan:
+class ScriptPlan(LoopsWithoutSchedule):
     """The loops of a script. ``extent`` is known when they are built."""
 
-    script: str
+    script: transform.Script
     extent: int = 1
-
-    @property
-    def ahead(self) -> bool:
-        """Return whether each call computes something before its steps."""
-        return False
 
     def build(self, function: func.FuncOp, target: Target) -> ir.Module:
         """The loops, around vectors, scalars, or what only the run knows the size of."""
         made = destination_passing(function, lambda *given: copy_ops(function, *given))
         [rebuilt] = list_functions(made)
-        script = transform.Script(ir.Module.parse(self.script), None)  # type: ignore[arg-type]
-        transform.apply(script, rebuilt)
+        transform.apply(self.script, rebuilt)
         run_upstream(made, ("sccp",))  # sizes of tiles become numbers; `canonicalize` would fold copies away
         transform.apply(keep(_empty_script, _empty_script), rebuilt)
         for op in collect(rebuilt, lambda op: tw.TILE_SHAPE in op.attributes):
@@ -56,7 +43,8 @@ class ScriptPlan:
             _drop(op) if _is_store(op) else _rebuild(op)
         self.extent = _share_loop(rebuilt)
         run_upstream(made, ("canonicalize", "cse"))
-        rebuilt.attributes[tw.PARTS] = ir.StringAttr.get(self.script)
+        written = ir.StringAttr.get(transform.print_sequence(self.script, symbol_of(function)))
+        rebuilt.attributes[tw.PARTS] = rebuilt.attributes[tw.SCRIPT] = written
         rebuilt.attributes[tw.SCRIPTED] = ir.UnitAttr.get()
         return made
 
@@ -66,13 +54,6 @@ class ScriptPlan:
             return threads_pay(function, self.extent)
         elements = math.prod(n for n in shape_of(terminator_of(function).operands[0]) if n > 0)  # of one open step
         return PARALLEL_WORK * elements // max(1, estimate_work(function)) if self.extent > 1 else None
-
-    def to_json(self) -> Any:
-        """The schedule is no data."""
-        return None
-
-    def __str__(self) -> str:
-        return ""
 
 
 def _empty_script() -> transform.Script:

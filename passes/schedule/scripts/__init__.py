@@ -1,0 +1,1 @@
+"""Kernels whose loops a script of the transform dialect makes: of a family, of tensor expressions, of a user."""

@@ -1,0 +1,180 @@
+"""The nest of a schedule whose loops are made by its script (``nest_script.py``), around tiles of the kernel's result.
+
+Before the script runs, the kernel ends in a copy of its result; the script puts loops around that copy::
+
+    %r = linalg.generic {all of the result}
+    scf.for %i ... {
+      %tile = linalg.generic {tw.stage = "result:store", tw.form = {...}} ins(slice of %r) outs(slice of %out)
+      tensor.insert_slice %tile into %out
+
+Then each copy of a tile becomes what computes that tile, and nothing is left that reads ``%r`` as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ....core.target import Target
+from ....dialects import builders, func, ir, transform, tw
+from ....dialects.types import DYNAMIC
+from ....dialects.walk import collect, defining_op
+from ...ir.edit import clone, replace
+from ...ir.kernel import copy_marks, list_functions, run_upstream, symbol_of
+from ...ir.structure import body_ops, shape_of, terminator_of
+from ..language.loopnest import RESULT
+from ..language.schedule import Schedule
+from ..tiles.regions import Interval, Linear, NotSchedulable, Region, full_region, relative_to
+from ..tiles.structured import squeezed_type
+from ..tiling.destination_passing import destination_passing
+from ..tiling.forms import TileForm
+from ..tiling.nest import HANDLERS, write_tile
+from ..tiling.nest_plan import NestPlan
+from ..tiling.tiler import Tiler
+from .counted_loops import as_linear, share_loops
+from .nest_script import STORED_RESULT, make_nest_script
+
+
+@dataclass(frozen=True)
+class ScriptedNest(NestPlan):
+    """The nest of a schedule, whose loops its ``script`` makes."""
+
+    script: transform.Script = field(compare=False)
+
+    def build(self, function: func.FuncOp, target: Target) -> ir.Module:
+        """The nest; that of ``NestPlan`` where the script's loops do not do. NotSchedulable as there."""
+        try:
+            return build_tiles(function, self.script, target)[0]
+        except NotSchedulable:
+            return super().build(function, target)
+
+
+def plan_nest(schedule: Schedule, function: func.FuncOp) -> NestPlan:
+    """How the nest of a schedule is made: by a script, where the transform dialect has all of its loops."""
+    try:
+        return ScriptedNest(schedule, make_nest_script(schedule, terminator_of(function).operands[0]))
+    except NotSchedulable:
+        return NestPlan(schedule)
+
+
+def build_tiles(function: func.FuncOp, script: transform.Script, target: Target) -> tuple[ir.Module, int]:
+    """A kernel in destination-passing style with the loops of a script, and the steps of that which threads share.
+
+    Raises NotSchedulable where a tile cannot be computed.
+    """
+
+    def body(arguments: dict[ir.Value, ir.Value], dests: list[ir.Value], lo: ir.Value, hi: ir.Value) -> list[ir.Value]:
+        mapping = dict(arguments)
+        for op in body_ops(function):
+            clone(op, mapping)
+        results = terminator_of(function).operands
+        return [_store(mapping[value], dest) for value, dest in zip(results, dests, strict=True)]
+
+    made = destination_passing(function, body)
+    [rebuilt] = list_functions(made)
+    copy_marks(function, rebuilt)
+    transform.apply(script, rebuilt)
+    run_upstream(made, ("sccp",))  # sizes of tiles become numbers; `canonicalize` would fold the copies away
+    extent = share_loops(rebuilt)
+    tiles = collect(rebuilt, lambda op: tw.FORM in op.attributes, "linalg.generic")
+    if not tiles or not extent:
+        raise NotSchedulable("a script that has no tiles, or no loop around them whose steps threads share")
+    squeezed = _squeeze_arguments(rebuilt)
+    for tile in tiles:
+        with ir.InsertionPoint(tile), tile.location:
+            _compute_tile(tile, squeezed, target)
+    run_upstream(made, ("canonicalize", "cse"))
+    rebuilt.attributes[tw.SCRIPT] = ir.StringAttr.get(transform.print_sequence(script, symbol_of(function)))
+    return made, extent
+
+
+def _store(value: ir.Value, dest: ir.Value) -> ir.Value:
+    """A copy of a result into its place."""
+    rank = len(shape_of(value))
+    identity = [tuple(ir.AffineMap.get_identity(rank).results)] * 2
+    [made] = builders.generic([value], [dest], identity, "p" * rank, lambda element, _: element)
+    op = defining_op(made)
+    assert op is not None
+    op.attributes[tw.STAGE] = ir.StringAttr.get(STORED_RESULT)
+    return made
+
+
+def _squeeze_arguments(function: func.FuncOp) -> dict[ir.Value, ir.Value]:
+    """The tensors in the arguments' buffers, and these without dims of extent 1."""
+    squeezed = {}
+    for op in body_ops(function):
+        if op.name == "bufferization.to_tensor":
+            with ir.InsertionPoint.after(op):
+                squeezed[op.results[0]] = builders.reshape(op.results[0], list(squeezed_type(op.results[0].type).shape))
+    return squeezed
+
+
+def _compute_tile(op: ir.Operation, arguments: dict[ir.Value, ir.Value], target: Target) -> None:
+    """Exchange the copy of a tile for what computes it."""
+    value, region = _locate(op.operands[0])
+    if any(interval.size < 0 for interval in region):
+        raise NotSchedulable("the last step of a loop around tiles is smaller: transform.loop.peel takes it apart")
+    form = TileForm.read(op.attributes[tw.FORM]).apply(value, RESULT, target.lanes, target.dot_product)
+    tiler = Tiler(arguments, HANDLERS, form)
+    source = _slice_of(op.operands[1])
+    if source is None:
+        replace(op, [write_tile(tiler, value, region, op.operands[1], lambda part: part)])
+        return
+    around = tuple(Interval(each.offset, 1) for each in _locate(source.operands[0])[1])
+    made = write_tile(tiler, value, region, source.operands[0], lambda part: relative_to(part, around))
+    [inserted] = [use.owner.operation for use in op.results[0].uses]
+    replace(inserted, [made])
+    op.erase()
+
+
+def _loop_around(value: ir.Value) -> ir.Operation | None:
+    """The loop that hands on a value."""
+    block: Any = value.owner
+    op: ir.Operation = block.owner.operation
+    return op if op.name == "scf.for" else None
+
+
+def _slice_of(value: ir.Value) -> ir.Operation | None:
+    op = defining_op(value)
+    return op if op is not None and op.name == "tensor.extract_slice" else None
+
+
+def _locate(value: ir.Value) -> tuple[ir.Value, Region]:
+    """The value that a tensor is a slice of, through all loops that hand it on, and where it lies there."""
+    source, region = value, full_region(shape_of(value))
+    while True:
+        op = defining_op(source)
+        if op is None and (loop := _loop_around(source)) is not None:
+            source = loop.operands[2 + ir.BlockArgument(source).arg_number]  # after the bounds, as after the counter
+            continue
+        if op is not None and op.name == "scf.for":  # a loop before, over other steps of the same
+            source = op.operands[3 + ir.OpResult(source).result_number]
+            continue
+        if op is None or op.name not in ("tensor.extract_slice", "tensor.insert_slice"):
+            return source, region
+        if op.name == "tensor.extract_slice":
+            offsets, sizes = _places(op)
+            region = tuple(
+                Interval(inner.offset + offset, size if source == value else inner.size)
+                for inner, offset, size in zip(region, offsets, sizes, strict=True)
+            )
+            source = op.operands[0]
+        else:
+            source = op.operands[1]
+
+
+def _places(op: ir.Operation) -> tuple[list[Linear], list[int]]:
+    """The offsets and the sizes of a slice."""
+    counts = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
+    given = list(op.operands)
+    offsets, sizes = given[1 : 1 + counts[1]], given[1 + counts[1] : 1 + counts[1] + counts[2]]
+    starts = _read_indices(op, "static_offsets", offsets)
+    lengths = [length.const if not length.terms else -1 for length in _read_indices(op, "static_sizes", sizes)]
+    return starts, lengths
+
+
+def _read_indices(op: ir.Operation, name: str, given: Sequence[ir.Value]) -> list[Linear]:
+    values = iter(given)
+    numbers = list(ir.DenseI64ArrayAttr(op.attributes[name]))
+    return [as_linear(next(values)) if number == DYNAMIC else Linear(number) for number in numbers]
