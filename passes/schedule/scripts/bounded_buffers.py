@@ -1,4 +1,4 @@
-"""Tiles whose size only a loop knows lie in buffers of the most elements that they may have."""
+"""Tiles that begin as parts of new tensors lie in buffers of their own, of the most elements that they may have."""
 
 from __future__ import annotations
 
@@ -24,15 +24,11 @@ def bound_buffers(function: func.FuncOp) -> None:
           %t = tensor.extract_slice (tensor.empty() : tensor<7x16xf32>)[0, 0] [%n, 16] [1, 1]
           %s = linalg.fill ins(%zero) outs(%t)
     """
-    for op in collect(function, _has_open_size, "tensor.extract_slice"):
+    for op in collect(function, lambda _: True, "tensor.extract_slice"):
         source = defining_op(op.operands[0])
         fill = filled_with(op.operands[0])
         if source is not None and (source.name == "tensor.empty" or fill is not None):
             _bound_buffer(op, source if fill is not None else None)
-
-
-def _has_open_size(op: ir.Operation) -> bool:
-    return any(extent < 0 for extent in shape_of(op.results[0]))
 
 
 def _bound_buffer(op: ir.Operation, fill: ir.Operation | None) -> None:
