@@ -30,6 +30,8 @@ from .tensor import ComputeOp, PlaceholderOp, Tensor
 def emit_model(schedule: Schedule, args: Sequence[Tensor], name: str) -> Model:
     """The model whose inputs and outputs are ``args``: placeholders, then what the schedule computes."""
     inputs, outputs = split_args(schedule, args)
+    # What is left to the compiler as a whole is a network like others: passes pack, fuse and store as they see fit.
+    automatic = all(s.automatic or s.inline for s in schedule.stages if isinstance(s.op, ComputeOp))
     context = make_context()
     with context, ir.Location.unknown(), extents.scope(), diagnostics(f"the lowering of '{name}'"):
         module = ir.Module.create()
@@ -42,11 +44,11 @@ def emit_model(schedule: Schedule, args: Sequence[Tensor], name: str) -> Model:
         with ir.InsertionPoint(block):
             given = {t: extents.note(v, t.shape) for t, v in zip(inputs, block.arguments, strict=True)}
             _bind_sizes(given)
-            values = _Emitter(schedule, given).run()
+            values = _Emitter(schedule, given, grouped=not automatic).run()
             func.ReturnOp([values[schedule[t].stage.op.output(t.value_index)] for t in outputs])
         module.operation.verify()
     taken, given = (tuple(TensorInfo(t.name, t.shape, t.dtype) for t in side) for side in (inputs, outputs))
-    return Model(module, taken, given, {}, name, scheduled=True)
+    return Model(module, taken, given, {}, name, scheduled=not automatic)
 
 
 def emit_operator(computation: Computation, given: Sequence[ir.Value]) -> list[ir.Value]:

@@ -75,20 +75,32 @@ class PadRows(Pass):
 
 
 def _walked_rows(op: ir.Operation) -> ir.Value | None:
-    """The operand of a product with a packed weight, without views, if its rows share sets of the cache; else None."""
+    """The left operand of a product with a packed weight, or with columns enough for it to be read again and again,
+    without views, if its rows share sets of the cache; else None."""
     kind = classify_sum(op)
     if not isinstance(kind, Contraction | Conv):
         return None
     data, weight = (kind.lhs, kind.rhs) if isinstance(kind, Contraction) else (kind.data, kind.weight)
     value, packed = op.operands[data], defining_op(op.operands[weight])
     summed = kind.k if isinstance(kind, Contraction) else kind.c
-    if packed is None or packed.name != "linalg.unpack" or dim_of(indexing_maps(op)[data].results[-1]) not in summed:
+    blocks = packed is not None and packed.name == "linalg.unpack"
+    if not (blocks or _has_columns(op, kind)) or dim_of(indexing_maps(op)[data].results[-1]) not in summed:
         return None
     while (source := defining_op(value)) is not None and (_keeps_rows(source) or _splits_rows(source)):
         value = source.operands[0]
     bits = element_bits(builders.element_of(value))
     apart = shape_of(value)[-1] * bits // 8 * (kind.strides[-1] if isinstance(kind, Conv) and kind.o else 1)
-    return value if apart > 0 and _share_sets(apart, _count_rows(op, kind, shape_of(packed.operands[0])[-1])) else None
+    columns = shape_of(packed.operands[0])[-1] if blocks and packed is not None else _COPIED
+    return value if apart > 0 and _share_sets(apart, _count_rows(op, kind, columns)) else None
+
+
+def _has_columns(op: ir.Operation, kind: Contraction | Conv) -> bool:
+    """Return whether an op is one product with so many columns, in a row of an operand that is no weight, that each row
+    of its left operand is read for many tiles of columns."""
+    if not isinstance(kind, Contraction) or kind.batch or not all(map(is_static, op.operands)):
+        return False
+    columns = math.prod(loop_extents(op)[loop] for loop in kind.n)
+    return columns >= _COPIED and dim_of(indexing_maps(op)[kind.rhs].results[-1]) in kind.n
 
 
 def _count_rows(op: ir.Operation, kind: Contraction | Conv, columns: int) -> int:

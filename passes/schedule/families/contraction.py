@@ -90,7 +90,8 @@ def schedule_products(kernel: KernelView) -> Schedule | None:
         around = [] if rows_first else _row_blocks(op, kind, shape, channel_axis, width, tiles, target)
     order = [*outer, *inner, blocks] if rows_first else [*outer, *around, blocks, *inner]
     made = carve(kernel.plain, by_name(kernel.plain.result.value, order))
-    if isinstance(element_of(op.results[0]), ir.FloatType):
+    # Two steps at once of a copied operand, whose rows lie further apart than a block's, spill half of the sums.
+    if isinstance(element_of(op.results[0]), ir.FloatType) and not panel:
         made = stream_sum(made) if _reads_weight_once(op, kind, shape, target) else unroll_sum(made)
     columns = 1 if block_of(op, kind) else width
     if panel:
