@@ -53,7 +53,7 @@ from .graph.tabulate_bytes import TabulateBytes
 from .graph.widen_operands import WidenOperands
 from .graph.winograd import Winograd
 from .infra.base import ModuleForm, Pass
-from .infra.context import PassContext, check_context, snapshot
+from .infra.context import SCHEDULES, PassContext, check_context, snapshot
 from .ir.edit import list_programs, needs_routine, string_attr
 from .ir.facts import remembering_facts
 from .ir.kernel import describe_kernel, find_schedule_text, list_functions, symbol_of
@@ -276,7 +276,8 @@ def lower_kernel(bytecode: bytes, target: Target, context: PassContext) -> tuple
 
 def _find_asked(module: ir.Module, context: PassContext) -> GivenSchedule | None:
     """The schedule that the context's config has for the kernel of a module."""
-    return by_hand.find_schedule(context.config, symbol_of(list_functions(module)[0]))
+    names = map(symbol_of, list_functions(module)) if SCHEDULES in context.config else ()
+    return next((by_hand.find_schedule(context.config, name) for name in names), None)
 
 
 def describe_schedule(bytecode: bytes, target: Target, context: PassContext) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ....core.sizes import require_static
 from ....dialects import ir, loop_script, transform, tw
 from ....dialects.transform import STORE
 from ....dialects.walk import defining_op
@@ -22,7 +23,8 @@ def make_nest_script(schedule: Schedule, result: ir.Value) -> transform.Script:
     Raises NotSchedulable where no op of the transform dialect makes one of them; ``nest.py`` then does.
     """
     _check_expressible(schedule, result)
-    shape, axes = shape_of(result), [axis.name for axis in schedule.result.value.axes]
+    named = [axis for axis in schedule.result.value.axes if axis.extent != 1] or list(schedule.result.value.axes[:1])
+    axes = [axis.name for axis in named]
     with transform.sequence() as script:
         op = transform.match(script.root, attributes={tw.STAGE: ir.StringAttr.get(STORED_RESULT)})
         made: list[tuple[Loop | None, list[transform.Handle]]] = []
@@ -30,9 +32,9 @@ def make_nest_script(schedule: Schedule, result: ir.Value) -> transform.Script:
         for loop in schedule.result.outer if parallel else (None, *schedule.result.outer):
             parts = [(axes.index(part.axis), part.step) for part in loop.parts if part.steps > 1] if loop else []
             if not parts and loop is parallel:  # calls that have none of its steps must not compute it
-                parts = [(0, shape[0])]
+                parts = [(0, require_static(named[0].extent, axes[0]))]
             if parts:
-                op, loops = loop_script.tile_parts(op, len(shape), parts)
+                op, loops = loop_script.tile_parts(op, len(axes), parts)
                 made.append((loop, loops))
         transform.annotate(op, tw.FORM, TileForm.of(schedule.result).write())
         for loop, loops in reversed(made):

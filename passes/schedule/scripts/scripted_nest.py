@@ -13,16 +13,18 @@ Then each copy of a tile becomes what computes that tile, and nothing is left th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ....core.target import Target
 from ....dialects import builders, func, ir, transform, tw
 from ....dialects.types import DYNAMIC
 from ....dialects.walk import collect, defining_op
-from ...ir.edit import clone, replace
+from ...ir.edit import clone
+from ...ir.edit import replace as replace_op
 from ...ir.kernel import copy_marks, list_functions, run_upstream, symbol_of
 from ...ir.structure import body_ops, shape_of, terminator_of
+from ...ir.uses import readers_of
 from ..language.loopnest import RESULT
 from ..language.schedule import Schedule
 from ..tiles.regions import Interval, Linear, NotSchedulable, Region, full_region, relative_to
@@ -58,6 +60,9 @@ def plan_nest(schedule: Schedule, function: func.FuncOp) -> NestPlan:
         return NestPlan(schedule)
 
 
+_RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
+
+
 def build_tiles(function: func.FuncOp, script: transform.Script, target: Target) -> tuple[ir.Module, int]:
     """A kernel in destination-passing style with the loops of a script, and the steps of that which threads share.
 
@@ -65,13 +70,13 @@ def build_tiles(function: func.FuncOp, script: transform.Script, target: Target)
     """
 
     def body(arguments: dict[ir.Value, ir.Value], dests: list[ir.Value], lo: ir.Value, hi: ir.Value) -> list[ir.Value]:
-        mapping = dict(arguments)
+        mapping = {a: builders.reshape(arguments[a], shape_of(a)) for a in function.arguments}
         for op in body_ops(function):
             clone(op, mapping)
         results = terminator_of(function).operands
         return [_store(mapping[value], dest) for value, dest in zip(results, dests, strict=True)]
 
-    made = destination_passing(function, body)
+    made = destination_passing(function, body, squeezed_type)
     [rebuilt] = list_functions(made)
     copy_marks(function, rebuilt)
     transform.apply(script, rebuilt)
@@ -80,7 +85,7 @@ def build_tiles(function: func.FuncOp, script: transform.Script, target: Target)
     tiles = collect(rebuilt, lambda op: tw.FORM in op.attributes, "linalg.generic")
     if not tiles or not extent:
         raise NotSchedulable("a script that has no tiles, or no loop around them whose steps threads share")
-    squeezed = _squeeze_arguments(rebuilt)
+    squeezed = _find_squeezed(rebuilt)
     for tile in tiles:
         with ir.InsertionPoint(tile), tile.location:
             _compute_tile(tile, squeezed, target)
@@ -90,41 +95,46 @@ def build_tiles(function: func.FuncOp, script: transform.Script, target: Target)
 
 
 def _store(value: ir.Value, dest: ir.Value) -> ir.Value:
-    """A copy of a result into its place."""
-    rank = len(shape_of(value))
-    identity = [tuple(ir.AffineMap.get_identity(rank).results)] * 2
-    [made] = builders.generic([value], [dest], identity, "p" * rank, lambda element, _: element)
+    """A copy of a result, without dims of extent 1, into its place."""
+    shape = shape_of(dest)
+    maps = [range(len(shape))] * 2
+    [made] = builders.generic([builders.reshape(value, shape)], [dest], maps, "p" * len(shape), lambda x, _: x)
     op = defining_op(made)
     assert op is not None
     op.attributes[tw.STAGE] = ir.StringAttr.get(STORED_RESULT)
     return made
 
 
-def _squeeze_arguments(function: func.FuncOp) -> dict[ir.Value, ir.Value]:
-    """The tensors in the arguments' buffers, and these without dims of extent 1."""
+def _find_squeezed(function: func.FuncOp) -> dict[ir.Value, ir.Value]:
+    """The tensors of arguments that the kernel's ops read, and the same without dims of extent 1."""
     squeezed = {}
     for op in body_ops(function):
         if op.name == "bufferization.to_tensor":
-            with ir.InsertionPoint.after(op):
-                squeezed[op.results[0]] = builders.reshape(op.results[0], list(squeezed_type(op.results[0].type).shape))
+            [tensor] = op.results
+            squeezed[tensor] = tensor
+            squeezed |= {user.results[0]: tensor for user in readers_of(tensor) if user.name in _RESHAPES}
     return squeezed
 
 
 def _compute_tile(op: ir.Operation, arguments: dict[ir.Value, ir.Value], target: Target) -> None:
     """Exchange the copy of a tile for what computes it."""
-    value, region = _locate(op.operands[0])
+    value, region = _find_tile(op)
     if any(interval.size < 0 for interval in region):
         raise NotSchedulable("the last step of a loop around tiles is smaller: transform.loop.peel takes it apart")
     form = TileForm.read(op.attributes[tw.FORM]).apply(value, RESULT, target.lanes, target.dot_product)
     tiler = Tiler(arguments, HANDLERS, form)
     source = _slice_of(op.operands[1])
     if source is None:
-        replace(op, [write_tile(tiler, value, region, op.operands[1], lambda part: part)])
-        return
-    around = tuple(Interval(each.offset, 1) for each in _locate(source.operands[0])[1])
-    made = write_tile(tiler, value, region, source.operands[0], lambda part: relative_to(part, around))
+        raise NotSchedulable("a tile without a loop around it")
+    around, dims = _places(source)[0], [d for d, n in enumerate(shape_of(value)) if n != 1] or [0]
+
+    def place(part: Region) -> Region:
+        moved = relative_to(part, region)
+        return tuple(replace(moved[d], offset=moved[d].offset + o) for d, o in zip(dims, around, strict=True))
+
+    made = write_tile(tiler, value, region, source.operands[0], place)
     [inserted] = [use.owner.operation for use in op.results[0].uses]
-    replace(inserted, [made])
+    replace_op(inserted, [made])
     op.erase()
 
 
@@ -133,6 +143,18 @@ def _loop_around(value: ir.Value) -> ir.Operation | None:
     block: Any = value.owner
     op: ir.Operation = block.owner.operation
     return op if op.name == "scf.for" else None
+
+
+def _find_tile(op: ir.Operation) -> tuple[ir.Value, Region]:
+    """The result of which an op copies a tile, and where that lies, with dims of extent 1."""
+    value, region = _locate(op.operands[0])
+    view = defining_op(value)
+    if view is None or view.name not in _RESHAPES:
+        return value, region
+    whole, parts = view.operands[0], iter(region)
+    if not any(n != 1 for n in shape_of(whole)):
+        return whole, full_region(shape_of(whole))
+    return whole, tuple(next(parts) if n != 1 else Interval(Linear(), 1) for n in shape_of(whole))
 
 
 def _slice_of(value: ir.Value) -> ir.Operation | None:

@@ -73,7 +73,7 @@ def test_another_tile_and_another_order_are_built() -> None:
     is_right(made)
     assert chosen is not None and chosen.values == made.values and chosen != made
     text = nest(MATMUL, made)
-    loops = [line for line in text.splitlines() if "scf.for" in line]
+    loops = [line for line in text.splitlines() if "= scf.for" in line]
     assert text.count('tw.role = "contract2x2"') == 2, "the tile of 4 rows, and the rest of 2"
     assert "tensor<4x40xf32>, tensor<40x16xf32>" in text and "tensor<2x40xf32>, tensor<40x16xf32>" in text
     assert [text.count(f"arith.constant {n} : index") for n in (2, 4, 7)] == [1, 1, 1], "b, n.0 and the whole m.0"
@@ -87,7 +87,7 @@ def test_the_order_of_loops_is_that_of_the_schedule() -> None:
         schedule = made.reorder(*order)
         text = nest(MATMUL, schedule)
         constants = {f"%c{n}": {2: "b", 15: "m.0", 4: "n.0"}[n] for n in (2, 15, 4)}
-        loops = [line.split(" to ")[1].split(" ")[0] for line in text.splitlines() if "scf.for" in line]
+        loops = [line.split(" to ")[1].split(" ")[0] for line in text.splitlines() if "= scf.for" in line]
         assert [constants[bound] for bound in loops if bound in constants] == list(order)
 
 
