@@ -10,7 +10,7 @@ from ...ir.structure import shape_of
 from ..language.loopnest import RESULT, Loop, Part
 from ..language.schedule import Schedule
 from ..tiles.regions import NotSchedulable
-from ..tiling.border import BORDERS
+from ..tiling.border import Border
 from ..tiling.forms import TileForm
 
 # How a script finds the op that copies the result of its kernel.
@@ -23,7 +23,9 @@ def make_nest_script(schedule: Schedule, result: ir.Value) -> transform.Script:
     Raises NotSchedulable where no op of the transform dialect makes one of them; ``nest.py`` then does.
     """
     _check_expressible(schedule, result)
-    named = [axis for axis in schedule.result.value.axes if axis.extent != 1] or list(schedule.result.value.axes[:1])
+    # The dims that the buffer of the result has: what lies in a border may have one element of such a dim.
+    walked = zip(schedule.result.value.axes, shape_of(result), strict=True)
+    named = [axis for axis, extent in walked if extent != 1] or list(schedule.result.value.axes[:1])
     axes = [axis.name for axis in named]
     with transform.sequence() as script:
         op = transform.match(script.root, attributes={tw.STAGE: ir.StringAttr.get(STORED_RESULT)})
@@ -45,9 +47,9 @@ def make_nest_script(schedule: Schedule, result: ir.Value) -> transform.Script:
 
 def _check_expressible(schedule: Schedule, result: ir.Value) -> None:
     """Raise NotSchedulable, with the reason, for loops that the transform dialect does not make."""
-    op = defining_op(result)
-    if op is None or op.name in BORDERS:
-        raise NotSchedulable("its result has a border")
+    op = defining_op(Border.of(result).inner)
+    if op is None:
+        raise NotSchedulable("its result is an argument")
     if op.name != "linalg.generic":
         raise NotSchedulable(f"its result is made by {op.name}")
     if schedule.stages:

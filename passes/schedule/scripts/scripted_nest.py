@@ -29,6 +29,7 @@ from ..language.loopnest import RESULT
 from ..language.schedule import Schedule
 from ..tiles.regions import Interval, Linear, NotSchedulable, Region, full_region, relative_to
 from ..tiles.structured import squeezed_type
+from ..tiling.border import Border
 from ..tiling.destination_passing import destination_passing
 from ..tiling.forms import TileForm
 from ..tiling.nest import HANDLERS, write_tile
@@ -60,6 +61,7 @@ def plan_nest(schedule: Schedule, function: func.FuncOp) -> NestPlan:
         return NestPlan(schedule)
 
 
+_FIRST = Interval(Linear(), 1)  # all of an axis of extent 1
 _RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
 
 
@@ -71,10 +73,11 @@ def build_tiles(function: func.FuncOp, script: transform.Script, target: Target)
 
     def body(arguments: dict[ir.Value, ir.Value], dests: list[ir.Value], lo: ir.Value, hi: ir.Value) -> list[ir.Value]:
         mapping = {a: builders.reshape(arguments[a], shape_of(a)) for a in function.arguments}
+        squeezed = {mapping[a]: arguments[a] for a in function.arguments}
         for op in body_ops(function):
             clone(op, mapping)
         results = terminator_of(function).operands
-        return [_store(mapping[value], dest) for value, dest in zip(results, dests, strict=True)]
+        return [_store(mapping[value], dest, lo, squeezed) for value, dest in zip(results, dests, strict=True)]
 
     made = destination_passing(function, body, squeezed_type)
     [rebuilt] = list_functions(made)
@@ -94,15 +97,20 @@ def build_tiles(function: func.FuncOp, script: transform.Script, target: Target)
     return made, extent
 
 
-def _store(value: ir.Value, dest: ir.Value) -> ir.Value:
-    """A copy of a result, without dims of extent 1, into its place."""
-    shape = shape_of(dest)
-    maps = [range(len(shape))] * 2
-    [made] = builders.generic([builders.reshape(value, shape)], [dest], maps, "p" * len(shape), lambda x, _: x)
+def _store(result: ir.Value, dest: ir.Value, lo: ir.Value, squeezed: dict[ir.Value, ir.Value]) -> ir.Value:
+    """A copy of a result, without dims of extent 1, into its place; of one with a border, of what lies in that."""
+    border, shape = Border.of(result), shape_of(dest)
+    kept = [axis for axis, extent in enumerate(shape_of(result)) if extent != 1] or [0]
+    inner = [shape_of(border.inner)[axis] for axis in kept]
+    value = builders.reshape(border.inner, inner)
+    filled = border.fill(dest, lo, squeezed)
+    place = [border.low[axis] for axis in kept]
+    into = filled if inner == shape else builders.slice_(filled, place, inner)
+    [made] = builders.generic([value], [into], [range(len(inner))] * 2, "p" * len(inner), lambda x, _: x)
     op = defining_op(made)
     assert op is not None
     op.attributes[tw.STAGE] = ir.StringAttr.get(STORED_RESULT)
-    return made
+    return made if inner == shape else builders.insert(made, filled, place)
 
 
 def _find_squeezed(function: func.FuncOp) -> dict[ir.Value, ir.Value]:
@@ -118,21 +126,27 @@ def _find_squeezed(function: func.FuncOp) -> dict[ir.Value, ir.Value]:
 
 def _compute_tile(op: ir.Operation, arguments: dict[ir.Value, ir.Value], target: Target) -> None:
     """Exchange the copy of a tile for what computes it."""
-    value, region = _find_tile(op)
-    if any(interval.size < 0 for interval in region):
+    copied, part = _locate(op.operands[0])
+    if any(interval.size < 0 for interval in part):
         raise NotSchedulable("the last step of a loop around tiles is smaller: transform.loop.peel takes it apart")
-    form = TileForm.read(op.attributes[tw.FORM]).apply(value, RESULT, target.lanes, target.dot_product)
-    tiler = Tiler(arguments, HANDLERS, form)
-    source = _slice_of(op.operands[1])
-    if source is None:
+    view, source = defining_op(copied), defining_op(op.operands[1])
+    value = view.operands[0] if view is not None and view.name in _RESHAPES else copied
+    if source is None or source.name != "tensor.extract_slice":
         raise NotSchedulable("a tile without a loop around it")
-    around, dims = _places(source)[0], [d for d, n in enumerate(shape_of(value)) if n != 1] or [0]
+    long = [axis for axis, extent in enumerate(shape_of(value)) if extent != 1]  # in the order of the copied ones
+    parts = dict(zip(long, (p for p, n in zip(part, shape_of(copied), strict=True) if n != 1), strict=True))
+    region = tuple(parts.get(axis, _FIRST) for axis in range(len(shape_of(value))))
+    around = _places(source)[0]
 
-    def place(part: Region) -> Region:
-        moved = relative_to(part, region)
-        return tuple(replace(moved[d], offset=moved[d].offset + o) for d, o in zip(dims, around, strict=True))
+    def place(piece: Region) -> Region:
+        """Where a piece of the tile lies in what the slice of the result is a part of."""
+        moved = relative_to(piece, region)
+        inner = iter([moved[axis] for axis in long])
+        found = [next(inner) if extent != 1 else _FIRST for extent in shape_of(copied)]
+        return tuple(replace(i, offset=i.offset + offset) for i, offset in zip(found, around, strict=True))
 
-    made = write_tile(tiler, value, region, source.operands[0], place)
+    form = TileForm.read(op.attributes[tw.FORM]).apply(value, RESULT, target.lanes, target.dot_product)
+    made = write_tile(Tiler(arguments, HANDLERS, form), value, region, source.operands[0], place)
     [inserted] = [use.owner.operation for use in op.results[0].uses]
     replace_op(inserted, [made])
     op.erase()
@@ -143,23 +157,6 @@ def _loop_around(value: ir.Value) -> ir.Operation | None:
     block: Any = value.owner
     op: ir.Operation = block.owner.operation
     return op if op.name == "scf.for" else None
-
-
-def _find_tile(op: ir.Operation) -> tuple[ir.Value, Region]:
-    """The result of which an op copies a tile, and where that lies, with dims of extent 1."""
-    value, region = _locate(op.operands[0])
-    view = defining_op(value)
-    if view is None or view.name not in _RESHAPES:
-        return value, region
-    whole, parts = view.operands[0], iter(region)
-    if not any(n != 1 for n in shape_of(whole)):
-        return whole, full_region(shape_of(whole))
-    return whole, tuple(next(parts) if n != 1 else Interval(Linear(), 1) for n in shape_of(whole))
-
-
-def _slice_of(value: ir.Value) -> ir.Operation | None:
-    op = defining_op(value)
-    return op if op is not None and op.name == "tensor.extract_slice" else None
 
 
 def _locate(value: ir.Value) -> tuple[ir.Value, Region]:
