@@ -243,3 +243,37 @@ func.func @stride(%x: tensor<33x512xf32>, %p: tensor<8x3x512x32xf32>) -> tensor<
   } -> tensor<16x256xf32>
   return %y : tensor<16x256xf32>
 }
+
+// A product of no weight, whose rows are read for each of many tiles of columns.
+// CHECK-LABEL: func.func @columns(
+// CHECK:         tensor.insert_slice %arg0 into %{{.*}}[0, 0] [16, 1024] [1, 1] : tensor<16x1024xf32> into tensor<16x1040xf32>
+func.func @columns(%x: tensor<16x1024xf32>, %w: tensor<1024x256xf32>) -> tensor<16x256xf32> {
+  %zero = arith.constant 0.0 : f32
+  %f = tensor.empty() : tensor<16x256xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%f : tensor<16x256xf32>) -> tensor<16x256xf32>
+  %y = linalg.generic {indexing_maps = [#lhs, #rhs, #out], iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%x, %w : tensor<16x1024xf32>, tensor<1024x256xf32>) outs(%z : tensor<16x256xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %o, %m fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<16x256xf32>
+  return %y : tensor<16x256xf32>
+}
+
+// Of few columns, a copy would cost more than it saves.
+// CHECK-LABEL: func.func @few_columns(
+// CHECK-NOT:     tensor.insert_slice
+func.func @few_columns(%x: tensor<16x1024xf32>, %w: tensor<1024x128xf32>) -> tensor<16x128xf32> {
+  %zero = arith.constant 0.0 : f32
+  %f = tensor.empty() : tensor<16x128xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%f : tensor<16x128xf32>) -> tensor<16x128xf32>
+  %y = linalg.generic {indexing_maps = [#lhs, #rhs, #out], iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%x, %w : tensor<16x1024xf32>, tensor<1024x128xf32>) outs(%z : tensor<16x128xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %o, %m fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<16x128xf32>
+  return %y : tensor<16x128xf32>
+}
