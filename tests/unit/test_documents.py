@@ -11,7 +11,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
-TYPED = [*sorted((ROOT / "docs").glob("add-*.md")), ROOT / "docs" / "schedules.md", ROOT / "docs" / "te.md"]  # their blocks of Python are one program
+TYPED = [
+    *sorted((ROOT / "docs").glob("add-*.md")),
+    ROOT / "docs" / "schedules.md",
+    ROOT / "docs" / "te.md",
+]  # their blocks of Python are one program
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 # A path of a file in the repository: a folder of it, and a name with an ending.

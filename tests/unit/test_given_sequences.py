@@ -73,6 +73,11 @@ SEQUENCES = {
         tile_for("tanh", "[1, 16]", 2),
         f"transform.structured.vectorize %tanh_tile : {OP}",
     ),
+    "two foralls, one of which reads what all steps of the other make": (
+        BOTH,
+        tile_forall("product", "[8, 16]"),
+        tile_forall("tanh", "[8, 16]").replace("%tile, %loop", "%others, %after"),
+    ),
     "an order": (BOTH, f"%r = transform.structured.interchange %product iterator_interchange = [2, 0, 1] : {ONE}"),
 }
 
@@ -88,6 +93,24 @@ def test_threads_share_a_forall(model: onnx.ModelProto) -> None:
     steps = SEQUENCES["tiles that threads share"]
     [kernel] = compile_with(model, sequence(*steps)).manifest.kernels
     assert kernel.extent == 15
+
+
+def test_threads_share_one_loop(model: onnx.ModelProto) -> None:
+    steps = SEQUENCES["two foralls, one of which reads what all steps of the other make"]
+    assert compile_with(model, sequence(*steps)).manifest.kernels[0].extent == 1
+    annotate = f'transform.annotate %{{}} "tw.{{}}" = %{{}} : {OP}, !transform.any_param'
+    text = sequence(
+        f'%s = transform.structured.match attributes {{tw.stage = "result:store"}} in %k : {ONE}',
+        tile_for("s", "[8, 0]", 1),
+        tile_for("s_tile", "[0, 16]", 1, "inner"),
+        "%f = transform.param.constant {} -> !transform.any_param",
+        annotate.format("s_tile_tile", "form", "f"),
+        "%u = transform.param.constant unit -> !transform.any_param",
+        annotate.format("loops", "shared_loop", "u"),
+        annotate.format("inner", "shared_loop", "u"),
+    )
+    with pytest.raises(tw.ScheduleError, match="threads share the steps of one loop, and several are marked"):
+        compile_with(model, text)
 
 
 def test_what_is_emitted_can_be_changed_and_given(

@@ -15,14 +15,19 @@ def share_loops(function: func.FuncOp) -> int:
     """Let all loops of a kernel on buffers count steps, and those that are marked do the call's share of them.
 
     Returns the steps that are shared; 0 where no loop is marked. Raises NotSchedulable for steps that only the run
-    knows.
+    knows, and for marked loops that are not parts of one.
     """
     for op in collect(function, lambda _: True, "affine.delinearize_index"):
         _divide_steps(op)
     loops = collect(function, lambda _: True, "scf.for")
     for loop in reversed(loops):  # those around others first
         count_steps(loop)
-    return take_shares(find_shared(function), function)
+    shared = find_shared(function)
+    if shared and (steps := take_shares(shared, function)):
+        return steps
+    if shared:
+        raise NotSchedulable("threads share the steps of one loop, and several are marked")
+    return 0
 
 
 def find_shared(function: func.FuncOp) -> list[ir.Operation]:
@@ -31,12 +36,15 @@ def find_shared(function: func.FuncOp) -> list[ir.Operation]:
 
 
 def take_shares(loops: Sequence[ir.Operation], function: func.FuncOp) -> int:
-    """Let loops, which follow each other, do the call's share of their steps; returns how many there are.
+    """Let loops do the call's share of their steps; returns how many there are.
 
-    A last step that is smaller is a loop of its own.
+    They are parts of one loop, whose smaller last step has been taken apart. Returns 0, and leaves them as they are,
+    where they are not: one may read what another one has made in the steps of other calls.
     """
     lo, hi = list(function.arguments)[-2:]
-    ends = [count_steps(loop) for loop in loops]
+    spans = [count_steps(loop) for loop in loops]
+    if [begin for begin, _ in spans] != [0, *(end for _, end in spans[:-1])]:
+        return 0
     for loop in loops:
         del loop.attributes[tw.SHARED_LOOP]
         if len(loops) == 1:
@@ -44,7 +52,7 @@ def take_shares(loops: Sequence[ir.Operation], function: func.FuncOp) -> int:
             continue
         with ir.InsertionPoint(loop):
             loop.operands[0], loop.operands[1] = arith.maxui(lo, loop.operands[0]), arith.minui(hi, loop.operands[1])
-    return max(ends, default=0)
+    return spans[-1][1]
 
 
 def _divide_steps(op: ir.Operation) -> None:
@@ -58,8 +66,8 @@ def _divide_steps(op: ir.Operation) -> None:
     replace(op, [position, *made])
 
 
-def count_steps(loop: ir.Operation) -> int:
-    """Let a loop count its steps; returns the number of the last one, and one more.
+def count_steps(loop: ir.Operation) -> tuple[int, int]:
+    """Let a loop count its steps; returns the number of the first one, and the one after the last.
 
     Its bounds are numbers, and whole steps lie before the first.
     """
@@ -67,8 +75,9 @@ def count_steps(loop: ir.Operation) -> int:
     begin, end, step = (bound.const for bound in bounds)
     if any(bound.terms for bound in bounds) or begin % step:
         raise NotSchedulable("a loop whose steps only the run knows")
+    first, after = begin // step, -(-end // step)
     with ir.InsertionPoint(loop):
-        for number, bound in enumerate((begin // step, -(-end // step), 1)):
+        for number, bound in enumerate((first, after, 1)):
             loop.operands[number] = index_constant(bound)
     body = loop.regions[0].blocks[0]
     counter = body.arguments[0]
@@ -81,7 +90,7 @@ def count_steps(loop: ir.Operation) -> int:
             for number, operand in enumerate(user.operands):
                 if operand == counter:
                     user.operands[number] = element
-    return -(-end // step)
+    return first, after
 
 
 def as_linear(value: ir.Value) -> Linear:

@@ -29,7 +29,6 @@ from .scripted_nest import build_tiles
 # Work that each thread may do for itself beside the loop whose steps they share.
 _BESIDE = ("arith.", "affine.", "tensor.empty", "linalg.fill", "linalg.unpack", "bufferization.")
 
-
 _PLACE = re.compile(r'loc\("-":(\d+):\d+\): ')  # where in the text of the schedules an error is
 
 # Smaller last steps become loops of their own, so that sizes of tiles and bounds become numbers; dead ops go.
@@ -59,10 +58,10 @@ def _plan(sequence: TransformSequence, function: func.FuncOp, choose: Chooser) -
         script = transform.parse_script(sequence.text, sequence.name)
     if find_script(function) is not None:
         return ScriptPlan(script)
-    if tw.OVER in function.attributes:
-        raise NotSchedulable("it writes into one of its arguments, and has no other loops")
     if STORED_RESULT in transform.print_sequence(script, sequence.name):
         return GivenTiles(script)
+    if tw.OVER in function.attributes:
+        raise NotSchedulable("it writes into one of its arguments, and takes loops around 'result:store' alone")
     return GivenLoops(script, choose)
 
 
@@ -145,11 +144,10 @@ def _find_overwritten(function: func.FuncOp) -> list[ir.Value]:
 
 
 def _share(function: func.FuncOp) -> int:
-    """Let threads share the loops that are marked, if these do all the work; returns the steps that are shared."""
+    """Let threads share the loop that is marked, if it does all the work; returns the steps that are shared."""
     loops = find_shared(function)
     beside = [op for op in list_ops(function) if op not in loops and not op.name.startswith(_BESIDE)]
-    if not loops or beside:
-        for loop in loops:
-            del loop.attributes[tw.SHARED_LOOP]
-        return 1
-    return take_shares(loops, function)
+    steps = take_shares(loops, function) if loops and not beside else 0
+    for loop in find_shared(function):
+        del loop.attributes[tw.SHARED_LOOP]
+    return steps or 1
