@@ -176,7 +176,10 @@ def _add_options_on_passes(cli: argparse.ArgumentParser, shown: Callable[[str], 
         help=shown("an option of a pass (see opt --list)"),
     )
     cli.add_argument(
-        "--schedules", type=file_path, metavar="FILE", help=shown("JSON: the schedules of some kernels, by name")
+        "--schedules",
+        type=file_path,
+        metavar="FILE",
+        help=shown("schedules of kernels: JSON or a transform module"),
     )
     cli.add_argument("--time-passes", action="store_true", help=shown("seconds of each pass, on stderr"))
 

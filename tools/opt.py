@@ -41,7 +41,9 @@ def _parser() -> argparse.ArgumentParser:
     cli.add_argument("--passes", default="", help="names in order, with options in braces: a,b{option=value}")
     add_target(cli)
     add_level(cli)
-    cli.add_argument("--schedules", type=file_path, metavar="FILE", help="JSON: the schedules of some kernels, by name")
+    cli.add_argument(
+        "--schedules", type=file_path, metavar="FILE", help="schedules of kernels: JSON or a transform module"
+    )
     cli.add_argument("--emit", choices=CODE_KINDS, metavar="KIND", help="code of an LLVM-dialect module: llvm asm obj")
     cli.add_argument("--list", action="store_true", help="list the passes")
     cli.add_argument("--repro", metavar="BUNDLE", help="repeat the step of a crash bundle")
