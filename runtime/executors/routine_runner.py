@@ -11,6 +11,7 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from functools import partial
+from struct import Struct
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -19,30 +20,46 @@ from ...core.arena import ALIGNMENT
 from ...core.errors import InputError
 from ...core.frame import FrameLayout
 from ...core.model import OBJECTS, numpy_dtype
-from ...core.program import Program, Step
+from ...core.program import Program, RegisterType, Step
 from ..process import memory
 from ..process.deadline import Deadline
 from ..process.ffi import tvm_ffi
 from ..process.link import Library
 from ..steps.host_calls import HostCall, bind_host_call
-from ..tensors import tensor
 from ..tensors.pool import MemoryPool, block_bytes
 from ..tensors.state_memory import StateMemory, free
+from ..tensors.tensor import address_of
 from .packed import create_main
 from .watching import KernelCalls, Watcher
 
 _BYTE = np.dtype(np.uint8)
 _LITTLE = 4096
+_WORD = 8  # bytes of a word of a frame
 _POOLED = 1 << 16  # bytes of an output from which on its memory comes from a pool
 
 
-class _Offer(NamedTuple):
-    """Memory for an output: ``nbytes`` at an ``address``, which is ``skip`` bytes behind the begin of ``own``."""
+# Memory for an output: an array, the address that is so many bytes behind its begin, these, and how many there are.
+# A plain tuple, since each run makes one.
+_Offer = tuple[np.ndarray | None, int, int, int]
+_NO_OFFER: _Offer = (None, 0, 0, 0)
 
-    own: np.ndarray
-    address: int
-    skip: int
-    nbytes: int
+
+class _OutputWords(NamedTuple):
+    """The words of a frame that have an output: its address at ``place``, its extents in [first, end).
+
+    Of one whose rank only the run knows the end is before the first.
+    """
+
+    place: int
+    first: int
+    end: int
+    dtype: np.dtype | None
+    itemsize: int
+
+
+def _make_writer(place: int, kind: RegisterType) -> tuple[Callable[..., None], int]:
+    """What writes an input's address and extents into a frame, and at which byte."""
+    return Struct(f"={1 + len(kind[1] or ())}q").pack_into, place * _WORD
 
 
 class HookCall(IntEnum):
@@ -83,10 +100,22 @@ class RoutineRunner:
         self._dtypes = [None if info.dtype in OBJECTS else numpy_dtype(info.dtype) for info in program.outputs]
         self._calls = routine.calls
         self._hosts = {i: bind_host_call(step) for i, step in enumerate(self._calls) if step.op == "host.call"}
+        self._outputs = [
+            _OutputWords(
+                place,
+                place + 2,
+                place if shape is None else place + 2 + len(shape),
+                dtype,
+                dtype.itemsize if dtype else 0,
+            )
+            for place, dtype, (_, shape) in zip(self._layout.outputs, self._dtypes, self._layout.types, strict=True)
+        ]
         self._rooms = [0] * len(program.outputs)  # bytes that outputs of the last run had
         self._pool = MemoryPool()
         places = zip(self._layout.inputs, program.inputs, strict=True)
         self._objects = frozenset(place for place, info in places if info.dtype in OBJECTS)
+        self._simple = not self._objects and not program.states
+        self._inputs = [_make_writer(*each) for each in zip(self._layout.inputs, routine.types, strict=False)]
         self._make_watcher, self._asks = make_watcher, bool(self._hosts or self._objects or make_watcher)
         self._kernels = KernelCalls(library, routine, threads) if make_watcher else None
         self._demand = tvm_ffi.convert(_demand_memory)
@@ -108,22 +137,19 @@ class RoutineRunner:
             frame[0] = hook.__chandle__()
         if deadline is not None:
             frame[2] = time.monotonic_ns() + int(deadline.check() * 1_000_000_000)
-        for place, value in zip(self._layout.inputs, inputs, strict=True):
-            if type(value) is StateMemory:
-                frame[place], shape = value.address, value.shape
-            elif state is not None and place in self._objects:
-                frame[place], shape = state.hold(value), ()
+        if self._simple:  # asking for the kind of each takes a third of a small run's time
+            for number, value in enumerate(inputs):
+                put, place = self._inputs[number]
+                put(frame, place, address_of(value), *value.shape)
+        else:
+            self._put_inputs(frame, inputs, state)
+        offers = []
+        for place, nbytes in zip(self._layout.outputs, self._rooms, strict=True):
+            if nbytes:
+                offers.append(offer := self._offer(nbytes))
+                frame[place], frame[place + 1] = offer[1], nbytes
             else:
-                frame[place], shape = tensor.address_of(value), value.shape
-            for extent in shape:
-                place += 1
-                frame[place] = extent
-        offers = [self._offer(nbytes) if nbytes else None for nbytes in self._rooms]
-        for place, offer in zip(self._layout.outputs, offers, strict=True):
-            if offer is not None:
-                frame[place], frame[place + 1] = offer.address, offer.nbytes
-        for place, grown in zip(self._layout.states, self._layout.grown, strict=True):
-            frame[place], frame[place + 1] = inputs[grown.input].nbytes, inputs[grown.input].fixed
+                offers.append(_NO_OFFER)
         try:
             self._main(frame.buffer_info()[0])
         except BaseException as error:
@@ -144,6 +170,21 @@ class RoutineRunner:
             for number, offer in enumerate(offers)
         ]
 
+    def _put_inputs(self, frame: array, inputs: Sequence[Any], state: _State | None) -> None:
+        """Leave the addresses and the extents of inputs in a frame, and the memory of states that grow."""
+        for place, value in zip(self._layout.inputs, inputs, strict=True):
+            if type(value) is StateMemory:
+                frame[place], shape = value.address, value.shape
+            elif state is not None and place in self._objects:
+                frame[place], shape = state.hold(value), ()
+            else:
+                frame[place], shape = address_of(value), value.shape
+            for extent in shape:
+                place += 1
+                frame[place] = extent
+        for place, grown in zip(self._layout.states, self._layout.grown, strict=True):
+            frame[place], frame[place + 1] = inputs[grown.input].nbytes, inputs[grown.input].fixed
+
     def _take_states(self, frame: array, inputs: Sequence[Any]) -> dict[int, StateMemory]:
         """Let states that grow own the memory that they lie in now; returns them by the numbers of their outputs."""
         kept: dict[int, StateMemory] = {}
@@ -160,25 +201,26 @@ class RoutineRunner:
         """Memory for an output of so many bytes: of the pool, if the system would give it page by page each time."""
         if nbytes >= _POOLED:
             own, address = self._pool.lend((nbytes,), _BYTE)
-            return _Offer(own, address, 0, nbytes)
+            return own, address, 0, nbytes
         own = np.empty(nbytes + ALIGNMENT, _BYTE)
-        address = tensor.address_of(own)
+        address = address_of(own)
         skip = -address % ALIGNMENT
-        return _Offer(own, address + skip, skip, nbytes)
+        return own, address + skip, skip, nbytes
 
-    def _output(self, number: int, frame: array, offer: _Offer | None, state: _State | None) -> Any:
-        place, dtype, shape = self._layout.outputs[number], self._dtypes[number], self._layout.types[number][1]
-        if dtype is None or shape is None:
+    def _output(self, number: int, frame: array, offer: _Offer, state: _State | None) -> Any:
+        place, first, end, dtype, itemsize = self._outputs[number]
+        if dtype is None or first > end:
             assert state is not None
             value = state.held[frame[place]]
             return value if dtype is None else value.view(dtype)
-        address, extents = frame[place], frame[place + 2 : place + 2 + len(shape)].tolist()
-        nbytes = dtype.itemsize * math.prod(extents)
+        address, extents = frame[place], frame[first:end].tolist()
+        nbytes = itemsize * math.prod(extents)
         if nbytes == 0:
             return np.empty(extents, dtype)
-        if offer is not None and address == offer.address:
-            made = np.ndarray(extents, dtype, offer.own, offer.skip)
-            if offer.nbytes > 2 * nbytes + _LITTLE:  # who keeps it should not keep a block of another size
+        own, offered, skip, room = offer
+        if address == offered:
+            made = np.ndarray(extents, dtype, own, skip)
+            if room > 2 * nbytes + _LITTLE:  # who keeps it should not keep a block of another size
                 made = made.copy()
                 self._rooms[number] = block_bytes(nbytes)
             return made
@@ -193,15 +235,14 @@ class RoutineRunner:
         self,
         error: BaseException,
         frame: array,
-        offers: Sequence[_Offer | None],
+        offers: Sequence[_Offer],
         state: _State | None,
         deadline: Deadline | None,
     ) -> None:
         """Free what a run has made for outputs before it failed, and raise what has made it fail."""
         lent = state.lent if state is not None else {}
-        for place, dtype, offer in zip(self._layout.outputs, self._dtypes, offers, strict=True):
-            known = (0, offer.address if offer is not None else 0)
-            if dtype is not None and frame[place] not in known and frame[place] not in lent:
+        for place, dtype, (_, offered, *_) in zip(self._layout.outputs, self._dtypes, offers, strict=True):
+            if dtype is not None and frame[place] not in (0, offered) and frame[place] not in lent:
                 free(frame[place])
         if state is not None and state.error is not None:
             raise state.error from None

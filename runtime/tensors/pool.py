@@ -26,10 +26,11 @@ _SPARE_BYTES = 16 << 20
 
 
 class _Block(NamedTuple):
-    """Memory, which is no array: views would begin with that. And where it lies, which takes long to ask."""
+    """Memory, which is no array: views would begin with that. Where it lies and its size take long to ask."""
 
     data: memoryview
     address: int
+    nbytes: int
 
 
 class _Loan(weakref.ref):
@@ -66,19 +67,15 @@ class MemoryPool:
         elements = math.prod(shape)
         if elements == 0:
             return np.empty(shape, dtype), 0
-        size = block_bytes(elements * dtype.itemsize)
+        size, block = block_bytes(elements * dtype.itemsize), None
         with self._lock:
             if self._ended:
-                self._take_back()
-            blocks = self._waiting.get(size)
-            block = blocks.popitem()[1] if blocks else None  # the last one, of which caches may still have something
-            if block is not None:
-                self._waiting_bytes -= size
-            self._lent_bytes += size
-            self._most_bytes = max(self._most_bytes, self._lent_bytes)
+                block = self._take_back(size)
+            if block is None:
+                block = self._take_waiting(size)
         if block is None:
             own = aligned_bytes(size)
-            block = _Block(own.data, address_of(own))
+            block = _Block(own.data, address_of(own), size)
         array = np.frombuffer(block.data, dtype, elements)
         loan = _Loan(array, self._ended.append)
         loan.block = block
@@ -96,19 +93,35 @@ class MemoryPool:
         """In a forked child: a thread that had the lock is not there."""
         self._lock = threading.Lock()
 
-    def _take_back(self) -> None:
-        """Let the blocks wait whose arrays are gone, and give up those that have waited longest where it gets much."""
+    def _take_waiting(self, size: int) -> _Block | None:
+        """A block of this size that waits, which counts as lent; None, of which the same holds, where there is none."""
+        blocks = self._waiting.get(size)
+        block = blocks.popitem()[1] if blocks else None  # the last one, of which caches may still have something
+        if block is not None:
+            self._waiting_bytes -= size
+        self._lent_bytes += size
+        self._most_bytes = max(self._most_bytes, self._lent_bytes)
+        return block
+
+    def _take_back(self, wanted: int = 0) -> _Block | None:
+        """Let the blocks wait whose arrays are gone, and give up those that have waited longest where it gets much.
+
+        The last one, of which caches may still have something, is returned, and is lent on, if it has the wanted size.
+        """
         while self._ended:
             loan = self._ended.popleft()
             del self._loans[id(loan)]
-            size = loan.block.data.nbytes
+            block, size = loan.block, loan.block.nbytes
+            if size == wanted and not self._ended:
+                return block
             self._lent_bytes -= size
             self._waiting_bytes += size
-            self._waiting.setdefault(size, {})[next(self._turns)] = loan.block
+            self._waiting.setdefault(size, {})[next(self._turns)] = block
         while self._waiting_bytes > max(self._most_bytes, self._spare):
             size = min((size for size, blocks in self._waiting.items() if blocks), key=self._longest)
             del self._waiting[size][self._longest(size)]
             self._waiting_bytes -= size
+        return None
 
     def _longest(self, size: int) -> int:
         """When the block of this size came back that has waited longest."""

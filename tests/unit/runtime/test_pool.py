@@ -137,3 +137,16 @@ def test_memory_does_not_grow_with_the_number_of_sizes(module, sizes):
         if number >= sizes // 3:
             seen.append(resident())
     assert max(seen) - seen[0] < 12e6
+
+
+def test_a_block_that_is_lent_on_at_once_counts_once():
+    pool = MemoryPool()
+    array = pool.array((3000,), F32)
+    place, size = address(array), pool.nbytes
+    for _ in range(3):
+        del array
+        array = pool.array((3000,), F32)
+        assert address(array) == place
+    assert pool.nbytes == size
+    del array
+    assert pool.nbytes == size
