@@ -18,6 +18,7 @@ from ..verify.sizes import verify_sizes
 from .dynamic.blocks import choose_blocks
 from .dynamic.broadcast_rows import choose_broadcast_rows
 from .dynamic.dynamic_rows import choose_attention, choose_rows
+from .dynamic.few_channels import choose_few_channels
 from .dynamic.joined_axes import choose_joined
 from .dynamic.pieces import choose_pieces
 from .families.table import choose_schedule, has_nests, require_schedule
@@ -123,6 +124,7 @@ _DYNAMIC: tuple[Callable[[func.FuncOp, Chooser, Target], LoopPlan], ...] = (
     choose_attention,
     lambda function, choose, target: choose_rows(function, target),
     lambda function, choose, target: choose_broadcast_rows(function, choose),
+    lambda function, choose, target: choose_few_channels(function, choose),
     lambda function, choose, target: choose_joined(function, choose),
     lambda function, choose, target: choose_blocks(function, choose),
 )

@@ -133,7 +133,8 @@ def schedule_row_pools(kernel: KernelView) -> Schedule | None:
     staged = made_here and (pad is None or any(amounts_of(pad)[window.axis]))
     sizes, depth = {axis: [1] for axis in outer}, 0
     if staged and outer:
-        rows = math.prod(shape[axis] for axis in outer) // (_BLOCKS * kernel.target.cores)
+        blocks = _BLOCKS * kernel.target.cores if kernel.target.cores > 1 else 1
+        rows = math.prod(shape[axis] for axis in outer) // blocks
         most = _BLOCK_BYTES * 8 // (element_bits(element_of(read)) * shape_of(read)[window.axis])
         depth, size = _choose_block([shape[axis] for axis in outer], max(1, min(most, rows)))
         sizes[outer[depth - 1]] = list(dict.fromkeys((size, 1)))

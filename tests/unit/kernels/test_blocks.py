@@ -112,6 +112,8 @@ KINDS = {
         "A 4 20",
     ),
     "maximum of columns": ("float[A, B, 20] x", "y = ReduceMax<keepdims = 0>(x, one)", "A B 20"),
+    "channels that become the first": ("float[2, A, 5, B] x", "y = Transpose<perm = [0, 3, 1, 2]>(x)", "2 A 5 B"),
+    "channels that become the last": ("float[2, B, A, 5] x", "y = Transpose<perm = [0, 2, 3, 1]>(x)", "2 B A 5"),
     "transpose": ("float[A, 24, B] x", "y = Transpose<perm = [2, 0, 1]>(x)", "A 24 B"),
     "division by a size": ("float[A, 20, B, 3] x", "m = GlobalAveragePool(x) y = Relu(m)", "A 20 B 3"),
     "norm of rows by an open count": (
@@ -311,6 +313,27 @@ def test_patches_are_made_apart_where_their_filters_do_not_stay_in_the_cache():
     filters = 36 * 32 * 64 * 4
     apart = any(kernel.name.startswith("matmul_transform") for kernel in kernels("patches"))
     assert apart == (filters > STAGED * TARGET.get(detect_host()).l2_bytes)
+
+
+def test_a_block_of_a_pool_combines_all_of_its_rows_ahead():
+    """What is read right after it was written, in other vectors, has to wait."""
+    [text] = schedules("pool along rows").values()
+    assert "blocks of 16 x 4 x 16:\nparallel n.0 in 1 x 16:\n  stage" in text
+
+
+@FOR_THIS_MACHINE
+@pytest.mark.parametrize("perm", [(0, 3, 1, 2), (0, 2, 3, 1)])
+def test_images_of_a_few_channels_have_loops_of_their_own(perm: tuple[int, ...]):
+    last = perm == (0, 3, 1, 2)
+    kind = "channels that become the first" if last else "channels that become the last"
+    [text] = schedules(kind).values()
+    assert [line for line in text.splitlines() if "channels" in line] == [
+        "3 channels:", "4 channels:", "any number of channels:"
+    ]  # fmt: skip
+    module = tw.compile(model(kind), workers=0, num_threads=1)
+    for channels in (3, 4, 5):
+        x = RNG.standard_normal((2, 70, 5, channels) if last else (2, channels, 70, 5), dtype=np.float32)
+        np.testing.assert_array_equal(module(x)[0], x.transpose(perm))
 
 
 def test_an_op_that_sums_over_an_open_axis_is_the_last_of_its_kernel():
