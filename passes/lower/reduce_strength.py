@@ -11,13 +11,13 @@ from typing import ClassVar
 
 from ...dialects import arith, builders, ir
 from ...dialects.types import element_bits
-from ...dialects.walk import defining_op
+from ...dialects.walk import defining_op, integer_of
 from ..analysis.classify import classify_op
 from ..analysis.kinds import Reduction
 from ..infra.base import Pass
 from ..ir.kernel import list_functions
 from ..ir.rewrite import rewrite
-from ..ir.structure import indexing_maps, list_ops, num_inputs, terminator_of
+from ..ir.structure import body_ops, indexing_maps, list_ops, num_inputs, terminator_of
 
 _SIGNED = ("arith.divsi", "arith.remsi")
 _QUOTIENTS = (*_SIGNED, "arith.divui", "arith.remui")
@@ -30,7 +30,7 @@ class ReduceStrength(Pass):
     (a) By the reciprocal of a power of two: both are the rounded quotient. (b) In a softmax by that of a row's
     sum of exponentials, which lies between 1 and the row's length: one more rounding, 1 ulp at most. (c) Integers of 32
     bits in float64, and narrower ones in float32: a quotient that is no integer is farther from the next one than it is
-    rounded by.
+    rounded by. So are places in tensors without a sign (``index``), in float64: there are fewer than 2**52.
 
     Before::
 
@@ -69,27 +69,41 @@ def _by_constant(division: ir.Operation) -> ir.Value | None:
 
 
 def _divides_integers(op: ir.Operation) -> bool:
-    """Return whether an op of a structured body divides numbers that floats hold exactly, not by a constant.
+    """Return whether an op of a structured body divides numbers that floats hold exactly; not by most constants.
 
     Floats of 32 bits without a sign are not made in one instruction everywhere.
     """
     if op.name not in _QUOTIENTS or op.parent is None or op.parent.name != "linalg.generic":
         return False
-    width, divisor = element_bits(op.results[0].type), defining_op(op.operands[1])
-    return (
-        isinstance(op.results[0].type, ir.IntegerType)
-        and width <= (32 if op.name in _SIGNED else 16)
-        and (divisor is None or divisor.name != "arith.constant")
-    )
+    kind, divisor = op.results[0].type, defining_op(op.operands[1])
+    known = divisor is not None and divisor.name == "arith.constant"
+    if isinstance(kind, ir.IndexType):  # of whose products with a constant CPUs have no upper halves on vectors
+        by = integer_of(op.operands[1]) if known else None
+        return op.name not in _SIGNED and (by is None or by & (by - 1) != 0) and not _reads_elements(op.parent)
+    return isinstance(kind, ir.IntegerType) and not known and element_bits(kind) <= (32 if op.name in _SIGNED else 16)
+
+
+def _reads_elements(op: ir.OpView | ir.Operation) -> bool:
+    """Return whether a body reads at places that it computes: tiles of those (``gather.py``) look at how they do."""
+    return any(inner.name == "tensor.extract" for inner in body_ops(op.operation))
 
 
 def _divide_floats(op: ir.Operation) -> ir.Value:
     """The quotient, or what a product with it leaves."""
     number, divisor = op.operands
+    if isinstance(number.type, ir.IndexType):
+        quotient = _divide_places(number, divisor)
+        return quotient if "div" in op.name else arith.subi(number, arith.muli(quotient, divisor))
     exact = ir.F64Type.get() if element_bits(number.type) > 16 else ir.F32Type.get()
     to_float, to_integer = (arith.sitofp, arith.fptosi) if op.name in _SIGNED else (arith.uitofp, arith.fptoui)
     quotient = to_integer(number.type, arith.divf(to_float(exact, number), to_float(exact, divisor)))
     return quotient if "div" in op.name else arith.subi(number, arith.muli(quotient, divisor))
+
+
+def _divide_places(place: ir.Value, divisor: ir.Value) -> ir.Value:
+    signed, exact = ir.IntegerType.get_signless(64), ir.F64Type.get()
+    numerator, denominator = (arith.sitofp(exact, arith.index_cast(signed, value)) for value in (place, divisor))
+    return arith.index_cast(place.type, arith.fptosi(signed, arith.divf(numerator, denominator)))
 
 
 def _by_sum(op: ir.Operation) -> None:

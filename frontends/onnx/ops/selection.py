@@ -27,13 +27,13 @@ def non_zero(ctx: Context, x: Tensor) -> Tensor:
     behind = [count_elements(shape[axis + 1 :]) for axis in range(len(shape))]
 
     def body(place: ir.Value) -> ir.Value:
-        axis = builders.linalg_index(0)
-        result = scalars.like(place, 0)
-        for i, (extent, step) in enumerate(zip(shape, behind, strict=True)):  # sizes may be open: few divisions
-            along = place if i + 1 == len(shape) else scalars.div(place, scalars.like(place, step))
-            along = along if i == 0 else scalars.rem(along, scalars.like(place, extent))
+        axis, at = builders.linalg_index(0), scalars.to_index(place)
+        result = scalars.like(at, 0)
+        for i, (extent, step) in enumerate(zip(shape, behind, strict=True)):  # there is a place: no extent is 0
+            along = at if i + 1 == len(shape) else arith.divui(at, scalars.like(at, step))
+            along = along if i == 0 else arith.remui(along, scalars.like(at, extent))
             result = scalars.select(scalars.compare("eq", axis, scalars.like(axis, i)), along, result)
-        return result
+        return scalars.from_index(result, place.type)
 
     return ctx.elementwise(body, found, shape=(len(shape), found.shape[0]))
 

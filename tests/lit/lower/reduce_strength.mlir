@@ -120,3 +120,49 @@ func.func @rejects_integers(%x: tensor<16xi64>, %y: tensor<16xi32>) -> (tensor<1
   } -> tensor<16xi32>
   return %r, %s : tensor<16xi64>, tensor<16xi32>
 }
+
+// Places in tensors: not by a power of two, of which the quotient is a shift.
+// CHECK-LABEL: func.func @places(
+// CHECK:         arith.index_cast %{{.*}} : index to i64
+// CHECK:         arith.sitofp %{{.*}} : i64 to f64
+// CHECK:         %[[Q:.*]] = arith.divf %{{.*}} : f64
+// CHECK:         arith.fptosi %[[Q]] : f64 to i64
+// CHECK:         arith.muli
+// CHECK:         arith.subi
+// CHECK:         arith.divf
+// CHECK-NOT:     arith.divf
+// CHECK:         arith.divui %{{.*}} : index
+// CHECK:         return
+func.func @places(%x: tensor<16xi64>, %n: index) -> tensor<16xi64> {
+  %e = tensor.empty() : tensor<16xi64>
+  %c7 = arith.constant 7 : index
+  %c8 = arith.constant 8 : index
+  %r = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]}
+      ins(%x : tensor<16xi64>) outs(%e : tensor<16xi64>) {
+  ^bb0(%a: i64, %o: i64):
+    %i = arith.index_cast %a : i64 to index
+    %u = arith.remui %i, %n : index
+    %v = arith.divui %u, %c7 : index
+    %w = arith.divui %v, %c8 : index
+    %y = arith.index_cast %w : index to i64
+    linalg.yield %y : i64
+  } -> tensor<16xi64>
+  return %r : tensor<16xi64>
+}
+
+// Tiles of rows that are read in place look at the remainder.
+// CHECK-LABEL: func.func @rejects_places_that_are_read(
+// CHECK-NOT:     arith.divf
+// CHECK:         return
+func.func @rejects_places_that_are_read(%x: tensor<16xf32>, %n: index) -> tensor<16xf32> {
+  %e = tensor.empty() : tensor<16xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>], iterator_types = ["parallel"]}
+      outs(%e : tensor<16xf32>) {
+  ^bb0(%o: f32):
+    %i = linalg.index 0 : index
+    %u = arith.remui %i, %n : index
+    %y = tensor.extract %x[%u] : tensor<16xf32>
+    linalg.yield %y : f32
+  } -> tensor<16xf32>
+  return %r : tensor<16xf32>
+}
