@@ -118,3 +118,19 @@ def test_an_extent_that_one_reader_demands_is_known_to_another():
     mean, convolved = tw.compile(made, workers=0, cache=False)(x, y, w)
     np.testing.assert_allclose(mean, (x + y) / 2, rtol=1e-6)
     np.testing.assert_allclose(convolved, np.einsum("nci,fci->nfi", x, w), rtol=1e-6)
+
+
+def test_bytes_are_converted_where_they_are_repeated():
+    """Dequantized operands are in the kernel that adds them, whichever is repeated, and an operand may come twice."""
+    inputs = "uint8[A, B, C] x, uint8[D, E, F] z"
+    body = "i = Cast<to = 1>(x) j = Cast<to = 1>(z) s = Add(i, j) y = Mul(s, j)"
+    module = tw.compile(model(body, inputs), workers=0)
+    for left, right in (
+        ((3, 4, 50), (3, 4, 50)),
+        ((3, 4, 50), (1, 1, 50)),
+        ((1, 4, 1), (3, 4, 70)),
+        ((2, 1, 7), (1, 4, 1)),
+    ):
+        x, z = (RNG.integers(0, 255, shape).astype(np.uint8) for shape in (left, right))
+        np.testing.assert_array_equal(module(x, z)[0], (x.astype(np.float32) + z) * z)
+    assert len(module.profile([x, z], rounds=1).rows) == 2
