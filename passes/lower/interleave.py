@@ -78,8 +78,18 @@ def _transposes_joined_rows(op: ir.Operation) -> bool:
 
 
 def _writes_joined_rows(op: ir.Operation) -> bool:
-    made = defining_op(op.operands[0]) if op.name == "vector.transfer_write" else None
-    return made is not None and _is_transpose(made) and _moves_joined_rows(op)
+    return op.name == "vector.transfer_write" and _is_interleaved(op.operands[0]) and _moves_joined_rows(op)
+
+
+def _is_interleaved(value: ir.Value) -> bool:
+    """Return whether a matrix is a transpose, or a choice between such for each column."""
+    made = defining_op(value)
+    if made is None or made.name != "arith.select":
+        return made is not None and _is_transpose(made)
+    mask = defining_op(made.operands[0])
+    if mask is None or mask.name != "vector.broadcast" or not isinstance(mask.operands[0].type, ir.VectorType):
+        return False
+    return ir.VectorType(mask.operands[0].type).rank == 1 and all(map(_is_interleaved, list(made.operands)[1:]))
 
 
 def _moves_joined_rows(op: ir.Operation, rank: int = 2) -> bool:
@@ -102,9 +112,21 @@ def _store_rows(op: ir.Operation) -> None:
     value, buffer, *outer, row, _ = op.operands
     short = ir.VectorType(value.type).shape[-1]
     place, flat = arith.muli(row, index_constant(short)), join_rows(buffer)
-    for made in _interleave(value.owner.operands[0]):
+    for made in _in_order(value):
         vector.store(made, flat, [*outer, place])
         place = arith.addi(place, index_constant(ir.VectorType(made.type).shape[0]))
+
+
+def _in_order(value: ir.Value) -> list[ir.Value]:
+    """The elements of what ``_is_interleaved`` in order, in vectors as long as its columns."""
+    made = value.owner.operation
+    if made.name != "arith.select":
+        return _interleave(made.operands[0])
+    flags = made.operands[0].owner.operands[0]
+    short, count = ir.VectorType(flags.type).shape[0], ir.VectorType(value.type).shape[0]
+    mask = vector.shuffle(flags, flags, [i % short for i in range(count)])
+    chosen, other = (_in_order(operand) for operand in list(made.operands)[1:])
+    return [arith.select(mask, a, b) for a, b in zip(chosen, other, strict=True)]
 
 
 def _load_rows(read: ir.Operation) -> list[ir.Value]:

@@ -63,6 +63,7 @@ class LowerTransfers(Pass):
             interleave_transposes(function)
             _load_elements(function)
             rewrite(function, _steps_along_row, _pick_elements, "vector.transfer_read")
+            rewrite(function, _reads_column, _pick_column, "vector.transfer_read")
             transform.apply(keep(_transfers_script, _transfers_script), function)
             _move_scalars(function)
             rewrite(function, _is_row_apart, _move_elements, *_TRANSFERS)
@@ -156,8 +157,25 @@ def _find_steps(read: ir.Operation) -> tuple[int, int] | None:
     return (len(sizes) - 2, short) if column and strides[-2] == short and 1 < short <= _MOST_APART else None
 
 
+def _reads_column(op: ir.Operation) -> bool:
+    """Return whether an op reads a column of rows of two to four, one behind the other, as one vector."""
+    if not isinstance(op.operands[0].type, ir.MemRefType) or not _in_bounds(op):
+        return False
+    kind = ir.MemRefType(op.operands[0].type)
+    if kind.rank < 2 or not 1 < (short := kind.shape[-1]) <= _MOST_APART or len(op.operands) != kind.rank + 2:
+        return False
+    return kind.get_strides_and_offset()[0][-2:] == [short, 1] and _find_vector_dim(op) == kind.rank - 2
+
+
+def _pick_column(read: ir.Operation) -> ir.Value:
+    buffer, *outer, row, column, _ = read.operands
+    step = ir.MemRefType(buffer.type).shape[-1]
+    first = arith.addi(arith.muli(row, index_constant(step)), column)
+    return _pick_vectors(join_rows(buffer), outer, first, step, ir.VectorType(read.results[0].type))
+
+
 def _pick_elements(read: ir.Operation) -> ir.Value:
-    """Elements that lie some steps apart in a row, as one vector, put together of such as a register holds."""
+    """Elements that lie some steps apart in a row, as one vector."""
     view, kind, found = read.operands[0].owner.operation, ir.VectorType(read.results[0].type), _find_steps(read)
     assert found is not None  # `_steps_along_row` asked
     (axis, step), source = found, view.operands[0]
@@ -166,6 +184,13 @@ def _pick_elements(read: ir.Operation) -> ir.Value:
         *outer, row = outer
         source, first = join_rows(source), arith.addi(arith.muli(row, index_constant(step)), first)
     first = arith.addi(first, arith.muli(read.operands[1], index_constant(step)))
+    return _pick_vectors(source, outer, first, step, kind)
+
+
+def _pick_vectors(
+    source: ir.Value, outer: Sequence[ir.Value], first: ir.Value, step: int, kind: ir.VectorType
+) -> ir.Value:
+    """Elements so many steps apart, put together of vectors such as a register holds."""
     [size], most = kind.shape, _REGISTER_BITS // element_bits(kind.element_type)
     if size <= most or size % most:
         return _pick_vector(source, outer, first, step, kind)

@@ -99,6 +99,8 @@ def rotate(
         return _turn_halves(ctx, x, cos, sin)
     turned, rest = split_last(ctx, x, [2 * half, size - 2 * half])
     first, second = _pairs(ctx, turned, interleaved)
+    if interleaved:
+        return concat(ctx, _turn_pairs(ctx, first, second, cos, sin), rest, axis=3)
 
     def real(a: ir.Value, b: ir.Value, c: ir.Value, s: ir.Value) -> ir.Value:
         return scalars.sub(scalars.mul(a, c), scalars.mul(b, s))
@@ -107,10 +109,20 @@ def rotate(
         return scalars.add(scalars.mul(b, c), scalars.mul(a, s))
 
     made = [ctx.elementwise(body, first, second, cos, sin) for body in (real, imaginary)]
-    if interleaved:
-        made = [ctx.reshape(t, (*t.shape, 1)) for t in made]
-        made = [ctx.reshape(concat(ctx, *made, axis=4), (*x.shape[:3], 2 * half))]
     return concat(ctx, *made, rest, axis=3)
+
+
+def _turn_pairs(ctx: Context, first: Tensor, second: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Numbers of pairs, turned, as neighbours again, in one pass: both are computed for each, and one is chosen."""
+
+    def body(a: ir.Value, b: ir.Value, c: ir.Value, s: ir.Value) -> ir.Value:
+        is_first = scalars.compare("eq", builders.linalg_index(4), builders.index_constant(0))
+        real = scalars.sub(scalars.mul(a, c), scalars.mul(b, s))
+        return scalars.select(is_first, real, scalars.add(scalars.mul(b, c), scalars.mul(a, s)))
+
+    *outer, half = first.shape
+    columns = [ctx.reshape(t, (*t.shape, 1)) for t in (first, second, cos, sin)]
+    return ctx.reshape(ctx.elementwise(body, *columns, shape=(*outer, half, 2)), (*outer, 2 * half))
 
 
 def _turn_halves(ctx: Context, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

@@ -239,3 +239,44 @@ func.func @one_column(%x: memref<72xf32>, %at: vector<4xindex>, %r: memref<9x8xf
   vector.transfer_write %t, %r[%c0, %c0] {in_bounds = [true, true]} : vector<4x1xf32>, memref<9x8xf32>
   return
 }
+
+// A column of rows of two, one behind the other, is picked out of the rows.
+// CHECK-LABEL: func.func @column_of_pairs(
+// CHECK:         %[[F:.*]] = memref.collapse_shape %arg0 {{\[\[}}0], [1, 2]] : memref<4x64x2xf32> into memref<4x128xf32>
+// CHECK:         vector.load %[[F]][%arg1, %{{.*}}] : memref<4x128xf32>, vector<16xf32>
+// CHECK:         vector.load %[[F]][%arg1, %{{.*}}] : memref<4x128xf32>, vector<16xf32>
+// CHECK:         vector.shuffle
+// CHECK-NOT:     memref.load
+func.func @column_of_pairs(%x: memref<4x64x2xf32>, %i: index) -> vector<16xf32> attributes {tw.schedule = "tile"} {
+  %c1 = arith.constant 1 : index
+  %p = ub.poison : f32
+  %v = vector.transfer_read %x[%i, %i, %c1], %p {in_bounds = [true], permutation_map = affine_map<(a, b, c) -> (b)>} : memref<4x64x2xf32>, vector<16xf32>
+  return %v : vector<16xf32>
+}
+
+// Rows of five lie farther apart than loads of whole rows pay.
+// CHECK-LABEL: func.func @rejects_column_of_fives(
+// CHECK-COUNT-16: memref.load
+func.func @rejects_column_of_fives(%x: memref<4x64x5xf32>, %i: index) -> vector<16xf32> attributes {tw.schedule = "tile"} {
+  %c1 = arith.constant 1 : index
+  %p = ub.poison : f32
+  %v = vector.transfer_read %x[%i, %i, %c1], %p {in_bounds = [true], permutation_map = affine_map<(a, b, c) -> (b)>} : memref<4x64x5xf32>, vector<16xf32>
+  return %v : vector<16xf32>
+}
+
+// What is chosen for each column of two vectors is stored as whole vectors.
+// CHECK-LABEL: func.func @chosen_pairs(
+// CHECK-COUNT-2: vector.store %{{.*}} : memref<8x80xf32>, vector<16xf32>
+// CHECK-NOT:     vector.transfer_write
+func.func @chosen_pairs(%a: vector<16xf32>, %b: vector<16xf32>, %m: vector<2xi1>, %r: memref<8x40x2xf32>, %i: index)
+    attributes {tw.schedule = "tile"} {
+  %c0 = arith.constant 0 : index
+  %ab = vector.broadcast %a : vector<16xf32> to vector<2x16xf32>
+  %at = vector.transpose %ab, [1, 0] : vector<2x16xf32> to vector<16x2xf32>
+  %bb = vector.broadcast %b : vector<16xf32> to vector<2x16xf32>
+  %bt = vector.transpose %bb, [1, 0] : vector<2x16xf32> to vector<16x2xf32>
+  %f = vector.broadcast %m : vector<2xi1> to vector<16x2xi1>
+  %s = arith.select %f, %at, %bt : vector<16x2xi1>, vector<16x2xf32>
+  vector.transfer_write %s, %r[%i, %i, %c0] {in_bounds = [true, true]} : vector<16x2xf32>, memref<8x40x2xf32>
+  return
+}
