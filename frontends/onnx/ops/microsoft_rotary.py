@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ....core.sizes import Extent, has_dynamic_extents
+from ....core.sizes import Extent
 from ....dialects import builders, ir, scalars
-from ..primitives.movement import concat, cut, split_last
 from ..state.context import Context
 from ..state.contrib import contrib
 from ..values.tensor import Tensor
 from .gather import gather
+from .rotary import turn_heads
 
 
 @contrib("RotaryEmbedding", shapes="cos_cache[p half] sin_cache[p half]")
@@ -90,59 +90,7 @@ def rotate(
     The heads may come after the length (``heads_axis`` 2). The pairs are neighbours if ``interleaved``, else of the
     first and the second half.
     """
-    size = x.shape[3]
-    half = cos_cache.shape[1]
-    ctx.demand_less(2 * half, size + 1, f"caches of shape {list(cos_cache.shape)} for heads of {size}")
-    shape = [1 if axis == heads_axis else n for axis, n in enumerate((*x.shape[:3], half))]
-    cos, sin = (ctx.reshape(gather(ctx, c, at), shape) for c in (cos_cache, sin_cache))
-    if not interleaved and size == 2 * half and not has_dynamic_extents(x.shape):
-        return _turn_halves(ctx, x, cos, sin)
-    turned, rest = split_last(ctx, x, [2 * half, size - 2 * half])
-    first, second = _pairs(ctx, turned, interleaved)
-    if interleaved:
-        return concat(ctx, _turn_pairs(ctx, first, second, cos, sin), rest, axis=3)
-
-    def real(a: ir.Value, b: ir.Value, c: ir.Value, s: ir.Value) -> ir.Value:
-        return scalars.sub(scalars.mul(a, c), scalars.mul(b, s))
-
-    def imaginary(a: ir.Value, b: ir.Value, c: ir.Value, s: ir.Value) -> ir.Value:
-        return scalars.add(scalars.mul(b, c), scalars.mul(a, s))
-
-    made = [ctx.elementwise(body, first, second, cos, sin) for body in (real, imaginary)]
-    return concat(ctx, *made, rest, axis=3)
-
-
-def _turn_pairs(ctx: Context, first: Tensor, second: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Numbers of pairs, turned, as neighbours again, in one pass: both are computed for each, and one is chosen."""
-
-    def body(a: ir.Value, b: ir.Value, c: ir.Value, s: ir.Value) -> ir.Value:
-        is_first = scalars.compare("eq", builders.linalg_index(4), builders.index_constant(0))
-        real = scalars.sub(scalars.mul(a, c), scalars.mul(b, s))
-        return scalars.select(is_first, real, scalars.add(scalars.mul(b, c), scalars.mul(a, s)))
-
-    *outer, half = first.shape
-    columns = [ctx.reshape(t, (*t.shape, 1)) for t in (first, second, cos, sin)]
-    return ctx.reshape(ctx.elementwise(body, *columns, shape=(*outer, half, 2)), (*outer, 2 * half))
-
-
-def _turn_halves(ctx: Context, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """``rotate`` of all numbers by halves, in one pass: each element reads the one of the other half as well."""
-    halves = ctx.reshape(x, (*x.shape[:3], 2, x.shape[3] // 2))
-    angles = [ctx.reshape(t, (*t.shape[:3], 1, t.shape[3])) for t in (cos, sin)]
-
-    def body(value: ir.Value, c: ir.Value, s: ir.Value) -> ir.Value:
-        *place, half, number = map(builders.linalg_index, range(5))
-        other = builders.extract(halves.value, [*place, scalars.sub(scalars.like(half, 1), half), number])
-        is_first = scalars.compare("eq", half, scalars.like(half, 0))
-        crossed = scalars.mul(other, s)
-        return scalars.add(scalars.mul(value, c), scalars.select(is_first, scalars.neg(crossed), crossed))
-
-    return ctx.reshape(ctx.elementwise(body, halves, *angles), x.shape)
-
-
-def _pairs(ctx: Context, x: Tensor, interleaved: bool) -> list[Tensor]:
-    half = x.shape[3] // 2
-    if not interleaved:
-        return split_last(ctx, x, [half, half])
-    pairs = ctx.reshape(x, (*x.shape[:3], half, 2))
-    return [ctx.reshape(cut(ctx, pairs, {4: range(i, i + 1)}), (*x.shape[:3], half)) for i in (0, 1)]
+    size = 2 * cos_cache.shape[1]
+    ctx.demand_less(size, x.shape[3] + 1, f"caches of shape {list(cos_cache.shape)} for heads of {x.shape[3]}")
+    cos, sin = (gather(ctx, cache, at) for cache in (cos_cache, sin_cache))
+    return turn_heads(ctx, x, cos, sin, interleaved, heads_axis)

@@ -232,3 +232,22 @@ def test_turned_heads_of_open_sizes():
     check_refused(
         module, "RotaryEmbedding", [f(2, 2, 3, 0), np.array([1]), f(9, 0), f(9, 0)], "for a cos_cache of shape"
     )
+
+
+@pytest.mark.parametrize("interleaved", [0, 1])
+def test_heads_of_known_size_turn_in_one_pass(interleaved: int):
+    """The operator of ONNX itself, whose function body has ten kernels, for any batch and length."""
+    options: dict[str, Any] = {"opset": 23, "interleaved": interleaved, "fixed": {(0, 1), (0, 3), (1, 1), (2, 1)}}
+    runs = [[f(b, 2, n, 16), f(9, 8), f(9, 8), RNG.integers(0, 9, (b, n))] for b, n in ((2, 5), (1, 1))]
+    module = check_open("RotaryEmbedding", *runs, **options)
+    assert sum(not row.name.startswith(("index", "reduce", "cmp_or")) for row in module.profile(runs[0]).rows) == 1
+    check_refused(module, "RotaryEmbedding", [*runs[0][:3], np.zeros((2, 4), np.int64)], "position_ids of shape")
+    check_refused(module, "RotaryEmbedding", [*runs[0][:2], f(8, 8), np.full((2, 5), 8)], "index")
+
+
+def test_a_part_of_heads_turns():
+    shapes = {"x": (2, 3, 24), "caches": (2, 3, 4)}
+    options: dict[str, Any] = {"opset": 23, "num_heads": 2, "rotary_embedding_dim": 8}
+    module = check_open("RotaryEmbedding", [f(*shapes["x"]), f(*shapes["caches"]), f(*shapes["caches"])], **options)
+    check_refused(module, "RotaryEmbedding", [f(2, 3, 23), f(2, 3, 4), f(2, 3, 4)], "does not hold 2 heads")
+    check_refused(module, "RotaryEmbedding", [f(2, 3, 24), f(2, 3, 5), f(2, 3, 4)], "for 4 pairs of")
