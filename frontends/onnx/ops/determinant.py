@@ -37,7 +37,7 @@ def det(ctx: Context, x: Tensor) -> Tensor:
 def _eliminate(item: ir.Value, step: ir.Value, work: ir.Value, products: ir.Value) -> list[ir.Value]:
     """One column of one matrix made zero below its diagonal, and the matrix's product times the pivot, with a sign."""
     size = index(builders.shape_of(work)[1])
-    row = _greatest(work, item, step, size)
+    row = find_pivot(work, item, step, size)
     pivot = builders.extract(work, [item, row, step])
     signed = scalars.select(scalars.compare("eq", row, step), pivot, scalars.neg(pivot))
     rest = scalars.sub(scalars.sub(size, step), index(1))
@@ -69,7 +69,7 @@ def _eliminate(item: ir.Value, step: ir.Value, work: ir.Value, products: ir.Valu
     return [sequential([rest], swapped, reduced)[0], tensor.InsertOp(product, products, [item]).result]
 
 
-def _greatest(work: ir.Value, item: ir.Value, step: ir.Value, size: ir.Value) -> ir.Value:
+def find_pivot(work: ir.Value, item: ir.Value, step: ir.Value, size: ir.Value) -> ir.Value:
     """The row, from this step's on, with the greatest absolute value in its column; a NaN counts as the greatest."""
 
     def compared(at: Values, states: Values) -> list[ir.Value]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, cast
 
-from ....dialects import scalars
+from ....dialects import ir, math, scalars
 from ..primitives.movement import split_last
 from ..primitives.products import matmul
 from ..primitives.reductions import softmax
@@ -22,12 +22,16 @@ from ..values.tensor import Tensor
 from .activation import gelu, swish
 from .conv import conv
 from .gather import gather_nd
+from .gridsample import grid_sample
 from .matmul import gemm, scale_tensor
+from .pad import pad
 from .pool import max_pool
-from .shape import trilu
+from .shape import trilu, value_range
 from .squeeze import unsqueeze
 
 op("GatherND", domain=CONTRIB_DOMAIN)(gather_nd)
+op("GridSample", domain=CONTRIB_DOMAIN)(grid_sample)
+op("Pad", domain=CONTRIB_DOMAIN)(pad)
 op("Trilu", domain=CONTRIB_DOMAIN)(trilu)
 
 # Activations inside other ops, with the names of their parameters in the order of ``activation_params``.
@@ -229,3 +233,27 @@ def bias_softmax(ctx: Context, data: Tensor, bias: Tensor, *, is_inner_broadcast
 @op("ExpandDims", domain=CONTRIB_DOMAIN)
 def expand_dims(ctx: Context, x: Tensor, axis: Tensor) -> Tensor:
     return unsqueeze(ctx, x, ctx.fit_shape(axis, [1] * axis.rank, f"axis has shape {list(axis.shape)}"))
+
+
+@op("Range", domain=CONTRIB_DOMAIN)
+def range_by_ones(ctx: Context, start: Tensor, limit: Tensor, delta: Tensor | None = None) -> Tensor:
+    """ONNX's ``Range``, in steps of one unless others are given."""
+    return value_range(ctx, start, limit, ctx.const(1, start.dtype) if delta is None else delta)
+
+
+@contrib("CDist", shapes="a[m k] b[n k]")
+def distances(ctx: Context, a: Tensor, b: Tensor, *, metric: str = "sqeuclidean") -> Tensor:
+    """(m, n): the distance of each row of the one to each of the other, or its square."""
+    if metric not in ("euclidean", "sqeuclidean"):
+        ctx.unsupported(f"metric '{metric}'")
+    rows, columns = (
+        ctx.reshape(ctx.reduce(lambda total, x: scalars.fma(x, x, total), 0, t, [1]), shape)
+        for t, shape in ((a, (a.shape[0], 1)), (b, (1, b.shape[0])))
+    )
+
+    def body(product: ir.Value, row: ir.Value, column: ir.Value) -> ir.Value:
+        doubled = scalars.mul(product, scalars.like(product, 2))
+        square = scalars.maximum(scalars.sub(scalars.add(row, column), doubled), scalars.like(product, 0))
+        return math.sqrt(square) if metric == "euclidean" else square
+
+    return ctx.elementwise(body, matmul(ctx, a, ctx.transpose(b, [1, 0])), rows, columns)

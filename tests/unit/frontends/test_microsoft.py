@@ -14,6 +14,7 @@ from onnx import helper, numpy_helper
 from onnx_case import check_model, foreign_model
 from reference import run_model
 
+import tilewright as tw
 from tilewright.core.errors import ModelError, UnsupportedError
 from tilewright.frontends import import_model
 from tilewright.tools.debugging.oracle import make_session
@@ -142,6 +143,39 @@ def test_ops_that_onnx_has_as_well():
     check("Trilu", f(3, 4), np.array(1), upper=0)
     check("ExpandDims", f(3, 4), np.array(-1, np.int32), known=[1])
     check("GatherND", f(3, 4), np.array([[0, 1], [2, -1]]))
+
+
+def test_more_ops_that_onnx_has_as_well():
+    check("Range", np.array([2.0], np.float32), np.array([9.5], np.float32), known=[0, 1])
+    check("Range", *map(np.array, (3, 20, 4)), known=[0, 1, 2], results=["int64"])
+    check("Pad", f(2, 3), np.array([1, 0, 2, 1]), np.array([2.5], np.float32), known=[1], mode="constant")
+    check("Pad", f(5, 6), np.array([1, 2, 3, 1]), known=[1], mode="reflect")
+    grid = RANDOM.uniform(-1.2, 1.2, (1, 4, 5, 2)).astype(np.float32)
+    for mode in ("bilinear", "nearest", "bicubic"):
+        check("GridSample", f(1, 2, 6, 7), grid, mode=mode, padding_mode="border", align_corners=1)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean"])
+def test_distances(metric: str):
+    check("CDist", f(5, 16), f(7, 16), metric=metric)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 3), (2, 5, 5), (2, 2, 20, 20)])
+def test_inverses(shape: tuple[int, ...]):
+    """A zero on the diagonal needs a row below; the program's rows go in vectors."""
+    x = f(*shape) + 3 * np.eye(shape[-1], dtype=np.float32)
+    if shape[-1] > 1:
+        x[..., 0, 0] = 0
+    check("Inverse", x, tol=1e-4)
+    model, inputs = foreign_model("Inverse", [x], "com.microsoft")
+    [got] = tw.compile(model, workers=0, num_threads=1).run(inputs)
+    np.testing.assert_allclose(got @ x, np.broadcast_to(np.eye(shape[-1]), shape), atol=1e-4)
+
+
+def test_what_has_no_inverse_has_no_finite_one():
+    x = np.ones((2, 3, 3), np.float32)
+    model, inputs = foreign_model("Inverse", [x], "com.microsoft")
+    assert not np.isfinite(tw.compile(model, workers=0, num_threads=1).run(inputs)[0]).any()
 
 
 @pytest.mark.parametrize("opset", [11, 16])
