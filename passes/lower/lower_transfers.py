@@ -64,6 +64,7 @@ class LowerTransfers(Pass):
             _load_elements(function)
             rewrite(function, _steps_along_row, _pick_elements, "vector.transfer_read")
             rewrite(function, _reads_column, _pick_column, "vector.transfer_read")
+            rewrite(function, _goes_before_units, _drop_units, *_TRANSFERS)
             transform.apply(keep(_transfers_script, _transfers_script), function)
             _move_scalars(function)
             rewrite(function, _is_row_apart, _move_elements, *_TRANSFERS)
@@ -220,6 +221,45 @@ def _pick_vector(
             made = vector.shuffle(made, row, [size + place if inside else lane for place, inside, lane in lanes])
     assert made is not None
     return made
+
+
+def _goes_before_units(op: ir.Operation) -> bool:
+    """Return whether an op reads or writes a vector along an axis before axes of one element: elements lie together.
+
+    Upstream looks at the last axis alone, and has a loop over elements.
+    """
+    buffer = op.operands[op.name == "vector.transfer_write"]
+    axis = _find_vector_dim(op)
+    if axis is None or not isinstance(buffer.type, ir.MemRefType) or not _in_bounds(op):
+        return False
+    kind = ir.MemRefType(buffer.type)
+    units = kind.shape[axis + 1 :]
+    unmasked = len(op.operands) == kind.rank + 2
+    return (
+        unmasked
+        and len(units) > 0
+        and set(units) == {1}
+        and kind.get_strides_and_offset()[0][axis:] == [1] * len(kind.shape[axis:])
+    )
+
+
+def _drop_units(op: ir.Operation) -> list[ir.Value]:
+    reads, axis = op.name == "vector.transfer_read", _find_vector_dim(op)
+    assert axis is not None  # `_goes_before_units` asked
+    value, buffer = (op.results[0], op.operands[0]) if reads else (op.operands[0], op.operands[1])
+    kind, indices = ir.MemRefType(buffer.type), list(op.operands)[1 if reads else 2 :][: axis + 1]
+    strides, offset = kind.get_strides_and_offset()
+    layout = (
+        ir.StridedLayoutAttr.get(offset, strides[: axis + 1]) if isinstance(kind.layout, ir.StridedLayoutAttr) else None
+    )
+    groups = [*([outer] for outer in range(axis)), list(range(axis, kind.rank))]
+    flat = memref.CollapseShapeOp(ir.MemRefType.get(kind.shape[: axis + 1], kind.element_type, layout), buffer, groups)
+    along = ir.AffineMap.get_minor_identity(axis + 1, 1)
+    if reads:
+        padding = op.operands[kind.rank + 1]
+        return [vector.transfer_read(value.type, flat.result, indices, along, padding, [True])]
+    vector.transfer_write(None, value, flat.result, indices, along, [True])
+    return []
 
 
 def _is_row_apart(op: ir.Operation) -> bool:

@@ -280,3 +280,18 @@ func.func @chosen_pairs(%a: vector<16xf32>, %b: vector<16xf32>, %m: vector<2xi1>
   vector.transfer_write %s, %r[%i, %i, %c0] {in_bounds = [true, true]} : vector<16x2xf32>, memref<8x40x2xf32>
   return
 }
+
+// Axes of one element behind a row leave its elements together: they are loaded and stored whole.
+// CHECK-LABEL: func.func @before_units(
+// CHECK:         memref.collapse_shape %arg0 {{\[\[}}0], [1, 2, 3]] : memref<4x256x1x1xf32> into memref<4x256xf32>
+// CHECK:         vector.load %{{.*}}[%arg2, %arg2] : memref<4x256xf32>, vector<16xf32>
+// CHECK-NOT:     vector.transfer
+// CHECK:         vector.store %{{.*}}[%arg2] : memref<256xf32>, vector<16xf32>
+func.func @before_units(%x: memref<4x256x1x1xf32>, %r: memref<256x1xf32>, %i: index) attributes {tw.schedule = "tile"} {
+  %c0 = arith.constant 0 : index
+  %p = ub.poison : f32
+  %v = vector.transfer_read %x[%i, %i, %c0, %c0], %p {in_bounds = [true], permutation_map = affine_map<(a, b, c, d) -> (b)>} : memref<4x256x1x1xf32>, vector<16xf32>
+  %n = arith.negf %v : vector<16xf32>
+  vector.transfer_write %n, %r[%i, %c0] {in_bounds = [true], permutation_map = affine_map<(a, b) -> (a)>} : vector<16xf32>, memref<256x1xf32>
+  return
+}
