@@ -185,3 +185,5 @@ COLUMN_BLOCKS = BlockSizes((8, 1), (64, 32, 16, 4, 1), None)
 # Rows go over a block of the weight together. With sizes closer to each other, where columns are dynamic, these take
 # twice as long to compile and are as fast.
 PRODUCT_BLOCKS = BlockSizes((64, 16, 4, 1), (32, 8, 1), None, rows_of_columns=(32, 8, 1))
+# Sums of columns wait for one another unless there are many at once; their rows share nothing.
+DOT_BLOCKS = BlockSizes((64, 16, 4, 1), (128, 32, 8, 1), None, rows_of_columns=(1,))

@@ -8,7 +8,7 @@ from ..language.schedule import Schedule
 from ..tiles.axes import ROW_VECTORS
 from ..tiling.values import is_dot, reduces_last
 from .columns import schedule_columns, stage_sums
-from .family import MAPPED_BLOCKS, PRODUCT_BLOCKS, Anchors, Family, KernelView
+from .family import DOT_BLOCKS, MAPPED_BLOCKS, Anchors, Family, KernelView
 from .light import schedule_vectors
 
 
@@ -41,5 +41,5 @@ def _are_reductions(anchors: Anchors) -> bool:
     return all(isinstance(kind, Reduction) for _, kind in anchors)
 
 
-DOT_PRODUCTS = Family("dot products", _are_dots, schedule_sums, PRODUCT_BLOCKS)
+DOT_PRODUCTS = Family("dot products", _are_dots, schedule_sums, DOT_BLOCKS)
 REDUCTIONS = Family("reductions", _are_reductions, schedule_sums, MAPPED_BLOCKS)

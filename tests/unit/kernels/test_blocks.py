@@ -55,6 +55,7 @@ KINDS = {
         "l = Transpose<perm = [1, 0, 2]>(z) y = Add(x, l)",
         "A B 9, B A 9",
     ),
+    "one filter": ("float[A, 40, B, 3] x", "y = Conv(x, lone)", "A 40 B 3"),
     "strided": ("float[A, 6, B, 20] x", "y = Conv<pads = [1, 1, 1, 1], strides = [2, 2]>(x, k)", "A 6 B 20"),
     "few channels": ("float[A, 2, 9, B] x", "c = Conv<pads = [1, 1, 1, 1]>(x, few) y = Relu(c)", "A 2 9 B"),
     "few channels of planes": (
@@ -182,6 +183,7 @@ WEIGHTS = {
     "few": (9, 2, 3, 3),
     "o": (32, 6, 1, 1),
     "q1": (32, 32, 1, 1),
+    "lone": (1, 40, 1, 1),
     "g": (48,),
     "h": (48,),
     "g4": (4,),
@@ -272,6 +274,13 @@ def test_blocks_of_many_known_rows_have_few_of_them_and_long_vectors():
 
 def test_blocks_beside_many_known_rows_are_wide():
     assert any("blocks of 1 x 128" in text for text in schedules("sums beside many known rows").values())
+
+
+def test_pixels_of_one_filter_go_many_at_once():
+    """Each sum waits for the multiply-add before, and images share nothing."""
+    [text] = schedules("one filter").values()
+    sizes = [line.removeprefix("blocks of ") for line in text.splitlines() if line.startswith("blocks")]
+    assert sizes == ["1 x 1 x 128:", "1 x 1 x 32:", "1 x 1 x 8:", "1 x 1 x 1:"]
 
 
 def test_pixels_of_few_channels_lie_along_vectors():
