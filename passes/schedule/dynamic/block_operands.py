@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ....core.target import Target
 from ....dialects import builders, func, ir
 from ....dialects.walk import defining_op
 from ...ir.structure import shape_of
-from ..tiles.regions import Region, is_whole, relative_to
+from ..tiles.regions import NotSchedulable, Region, is_whole, relative_to
 from ..tiles.structured import extract
+from ..tiling.dynamic_border import is_dynamic_padding
 from .block_parts import Parts
+from .padded_parts import padded_part, padded_source
 
 
 @dataclass(frozen=True)
@@ -33,16 +36,29 @@ def given_to(
     parts: Parts,
     arguments: Mapping[ir.Value, ir.Value | Held],
     own: Sequence[ir.Value],
+    target: Target | None = None,
 ) -> dict[ir.Value, ir.Value]:
-    """The arguments of a block's function for the parts of ``source`` from which it is computed.
+    """The arguments of a block's function for the parts of ``source`` from which it is computed, on a target.
 
     ``own``: those between the tensors and the sizes that bodies compute with.
     """
     origins = map(parts.origin, parts.inputs(source))
-    tensors = [part_of(_made_here(value, arguments), region) for value, region in origins]
+    tensors = [_read_part(value, region, arguments, target) for value, region in origins]
     sizes = [arguments[size] for size in parts.sizes]
     values = [*tensors, *own, *sizes, *(place.as_value() for place in parts.places.values())]
     return dict(zip(function.arguments, values, strict=True))
+
+
+def _read_part(
+    value: ir.Value, region: Region, arguments: Mapping[ir.Value, ir.Value | Held], target: Target | None
+) -> ir.Value:
+    op = defining_op(value)
+    if op is not None and is_dynamic_padding(op):
+        held = arguments[padded_source(op, region)]
+        if target is None or not isinstance(held, ir.Value):
+            raise NotSchedulable("a padding around what a thread keeps")
+        return padded_part(op, region, held, target)
+    return part_of(_made_here(value, arguments), region)
 
 
 def _made_here(value: ir.Value, arguments: Mapping[ir.Value, ir.Value | Held]) -> ir.Value | Held:

@@ -15,7 +15,8 @@ from ...ir.structure import body_ops, dim_of, index_dim, indexing_maps, list_ops
 from ...ir.uses import find_captures, nested_ops
 from ..tiles.regions import Interval, Linear, NotSchedulable, Region, cover, full_region
 from ..tiles.structured import make_empty
-from ..tiling.dynamic_border import DynamicBorder
+from ..tiling.dynamic_border import DynamicBorder, is_dynamic_padding
+from .padded_parts import padded_source
 
 
 @dataclass(frozen=True)
@@ -152,6 +153,11 @@ def parts_of(function: func.FuncOp, region: Region, sums: Mapping[int, Interval]
             parts.sources[op.results[0]] = op.operands[0], _slice_part(op, part, rows, known)
         elif op.name == "tensor.extract_slice":
             parts.need(op.operands[0], _slice_part(op, part, rows, known))
+        elif is_dynamic_padding(op):
+            if rows:
+                raise NotSchedulable("rows of any length of what is padded")
+            padded_source(op, part)
+            parts.sources[op.results[0]] = op.results[0], part
         elif op.name == "linalg.unpack" and part == full_region(known.of(op.results[0])):
             for operand in op.operands:
                 parts.need(operand, full_region(known.of(operand)))

@@ -259,7 +259,8 @@ class Part:
         Each element is read there before it is written: to bufferization what is read lies in another buffer.
         """
         parts = parts_of(self.source, region, sums)
-        given = given_to(block.function, self.source, parts, self.arguments, [tensor_of(place)] if sums else [])
+        own, on = [tensor_of(place)] if sums else [], self.computed.target
+        given = given_to(block.function, self.source, parts, self.arguments, own, on)
         first, end = steps or (index_constant(0), index_constant(block.schedule.extent))
         target = tensor_of(place, writable=True)
         result = DynamicBorder.of(block.function).inner

@@ -21,6 +21,7 @@ from ..language.loopnest import Loop
 from ..language.schedule import Schedule
 from ..tiles.axes import power_floor, result_axis, row_tile
 from ..tiles.structured import vector_axis
+from ..tiling.dynamic_border import is_dynamic_padding
 from ..tiling.pool_windows import amounts_of, find_row_window, find_skipped_padding
 from ..tiling.values import value_name
 from .family import WINDOW_BLOCKS, Anchors, BlockSizes, Family, KernelView, PackedOperand, WantedOrder
@@ -232,8 +233,12 @@ def _are_row_pools(anchors: Anchors) -> bool:
 
 
 def _find_padding(op: ir.Operation, facts: OpFacts) -> list[ir.Operation]:
-    """The padding that a pool along rows alone reads, if its kernel can leave that out."""
+    """The padding that a pool along rows alone reads, if its kernel can leave that out, or pads blocks by itself."""
     pad = find_skipped_padding(op)
+    kind = facts.kind(op)
+    if pad is None and isinstance(kind, Pooling):
+        source = defining_op(op.operands[kind.data])
+        pad = source if source is not None and is_dynamic_padding(source) else None
     return [pad] if pad is not None and facts.users(pad) == [op] else []
 
 

@@ -30,6 +30,12 @@ def is_dynamic_insertion(op: ir.Operation) -> bool:
     return _is_insertion(op) and min(ir.DenseI64ArrayAttr(op.attributes["static_offsets"])) >= 0
 
 
+def is_dynamic_padding(op: ir.Operation) -> bool:
+    """Return whether an op puts a tensor into one of dynamic sizes that is filled with a constant, at a known place."""
+    around = defining_op(op.operands[1]) if is_dynamic_insertion(op) else None
+    return around is not None and around.name == "linalg.fill"
+
+
 def _is_insertion(op: ir.Operation) -> bool:
     """``is_dynamic_insertion`` at any place."""
     if op.name != "tensor.insert_slice" or min(shape_of(op.results[0]), default=0) >= 0:

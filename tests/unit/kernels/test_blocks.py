@@ -67,6 +67,16 @@ KINDS = {
     "depthwise": ("float[1, 32, A, B] x", "y = Conv<pads = [1, 1, 1, 1], group = 32>(x, d)", "1 32 A B"),
     "pool": ("float[1, 6, A, B] x", "c = Conv(x, o) y = MaxPool<kernel_shape = [2, 2]>(c)", "1 6 A+1 B+1"),
     "pool along rows": ("float[A, 3, 9, B] x", "y = MaxPool<kernel_shape = [3, 2], strides = [2, 2]>(x)", "A 3 9 B+1"),
+    "pool with padding": (
+        "float[2, 3, A, B] x",
+        "y = MaxPool<kernel_shape = [3, 4], strides = [2, 1], pads = [1, 3, 1, 2]>(x)",
+        "2 3 A B",
+    ),
+    "mean pool with padding": (
+        "float[A, 3, 9, B] x",
+        "y = AveragePool<kernel_shape = [3, 3], pads = [1, 1, 1, 1], count_include_pad = 1>(x)",
+        "A 3 9 B",
+    ),
     "softmax": ("float[A, B, 50] x", "y = Softmax<axis = -1>(x)", "A B 50"),
     "softmax of open rows": ("float[A, 5, B] x", "y = Softmax<axis = -1>(x)", "A 5 B"),
     "norm": ("float[A, B, 48] x", "y = LayerNormalization(x, g, h)", "A B 48"),
@@ -328,6 +338,13 @@ def test_a_block_of_a_pool_combines_all_of_its_rows_ahead():
     """What is read right after it was written, in other vectors, has to wait."""
     [text] = schedules("pool along rows").values()
     assert "blocks of 16 x 4 x 16:\nparallel n.0 in 1 x 16:\n  stage" in text
+
+
+@pytest.mark.parametrize("kind", ["pool with padding", "mean pool with padding"])
+def test_a_pool_pads_the_parts_of_an_input_that_its_blocks_read(kind: str):
+    """No kernel makes a padded copy of all of the input."""
+    [name] = schedules(kind)
+    assert "pool" in name
 
 
 @FOR_THIS_MACHINE

@@ -1,0 +1,144 @@
+"""Parts of a tensor with padding around it that nobody writes: a block's part is read in place, or padded by itself.
+
+A pool whose input has other readers, or is the program's, would have a padded copy of all of it made. Most blocks lie
+inside of what is padded. The part that another one reads goes to scratch memory, with the padding, in vectors.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from ....core.target import Target
+from ....dialects import arith, ir, memref, scf, vector
+from ....dialects.builders import index_constant
+from ....dialects.walk import defining_op
+from ..tiles.buffers import buffer_of, tensor_of, view_of
+from ..tiles.regions import Interval, Linear, NotSchedulable, Region, kept_dims
+from ..tiles.structured import capture_scalar
+
+
+def padded_source(op: ir.Operation, region: Region) -> ir.Value:
+    """The tensor that a region of a padded one is read from.
+
+    Raises NotSchedulable for one that is made in the kernel, and for a region of open sizes or with steps.
+    """
+    source = op.operands[0]
+    if defining_op(source) is not None or any(i.size < 0 or i.stride != 1 for i in region):
+        raise NotSchedulable("a padding around what the kernel makes, or all of one")
+    return source
+
+
+def padded_part(op: ir.Operation, region: Region, source: ir.Value, target: Target) -> ir.Value:
+    """A region of a padded tensor, squeezed: a view of ``source`` where it lies inside of that, else scratch memory."""
+    buffer, kept = buffer_of(source), kept_dims(region) or [len(region) - 1]
+    low = list(ir.DenseI64ArrayAttr(op.attributes["static_offsets"]))
+    moved = tuple(Interval(i.offset + Linear(-n), i.size) for i, n in zip(region, low, strict=True))
+    starts = [interval.offset.as_value() for interval in moved]
+    extents = [memref.DimOp(buffer, index_constant(axis)).result for axis in range(len(region))]
+    around = defining_op(op.operands[1])
+    assert around is not None  # what is padded lies in a filled tensor
+    copied = _Copy(buffer, starts, extents, [i.size for i in region], kept, target.lanes)
+    inside = copied.lies_inside()
+    scratch = copied.allocate()
+    branch = scf.IfOp(arith.xori(inside, arith.constant(inside.type, 1)))
+    with ir.InsertionPoint(branch.then_block):
+        copied.fill(scratch, capture_scalar(around.operands[0]))
+        scf.YieldOp([])
+    kind = copied.view_type()
+    views = [memref.CastOp(kind, view).result for view in (view_of(buffer, moved), copied.trim(scratch))]
+    return tensor_of(arith.select(inside, *views))
+
+
+class _Copy:
+    """A box of a buffer, some of which may lie outside, as vectors along its last axis."""
+
+    def __init__(
+        self,
+        buffer: ir.Value,
+        starts: Sequence[ir.Value],
+        extents: Sequence[ir.Value],
+        sizes: Sequence[int],
+        kept: Sequence[int],
+        lanes: int,
+    ) -> None:
+        self.buffer, self.starts, self.extents, self.sizes = buffer, starts, extents, sizes
+        self.kept, self.lanes, self.element = kept, lanes, ir.MemRefType(buffer.type).element_type
+        if kept[-1] != len(sizes) - 1:
+            raise NotSchedulable("a padded part of one column")
+
+    def lies_inside(self) -> ir.Value:
+        """Whether all of the box lies in the buffer."""
+        zero, flags = index_constant(0), []
+        for start, extent, size in zip(self.starts, self.extents, self.sizes, strict=True):
+            end = arith.addi(start, index_constant(size))
+            flags.append(arith.cmpi(arith.CmpIPredicate.sge, start, zero))
+            flags.append(arith.cmpi(arith.CmpIPredicate.sle, end, extent))
+        return functools.reduce(arith.andi, flags)
+
+    @property
+    def _shape(self) -> list[int]:
+        """Of the scratch memory: rows of whole vectors."""
+        *outer, last = [self.sizes[axis] for axis in self.kept]
+        return [*outer, -(-last // self.lanes) * self.lanes]
+
+    def allocate(self) -> ir.Value:
+        """Memory for the box."""
+        return memref.alloc(ir.MemRefType.get(self._shape, self.element), [], [])
+
+    def view_type(self) -> ir.Type:
+        """A box in the buffer or in scratch memory."""
+        open_, shape = ir.ShapedType.get_dynamic_stride_or_offset(), [self.sizes[axis] for axis in self.kept]
+        layout = ir.StridedLayoutAttr.get(open_, [*[open_] * (len(shape) - 1), 1])
+        return ir.MemRefType.get(shape, self.element, layout)
+
+    def trim(self, scratch: ir.Value) -> ir.Value:
+        """The box in scratch memory, without what is behind its rows."""
+        shape = [self.sizes[axis] for axis in self.kept]
+        return view_of(scratch, tuple(Interval(Linear(), n) for n in shape)) if 1 not in shape else scratch
+
+    def fill(self, scratch: ir.Value, padding: ir.Value) -> None:
+        """Read what lies in the buffer, and put the padding where nothing does."""
+        self._rows(scratch, padding, list(self.kept[:-1]), {}, [])
+
+    def _rows(
+        self,
+        scratch: ir.Value,
+        padding: ir.Value,
+        axes: Sequence[int],
+        chosen: dict[int, ir.Value],
+        place: Sequence[ir.Value],
+    ) -> None:
+        if not axes:
+            self._row(scratch, padding, chosen, place)
+            return
+        axis, *inner = axes
+        loop = scf.ForOp(index_constant(0), index_constant(self.sizes[axis]), index_constant(1))
+        with ir.InsertionPoint(loop.body):
+            number = loop.induction_variable
+            self._rows(scratch, padding, inner, {**chosen, axis: number}, [*place, number])
+            scf.YieldOp([])
+
+    def _row(
+        self, scratch: ir.Value, padding: ir.Value, chosen: dict[int, ir.Value], place: Sequence[ir.Value]
+    ) -> None:
+        """One row: its elements follow each other in memory, and go to the lanes that lie inside."""
+        zero, one, last = index_constant(0), index_constant(1), len(self.sizes) - 1
+        within, at = arith.constant(ir.IntegerType.get_signless(1), 1), list[ir.Value]()
+        for axis in range(last):
+            index = arith.addi(self.starts[axis], chosen.get(axis, zero))
+            within = arith.andi(within, arith.cmpi(arith.CmpIPredicate.ult, index, self.extents[axis]))
+            most = arith.maxsi(arith.subi(self.extents[axis], one), zero)
+            at.append(arith.maxsi(arith.minsi(index, most), zero))
+        kind = ir.VectorType.get([self.lanes], self.element)
+        places, mask = (ir.VectorType.get([self.lanes], t) for t in (ir.IndexType.get(), within.type))
+        for first in range(0, self._shape[-1], self.lanes):
+            start = arith.addi(self.starts[last], index_constant(first))
+            columns = arith.addi(vector.step(places), vector.broadcast(places, start))
+            end = vector.broadcast(places, self.extents[last])
+            inside = arith.cmpi(arith.CmpIPredicate.ult, columns, end)
+            inside = arith.andi(inside, vector.broadcast(mask, within))
+            begin = arith.maxsi(arith.minsi(start, self.extents[last]), zero)
+            spread = vector.broadcast(kind, padding)
+            row = vector.expandload(kind, self.buffer, [*at, begin], inside, spread)
+            vector.store(row, scratch, [*place, index_constant(first)])
