@@ -10,24 +10,25 @@ from . import arith, builders, extents, ir, loops, scalars, tensor
 from .loops import States, for_loop, index, sequential, while_loop
 from .sorting import sort_words
 
-_AT_A_TIME = 16  # elements that are looked at together: where none of them counts, they cost a few vectors' comparisons
+AT_A_TIME = 16  # elements that are looked at together: where none of them counts, they cost a few vectors' comparisons
 # Words that are held, at least, before they are sorted: to sort by digits takes a thousand steps for any number.
 _ROOM = 256
 # Elements that are kept in order while the row is read: of a short row more, for a sort by digits takes longer.
 _KEPT, _SHORT_KEPT, _SHORT = 8, 16, 256
 _LEAST_KEPT = 4  # of rows whose bound is found by halving an interval
 # Elements of a row whose keys stay in a cache, so that to count those below a bound takes few vectors.
-_MOST_HALVED, _KEYS_AT_A_TIME = 1 << 14, 64
+MOST_HALVED, KEYS_AT_A_TIME = 1 << 14, 64
 _OPEN = (1 << 63) - 1  # a place where no element is kept yet
 
 
 def order_key(number: ir.Value, largest: bool, signed: bool = True) -> ir.Value:
-    """32 bits that are the less, without a sign, the earlier a number comes.
+    """32 bits, or 64 of numbers as wide, that are the less, without a sign, the earlier a number comes.
 
     The greatest come first, or the least; equal ones are those of zeros, and what is no number comes last.
     """
-    whole = ir.IntegerType.get_signless(32)
-    lowest = scalars.const(1 << 31, whole)
+    width = max(scalars.width(number), 32)
+    whole = ir.IntegerType.get_signless(width)
+    lowest = scalars.const(1 << width - 1, whole)
     if not scalars.is_float(number):
         wide = number if number.type == whole else (arith.extsi if signed else arith.extui)(whole, number)
         key = arith.xori(wide, lowest) if signed else wide
@@ -55,8 +56,8 @@ def rank_order(x: ir.Value, count: Extent, largest: bool, signed: bool = True) -
         return builders.empty((rows, count), whole)
     kept, most_halved = _KEPT, 0
     if isinstance(extent, int) and isinstance(count, int):
-        most_halved = _MOST_HALVED if count < extent else 0
-        kept = _LEAST_KEPT if 2 * _AT_A_TIME < extent <= most_halved else _SHORT_KEPT if extent <= _SHORT else _KEPT
+        most_halved = MOST_HALVED if count < extent else 0
+        kept = _LEAST_KEPT if 2 * AT_A_TIME < extent <= most_halved else _SHORT_KEPT if extent <= _SHORT else _KEPT
 
     def row(at: ir.Value, states: States) -> list[ir.Value]:
         it = _Row(x, at, count, largest, signed)
@@ -77,11 +78,11 @@ def rank_order(x: ir.Value, count: Extent, largest: bool, signed: bool = True) -
     return extents.note(while_loop(index(rows), scalars.bool_constant(True), [into], once)[0], (rows, count))
 
 
-def _least_key(a: ir.Value, b: ir.Value) -> ir.Value:
+def least_key(a: ir.Value, b: ir.Value) -> ir.Value:
     return scalars.minimum(a, b, signed=False)
 
 
-def _find_bound(keys: ir.Value, least: ir.Value, count: int, groups: int) -> tuple[ir.Value, ir.Value]:
+def find_bound(keys: ir.Value, least: ir.Value, count: int, groups: int) -> tuple[ir.Value, ir.Value]:
     """A key that at most ``count`` of them are below, and so many with those that equal it; and how many are below.
 
     ``least`` are the first keys of groups: of as many groups as are wanted, none is behind the last one of theirs.
@@ -106,7 +107,7 @@ def _find_bound(keys: ir.Value, least: ir.Value, count: int, groups: int) -> tup
         apart = scalars.compare("gt", scalars.sub(high, low), scalars.const(1, whole))
         return scalars.both(apart, scalars.compare("ne", here, wanted)), [low, high, below]
 
-    low, high = builders.extract(builders.reduce(_least_key, -1, keys, [0]), []), scalars.const(1 << 32, whole)
+    low, high = builders.extract(builders.reduce(least_key, -1, keys, [0]), []), scalars.const(1 << 32, whole)
     several = 1 << max(groups, 1).bit_length() - 1
     if count <= several <= groups:
         firsts = builders.slice_(least, [0], [several])
@@ -146,7 +147,7 @@ class _Row:
             return scalars.compare("lt", place, end), [words, number, place, bound]
 
         # Filled, for an empty tensor that a loop carries may share its memory with the sort's.
-        words = builders.full([room + _AT_A_TIME], scalars.const(0, whole))
+        words = builders.full([room + AT_A_TIME], scalars.const(0, whole))
         start = [words, index(0), index(0), open_]
         words, *_ = while_loop(None, scalars.bool_constant(True), start, go_on)
 
@@ -160,21 +161,21 @@ class _Row:
         row = loops.at(self.numbers, {0: self.row})
         narrow = ir.IntegerType.get_signless(32)
         keys = builders.elementwise(lambda n: order_key(n, self.largest, self.signed), row, elem=narrow)
-        blocks = -(-extent // _KEYS_AT_A_TIME) * _KEYS_AT_A_TIME // _AT_A_TIME
+        blocks = -(-extent // KEYS_AT_A_TIME) * KEYS_AT_A_TIME // AT_A_TIME
         # Behind the row are keys that come last, so that it is a whole number of steps.
-        keys = builders.pad(keys, [0], [-extent % _KEYS_AT_A_TIME], scalars.const(-1, narrow))
-        groups = builders.reshape(keys, (blocks, _AT_A_TIME))
-        least = builders.reduce(_least_key, -1, groups, [1])
-        bound, below = _find_bound(keys, least, count, extent // _AT_A_TIME)
+        keys = builders.pad(keys, [0], [-extent % KEYS_AT_A_TIME], scalars.const(-1, narrow))
+        groups = builders.reshape(keys, (blocks, AT_A_TIME))
+        least = builders.reduce(least_key, -1, groups, [1])
+        bound, below = find_bound(keys, least, count, extent // AT_A_TIME)
         # Filled, for an empty tensor that a loop carries may share its memory with the sort's.
         words = builders.full([count + 1], scalars.const(0, whole))
 
         def read_block(number: ir.Value, states: States) -> list[ir.Value]:
-            first = scalars.mul(number, index(_AT_A_TIME))
+            first = scalars.mul(number, index(AT_A_TIME))
             found = scalars.compare("le", builders.extract(least, [number]), bound, signed=False)
 
             def take(_: ir.Value, states: States) -> tuple[ir.Value, list[ir.Value]]:
-                made = for_loop(_AT_A_TIME, states, lambda i, held: read(scalars.add(first, i), held))
+                made = for_loop(AT_A_TIME, states, lambda i, held: read(scalars.add(first, i), held))
                 return scalars.bool_constant(False), made
 
             return while_loop(None, found, states, take)
@@ -201,24 +202,24 @@ class _Row:
         """Write the indices of so few elements that their words are scalars."""
         _, extent = builders.shape_of(self.numbers)
         words: States = [scalars.const(_OPEN, ir.IntegerType.get_signless(64))] * count
-        blocks = floor_divide(extent, _AT_A_TIME) if not isinstance(extent, int) or extent > 2 * _AT_A_TIME else 0
+        blocks = floor_divide(extent, AT_A_TIME) if not isinstance(extent, int) or extent > 2 * AT_A_TIME else 0
 
         def read(first: ir.Value, size: ir.Value, words: States) -> list[ir.Value]:
             return for_loop(size, words, lambda at, held: self._insert(scalars.add(first, at), held))
 
         def read_block(at: ir.Value, words: States) -> list[ir.Value]:
-            first, last = scalars.mul(at, index(_AT_A_TIME)), words[-1]
+            first, last = scalars.mul(at, index(AT_A_TIME)), words[-1]
             is_open = scalars.compare("eq", last, scalars.like(last, _OPEN))
             least = self._number(scalars.select(is_open, index(0), self._place(last)))
             [some] = while_loop(None, scalars.invert(is_open), [is_open], lambda _, states: self._compare(first, least))
 
             def take(_: ir.Value, words: States) -> tuple[ir.Value, list[ir.Value]]:
-                return scalars.bool_constant(False), read(first, index(_AT_A_TIME), words)
+                return scalars.bool_constant(False), read(first, index(AT_A_TIME), words)
 
             return while_loop(None, some, words, take)
 
         words = for_loop(blocks, words, read_block)
-        words = read(index(_AT_A_TIME * blocks), index(extent - _AT_A_TIME * blocks), words)
+        words = read(index(AT_A_TIME * blocks), index(extent - AT_A_TIME * blocks), words)
         for at, word in enumerate(words):
             [into] = self._write(into, index(at), word)
         return [into]
@@ -240,7 +241,7 @@ class _Row:
     ) -> list[ir.Value]:
         """Read on from a place, until the row ends or there is no room for as many words as are read at a time."""
         extent = builders.shape_of(self.numbers)[1]
-        end, step = index(extent), index(_AT_A_TIME)
+        end, step = index(extent), index(AT_A_TIME)
         is_open = scalars.compare("gt", bound, scalars.const(0xFFFFFFFF, bound.type))
         last = scalars.sub(index(self.count), index(1))
         held = tensor.ExtractOp(words, [last]).result
@@ -269,7 +270,7 @@ class _Row:
     def _compare(self, place: ir.Value, least: ir.Value) -> tuple[ir.Value, list[ir.Value]]:
         """Whether any of the next elements may come before the last one chosen."""
         how = "le" if self.largest else "ge"
-        places = [scalars.add(place, index(i)) for i in range(_AT_A_TIME)]
+        places = [scalars.add(place, index(i)) for i in range(AT_A_TIME)]
         # Of what is no number this says that it may; its key tells.
         found = [scalars.invert(scalars.compare(how, self._number(p), least, self.signed)) for p in places]
         return scalars.bool_constant(False), [functools.reduce(scalars.either, found)]

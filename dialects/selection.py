@@ -5,31 +5,49 @@ from __future__ import annotations
 import functools
 
 from ..core.sizes import Extent, floor_divide, if_equal, max_of
-from . import builders, ir, scalars, tensor
+from . import builders, extents, ir, scalars, tensor
+from .candidates import find_candidates
 from .loops import States, index, sequential, while_loop
+from .ranking import MOST_HALVED
 from .sorting import Before
 
 # Elements that are looked at together: where none of them is chosen, they cost a few vectors' comparisons.
 _AT_A_TIME = 16
 
 
-def select_order(x: ir.Value, count: Extent, before: Before) -> ir.Value:
+def select_order(x: ir.Value, count: Extent, largest: bool, signed: bool = True) -> ir.Value:
     """For each row of a matrix the indices (i64) of its ``count`` first elements, in order.
 
     Equal elements keep the order that they have. The result of a row is a heap while the row is read, whose root is the
     last of the elements chosen so far: what does not come before it costs one comparison. O(n + m log count) steps for
     rows of n elements of which m come before those chosen until then; for numbers in random order m is about
-    count * log(n / count).
+    count * log(n / count). Of rows that stay in a cache those that may be chosen are found ahead (``candidates.py``).
     """
     rows, extent = builders.shape_of(x)
     whole = ir.IntegerType.get_signless(64)
     if rows == 0 or count == 0:
         return builders.empty((rows, count), whole)
 
-    def row(at: States, states: States) -> list[ir.Value]:
-        return _Heap(x, at[0], count, before).select(states[0], extent)
+    def before(a: ir.Value, b: ir.Value) -> ir.Value:
+        return scalars.compare("gt" if largest else "lt", a, b, signed)
 
-    return sequential([rows], [builders.empty((rows, count), whole)], row)[0]
+    halved = extent if isinstance(extent, int) and isinstance(count, int) and count < extent <= MOST_HALVED else 0
+
+    def row(at: ir.Value, states: States) -> list[ir.Value]:
+        heap = _Heap(x, at, count, before)
+        if not halved or not isinstance(count, int):
+            return heap.select(states[0], extent)
+        places, found = find_candidates(x, at, count, halved, largest, signed)
+        return heap.select_among(states[0], places, found)
+
+    def once(at: ir.Value, states: States) -> tuple[ir.Value, list[ir.Value]]:
+        return scalars.bool_constant(True), row(at, states)
+
+    into = builders.empty((rows, count), whole)
+    if not halved or (isinstance(rows, int) and rows > 1):
+        return sequential([rows], [into], lambda at, states: row(at[0], states))[0]
+    # No loop that is dropped around one row: outside of loops each op would be a kernel.
+    return extents.note(while_loop(index(rows), scalars.bool_constant(True), [into], once)[0], (rows, count))
 
 
 class _Heap:
@@ -44,10 +62,6 @@ class _Heap:
 
         def fill(at: States, states: States) -> list[ir.Value]:
             return [self._store(states[0], at[0], self._item(at[0]))]
-
-        def arrange(at: States, states: States) -> list[ir.Value]:
-            root = scalars.sub(index(floor_divide(count, 2) - 1), at[0])
-            return [self._sink(states[0], index(count), root, self._load(states[0], root))]
 
         def read(start: ir.Value, states: States, size: int) -> list[ir.Value]:
             last = self._key(scalars.to_index(self._load(states[0], top)))
@@ -67,13 +81,8 @@ class _Heap:
             start = scalars.add(scalars.mul(at[0], index(_AT_A_TIME)), index(count))
             return read(start, states, _AT_A_TIME)
 
-        def order(at: States, states: States) -> list[ir.Value]:
-            end = scalars.sub(index(count - 1), at[0])
-            root, moved = self._load(states[0], top), self._load(states[0], end)
-            return [self._sink(self._store(states[0], end, root), end, top, moved)]
-
         states = sequential([count], [into], fill)
-        states = sequential([floor_divide(count, 2)], states, arrange)
+        states = sequential([floor_divide(count, 2)], states, self._arrange)
         rest = if_equal(count, 0, 0, extent - count)
         blocks = floor_divide(rest, _AT_A_TIME)
         states = sequential([blocks], states, read_block)
@@ -81,7 +90,39 @@ class _Heap:
         states = sequential(
             [rest - _AT_A_TIME * blocks], states, lambda at, s: read(scalars.add(at[0], index(behind)), s, 1)
         )
-        return sequential([max_of(count - 1, 0)], states, order)
+        return sequential([max_of(count - 1, 0)], states, self._order)
+
+    def select_among(self, into: ir.Value, places: ir.Value, number: ir.Value) -> list[ir.Value]:
+        """Choose from the first ``number`` of some places of the row, in order: at least as many as are chosen."""
+
+        def item(at: ir.Value) -> ir.Value:
+            return builders.extract(places, [at])
+
+        def read(at: States, states: States) -> list[ir.Value]:
+            own = item(scalars.add(at[0], index(self._count)))
+            last = self._key(scalars.to_index(self._load(states[0], index(0))))
+            found = self._before(self._key(scalars.to_index(own)), last)
+
+            def replace(_: ir.Value, states: States) -> tuple[ir.Value, list[ir.Value]]:
+                return scalars.bool_constant(False), [self._sink(states[0], index(self._count), index(0), own)]
+
+            return while_loop(None, found, states, replace)
+
+        states = sequential([self._count], [into], lambda at, s: [self._store(s[0], at[0], item(at[0]))])
+        states = sequential([floor_divide(self._count, 2)], states, self._arrange)
+        states = sequential([scalars.sub(number, index(self._count))], states, read)
+        return sequential([max_of(self._count - 1, 0)], states, self._order)
+
+    def _arrange(self, at: States, states: States) -> list[ir.Value]:
+        """Bring the last parent that is in no order yet, and what is below it, into the order of a heap."""
+        root = scalars.sub(index(floor_divide(self._count, 2) - 1), at[0])
+        return [self._sink(states[0], index(self._count), root, self._load(states[0], root))]
+
+    def _order(self, at: States, states: States) -> list[ir.Value]:
+        """Put the last one of the heap behind it."""
+        end = scalars.sub(index(self._count - 1), at[0])
+        root, moved = self._load(states[0], index(0)), self._load(states[0], end)
+        return [self._sink(self._store(states[0], end, root), end, index(0), moved)]
 
     def _sink(self, heap: ir.Value, size: ir.Value, root: ir.Value, item: ir.Value) -> ir.Value:
         """Put an item at the root of a part of the first ``size`` elements, or deeper where others come after it."""

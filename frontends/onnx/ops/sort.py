@@ -49,7 +49,7 @@ def _top_k(ctx: Context, x: Tensor, k: Extent, axis: int, largest: bool) -> tupl
     elif isinstance(k, int) and isinstance(extent, int) and k > extent // 2:
         sorted_order = builders.slice_(sort_order(rows.value, before), [0, 0], [rows.shape[0], k])
     else:
-        sorted_order = select_order(rows.value, k, before)
+        sorted_order = select_order(rows.value, k, largest, x.signed)
     order = ctx.wrap(sorted_order, "int64")
     back = [last.index(i) for i in range(x.rank)]
     chosen = (take_elements(ctx, rows, order, axis=1), order)

@@ -71,6 +71,29 @@ def test_no_number_comes_last(k):
     np.testing.assert_array_equal(indices, np.argsort(x, axis=1, kind="stable")[:, :k])
 
 
+@pytest.mark.parametrize("largest", [0, 1])
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64, np.float64])
+def test_numbers_of_64_bits(dtype, largest):
+    """Some rows differ in all bits, others in the last ones alone, or but for one number; equal ones keep their order."""
+    limits = np.iinfo(np.int64) if dtype == np.float64 else np.iinfo(dtype)
+    wide = RANDOM.integers(limits.min, limits.max, (6, 500), dtype if dtype != np.float64 else np.int64, endpoint=True)
+    wide[1] %= 50
+    wide[2] = wide[2] % 1000 + 7_000_000_000_000
+    wide[3] = wide[3] % 40
+    wide[3, 100] = limits.max
+    wide[4] = 3
+    x = wide.astype(dtype)
+    if dtype == np.float64:
+        x[0, :3] = np.inf, -np.inf, -0.0
+        x[5] = RANDOM.standard_normal(500)
+    for rows in (x, x[:1]):
+        model, inputs = node_model("TopK", [rows, np.array([40])], known=[1], outputs=2, largest=largest)
+        values, places = tw.compile(model, workers=0, num_threads=1).run(inputs)
+        want = np.argsort(rows if not largest else -rows.astype(np.object_), axis=1, kind="stable")[:, :40]
+        np.testing.assert_array_equal(places, want)
+        np.testing.assert_array_equal(values, np.take_along_axis(rows, want, 1))
+
+
 def test_top_k_has_no_more_than_there_are():
     model, _ = node_model("TopK", [RANDOM.random((2, 5), np.float32), np.array([6])], [1], outputs=2)
     with pytest.raises(ModelError):
