@@ -7,7 +7,6 @@ vectors. So there are loops for ``_COUNTS`` of channels besides those for any nu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +23,7 @@ from ..tiling.part_nests import Chooser
 from .block_kernels import OneFunction
 from .block_loops import Blocks
 from .blocks import choose_blocks
-from .joined_axes import choose_joined
+from .joined_axes import choose_joined_or_blocks
 from .part_loops import Computation
 
 # Channels of images, without and with an alpha channel.
@@ -91,7 +90,7 @@ def choose_few_channels(function: func.FuncOp, choose: Chooser) -> FewChannels:
     few = []
     for count in _COUNTS:
         module = _fix_count(function, op, axes, count)
-        few.append(SomeChannels(module, _choose_inner(list_functions(module)[0], choose), axes[0], count))
+        few.append(SomeChannels(module, choose_joined_or_blocks(list_functions(module)[0], choose), axes[0], count))
     general = choose_blocks(function, choose)
     sizes = general.versions, general.cuts, general.sums, general.panels, general.held
     return FewChannels(*sizes, tuple(few), split=general.split, repeated=general.repeated)
@@ -104,12 +103,6 @@ def _find_channels(read: Sequence[int | None], made: Sequence[int | None]) -> in
         if rest == list(inner[:-1]) and len(outer) - outer.index(loop) > 2:
             return loop
     raise NotSchedulable("no channels that become innermost, or were that")
-
-
-def _choose_inner(function: func.FuncOp, choose: Chooser) -> Blocks:
-    with suppress(NotSchedulable):
-        return choose_joined(function, choose)
-    return choose_blocks(function, choose)
 
 
 def _find_transposition(function: func.FuncOp) -> ir.Operation:

@@ -15,7 +15,9 @@ After::
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from ....dialects import arith, func, ir, memref, tensor
@@ -51,7 +53,7 @@ Places = Mapping[ir.Value, int]
 
 @dataclass(frozen=True)
 class JoinedAxes(OneFunction, Blocks):
-    """Blocks of the function in ``module``, whose tensors have ``count`` axes of the kernel's as one.
+    """The ``inner`` blocks of the function in ``module``, whose tensors have ``count`` axes of the kernel's as one.
 
     ``places``: where these axes begin in the kernel's values. The function's arguments are those of the kernel.
     """
@@ -59,6 +61,7 @@ class JoinedAxes(OneFunction, Blocks):
     module: ir.Module
     places: Places
     count: int
+    inner: Blocks
 
     def emit(self, computed: Computation, lo: ir.Value, hi: ir.Value) -> None:
         """Emit the loops on the kernel's buffers with axes joined."""
@@ -72,30 +75,38 @@ class JoinedAxes(OneFunction, Blocks):
             given[own] = held
         [result] = terminator_of(computed.source).operands
         place = _collapse_buffer(computed.buffer, self.places[result], self.count)
-        super().emit(Computation(self.function, given, place, computed.target), lo, hi)
+        self.inner.emit(Computation(self.function, given, place, computed.target), lo, hi)
 
 
 def choose_joined(function: func.FuncOp, choose: Chooser) -> JoinedAxes:
     """As many neighbouring axes as can be joined, with schedules that ``choose`` gives for the blocks.
 
-    Raises NotSchedulable where none can be, or no family takes a block.
+    Those with an open one among them come first; in what that leaves others are joined, rows and columns of known size
+    as well. Raises NotSchedulable where none can be, or no family takes a block.
     """
     returned = list(terminator_of(function).operands)
     if len(returned) != 1:
         raise NotSchedulable("more than one result")
     result = returned[0]
     seams = Seams(map(AxisWalk.of, list_ops(function)))
-    for first, count in seams.find_runs(result):
-        run = shape_of(result)[first : first + count]
-        if not any(n < 0 for n in run) or sum(n != 1 for n in run) < 2 or 0 in run:
+    runs = [(first, count, shape_of(result)[first : first + count]) for first, count in seams.find_runs(result)]
+    for first, count, run in sorted(runs, key=lambda found: min(found[2]) >= 0):
+        if sum(n != 1 for n in run) < 2 or 0 in run:
             continue
         tied = seams.tied_to(result, first)
         if len(places := dict(tied)) == len(tied):  # no value has these axes twice
             module = _build_joined(function, places, count)
-            inner = choose_blocks(list_functions(module)[0], choose)
+            inner = choose_joined_or_blocks(list_functions(module)[0], choose)
             sizes = inner.versions, inner.cuts, inner.sums, inner.panels, inner.held
-            return JoinedAxes(*sizes, module, places, count, split=inner.split, repeated=inner.repeated)
+            return JoinedAxes(*sizes, module, places, count, inner, split=inner.split, repeated=inner.repeated)
     raise NotSchedulable("no axes that all ops walk together")
+
+
+def choose_joined_or_blocks(function: func.FuncOp, choose: Chooser) -> Blocks:
+    """``choose_joined``, or blocks where no axes can be joined; NotSchedulable where no family takes a block."""
+    with suppress(NotSchedulable):
+        return choose_joined(function, choose)
+    return choose_blocks(function, choose)
 
 
 def _build_joined(function: func.FuncOp, places: Places, count: int) -> ir.Module:
@@ -162,5 +173,11 @@ def _collapse_buffer(buffer: ir.Value, first: int, count: int) -> ir.Value:
     product = functools.reduce(arith.muli, extents[first : first + count])
     kept = [*extents[:first], product, *extents[first + count :]]
     joined = collapse_extents(shape, group_run(len(shape), first, count))
+    if min(joined) >= 0:
+        made, steps = (
+            ir.MemRefType.get(joined, element_of(buffer)),
+            [math.prod(joined[d + 1 :]) for d in range(len(joined))],
+        )
+        return memref.ReinterpretCastOp(made, buffer, [], [], [], [0], joined, steps).result
     kind = ir.RankedTensorType.get(joined, element_of(buffer))
     return reshape_buffer(kind, buffer, (n for n, extent in zip(kept, joined, strict=True) if extent < 0))

@@ -55,6 +55,16 @@ KINDS = {
         "l = Transpose<perm = [1, 0, 2]>(z) y = Add(x, l)",
         "A B 9, B A 9",
     ),
+    "scaled images of known size": (
+        "float[A, 40, 7, 5] x, float[A, 40, 1, 1] z",
+        "m = Mul(x, z) y = Relu(m)",
+        "A 40 7 5, A 40 1 1",
+    ),
+    "centred images of known size": (
+        "float[A, 40, 7, 5] x",
+        "m = ReduceMean<keepdims = 1>(x, hw) y = Sub(x, m)",
+        "A 40 7 5",
+    ),
     "one filter": ("float[A, 40, B, 3] x", "y = Conv(x, lone)", "A 40 B 3"),
     "strided": ("float[A, 6, B, 20] x", "y = Conv<pads = [1, 1, 1, 1], strides = [2, 2]>(x, k)", "A 6 B 20"),
     "few channels": ("float[A, 2, 9, B] x", "c = Conv<pads = [1, 1, 1, 1]>(x, few) y = Relu(c)", "A 2 9 B"),
@@ -284,6 +294,14 @@ def test_blocks_of_many_known_rows_have_few_of_them_and_long_vectors():
 
 def test_blocks_beside_many_known_rows_are_wide():
     assert any("blocks of 1 x 128" in text for text in schedules("sums beside many known rows").values())
+
+
+@pytest.mark.parametrize("kind", ["scaled images of known size", "centred images of known size"])
+def test_rows_of_known_size_are_joined(kind: str):
+    """Beside the images and channels, which are joined, too: of these an open number is."""
+    [text] = schedules(kind).values()
+    sizes = [line.removeprefix("blocks of ") for line in text.splitlines() if line.startswith("blocks")]
+    assert all(size.endswith(" x 35:") and size.count("x") == 1 for size in sizes)
 
 
 def test_pixels_of_one_filter_go_many_at_once():
