@@ -19,7 +19,7 @@ import mlir
 from mlir import ir
 
 from ..core.cpus import AARCH64
-from ..core.errors import InternalError, TargetError
+from ..core.errors import CompileError, InternalError, TargetError
 from ..core.target import NATIVE, Target
 from . import tw
 from .context import at_node
@@ -30,6 +30,7 @@ CodeKind = Literal["obj", "asm", "llvm"]
 _ASSEMBLY, _OBJECT = 0, 1
 _RELOC_PIC, _CODE_MODEL_DEFAULT = 2, 0
 _FUNCTION_INDEX = 0xFFFFFFFF
+_RETURN_STATUS = 2
 _SIGNATURES = {
     "LLVMContextCreate": (c_void_p, []),
     "LLVMContextDispose": (None, [c_void_p]),
@@ -52,6 +53,9 @@ _SIGNATURES = {
     "LLVMGetBufferStart": (c_void_p, [c_void_p]),
     "LLVMGetBufferSize": (c_size_t, [c_void_p]),
     "LLVMDisposeMemoryBuffer": (None, [c_void_p]),
+    "LLVMCreateMemoryBufferWithMemoryRangeCopy": (c_void_p, [c_char_p, c_size_t, c_char_p]),
+    "LLVMParseIRInContext": (c_int, [c_void_p, c_void_p, POINTER(c_void_p), POINTER(c_void_p)]),
+    "LLVMVerifyModule": (c_int, [c_void_p, c_int, POINTER(c_void_p)]),
     "LLVMGetHostCPUName": (c_void_p, []),
     "LLVMGetHostCPUFeatures": (c_void_p, []),
     "LLVMGetFirstFunction": (c_void_p, [c_void_p]),
@@ -157,6 +161,35 @@ def emit_code(module: ir.Module, target: Target, kind: CodeKind = "obj", opt_lev
         lib.LLVMContextDispose(context)
 
 
+def compile_text(text: bytes, target: Target, opt_level: int = 3) -> bytes:
+    """Compile a user's LLVM IR to an object; CompileError with LLVM's words for what is none."""
+    attributes, lib = function_attributes(target), _library()
+    machine = _target_machine(target.triple, attributes["target-cpu"], attributes["target-features"], opt_level)
+    context, made, message = lib.LLVMContextCreate(), c_void_p(), c_void_p()
+    try:
+        buffer = lib.LLVMCreateMemoryBufferWithMemoryRangeCopy(text, len(text), b"the code")
+        wrong = lib.LLVMParseIRInContext(context, buffer, byref(made), byref(message))
+        if wrong or lib.LLVMVerifyModule(made, _RETURN_STATUS, byref(message)):
+            raise CompileError(f"the LLVM IR that was given cannot be compiled: {_first_error(message)}")
+        lib.LLVMSetTarget(made, target.triple.encode())
+        layout = lib.LLVMCreateTargetDataLayout(machine)
+        lib.LLVMSetModuleDataLayout(made, layout)
+        lib.LLVMDisposeTargetData(layout)
+        assert made.value is not None
+        _set_function_targets(made.value, attributes)
+        _run_pipeline(made.value, machine, f"default<O{opt_level}>")
+        result = _generate(made.value, machine, "obj")
+        lib.LLVMDisposeModule(made)
+        return result
+    finally:
+        lib.LLVMContextDispose(context)
+
+
+def _first_error(message: c_void_p) -> str:
+    """The first line of what LLVM has to say."""
+    return " ".join(_take_string(message.value).split("\n")[:1]) if message.value else "it is not valid"
+
+
 def refuse_foreign_ops(module: ir.Module) -> None:
     """Raise CompileError for the first op that has no translation to LLVM IR, naming its location."""
     foreign = collect(module, lambda op: not op.name.startswith(("llvm.", "omp.", "builtin.module")))
@@ -213,9 +246,16 @@ def _is_scheduled(module: ir.Module) -> bool:
 
 def _optimise(llvm_module: int, machine: int, opt_level: int, scheduled: bool) -> None:
     """Run LLVM's passes: few at level 1, and those that make vectors of plain loops from level 2."""
+    _run_pipeline(
+        llvm_module,
+        machine,
+        (_PIPELINES_OF_SCHEDULED if scheduled else _PIPELINES)[min(opt_level, len(_PIPELINES) - 1)],
+    )
+
+
+def _run_pipeline(llvm_module: int, machine: int, pipeline: str) -> None:
     lib = _library()
     options = lib.LLVMCreatePassBuilderOptions()
-    pipeline = (_PIPELINES_OF_SCHEDULED if scheduled else _PIPELINES)[min(opt_level, len(_PIPELINES) - 1)]
     error = lib.LLVMRunPasses(llvm_module, pipeline.encode(), machine, options)
     lib.LLVMDisposePassBuilderOptions(options)
     if error:

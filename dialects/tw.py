@@ -136,6 +136,12 @@ Written by te/emit, passes/schedule/scripts/given, passes/schedule/scripts/scrip
 passes/schedule/scripts/scripted_nest; read by passes/ir/kernel.
 """
 
+INTRINSIC = "tw.intrinsic"
+"""Structured op, string: the calls that a tile of it is, as JSON (``te/calls.py``).
+
+Written by te/emit; read by passes/analysis/in_place, passes/lower/call_intrinsics, passes/schedule/scripted.
+"""
+
 TILE_SHAPE = "tw.tile_shape"
 """Structured op, array of integers: the most elements that its tiles have along each axis of its result.
 

@@ -107,7 +107,7 @@ def assemble(compilation: Compilation, planned: Planned) -> CompiledProgram:
                 manifest, code, linker = _make_whole(compilation, plan, describe)
         else:
             manifest = describe(kernels)
-            code, linker = _make_objects(compilation, plan, parts, manifest)
+            code, linker = _make_objects(compilation, planned, parts, manifest)
     report.kernels, report.calls = len(kernel_names(plan.programs)), len(plan.main.calls)
     report.prepared = len(plan.prepare)
     report.arena_bytes, report.weight_bytes = plan.main.arena_bytes, manifest.weight_bytes
@@ -161,8 +161,8 @@ def _make_parts(compilation: Compilation, planned: Planned) -> _Parts:
 Linked = tuple[Code, Callable[[], Library]]
 
 
-def _make_objects(compilation: Compilation, plan: Plan, parts: _Parts, manifest: Manifest) -> Linked:
-    target, kernels, weights = compilation.options.target, parts.kernels, parts.weights
+def _make_objects(compilation: Compilation, planned: Planned, parts: _Parts, manifest: Manifest) -> Linked:
+    plan, target, kernels, weights = planned.plan, compilation.options.target, parts.kernels, parts.weights
     bare = {name: replace(kernel, object=b"") for name, kernel in kernels.items()}
     work = []
     for number, program in enumerate(plan.programs):
@@ -174,6 +174,7 @@ def _make_objects(compilation: Compilation, plan: Plan, parts: _Parts, manifest:
         work.append(Job("the weights' place", jobs.emit_weights_function, (target,)))
     support = find_support(compilation, target)
     objects = [support, *compilation.pool.run(work), *parts.routines, *(kernel.object for kernel in kernels.values())]
+    objects += planned.objects
     if manifest.weights_inside and weights is not None:
         data = weights.data.tobytes()
         objects.append(data_object(data, WEIGHTS_SECTION, WEIGHTS_SYMBOL, DATA_ALIGNMENT, like=objects[0]))

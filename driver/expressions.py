@@ -18,6 +18,7 @@ from ..te.tensor import Tensor
 from ..workers.process import Limits
 from . import api, stages
 from .compilation import Compilation
+from .extern_code import compile_code
 from .planning import plan
 
 
@@ -85,7 +86,8 @@ def build_schedule(
     options.refuse_foreign()
     computation = Computation.of(schedule, _check_args(args), name)
     compilation = Compilation.start(computation, options, workers)
-    planned = plan(compilation, "")
+    objects = compile_code(compilation, computation)
+    planned = replace(plan(compilation, ""), objects=objects)
     return api.make_module(replace(compilation, source=planned), None, computation)
 
 

@@ -36,7 +36,7 @@ class Planned:
     """A model after the graph passes: what is to be compiled, and where its weights are.
 
     ``files`` are those that the import read besides the model's own, ``notes`` what it has to say to a user,
-    ``source`` is the SHA-256 of the model's file, if there is one.
+    ``source`` is the SHA-256 of the model's file, if there is one; ``objects`` are code of a user's that kernels call.
     """
 
     plan: Plan
@@ -45,6 +45,7 @@ class Planned:
     files: tuple[Path, ...] = ()
     notes: tuple[str, ...] = ()
     source: str = ""
+    objects: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -206,6 +207,13 @@ def compile_kernel(bytecode: bytes, settings: Settings) -> tuple[Kernel, Setting
     from ..passes import pipeline
 
     return pipeline.compile_kernel(bytecode, settings.target, settings.pass_context()), settings
+
+
+def compile_llvm_text(text: bytes, target: Target, level: int) -> bytes:
+    """The object of LLVM IR that a user gives."""
+    from ..dialects import codegen
+
+    return codegen.compile_text(text, target, level)
 
 
 def emit_support(target: Target) -> bytes:

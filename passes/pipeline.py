@@ -59,6 +59,7 @@ from .ir.facts import remembering_facts
 from .ir.kernel import describe_kernel, find_schedule_text, list_functions, symbol_of
 from .ir.signatures import list_params
 from .lower.bufferize import Bufferize
+from .lower.call_intrinsics import CallIntrinsics
 from .lower.clamp_integers import ClampIntegers
 from .lower.expand_math import ExpandMath
 from .lower.flush_denormals import FlushDenormals
@@ -183,6 +184,7 @@ def kernel_passes(target: Target, plain: bool = False, schedule: GivenSchedule |
         ApplySchedule(target=target, plain=plain, schedule=schedule),
         Vectorize(),
         Bufferize(),
+        CallIntrinsics(),  # operands are pointers now
         LowerTransfers(),
         ShuffleGathers(target=target),
         LookUpBytes(target=target),

@@ -17,6 +17,7 @@ from typing import Any
 
 from .evaluate import evaluate
 from .expr import Expr, IterVar, as_expr, cast, choose, const, operate
+from .intrinsic import TensorIntrin, call_extern, decl_buffer, decl_tensor_intrin
 from .primitives import StageHandle
 from .schedule import Schedule, create_schedule
 from .tensor import (
@@ -40,6 +41,7 @@ __all__ = [
     "Schedule",
     "StageHandle",
     "Tensor",
+    "TensorIntrin",
     "Trace",
     "abs",
     "acos",
@@ -47,6 +49,7 @@ __all__ = [
     "any",
     "asin",
     "atan",
+    "call_extern",
     "cast",
     "ceil",
     "comm_reducer",
@@ -55,6 +58,8 @@ __all__ = [
     "cos",
     "cosh",
     "create_schedule",
+    "decl_buffer",
+    "decl_tensor_intrin",
     "erf",
     "evaluate",
     "exp",

@@ -59,7 +59,9 @@ def tile_shape(schedule: Schedule, stage: Stage) -> list[int] | None:
     """
     assert isinstance(stage.op, ComputeOp)
     sizes = sizes_at(schedule, stage)
-    until = next((i for i, leaf in enumerate(stage.leaves) if leaf.var.reduces), 0) if stage.at is None else 0
+    whole = None if stage.intrinsic is None else stage.intrinsic[0]
+    ends = (i for i, leaf in enumerate(stage.leaves) if leaf.var.reduces or leaf.var is whole)
+    until = next(ends, 0) if stage.at is None else 0
     made = [stage.around(axis, until) or sizes[axis] for axis in stage.op.axis]
     known = [extent for extent in made if isinstance(extent, int)]
     return known if len(known) == len(made) else None

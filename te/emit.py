@@ -13,12 +13,14 @@ from ..dialects.transform import STORE
 from ..dialects.types import element_type
 from .arguments import split_args
 from .attachment import root_of, tile_shape
+from .calls import calls_of, calls_text, resets_of
 from .computation import Computation
 from .expr import (
     Read,
     Reduce,
     exchange_parts,
 )
+from .matching import match_intrinsic
 from .op_body import ExprKeys, OpBody, pair_indices
 from .regions import each_read, is_inside
 from .schedule import Schedule
@@ -98,11 +100,14 @@ class _Emitter:
         self.check_reads(stage, op)
         if stage.joined:
             op = self.join(stage, op)
-        made = OpBody(self.schedule, stage, op, self.values).emit()
+        body = OpBody(self.schedule, stage, op, self.values)
+        made = body.emit()
         ops = [made[0].owner.operation]
         ops[0].attributes[tw.STAGE] = ir.StringAttr.get(stage.name)
         if stage.reduces:
             ops += [value.owner.operation for value in list(ops[0].operands)[-len(made) :]]
+        if stage.intrinsic is not None:
+            self.note_calls(stage, body, ops)
         if stage.reduces and stage.at is None and not stage.automatic:
             made = _copy(made, op)
             ops.append(made[0].owner.operation)
@@ -125,6 +130,22 @@ class _Emitter:
                 each.attributes[tw.TILE_SHAPE] = ir.DenseI64ArrayAttr.get(shape)
         if stage.at is None and not stage.automatic and 0 not in stage.op.shape:  # of nothing there are no loops
             ops[-1].attributes[tw.SCRIPT] = ir.StringAttr.get(make_script(self.schedule, stage))
+
+    def note_calls(self, stage: Stage, body: OpBody, ops: Sequence[ir.Operation]) -> None:
+        """Note the calls that a tile of an op is, and those that what it begins with is."""
+        assert stage.intrinsic is not None
+        var, intrinsic = stage.intrinsic
+        match = match_intrinsic(self.schedule, stage, var, intrinsic)
+        [op, *fills] = ops
+        first = len(op.operands) - len(intrinsic.outputs)
+        places = {tensor: first + number for number, tensor in enumerate(intrinsic.outputs)}
+        places |= {tensor: body.operand_of(read) for tensor, read in match.reads.items()}
+        text = calls_text(calls_of(intrinsic, match), intrinsic, match, places)
+        op.attributes[tw.INTRINSIC] = ir.StringAttr.get(text)
+        if fills and (resets := resets_of(intrinsic, match)):
+            [fill] = fills
+            text = calls_text(resets, intrinsic, match, {intrinsic.outputs[0]: len(fill.operands) - 1})
+            fill.attributes[tw.INTRINSIC] = ir.StringAttr.get(text)
 
     def check_reads(self, stage: Stage, op: ComputeOp) -> None:
         """Have a run refused in which data leads outside of a tensor, where no condition says if that counts."""

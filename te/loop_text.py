@@ -6,8 +6,23 @@ from collections.abc import Mapping, Sequence
 
 from ..core.sizes import Extent
 from .attachment import consumers_of, reads_of, sizes_at
+from .calls import calls_of, resets_of
 from .computation import Computation
-from .expr import INDEX, Expr, IterVar, Literal, Operation, Read, Reduce, as_size, children_of, exchange_parts
+from .expr import (
+    INDEX,
+    Expr,
+    IterVar,
+    Literal,
+    Operation,
+    Read,
+    Reduce,
+    SizeVar,
+    as_size,
+    children_of,
+    exchange_parts,
+)
+from .intrinsic import Buffer, ExternCall, Pointer
+from .matching import Tensorization, match_intrinsic
 from .regions import as_linear
 from .schedule import Schedule
 from .stage import Leaf, Stage
@@ -68,11 +83,17 @@ class _Printer:
         if stage.at is not None and not begun:
             begun = True
             self.put(depth, f"{_name(stage, 0)}[...] = {_identity_text(op)}")
-        sizes = sizes_at(self.schedule, stage)
+        sizes, first = sizes_at(self.schedule, stage), depth
         for number, leaf in enumerate(stage.leaves):
-            if leaf.var.reduces and not begun:
+            whole = stage.intrinsic if stage.intrinsic is not None and stage.intrinsic[0] is leaf.var else None
+            if (leaf.var.reduces or whole) and not begun:
                 begun = True
-                self.write_init(depth, stage, values, origin, stage.leaves[number:])
+                if not self.write_resets(depth, stage, values, origin):
+                    self.write_init(depth, stage, values, origin, stage.leaves[number:])
+            if whole:
+                match = match_intrinsic(self.schedule, stage, *whole)
+                self.write_calls(depth, stage, match, calls_of(whole[1], match), values, origin)
+                break
             self.put(
                 depth, f"{_LOOP_WORDS[leaf.mark]} ({leaf.var.name}, 0, {self.count(stage, leaf, values, sizes)}) {{"
             )
@@ -81,8 +102,9 @@ class _Printer:
             for other in self.schedule.stages:
                 if other.at is not None and other.at[0] is stage and other.at[1] is leaf.var:
                     self.place(depth, other, stage, values, number + 1)
-        self.write(depth, stage, values, origin)
-        for level in range(len(stage.leaves)):
+        else:
+            self.write(depth, stage, values, origin)
+        for level in range(depth - first):
             self.put(depth - level - 1, "}")
 
     def write_init(
@@ -101,6 +123,37 @@ class _Printer:
             for axis in stage.op.axis
         ]
         self.put(depth, f"{_name(stage, 0)}[{', '.join(places)}] = {_identity_text(stage.op)}")
+
+    def write_resets(self, depth: int, stage: Stage, *places: Mapping[IterVar, Expr]) -> bool:
+        """The calls that begin a reduction, if an intrinsic has them; whether it does."""
+        if stage.intrinsic is None:
+            return False
+        match = match_intrinsic(self.schedule, stage, *stage.intrinsic)
+        calls = resets_of(stage.intrinsic[1], match)
+        self.write_calls(depth, stage, match, calls, *places)
+        return bool(calls)
+
+    def write_calls(
+        self,
+        depth: int,
+        stage: Stage,
+        match: Tensorization,
+        calls: Sequence[ExternCall],
+        values: Mapping[IterVar, Expr],
+        origin: Mapping[IterVar, Expr],
+    ) -> None:
+        """Calls in the place of loops."""
+        assert stage.intrinsic is not None and isinstance(stage.op, ComputeOp)
+        intrinsic = stage.intrinsic[1]
+        begin = ", ".join(text(_relative(values[axis], origin.get(axis))) for axis in stage.op.axis)
+        names: dict[Buffer, str] = {}
+        for tensor, buffer in intrinsic.buffers.items():
+            read = match.reads.get(tensor)
+            made = f"{_name(stage, tensor.value_index)}[{begin}]"
+            names[buffer] = made if read is None else text(exchange_parts(read, lambda e: values.get(e)))  # type: ignore[arg-type]
+        for call in calls:
+            given = ", ".join(_passed_text(each, match, names) for each in call.arguments)
+            self.put(depth, f"{call.function}({given})")
 
     def count(self, stage: Stage, leaf: Leaf, values: Mapping[IterVar, Expr], sizes: Mapping[IterVar, Extent]) -> str:
         """The number of a loop's steps, the least of it and what is left where that may be less."""
@@ -156,14 +209,27 @@ class _Printer:
         for number, each in enumerate(op.body):
             target = f"{_name(stage, number)}[{places}]"
             if isinstance(each, Reduce):
-                sources = [exchange_parts(s, lambda e: known.get(e)) for s in each.sources]  # type: ignore[arg-type]
+                sources = [exchange_parts(s, lambda e: _lookup(known, e)) for s in each.sources]
                 combiner = each.combiner
                 given: dict[Expr, str] = dict(zip(combiner.right, map(text, sources), strict=True))
                 given |= {side: f"{_name(stage, i)}[{places}]" for i, side in enumerate(combiner.left)}
                 self.put(depth, f"{target} = {text(combiner.made[each.number], given)}")
             else:
-                body = exchange_parts(each, lambda e: known.get(e))  # type: ignore[arg-type]
+                body = exchange_parts(each, lambda e: _lookup(known, e))
                 self.put(depth, f"{target} = {text(body)}")
+
+
+def _passed_text(argument: Pointer | Literal | SizeVar, match: Tensorization, names: Mapping[Buffer, str]) -> str:
+    if isinstance(argument, SizeVar):
+        return str(match.strides.get(argument.extent, argument))
+    if isinstance(argument, Literal):
+        return str(argument)
+    return f"&{names[argument.buffer]}" + (f" + {argument.offset}" if argument.offset else "")
+
+
+def _lookup(values: Mapping[IterVar, Expr], part: Expr) -> Expr | None:
+    """What stands in the place of an axis."""
+    return values.get(part) if isinstance(part, IterVar) else None
 
 
 def _axes(stage: Stage) -> list[IterVar]:

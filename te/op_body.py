@@ -109,6 +109,10 @@ class OpBody:
         maps += [builders.affine_map(len(letters), list(range(rank)))] * len(outs)
         return builders.generic(operands, outs, maps, letters, lambda *given: self.body(given))
 
+    def operand_of(self, read: Read) -> int:
+        """The number of the operand that has what is read."""
+        return list(self.reads).index(self.keys.of(read))
+
     def emit_index(self, index: Expr) -> ir.Value:
         """A tensor of the values of an index, which may lie outside of what it is of, along the axes that it has."""
         used = {part for part in walk(index) if isinstance(part, IterVar)}

@@ -12,6 +12,8 @@ from ..core.sizes import Extent
 from . import rules
 from .attachment import extent_at
 from .expr import IterVar
+from .extern_code import IMPORTS, read_code
+from .intrinsic import TensorIntrin
 from .op_changes import inline_element, with_parts
 from .stage import Leaf, LoopPart, Stage
 from .tensor import ComputeOp
@@ -25,7 +27,7 @@ R = TypeVar("R")
 PRIMITIVES: dict[str, Callable[..., Any]] = {}
 
 # What `pragma` knows.
-PRAGMAS = ("auto_unroll_max_step", "unroll_explicit")
+PRAGMAS = ("auto_unroll_max_step", "unroll_explicit", *IMPORTS)
 
 
 def refuse_primitive(message: str) -> Any:
@@ -250,12 +252,33 @@ class StageHandle:
 
     @primitive
     def pragma(self, var: IterVar, pragma_type: str, pragma_value: Any = None) -> None:
-        """``auto_unroll_max_step``: unroll inner loops of known extents as long as no more steps are written out."""
+        """A note at a loop.
+
+        ``auto_unroll_max_step``: unroll inner loops of known extents as long as no more steps are written out.
+        ``import_c``, ``import_llvm``, ``import_object``: the code of functions that intrinsics call, as a text of C or
+        LLVM IR, or as an object's bytes. It belongs to the program.
+        """
         self.stage.find(var, "note a pragma at")
         if pragma_type not in PRAGMAS:
             refuse_primitive(f"there is no pragma '{pragma_type}': choose from {', '.join(PRAGMAS)}")
         if pragma_type == "auto_unroll_max_step":
             self.stage.auto_unroll = rules.check_unroll_limit(pragma_value)
+        if pragma_type in IMPORTS:
+            self.stage.code.append(read_code(pragma_type, pragma_value))
+
+    @primitive
+    def tensorize(self, var: IterVar, tensor_intrin: TensorIntrin) -> None:
+        """``for i.inner: for k: c[...] += ...`` -> ``gemv(&c[...], ...)``: calls in place of ``var`` and what it holds.
+
+        The tile computes what the intrinsic (``te.decl_tensor_intrin``) does, in memory that its buffers allow.
+        """
+        stage = self.stage
+        stage.find(var, "tensorize")
+        if stage.intrinsic is not None:
+            refuse_primitive(
+                f"cannot tensorize '{var}': '{stage.intrinsic[0]}' of '{stage.name}' is tensorized already"
+            )
+        stage.intrinsic = (var, rules.check_intrinsic(tensor_intrin))
 
     def bind(self, ivar: IterVar, thread_ivar: IterVar) -> None:
         """Bind a loop to threads of a GPU, which no target has yet: ScheduleError."""

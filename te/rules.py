@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from ..core.errors import ScheduleError
 from .attachment import consumers_of, counts_axes, extent_at, is_sliced, is_within, reads_of
 from .expr import LARGEST_INDEX, IterVar, Read, Reduce, measure_depth, walk
+from .intrinsic import TensorIntrin
+from .matching import match_intrinsic
 from .regions import is_inside
 from .stage import Leaf, LoopPart, Stage
 from .tensor import DEEPEST, ComputeOp, Tensor
@@ -33,6 +35,8 @@ def check(schedule: Schedule) -> None:
         _check_marks(schedule, stage)
         if stage.automatic:
             _check_automatic(schedule, stage)
+        if stage.intrinsic is not None:
+            match_intrinsic(schedule, stage, *stage.intrinsic)
 
 
 def _check_order(stage: Stage) -> None:
@@ -166,6 +170,14 @@ def check_stage(handle: Any, verb: str) -> Stage:
     if not isinstance(getattr(handle, "stage", None), Stage):
         raise ScheduleError(f"{verb} takes a stage of the schedule, as in s[C], not a {type(handle).__name__}")
     return handle.stage
+
+
+def check_intrinsic(intrinsic: Any) -> TensorIntrin:
+    """An intrinsic; ScheduleError for anything else."""
+    if not isinstance(intrinsic, TensorIntrin):
+        kind = type(intrinsic).__name__
+        raise ScheduleError(f"tensorize takes an intrinsic, as te.decl_tensor_intrin makes one, not a {kind}")
+    return intrinsic
 
 
 def check_tensor(tensor: Any) -> Tensor:

@@ -56,6 +56,8 @@ class _ScriptWriter:
         """The loops of one stage, outermost first, and in each what is computed at it."""
         reduced = False
         for number, leaf in enumerate(stage.leaves):
+            if stage.intrinsic is not None and stage.intrinsic[0] is leaf.var:
+                return  # the rest is one tile
             reduced = reduced or leaf.var.reduces
             if leaf.mark == "vectorize":
                 continue

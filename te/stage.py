@@ -10,6 +10,8 @@ from typing import Literal as OneOf
 from ..core.errors import ScheduleError
 from ..core.sizes import Extent
 from .expr import IterVar, Range, Reduce
+from .extern_code import ExternCode
+from .intrinsic import TensorIntrin
 from .tensor import ComputeOp, Op, PlaceholderOp
 
 Mark = OneOf["", "parallel", "vectorize", "unroll"]
@@ -62,6 +64,8 @@ class Stage:
     scope: str = "global"
     automatic: bool = False
     auto_unroll: int = 0
+    intrinsic: tuple[IterVar, TensorIntrin] | None = None  # what the loops from one on are as a whole
+    code: list[ExternCode] = field(default_factory=list)  # of functions that intrinsics call
 
     def reset(self) -> None:
         """Plain loops over the axes of the op."""
@@ -88,7 +92,7 @@ class Stage:
         """Return whether no primitive has changed its loops."""
         own = [*self.op.axis, *self.op.reduce_axis]
         same = len(own) == len(self.leaves) and all(a is leaf.var for a, leaf in zip(own, self.leaves, strict=True))
-        return same and not any(leaf.mark for leaf in self.leaves)
+        return same and not any(leaf.mark for leaf in self.leaves) and self.intrinsic is None
 
     @property
     def leaf_iter_vars(self) -> list[IterVar]:

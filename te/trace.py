@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import ScheduleError
 from .expr import IterVar
+from .intrinsic import TensorIntrin, find_intrinsic
 from .stage import Stage
 from .tensor import Op, Tensor
 
@@ -70,6 +72,10 @@ def to_data(schedule: Schedule, value: Any) -> Any:
         return {"op": schedule[value].name}
     if isinstance(value, IterVar):
         return _loop_data(schedule, value)
+    if isinstance(value, TensorIntrin):
+        return {"intrinsic": value.key}
+    if isinstance(value, bytes):
+        return {"bytes": base64.b64encode(value).decode()}
     if isinstance(value, list | tuple):
         return [to_data(schedule, each) for each in value]
     return value if isinstance(value, int | float | str) or value is None else str(value)
@@ -91,6 +97,12 @@ def from_data(schedule: Schedule, data: Any) -> Any:
         return data
     if "schedule" in data:
         return schedule
+    if "bytes" in data:
+        return base64.b64decode(str(data["bytes"]))
+    if "intrinsic" in data:
+        if (found := find_intrinsic(str(data["intrinsic"]))) is None:
+            raise ScheduleError(f"the trace has intrinsic '{data['intrinsic']}': declare it first, and keep it")
+        return found
     for key in ("stage", "tensor", "op"):
         if key in data and "loop" not in data:
             handle = schedule.find_stage(str(data[key]))

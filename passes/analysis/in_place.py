@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...dialects import func, ir
+from ...dialects import func, ir, tw
 from ...dialects.types import nbytes
 from ...dialects.walk import defining_op
 from ..ir.dynamic_sizes import find_destination
@@ -28,8 +28,8 @@ def find_overwritable(function: func.FuncOp) -> tuple[int, ...]:
     if (into := inserted_into(function)) is not None:
         return (into,)
     last = _last(function)
-    if last is None or not _is_elementwise(last):
-        return ()
+    if last is None or not _is_elementwise(last) or tw.INTRINSIC in last.attributes:
+        return ()  # what an intrinsic does first, reading or writing, is its own
     return tuple(i for i, argument in enumerate(function.arguments) if _is_read_in_place(argument, last))
 
 

@@ -7,6 +7,8 @@ import struct
 _MAGIC = b"\x7fELF\x02\x01"  # 64 bits, little endian
 HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 SECTION = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_FUNCTION, _OPEN = 2, (1, 2)  # a symbol's type; how it is bound: for all, or where nobody else has one
 
 
 _MACHINES = {62: "x86_64", 183: "aarch64"}
@@ -38,9 +40,24 @@ def read_section(data: bytes, name: str) -> bytes | None:
         raise ElfError("it ends before its section headers do") from error
     texts = _section_content(data, rows[names])
     for row in rows:
-        if texts[row[0] :].split(b"\0", 1)[0] == name.encode():
+        if _text_at(texts, row[0]) == name:
             return _section_content(data, row)
     return None
+
+
+def defined_functions(data: bytes) -> set[str]:
+    """The names of the functions that an object has for others. ElfError for what is no whole ELF file."""
+    symbols, names = read_section(data, ".symtab") or b"", read_section(data, ".strtab") or b""
+    whole = len(symbols) // _SYMBOL.size * _SYMBOL.size
+    return {
+        _text_at(names, name)
+        for name, kind, _, section, _, _ in _SYMBOL.iter_unpack(symbols[:whole])
+        if kind & 15 == _FUNCTION and kind >> 4 in _OPEN and section != 0
+    }
+
+
+def _text_at(texts: bytes, begin: int) -> str:
+    return texts[begin:].split(b"\0", 1)[0].decode(errors="replace")
 
 
 def _section_content(data: bytes, row: tuple[int, ...]) -> bytes:

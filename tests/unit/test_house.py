@@ -78,11 +78,12 @@ ALLOWED: dict[str, dict[str, str]] = {
         "kernels": "cache compilation jobs",
         "support": "compilation jobs",
         "weights": "compilation jobs support",
+        "extern_code": "compilation jobs",
         "assembly": "cache compilation jobs kernels support weights",
         "checking": "compilation jobs planning",
         "stages": "compilation jobs planning",
         "api": "assembly cache checking compilation jobs options planning stages",
-        "expressions": "api compilation planning stages",
+        "expressions": "api compilation extern_code planning stages",
         "testing": "expressions",
         "torch_backend": "api",
     },
@@ -111,6 +112,7 @@ CLOSING: dict[str, str] = {
     "core/report_text": "core/report",  # types: what a report prints
     "te/expr": "te/tensor",  # a type: what a read is of
     "te/attachment": "te/schedule",  # a type: the schedule whose stages are looked at
+    "te/matching": "te/schedule",  # a type, as above
     "te/rules": "te/schedule",  # a type, as above
     "te/primitives": "te/schedule",  # a type, as above
     "te/trace": "te/schedule",  # a type, as above

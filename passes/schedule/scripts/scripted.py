@@ -40,7 +40,10 @@ class ScriptPlan(LoopsWithoutSchedule):
         for op in collect(rebuilt, lambda op: tw.TILE_SHAPE in op.attributes):
             _bound_memory(op)
         for op in collect(rebuilt, lambda op: tw.STAGE in op.attributes, "linalg.generic"):
-            _drop(op) if _is_store(op) else _rebuild(op)
+            if _is_store(op):
+                _drop(op)
+            elif tw.INTRINSIC not in op.attributes:
+                _rebuild(op)
         self.extent = _share_loop(rebuilt)
         run_upstream(made, ("canonicalize", "cse"))
         written = ir.StringAttr.get(transform.print_sequence(self.script, symbol_of(function)))
