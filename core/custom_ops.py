@@ -38,11 +38,12 @@ class Operand:
 @dataclass(frozen=True)
 class CustomOperator:
     """What computes an operator: a function of the host, and the rule for what it gives, if there is one; or a function
-    that writes the computation as tensor expressions, ``compute``."""
+    that writes the computation as tensor expressions, ``compute``, and one that schedules that, if there is one."""
 
     function: Callable[..., Any] | None
     infer: Callable[..., Any] | None
     compute: Callable[..., Any] | None = None
+    schedule: Callable[..., Any] | None = None
 
 
 _OPERATORS: dict[str, CustomOperator] = {}
@@ -65,12 +66,15 @@ def register_op(
     infer: Callable[..., Any] | None = None,
     override: bool = False,
     compute: Callable[..., Any] | None = None,
+    schedule: Callable[..., Any] | None = None,
 ) -> Any:
     """Let ``function``, or the one that is decorated, compute the nodes ``op`` of a ``domain``.
 
     With ``compute`` in place of a function, the operator is one of the compiler's own: ``compute(*tensors,
     **attributes)`` gets a ``te.Tensor`` for each input, and gives the tensor that is computed of them, or a tuple of
     such. It is called when a model is imported; what it writes becomes kernels, which are fused with their neighbours.
+    With a ``schedule`` beside it, they have its loops and are fused with nothing: ``schedule(outputs)`` gets the list
+    of tensors and gives their ``te.Schedule``.
 
     It is called as ``function(*inputs, **attributes)`` with numpy arrays that must not be written to (of text: of dtype
     object), None for an input that a node leaves out, and gives an array (anything with DLPack) or a tuple of them,
@@ -97,12 +101,14 @@ def register_op(
         raise InputError(
             f"'{name}' cannot be registered: compute says what it gives, and needs no function and no rule"
         )
-    for given in (each for each in (function, infer, compute) if each is not None):
+    if schedule is not None and compute is None:
+        raise InputError(f"'{name}' cannot be registered: a schedule is of what compute writes")
+    for given in (each for each in (function, infer, compute, schedule) if each is not None):
         if not callable(given):
             raise InputError(f"'{name}' cannot be registered: a {type(given).__name__} is not a function")
     if name in _OPERATORS and not override:
         raise InputError(f"an operator '{name}' is registered already: override=True replaces it")
-    _OPERATORS[name] = CustomOperator(function, infer, compute)
+    _OPERATORS[name] = CustomOperator(function, infer, compute, schedule)
     return function if compute is None else compute
 
 

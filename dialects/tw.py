@@ -60,6 +60,13 @@ REPORT = "tw.report"
 Written by passes/graph/report_outside; read by passes/graph/plan_memory, passes/ir/routine_ops, passes/plan_routine.
 """
 
+OPERATOR = "tw.operator"
+"""Call, string: the function that it calls, as text, whose ops have a schedule of a user's and become kernels of their
+own.
+
+Written by frontends/onnx/state/entry; read by passes/graph/outline, passes/ir/routine_ops.
+"""
+
 HOST = "tw.host"
 """Call, string: the function of the host that it calls (``runtime/steps/host.py``).
 

@@ -24,9 +24,6 @@ def split_args(schedule: Schedule, args: Sequence[Tensor]) -> tuple[list[Tensor]
     for tensor in needed:
         if tensor not in inputs:
             raise ExpressionError(f"'{tensor.name}' is read and no argument: add it to the inputs")
-    for tensor in inputs:
-        if tensor not in needed:
-            raise ExpressionError(f"'{tensor.name}' is an argument that nothing reads: leave it out")
     made = [schedule[tensor].stage for tensor in outputs]
     for tensor, stage in zip(outputs, made, strict=True):
         if stage.origin not in schedule.outputs:

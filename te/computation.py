@@ -13,11 +13,15 @@ from .tensor import Tensor
 
 @dataclass(frozen=True)
 class Computation:
-    """A schedule, the tensors that are its program's inputs and outputs, and the program's name. Plain data."""
+    """A schedule, the tensors that are its program's inputs and outputs, and the program's name. Plain data.
+
+    Of an operator of a network, ``by_hand`` tells the schedule of a user from the compiler's own.
+    """
 
     schedule: Schedule
     args: tuple[Tensor, ...]
     name: str
+    by_hand: bool = False
 
     @staticmethod
     def of(schedule: Schedule, args: Sequence[Tensor], name: str) -> Computation:

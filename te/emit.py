@@ -37,17 +37,9 @@ def emit_model(schedule: Schedule, args: Sequence[Tensor], name: str) -> Model:
     context = make_context()
     with context, ir.Location.unknown(), extents.scope(), diagnostics(f"the lowering of '{name}'"):
         module = ir.Module.create()
-        kinds = [builders.ranked_type(t.shape, element_type(t.dtype)) for t in inputs]
-        results = [builders.ranked_type(t.shape, element_type(t.dtype)) for t in outputs]
         with ir.InsertionPoint(module.body):
-            main = func.FuncOp("main", (kinds, results))
+            main = _emit_function("main", _Emitter(schedule, grouped=not automatic), inputs, outputs)
         main.arg_attrs = [ir.DictAttr.get({tw.NAME: ir.StringAttr.get(t.op.name)}) for t in inputs]
-        block = main.add_entry_block()
-        with ir.InsertionPoint(block):
-            given = {t: extents.note(v, t.shape) for t, v in zip(inputs, block.arguments, strict=True)}
-            _bind_sizes(given)
-            values = _Emitter(schedule, given, grouped=not automatic).run()
-            func.ReturnOp([values[schedule[t].stage.op.output(t.value_index)] for t in outputs])
         module.operation.verify()
     taken, given = (tuple(TensorInfo(t.name, t.shape, t.dtype) for t in side) for side in (inputs, outputs))
     return Model(module, taken, given, {}, name, scheduled=not automatic)
@@ -60,8 +52,32 @@ def emit_operator(computation: Computation, given: Sequence[ir.Value]) -> list[i
     """
     schedule, count = computation.schedule, len(given)
     inputs, outputs = computation.args[:count], computation.args[count:]
-    values = _Emitter(schedule, dict(zip(inputs, given, strict=True)), grouped=False).run()
+    values = _Emitter(schedule, grouped=False).run(dict(zip(inputs, given, strict=True)))
     return [values[schedule[t].stage.op.output(t.value_index)] for t in outputs]
+
+
+def operator_text(computation: Computation, count: int) -> str:
+    """A function of the first ``count`` tensors of a computation whose ops have a user's schedule, as text."""
+    with extents.scope():
+        module = ir.Module.create()
+        with ir.InsertionPoint(module.body):
+            emitter = _Emitter(computation.schedule, location=ir.Location.current)
+            _emit_function("operator", emitter, computation.args[:count], computation.args[count:])
+        module.operation.verify()
+        return str(module.operation.get_asm(enable_debug_info=True, use_local_scope=True))
+
+
+def _emit_function(name: str, emitter: _Emitter, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> func.FuncOp:
+    """The function of the inputs that computes the outputs."""
+    kinds, results = ([builders.ranked_type(t.shape, element_type(t.dtype)) for t in s] for s in (inputs, outputs))
+    function = func.FuncOp(name, (kinds, results))
+    block = function.add_entry_block()
+    with ir.InsertionPoint(block):
+        given = {t: extents.note(v, t.shape) for t, v in zip(inputs, block.arguments, strict=True)}
+        _bind_sizes(given)
+        values = emitter.run(given)
+        func.ReturnOp([values[emitter.schedule[t].stage.op.output(t.value_index)] for t in outputs])
+    return function
 
 
 def _bind_sizes(given: Mapping[Tensor, ir.Value]) -> None:
@@ -81,16 +97,18 @@ def _bind_sizes(given: Mapping[Tensor, ir.Value]) -> None:
 class _Emitter:
     """The ops of a schedule's stages."""
 
-    def __init__(self, schedule: Schedule, given: Mapping[Tensor, ir.Value], grouped: bool = True) -> None:
-        self.schedule, self.values, self.grouped = schedule, dict(given), grouped
+    def __init__(self, schedule: Schedule, grouped: bool = True, location: ir.Location | None = None) -> None:
+        self.schedule, self.grouped, self.location = schedule, grouped, location
+        self.values: dict[Tensor, ir.Value] = {}
         roots = [s for s in schedule.stages if not s.inline and s.at is None and isinstance(s.op, ComputeOp)]
         self.groups = {stage: number for number, stage in enumerate(roots)}
 
-    def run(self) -> dict[Tensor, ir.Value]:
-        """What each tensor is."""
+    def run(self, given: Mapping[Tensor, ir.Value]) -> dict[Tensor, ir.Value]:
+        """What each tensor is, of those that are given."""
+        self.values.update(given)
         for stage in self.schedule.stages:
             if not stage.inline and isinstance(stage.op, ComputeOp):
-                with ir.Location.name(stage.name):
+                with self.location or ir.Location.name(stage.name):
                     self.emit(stage, stage.op)
         return self.values
 

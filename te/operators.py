@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..core import custom_ops
-from ..core.custom_ops import Operand
-from ..core.errors import ModelError
+from ..core.custom_ops import CustomOperator, Operand
+from ..core.errors import ExpressionError, ModelError, ScheduleError
 from ..core.sizes import symbols_of
-from .arguments import list_sizes
+from .arguments import list_sizes, split_args
 from .computation import Computation
-from .schedule import create_schedule
+from .regions import each_read, is_inside
+from .schedule import Schedule, create_schedule
 from .tensor import PlaceholderOp, Tensor
 
 
@@ -33,17 +34,52 @@ def write_operator(name: str, operands: Sequence[Operand | None], attributes: Ma
         raise ModelError(f"the computation of operator '{name}' gives {made!r}: give a te.Tensor, or a tuple of them")
     if any(isinstance(each.op, PlaceholderOp) for each in outputs):
         raise ModelError(f"the computation of operator '{name}' gives an input as it is: give what te.compute makes")
-    schedule = create_schedule(list(outputs))
     known = [each for each in inputs if each is not None]
+    schedule = create_schedule(list(outputs)) if operator.schedule is None else _ask_schedule(operator, name, outputs)
     for stage in schedule.stages:
-        if not stage.is_placeholder:
+        if not stage.is_placeholder and operator.schedule is None:
             schedule[stage.op].auto()
-        elif stage.op.output(0) not in known:
+        elif stage.is_placeholder and stage.op.output(0) not in known:
             raise ModelError(f"the computation of operator '{name}' reads '{stage.name}', which is none of its inputs")
     bound = {symbol for each in known for extent in each.shape for symbol in symbols_of(extent)}
     if new := next((size for stage in schedule.stages for size in list_sizes(stage.op) if size not in bound), None):
         raise ModelError(f"the computation of operator '{name}' has the size '{new}', which none of its inputs has")
-    return Computation(schedule, (*known, *outputs), name)
+    if operator.schedule is not None:
+        _check_schedule(schedule, [*known, *outputs], name)
+    return Computation(schedule, (*known, *outputs), name, operator.schedule is not None)
+
+
+def _ask_schedule(operator: CustomOperator, name: str, outputs: Sequence[Tensor]) -> Schedule:
+    """What a user's function makes of the computation."""
+    assert operator.schedule is not None
+    try:
+        made = operator.schedule(list(outputs))
+    except Exception as error:
+        raise ModelError(f"the schedule of operator '{name}' failed: {type(error).__name__}: {error}") from error
+    if not isinstance(made, Schedule):
+        raise ModelError(f"the schedule of operator '{name}' gives {made!r}: give the te.Schedule of its outputs")
+    return made
+
+
+def _check_schedule(schedule: Schedule, args: Sequence[Tensor], name: str) -> None:
+    """Raise ModelError for a schedule of something else, and for what a network has no place for."""
+    try:
+        split_args(schedule, args)
+    except (ExpressionError, ScheduleError) as error:
+        raise ModelError(f"the schedule of operator '{name}' is not that of its outputs: {error}") from error
+    for stage in schedule.stages:
+        if stage.code or stage.intrinsic is not None:
+            raise ModelError(
+                f"the schedule of operator '{name}' calls code of its own, which a network has no place for: build it"
+                " by tw.build"
+            )
+        reads = [found for each in getattr(stage.op, "body", ()) for found in each_read(each)]
+        for read, guarded in reads:
+            if not guarded and not all(map(is_inside, read.indices, read.tensor.shape)):
+                raise ModelError(
+                    f"operator '{name}' reads at '{read}', which may lie outside of the tensor: hold the index inside,"
+                    " as by te.min and te.max, or give no schedule"
+                )
 
 
 def _make_input(name: str, number: int, operand: Operand) -> Tensor:

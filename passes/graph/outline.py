@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import builders, func, ir, tensor, tw
-from ...dialects.walk import defining_op
+from ...dialects.walk import collect, defining_op
 from ..analysis.classify import classify_op
 from ..analysis.kinds import (
     Broadcast,
@@ -33,8 +33,9 @@ from ..ir.edit import (
     needs_routine,
     node_names,
     program_order,
+    replace,
 )
-from ..ir.kernel import integer_attr
+from ..ir.kernel import integer_attr, list_functions
 from ..ir.kernel import is_dynamic_kernel as is_dynamic_kernel
 from ..ir.routine_ops import (
     VIEWS,
@@ -46,6 +47,7 @@ from ..ir.routine_ops import (
     is_control,
     is_host_call,
     is_no_kernel,
+    is_operator_call,
 )
 from ..ir.structure import body_ops, is_tensor, list_ops
 from ..ir.uses import find_needed_values, nested_ops, top_level
@@ -81,12 +83,35 @@ class Outline(Pass):
         """Outline the groups of all programs."""
         kernels: dict[str, str] = {}
         for function in list_programs(module):
+            _write_out(function)
             _materialize(function)
             order = program_order(function)
             sizes = needs_routine(function)
             for group in _collect_groups(function):
                 _outline(module, group, _with_cheap(group, order, sizes), kernels)
             erase_dead(function)
+
+
+def _write_out(function: func.FuncOp) -> None:
+    """Put the ops of functions that a user has scheduled, and their groups, in the place of calls."""
+    calls = collect(function, is_operator_call, "func.call")
+    groups = (op.attributes[tw.GROUP] for op in collect(function, lambda op: tw.GROUP in op.attributes) if calls)
+    first = 1 + max((ir.IntegerAttr(group).value for group in groups), default=-1)
+    for call in calls:
+        parsed = ir.Module.parse(ir.StringAttr(call.attributes[tw.OPERATOR]).value)
+        [body] = list_functions(parsed)
+        mapping: dict[ir.Value, ir.Value] = dict(zip(body.arguments, call.operands, strict=True))
+        last = first
+        *ops, end = list_ops(body)
+        with ir.InsertionPoint(call):
+            for op in ops:
+                copy = clone(op, mapping)
+                if tw.GROUP in copy.attributes:
+                    number = first + ir.IntegerAttr(copy.attributes[tw.GROUP]).value
+                    copy.attributes[tw.GROUP] = integer_attr(number)
+                    last = max(last, number + 1)
+        replace(call, [mapping[value] for value in end.operands])
+        first = last
 
 
 def _materialize(function: func.FuncOp) -> None:

@@ -35,6 +35,11 @@ def is_report(op: ir.Operation) -> bool:
     return op.name == "func.call" and tw.REPORT in op.attributes
 
 
+def is_operator_call(op: ir.Operation) -> bool:
+    """Return whether an op calls a function that a user has scheduled, whose ops ``outline`` puts in its place."""
+    return op.name == "func.call" and tw.OPERATOR in op.attributes
+
+
 def is_append(op: ir.Operation) -> bool:
     """Return whether an op puts a tensor behind the first one, a state, in its memory (``keep_states.py``)."""
     return op.name == "func.call" and tw.STATE in op.attributes

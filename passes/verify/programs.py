@@ -23,6 +23,7 @@ from ..ir.routine_ops import (
     is_check,
     is_choice,
     is_control,
+    is_operator_call,
     is_report,
     is_routine_call,
 )
@@ -111,7 +112,7 @@ def _verify_op(op: ir.Operation) -> None:
     for value in op.results:
         if isinstance(value.type, ir.RankedTensorType) and str(value.type.element_type) not in _ELEMENTS:
             raise CompileError(f"'{op.name}' makes elements of {value.type.element_type}{at_node(op)}")
-    if op.name == "func.call" and not is_routine_call(op):
+    if op.name == "func.call" and not is_routine_call(op) and not is_operator_call(op):
         raise CompileError(f"a call of '{callee_of(op)}', which is no function of the host{at_node(op)}")
     if op.name == "arith.constant":
         _verify_constant(op)

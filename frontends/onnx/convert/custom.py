@@ -8,11 +8,13 @@ import numpy as np
 import onnx
 
 from ....core import custom_ops
-from ....core.errors import ModelError
+from ....core.errors import ExpressionError, ModelError
 from ....core.model import OBJECTS
 from ....core.questions import ask
-from ....dialects import builders
-from ....te.emit import emit_operator
+from ....dialects import builders, extents
+from ....dialects.types import element_type
+from ....te.computation import Computation
+from ....te.emit import emit_operator, operator_text
 from ....te.operators import write_operator
 from ..state.context import Context
 from ..state.refusals import Unsupported
@@ -71,14 +73,26 @@ def _convert_written(
     except ModelError as error:
         ctx.invalid(str(error))
     given = [t.value for t in inputs if t is not None]
-    made = emit_operator(computation, given)
     outputs = computation.args[len(given) :]
+    if computation.by_hand:
+        kinds = [builders.ranked_type(each.shape, element_type(each.dtype)) for each in outputs]
+        call = ctx.graph.entry.call_operator(_operator_text(ctx, computation, len(given)), given, kinds)
+        made = [extents.note(value, each.shape) for value, each in zip(call.results, outputs, strict=True)]
+    else:
+        made = emit_operator(computation, given)
     if len(made) < len(ctx.node.output):
         ctx.invalid(f"it has {len(ctx.node.output)} outputs, its operator computes {len(made)}")
     return [
         ctx.wrap(value, tensor.dtype) if ctx.wants(number) else None
         for number, (value, tensor) in enumerate(zip(made, outputs, strict=True))
     ][: len(ctx.node.output)]
+
+
+def _operator_text(ctx: Context, computation: Computation, count: int) -> str:
+    try:
+        return operator_text(computation, count)
+    except ExpressionError as error:
+        ctx.invalid(f"its schedule cannot be lowered: {error}")
 
 
 def _ask_rule(

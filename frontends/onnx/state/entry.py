@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -28,6 +29,7 @@ class EntryBlock:
         self.params: dict[str, Param] = {}
         self._detached = detached
         self._host_functions: dict[tuple[str, str, str], str] = {}
+        self._operators: set[str] = set()
         self._initializers: dict[int, tuple[TensorProto, Tensor]] = {}  # by identity, which lasts while they are kept
 
     def drop_unused(self) -> None:
@@ -107,13 +109,26 @@ class EntryBlock:
         made = (function, str(kinds), str(list(types)))
         if made not in self._host_functions:
             self._host_functions[made] = f"host.{function}.{len(self._host_functions)}"
-            module = self.block.owner.operation.parent
-            assert module is not None  # the function is in one
-            with ir.InsertionPoint(module.regions[0].blocks[0]):
-                func.FuncOp(self._host_functions[made], (kinds, list(types)), visibility="private")
+            self._declare(self._host_functions[made], kinds, types)
         key = self._host_functions[made]
         call = func.CallOp(list(types), ir.FlatSymbolRefAttr.get(key), list(values)).operation
         call.attributes[tw.HOST] = ir.StringAttr.get(function)
         call.attributes[tw.ATTRIBUTES] = ir.StringAttr.get(json.dumps(attributes))
         call.attributes[tw.DTYPES] = ir.StringAttr.get(json.dumps(dtypes))
         return call
+
+    def call_operator(self, text: str, values: Sequence[ir.Value], types: Sequence[ir.Type]) -> ir.Operation:
+        """A call of a function that a user has scheduled, which ``text`` is."""
+        name = f"operator.{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+        if name not in self._operators:
+            self._operators.add(name)
+            self._declare(name, [value.type for value in values], types)
+        call = func.CallOp(list(types), ir.FlatSymbolRefAttr.get(name), list(values)).operation
+        call.attributes[tw.OPERATOR] = ir.StringAttr.get(text)
+        return call
+
+    def _declare(self, name: str, kinds: Sequence[ir.Type], types: Sequence[ir.Type]) -> None:
+        module = self.block.owner.operation.parent
+        assert module is not None  # the function is in one
+        with ir.InsertionPoint(module.regions[0].blocks[0]):
+            func.FuncOp(name, (list(kinds), list(types)), visibility="private")

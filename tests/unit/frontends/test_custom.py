@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import c_programs
 import ml_dtypes
 import numpy as np
 import onnx
@@ -18,7 +19,8 @@ from refused import refused
 import tilewright as tw
 from tilewright import te
 from tilewright.core import custom_ops
-from tilewright.tools import check, compile, explain, inspect_artifact, run
+from tilewright.driver import api
+from tilewright.tools import check, compile, explain, header, inspect_artifact, run
 
 pytestmark = pytest.mark.shares_kernels
 X = np.arange(-4, 4, dtype=np.float32).reshape(2, 4)
@@ -317,3 +319,106 @@ def test_an_operator_is_a_function_or_a_computation():
 
 def wrong() -> Any:
     return 3
+
+
+def scheduled(outs: list[te.Tensor]) -> te.Schedule:
+    """Rows of vectors of four."""
+    schedule, [c] = te.create_schedule(outs[0].op), outs
+    outer, inner = schedule[c].split(c.op.axis[1], factor=4)
+    schedule[c].reorder(c.op.axis[0], outer, c.op.reduce_axis[0], inner)
+    schedule[c].vectorize(inner)
+    schedule[c].parallel(c.op.axis[0])
+    return schedule
+
+
+TWICE = """g (float[N, 8] x, float[8, 8] w) => (float[N, 8] z)
+{ y = my.domain.Multiply(x, w)  s = Relu(y)  t = my.domain.Multiply(s, w)  z = Add(t, s) }"""
+
+
+@pytest.mark.parametrize("size", [None, 5])
+def test_an_operator_has_the_schedule_of_its_user(size: int | None):
+    tw.register_op("my.domain", "Multiply", compute=multiplied, schedule=scheduled)
+    library = tw.compile(parsed(TWICE), input_shapes={"N": size} if size else None)
+    assert len(library.manifest.kernels) == 3  # both products are one
+    x, w = (np.random.default_rng(seed).standard_normal((n, 8)).astype(np.float32) for seed, n in ((1, 5), (2, 8)))
+    wanted = np.maximum(x @ w, 0)
+    np.testing.assert_allclose(library.run([x, w])[0], wanted @ w + wanted, rtol=1e-5, atol=1e-5)
+    assert library.get_source("schedule").count("transform.structured.tile_using_for") == 3
+
+
+def test_an_operator_with_a_schedule_stands_in_branches_and_reads_weights():
+    tw.register_op("my.domain", "Multiply", compute=multiplied, schedule=scheduled)
+    model = parsed("""g (float[4, 8] x, bool c) => (float[4, 8] z) <float[8, 8] w = {{{}}}>
+    {{ y = my.domain.Multiply(x, w)
+      z = If(c) <then_branch = t () => (float[4, 8] a) {{ a = my.domain.Multiply(y, w) }},
+                 else_branch = e () => (float[4, 8] b) {{ b = Relu(y) }}> }}""".format(", ".join(["0.5"] * 64)))  # fmt: skip
+    library, x = tw.compile(model), np.random.default_rng(1).standard_normal((4, 8)).astype(np.float32)
+    y = np.repeat(x.sum(1, keepdims=True) / 2, 8, 1)
+    for condition, wanted in ((True, y * 4), (False, np.maximum(y, 0))):
+        np.testing.assert_allclose(library.run([x, np.array(condition)])[0], wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "message"),
+    [
+        (lambda outs: 1 / 0, "the schedule of operator 'my.domain::Scale' failed: ZeroDivisionError"),
+        (lambda outs: outs[0], "give the te.Schedule of its outputs"),
+        (lambda outs: te.create_schedule(te.compute((3,), lambda i: outs[0][i] + 1).op), "is not that of its outputs"),
+    ],
+)
+def test_wrong_schedules_of_an_operator_are_refused(schedule: Any, message: str):
+    tw.register_op("my.domain", "Scale", compute=scaled, schedule=schedule)
+    with pytest.raises(tw.ModelError, match=message):
+        tw.compile(parsed("g (float[3] x) => (float[3] z) { z = my.domain.Scale(x) }"))
+
+
+def test_a_schedule_is_of_a_computation():
+    with pytest.raises(tw.InputError, match="a schedule is of what compute writes"):
+        tw.register_op("my.domain", "Scale", twist, schedule=scheduled)
+
+
+def test_c_calls_an_operator_of_tensor_expressions(tmp_path: Path):
+    tw.register_op("my.domain", "Multiply", compute=multiplied, schedule=scheduled)
+    onnx.save(parsed(TWICE.replace("N", "5")), tmp_path / "net.onnx")
+    program = tmp_path / "net.so"
+    api.compile_to_file(str(tmp_path / "net.onnx"), program)
+    custom_ops._OPERATORS.clear()
+    assert header.main([str(program), "--example", str(tmp_path / "net.c"), "--quiet"]) == 0
+    built = c_programs.build(tmp_path / "net.c", tmp_path / "net")
+    x, w = (np.random.default_rng(seed).standard_normal((n, 8)).astype(np.float32) for seed, n in ((1, 5), (2, 8)))
+    for name, array in (("x", x), ("w", w)):
+        array.tofile(tmp_path / name)
+    done = c_programs.run(built, program, "no weights", *(tmp_path / name for name in ("x", "w", "z")))
+    assert (done.returncode, done.stderr) == (0, "")
+    wanted = np.maximum(x @ w, 0)
+    found = np.fromfile(tmp_path / "z", np.float32).reshape(5, 8)
+    np.testing.assert_allclose(found, wanted @ w + wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_the_command_prints_the_schedule_of_an_operator(tmp_path: Path):
+    (tmp_path / "own.py").write_text(OWN)
+    onnx.save(parsed(TWICE.replace("N", "5")), tmp_path / "net.onnx")
+    options = ["--register", str(tmp_path / "own.py"), "--emit", "schedule", "-o", str(tmp_path / "schedule.mlir")]
+    assert compile.main([str(tmp_path / "net.onnx"), *options, "--quiet"]) == 0
+    text = (tmp_path / "schedule.mlir").read_text()
+    assert text.count("transform.structured.tile_using_for") == 3 and "tw.shared_loop" in text
+
+
+OWN = """
+import tilewright as tw
+from tilewright import te
+
+def multiplied(a, b):
+    k = te.reduce_axis((0, a.shape[1]), "k")
+    return te.compute((a.shape[0], b.shape[1]), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="multiplied")
+
+def scheduled(outs):
+    schedule, [c] = te.create_schedule(outs[0].op), outs
+    outer, inner = schedule[c].split(c.op.axis[1], factor=4)
+    schedule[c].reorder(c.op.axis[0], outer, c.op.reduce_axis[0], inner)
+    schedule[c].vectorize(inner)
+    schedule[c].parallel(c.op.axis[0])
+    return schedule
+
+tw.register_op("my.domain", "Multiply", compute=multiplied, schedule=scheduled)
+"""
