@@ -225,7 +225,8 @@ class Plan:
     ``specialized`` are programs for single sizes, where ``main`` has dynamic ones. ``session`` is the same as ``main``
     for a caller who keeps its states: it writes over states, and behind those that grow, where they lie; the axis along
     which these do is in front. All these are for one target; ``variants`` are the same programs, in the same order, for
-    each of the others. Kernels and weights are those of all.
+    each of the others. ``functions`` are programs beside ``main`` that have names of their own. Kernels and weights are
+    those of all.
     ``formulas`` say what some of the kernels of ``prepare`` compute.
     """
 
@@ -236,11 +237,13 @@ class Plan:
     session: Program | None = None
     variants: tuple[tuple[Program, ...], ...] = ()
     formulas: Mapping[str, Formula] = field(default_factory=dict)
+    functions: Mapping[str, Program] = field(default_factory=dict)
 
     @property
     def by_target(self) -> tuple[tuple[Program, ...], ...]:
         """The programs for each target."""
-        return ((self.main, *self.specialized, *((self.session,) if self.session else ())), *self.variants)
+        sessions = (self.session,) if self.session else ()
+        return ((self.main, *self.specialized, *sessions, *self.functions.values()), *self.variants)
 
     @property
     def programs(self) -> tuple[Program, ...]:

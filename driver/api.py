@@ -368,7 +368,7 @@ def _request_program(compilation: Compilation) -> compile_cache.Request | None:
     source, sizes, options, cache = compilation.source, compilation.sizes, compilation.options, compilation.cache
     if cache is None or not compilation.keeps_program or custom_ops.written_ops():
         return None  # what a user's functions write is no part of the request
-    assert not isinstance(source, Model | Computation | Planned)
+    assert not isinstance(source, Model | tuple | Planned)
     with compilation.report.stage("cache"):
         own = tuple(sorted(custom_ops.registered_ops()))
         others = (options.num_threads, options.profile, options.model_limits, own, options.weights, options.variants)
@@ -399,7 +399,7 @@ def _compile_product(compilation: Compilation, request: compile_cache.Request | 
 
 
 def make_module(
-    compilation: Compilation, max_concurrency: int | None, kept: Planned | Computation | None = None
+    compilation: Compilation, max_concurrency: int | None, kept: Planned | tuple[Computation, ...] | None = None
 ) -> Module:
     """The linked program. Texts of its stages are made of ``kept``, or else of the source."""
     product, report = _make_product(compilation), compilation.report

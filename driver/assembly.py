@@ -207,8 +207,9 @@ def _manifests(
     variants = []
     for programs, target in zip(planned.plan.by_target, compilation.options.targets, strict=True):
         main, *others = (_manifest(compilation, planned, weights, kernels, program, target) for program in programs)
+        named = [replace(others.pop(), name=name) for name in reversed([*planned.plan.functions])]
         session = others.pop() if planned.plan.session else None
-        variants.append(replace(main, specialized=tuple(others), session=session))
+        variants.append(replace(main, specialized=tuple(others), session=session, functions=tuple(reversed(named))))
     return replace(variants[0], variants=tuple(variants[1:]))
 
 

@@ -25,8 +25,8 @@ from .jobs import Planned, Settings
 from .options import CompileReport, Options
 from .pools import find_pool
 
-# An ONNX file or its bytes, another frontend's source, what an import or the graph passes made before, or a schedule.
-CompilationSource = str | os.PathLike[str] | bytes | ForeignSource | Model | Computation | Planned
+# An ONNX file or its bytes, another frontend's source, what an import or the graph passes made before, or schedules.
+CompilationSource = str | os.PathLike[str] | bytes | ForeignSource | Model | tuple[Computation, ...] | Planned
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Compilation:
     @property
     def keeps_program(self) -> bool:
         """Whether the whole program is looked up in the cache and kept there, not its kernels alone."""
-        if isinstance(self.source, Model | Computation | Planned) or self.options.executor == "engine":
+        if isinstance(self.source, Model | tuple | Planned) or self.options.executor == "engine":
             return False  # an engine holds code that is in this process alone
         return self.cache is not None
 

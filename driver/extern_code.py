@@ -21,17 +21,18 @@ from .compilation import Compilation
 _FLAGS = ("-O3", "-fPIC", "-c", "-fno-exceptions", "-fno-asynchronous-unwind-tables")
 
 
-def compile_code(compilation: Compilation, computation: Computation) -> tuple[bytes, ...]:
-    """The objects of the code that a computation's intrinsics call.
+def compile_code(compilation: Compilation, computations: Sequence[Computation]) -> tuple[bytes, ...]:
+    """The objects of the code that the intrinsics of computations call.
 
     Raises CompileError where the compiler refuses it, and where a function is called that none of it has.
     """
-    codes = dict.fromkeys(code for stage in computation.schedule.stages for code in stage.code)
+    stages = [stage for each in computations for stage in each.schedule.stages]
+    codes = dict.fromkeys(code for stage in stages for code in stage.code)
     if codes:
         compilation.options.refuse_several("code of your own")
     objects = tuple(_compile(compilation, code) for code in codes)
     defined = {name for data in objects for name in elf.defined_functions(data)}
-    for stage in computation.schedule.stages:
+    for stage in stages:
         for name in called_functions(stage):
             if name not in defined:
                 raise CompileError(

@@ -285,7 +285,11 @@ def kernels_text(plan: Plan) -> bytes:
     from ..dialects import ir
     from ..dialects.context import make_context
 
-    programs = {"main": plan.main, **{f"prepare {name}": program for name, program in plan.prepare.items()}}
+    programs = {
+        "main": plan.main,
+        **plan.functions,
+        **{f"prepare {name}": program for name, program in plan.prepare.items()},
+    }
     parts = ["\n".join(f"// {line}" for line in f"{name}: {p}".splitlines()).encode() for name, p in programs.items()]
     with make_context():
         parts += [_print_module(ir.Module.parse(bytecode).operation) for bytecode in plan.kernels.values()]

@@ -46,9 +46,8 @@ def plan(compilation: Compilation, folder: str) -> Planned:
     with compilation.report.stage("import and plan"):
         if isinstance(source, Model):
             planned = _plan_model(compilation, source)
-        elif isinstance(source, Computation):
-            what = f"the schedule of '{source.name}'"
-            planned = _run_plans(compilation, [_ModelPart(what, jobs.plan_expressions, (source,))])
+        elif isinstance(source, tuple):
+            planned = _plan_functions(compilation, source)
         elif isinstance(source, ForeignSource):
             planned = _plan_foreign(compilation, source)
         else:
@@ -92,6 +91,17 @@ def _plan_model(compilation: Compilation, model: Model) -> Planned:
             compilation, [_ModelPart(describe_model(model.name), jobs.plan_bytecode, (file.read(), shell))]
         )
     return replace(planned, params={name: model.params[name] for name in planned.params})
+
+
+def _plan_functions(compilation: Compilation, functions: Sequence[Computation]) -> Planned:
+    """The plans of schedules as one, of which the first is the main program's. Schedules have no weights."""
+    if len(functions) > 1:
+        compilation.options.refuse_several("several functions")
+    parts = [_ModelPart(f"the schedule of '{each.name}'", jobs.plan_expressions, (each,)) for each in functions]
+    first, *others = (_run_plans(compilation, [part]) for part in parts)
+    kernels = {name: kernel for each in (first, *others) for name, kernel in each.plan.kernels.items()}
+    named = {each.name: made.plan.main for each, made in zip(functions[1:], others, strict=True)}
+    return replace(first, plan=replace(first.plan, kernels=kernels, functions=named))
 
 
 def _plan_foreign(compilation: Compilation, source: ForeignSource) -> Planned:

@@ -13,11 +13,12 @@ from ..core.program import Plan
 from ..frontends.foreign import ForeignSource, LinalgText
 from ..runtime.artifact.source import TextKind
 from ..runtime.process.files import sha256
-from ..te.computation import Computation
 from . import jobs
 from .compilation import Compilation, PassJob
 from .jobs import Planned
 from .planning import as_file, convert_source, describe_model, plan, without_data
+
+_BETWEEN = b"\n// -----\n"  # texts of several functions
 
 
 def emit_text(compilation: Compilation, kind: TextKind) -> bytes:
@@ -30,8 +31,9 @@ def emit_text(compilation: Compilation, kind: TextKind) -> bytes:
 
 def _emit_import(compilation: Compilation, folder: str) -> bytes:
     source = compilation.source
-    if isinstance(source, Computation):
-        return compilation.call(f"the schedule of '{source.name}'", jobs.expressions_text, source)
+    if isinstance(source, tuple):
+        made = [compilation.call(f"the schedule of '{s.name}'", jobs.expressions_text, s) for s in source]
+        return _BETWEEN.join(made)
     if isinstance(source, Model | Planned):
         raise CompileError("the program was built of a Model: its 'linalg' is the text of that model's module")
     if isinstance(source, ForeignSource):
@@ -60,9 +62,11 @@ def _emit_plan(compilation: Compilation, plan: Plan, kind: TextKind) -> bytes:
         [text] = compilation.run([PassJob("the schedules", jobs.schedules_text, (plan,), options.target)])
         return text
     options.progress("compiling the whole program")
-    arguments = (plan, kind, options.profile)
-    [text] = compilation.run([PassJob("the whole program", jobs.whole_text, arguments, options.target)])
-    return text
+    alone = [replace(plan, main=program, functions={}) for program in (plan.main, *plan.functions.values())]
+    work = [
+        PassJob("the whole program", jobs.whole_text, (each, kind, options.profile), options.target) for each in alone
+    ]
+    return _BETWEEN.join(compilation.run(work))
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,8 @@ def lower_program(
 ) -> tuple[ir.Module, dict[str, Kernel]]:
     """Lower the kernels of ``sources`` (bytecode by name) and the entry into one module in a new MLIR context.
 
+    A program with a routine, whose code is a text of its own, is shown by its kernels alone.
+
     Returns the module, and what the kernels are, without objects. ``describe`` makes the program's metadata of them.
     Passes on kernels run in the context ``context``; with ``profile`` the entry times its calls.
     """
@@ -37,6 +39,8 @@ def lower_program(
             _make_private(module, name)
             _say_target(module, target)
             _merge_modules(merged, module)
+        if program.routine is not None:
+            return merged, kernels
         around = entry.entry_module(program, kernels, describe(kernels), profile)
         _say_target(around, target.baseline)
         _merge_modules(merged, around)

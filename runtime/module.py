@@ -154,6 +154,7 @@ class Module:
         self._start(threads)
         self._settings["num_threads"] = threads
         self.__dict__.pop("imported_modules", None)
+        self.__dict__.pop("functions", None)
 
     @overload
     def run(self, inputs: Feeds, *, timeout: float | None = None) -> Outputs: ...
@@ -304,17 +305,22 @@ class Module:
 
         They take contiguous DLPack tensors; one that is read-only can be no output, which is an InputError.
         ``main_alloc`` returns one tensor, or a list of several; it is the only one of a program whose outputs' sizes
-        are known only afterwards.
+        are known only afterwards; outputs that it is given, of just these sizes, it writes. A function that was built
+        by a name has its entry under that name; ``main`` is the first one's.
         """
         if name == "main_alloc" and name not in self._functions:
             main = self._functions.get("main")
-            alloc = _make_main_alloc(main, self.outputs) if main else tvm_ffi.convert(self._run_tensors)
-            self._functions[name] = PackedFunction.of(alloc, self.inputs, ())
-        if name == "main" and name not in self._functions:
+            alloc = _make_main_alloc(main, self.inputs, self.outputs) if main else tvm_ffi.convert(self._run_tensors)
+            self._functions[name] = PackedFunction.of(alloc, self.inputs, self.outputs)
+        if name in self._functions:
+            return self._functions[name]
+        if name in self.functions:
+            module = self.functions[name]
+            return module[module.entry_name]
+        if name == "main":
             raise InputError("the sizes of the outputs are known only afterwards: call 'main_alloc'")
-        if name not in self._functions:
-            raise InputError(f"a program has the functions 'main' and 'main_alloc', not '{name}'")
-        return self._functions[name]
+        own = "".join(f"'{each}', " for each in self.manifest.function_numbers if self.manifest.functions)
+        raise InputError(f"a program has the functions {own}'main' and 'main_alloc', not '{name}'")
 
     def get_function(self, name: str) -> PackedFunction:
         """The packed function of this name, as ``module[name]``; InputError where there is none."""
@@ -337,6 +343,15 @@ class Module:
             Module(on_disk.select_program(self._program, number), self._threads)
             for number in range(1, 1 + len(self.manifest.specialized))
         )
+
+    @cached_property
+    def functions(self) -> Mapping[str, Module]:
+        """The functions of the program by name, as modules: this one, and those that were built with it."""
+        numbers = self.manifest.function_numbers
+        return {
+            name: Module(on_disk.select_program(self._program, number), self._threads) if number else self
+            for name, number in numbers.items()
+        }
 
     def time_evaluator(
         self,
@@ -383,7 +398,11 @@ class Module:
             file.write_text(text)
         return target
 
-    def _run_tensors(self, *inputs: Any) -> Any:
+    def _run_tensors(self, *arguments: Any) -> Any:
+        count = len(self._inputs)
+        inputs, given = arguments[:count], arguments[count:]
+        if given and len(given) == len(self._output_names):
+            return self._write_outputs(inputs, given)
         made = [tensor.as_tensor(array) for array in self.run(inputs)]
         return made[0] if len(made) == 1 else made
 
@@ -426,10 +445,15 @@ def _unpickle(kept: Kept, settings: dict[str, Any]) -> Module:
     return Module(kept.load(), **settings)
 
 
-def _make_main_alloc(main: tvm_ffi.Function, outputs: tuple[TensorInfo, ...]) -> tvm_ffi.Function:
+def _make_main_alloc(
+    main: tvm_ffi.Function, inputs: tuple[TensorInfo, ...], outputs: tuple[TensorInfo, ...]
+) -> tvm_ffi.Function:
+    count = len(inputs) + len(outputs)
     allocators = [tensor.make_allocator(info) for info in outputs]
 
     def main_alloc(*inputs: Any) -> Any:
+        if len(inputs) == count:
+            return main(*inputs)
         made = [tensor.as_tensor(allocate()) for allocate in allocators]
         main(*inputs, *made)
         return made[0] if len(made) == 1 else made

@@ -28,3 +28,9 @@ class Computation:
         """The schedule as it is now; ExpressionError for arguments that are not its own."""
         split_args(schedule, args)
         return Computation(*copy.deepcopy((schedule, tuple(args))), name)
+
+
+class Lowered(str):
+    """What a schedule is lowered to, as text, with what it is of."""
+
+    computation: Computation

@@ -54,7 +54,7 @@ class _Printer:
         self.lines: list[str] = []
         given = ", ".join(f"{t.name}: {t.dtype}{_shape_text(t.shape)}" for t in computation.args)
         self.put(0, f"{computation.name}({given}) {{")
-        outputs = {self.schedule[t].stage for t in computation.args}
+        outputs = {self.schedule[t].stage for t in computation.args if isinstance(t.op, ComputeOp)}
         for stage in self.schedule.stages:
             if stage.at is None and not stage.inline and isinstance(stage.op, ComputeOp):
                 if stage not in outputs:

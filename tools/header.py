@@ -34,9 +34,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     check_outputs({"-o": args.output or path.with_suffix(".h"), "--example": args.example}, path)
     if args.session and args.specialized:
         raise InputError("--session is for the sizes that are left open: leave --specialized out")
-    interface = _interface(path, args.specialized, args.name, args.session)
+    interface, *others = _interfaces(path, args.specialized, args.name, args.session)
     output = Path(args.output) if args.output else path.with_suffix(".h")
-    written = {output: interface.header()}
+    written = {output: "\n".join(each.header() for each in (interface, *others))}
     demand_free_header(output, path)
     if args.example:
         own = Path(args.example)
@@ -45,7 +45,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     with ExitStack() as files:
         for file, text in written.items():
             files.enter_context(replacing_file(file.absolute())).write_text(text)
-    functions = ", ".join(f"{interface.name}_{verb}" for verb in ("load", "run", "free"))
+    names = (each.name for each in (interface, *others))
+    functions = ", ".join(f"{name}_{verb}" for name in names for verb in ("load", "run", "free"))
     lines = [f"{output}: {functions}", *([f"{args.example}: calls them"] if args.example else [])]
     print_report({"paths": [*map(str, written)], "name": interface.name}, lines, args)
 
@@ -79,8 +80,8 @@ def _parser() -> argparse.ArgumentParser:
     return cli
 
 
-def _interface(path: Path, number: int, name: str | None, session: bool) -> Interface:
-    """The interface of the file's ``number``-th program, or of its sessions."""
+def _interfaces(path: Path, number: int, name: str | None, session: bool) -> list[Interface]:
+    """The interface of the file's ``number``-th program, or of its sessions; one for each of several functions."""
     if path.suffix != on_disk.SUFFIX:
         raise ArtifactError(f"cannot make a header of {path}: give a program whose name ends with {on_disk.SUFFIX}")
     code, manifest = on_disk.read_program(path, sealed=False)
@@ -88,12 +89,16 @@ def _interface(path: Path, number: int, name: str | None, session: bool) -> Inte
         demand_session(manifest, str(path))
         number = manifest.session_number
     else:
-        demand_callable(manifest, number, str(path))
+        for each in manifest.function_numbers.values() if manifest.functions and not number else [number]:
+            demand_callable(manifest, each, str(path))
     weights = on_disk.stored_weights(path, code, manifest)
     text = elf.read_section(code.shared, METADATA_SECTION) or b""
     stem = path.stem if name is None else name
+    if manifest.functions and not number:
+        functions = manifest.function_numbers.items()
+        return [Interface(prefix(f"{stem}_{n}"), manifest, text, weights, i, file=path.name) for n, i in functions]
     kind = SessionInterface if session else Interface
-    return kind(prefix(stem), manifest, text, weights, number, file=path.name)
+    return [kind(prefix(stem), manifest, text, weights, number, file=path.name)]
 
 
 if __name__ == "__main__":

@@ -84,6 +84,7 @@ def _program_record(manifest: Manifest, path: Path, code: on_disk.Code, verify: 
         "weights": _weights_record(manifest, path, code, verify),
         "flush_denormals": flushing,
         "operators": manifest.operators,
+        "functions": [*manifest.function_numbers] if manifest.functions else [],
         "specializations": manifest.specializations,
         "states": [_state(manifest, state) for state in manifest.states],
         "variants": [_variant(each, i == _choose(manifest)) for i, each in enumerate(manifest.by_target)],
@@ -210,6 +211,7 @@ def _variant_lines(variant: dict[str, Any], manifest: Manifest) -> Iterator[str]
     here = f"this CPU lacks {lacks}" if lacks else "runs here" + (", chosen" if variant["chosen"] else "")
     yield f"target {variant['target']} ({here}): needs {', '.join(variant['cpu_features']) or 'any CPU'}"
     names = ["the program", *manifest.specializations, *(["sessions"] if manifest.session else [])]
+    names += [f"function {each.name}" for each in manifest.functions]
     for program, name in zip(variant["programs"], names, strict=True):
         kernels, calls = count_text(program["kernels"], "kernel"), count_text(program["calls"], "call")
         arena = "of the run's sizes" if program["dynamic"] else size_text(program["arena_bytes"])

@@ -21,7 +21,7 @@ from ...core.states import State
 from ...core.target import find_missing_features
 from .validation import validate, validate_ranges
 
-FORMAT = 13  # of the text
+FORMAT = 14  # of the text
 ABI = 5  # of the code: what `create`, `main` and `run_calls` take, how kernels are called
 
 
@@ -47,6 +47,8 @@ class Manifest:
 
     ``states`` are the inputs that outputs become for the next run; ``session`` is the program for who keeps them, where
     it can write some where they lie: it has those that grow with the axis along which they do in front.
+
+    ``functions`` are programs of the same code that have names of their own, each as if it were alone.
     """
 
     name: str
@@ -72,6 +74,7 @@ class Manifest:
     reports: tuple[Report, ...] = ()
     states: tuple[State, ...] = ()
     session: Manifest | None = None
+    functions: tuple[Manifest, ...] = ()
 
     @property
     def arch(self) -> str:
@@ -100,12 +103,18 @@ class Manifest:
     @property
     def programs(self) -> tuple[Manifest, ...]:
         """The manifests of all programs for the target, this one first."""
-        return (self, *self.specialized, *self._of_sessions)
+        return (self, *self.specialized, *self._of_sessions, *self.functions)
 
     @property
     def session_number(self) -> int:
         """The number of the program that sessions run: 0 where they run this one."""
-        return len(self.programs) - 1 if self.session else 0
+        return 1 + len(self.specialized) if self.session else 0
+
+    @property
+    def function_numbers(self) -> dict[str, int]:
+        """The numbers of the programs that can be called by a name, this one's first."""
+        first = len(self.programs) - len(self.functions)
+        return {self.name: 0} | {each.name: number for number, each in enumerate(self.functions, first)}
 
     @property
     def _of_sessions(self) -> tuple[Manifest, ...]:
@@ -155,14 +164,14 @@ class Manifest:
 
     def _fields(self) -> dict[str, Any]:
         bare = replace(self, kernels=(), calls=(), routine=None, specialized=(), variants=(), reports=(), session=None)
-        fields = asdict(replace(bare, states=()))
+        fields = asdict(replace(bare, states=(), functions=()))
         fields["kernels"] = [kernel.described.to_json() for kernel in self.kernels]
         fields["calls"] = [call.to_json() for call in self.calls]
         fields["reports"] = [report.to_json() for report in self.reports]
         fields["routine"] = self.routine.to_json() if self.routine else None
         fields["states"] = [state.to_json() for state in self.states]
         fields["session"] = self.session._fields() if self.session else None
-        for others in ("specialized", "variants"):
+        for others in ("specialized", "variants", "functions"):
             fields[others] = [each._fields() for each in getattr(self, others)]
         return fields | {"ranges": collect_ranges(self.inputs)}
 
@@ -193,7 +202,7 @@ class Manifest:
             fields[key] = tuple(_read_tensors(fields[key], known))
         fields["cpu_features"] = tuple(fields["cpu_features"])
         fields["prepared"] = dict(fields["prepared"])
-        for others in ("specialized", "variants"):
+        for others in ("specialized", "variants", "functions"):
             fields[others] = tuple(map(Manifest._of, fields[others]))
         fields["kernels"] = tuple(map(Kernel.from_json, fields["kernels"]))
         fields["calls"] = tuple(map(Call.from_json, fields["calls"]))

@@ -31,7 +31,9 @@ def validate(manifest: Manifest) -> None:
     """Raise ValueError, which says why in words, for a manifest that no compiler has written."""
     for program in manifest.programs:
         _validate(program)
-    if any(program.specialized or program.session for program in manifest.programs[1:]):
+    names = [manifest.name, *(each.name for each in manifest.functions)]
+    _require(len(set(names)) == len(names), "two functions have one name")
+    if any(program.specialized or program.session or program.functions for program in manifest.programs[1:]):
         raise ValueError("programs for some sizes, or for sessions, have no such programs themselves")
     for program in manifest.programs:
         _check_states(program.states, manifest)
