@@ -47,14 +47,14 @@ def _compile(compilation: Compilation, code: ExternCode) -> bytes:
     if code.kind == "llvm":
         return compilation.call("your LLVM IR", jobs.compile_llvm_text, code.content, options.target, options.opt_level)
     if code.kind != "object":
-        return _run_compiler(code, options.target)
+        return compile_c(code, options.target)
     if elf.read_machine(code.content) != options.target.architecture.machine:
         raise CompileError(f"an object of yours is not for {options.target.architecture.machine}: compile it for that")
     return code.content
 
 
-def _run_compiler(code: ExternCode, target: Target) -> bytes:
-    """Compile C or C++ with the system's compiler, for this machine's CPU if the target is that."""
+def compile_c(code: ExternCode, target: Target) -> bytes:
+    """Compile C or C++ to an object with the system's compiler, for this machine's CPU if the target is that."""
     machine = target.architecture.machine
     command = find_compiler(machine)
     if command is None:

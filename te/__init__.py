@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 from .evaluate import evaluate
-from .expr import Expr, IterVar, as_expr, cast, choose, const, operate
+from .expr import FLOATS, Expr, IterVar, as_expr, cast, check_dtype, choose, const, largest_of, operate, range_of
 from .intrinsic import TensorIntrin, call_extern, decl_buffer, decl_tensor_intrin
 from .primitives import StageHandle
 from .schedule import Schedule, create_schedule
@@ -70,13 +70,16 @@ __all__ = [
     "if_then_else",
     "indexdiv",
     "indexmod",
+    "infinity",
     "isnan",
     "log",
     "log1p",
     "log2",
     "log10",
     "max",
+    "max_value",
     "min",
+    "min_value",
     "nearbyint",
     "placeholder",
     "power",
@@ -166,6 +169,23 @@ def abs(x: Any) -> Expr:
 def power(x: Any, y: Any) -> Expr:
     """``x`` to the power ``y``, of floats."""
     return operate("power", x, y)
+
+
+def min_value(dtype: str) -> Expr:
+    """The least finite number of a dtype."""
+    kind = check_dtype(dtype)
+    return const(-float(largest_of(kind)) if kind in FLOATS else range_of(kind)[0], kind)
+
+
+def max_value(dtype: str) -> Expr:
+    """The greatest finite number of a dtype."""
+    kind = check_dtype(dtype)
+    return const(float(largest_of(kind)) if kind in FLOATS else range_of(kind)[1], kind)
+
+
+def infinity(dtype: str) -> Expr:
+    """Infinity, of a float."""
+    return const(float("inf"), dtype)
 
 
 def sigmoid(x: Any) -> Expr:

@@ -428,6 +428,15 @@ def range_of(dtype: str) -> tuple[int, int]:
     return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
 
 
+def largest_of(dtype: str) -> float:
+    """The greatest finite number of a float."""
+    return _LARGEST[dtype]
+
+
+_LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38}
+_LARGEST |= {"float64": 1.7976931348623157e308}
+
+
 def operate(name: str, *operands: Any) -> Expr:
     """An operation on expressions and numbers. ExpressionError for dtypes that differ, or that it does not take."""
     dtypes = [each.dtype for each in operands if isinstance(each, Expr) or hasattr(each, "as_scalar")]

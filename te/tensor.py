@@ -189,9 +189,10 @@ def as_extent(value: Any, what: str) -> Extent:
         return value
     if isinstance(value, Expr):
         return _fold_extent(value, what)
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    whole = int(value) if isinstance(value, float) and value.is_integer() else value  # as N / 32 is
+    if isinstance(whole, bool | float) or not hasattr(whole, "__index__"):
         refuse_expression(f"{what} is a number of elements or te.var, not a {type(value).__name__}")
-    number = int(value.__index__())
+    number = operator.index(whole)
     if not 0 <= number <= LARGEST_INDEX:
         refuse_expression(f"{what} is {number}: it must be from 0 to {LARGEST_INDEX}")
     return number

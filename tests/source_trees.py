@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = ("core", "dialects", "driver", "frontends", "passes", "runtime", "te", "tools", "workers")
+FOLDERS = ("core", "dialects", "driver", "frontends", "passes", "runtime", "te", "tools", "tvm", "workers")
 
 
 @cache

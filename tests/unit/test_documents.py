@@ -15,12 +15,13 @@ TYPED = [
     *sorted((ROOT / "docs").glob("add-*.md")),
     ROOT / "docs" / "schedules.md",
     ROOT / "docs" / "te.md",
+    ROOT / "docs" / "tvm.md",
 ]  # their blocks of Python are one program
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 # A path of a file in the repository: a folder of it, and a name with an ending.
 _NAMED = re.compile(
-    r"`((?:core|dialects|docs|driver|frontends|passes|runtime|te|tests|tools|workers)/[\w./-]+\.(?:py|md|mlir|json))`"
+    r"`((?:core|dialects|docs|driver|frontends|passes|runtime|te|tests|tools|tvm|workers)/[\w./-]+\.(?:py|md|mlir|json))`"
 )
 
 

@@ -27,6 +27,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "frontends": "core dialects runtime te workers",  # runtime for the modules that PyTorch's users call
         "te": "core dialects",
         "driver": "core dialects frontends passes runtime te workers",
+        "tvm": "core driver passes runtime te",
         "tools": "core dialects driver frontends passes runtime workers",
     },
     "runtime": {

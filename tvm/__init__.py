@@ -1,0 +1,39 @@
+"""The names that TVM's users know, as thin files over this package: ``import tilewright.tvm as tvm``.
+
+What has no meaning here is refused in words. Their documents are TVM's own; ``docs/tvm.md`` says what differs.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from . import contrib, ir, nd, runtime, target, te, testing, tir, topi, transform
+from .driver import build, lower
+from .nd import cpu, cuda, device
+from .runtime import get_global_func, register_func
+from .te import const
+
+__all__ = [
+    "build",
+    "const",
+    "contrib",
+    "cpu",
+    "cuda",
+    "device",
+    "get_global_func",
+    "ir",
+    "lower",
+    "nd",
+    "register_func",
+    "runtime",
+    "target",
+    "te",
+    "testing",
+    "tir",
+    "topi",
+    "transform",
+]
+
+
+def __getattr__(name: str) -> NoReturn:
+    raise AttributeError(f"tilewright.tvm has no '{name}': it has {', '.join(__all__)}")

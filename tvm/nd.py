@@ -1,0 +1,46 @@
+"""``tvm.nd``: tensors with memory of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ..core.errors import InputError
+from ..runtime import nd
+from ..runtime.nd import cpu, device
+
+__all__ = ["NDArray", "array", "cpu", "cuda", "device", "empty"]
+
+
+class NDArray(nd.NDArray):
+    """A tensor on the CPU; ``asnumpy`` and ``copyto`` are TVM's."""
+
+    def asnumpy(self) -> np.ndarray:
+        """As ``numpy``."""
+        return self.numpy()
+
+    def copyto(self, target: Any) -> Any:
+        """Write the elements to another tensor, or to a new one on a device."""
+        if isinstance(target, nd.NDArray):
+            return target.copyfrom(self.numpy())
+        return array(self.numpy(), target)
+
+
+def array(source: Any, device: Any = "cpu") -> NDArray:
+    """A copy of an array, or of numbers in lists."""
+    given = nd.array(source, device)
+    made = empty(given.shape, given.dtype)
+    made.copyfrom(given)
+    return made
+
+
+def empty(shape: int | Sequence[int], dtype: Any = "float32", device: Any = "cpu") -> NDArray:
+    """A tensor of any content."""
+    return NDArray(nd.empty(shape, dtype, device).numpy())
+
+
+def cuda(index: int = 0) -> NoReturn:
+    """A GPU, which no program runs on: InputError."""
+    raise InputError(f"device 'cuda:{index}' cannot be used: programs run on the CPU, tvm.cpu()")

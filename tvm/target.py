@@ -1,0 +1,92 @@
+"""``tvm.target``: CPUs, as TVM's users write them."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+from ..core.errors import TargetError
+from ..core.target import Target as Cpu
+
+_CURRENT: ContextVar[tuple[Target, ...]] = ContextVar("targets", default=())
+
+
+@dataclass(frozen=True)
+class TargetKind:
+    """What code is made by: "llvm"."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Target:
+    """``Target("llvm -mcpu=skylake-avx512")``, also ``Target("llvm", host="llvm")``; TargetError for what is no CPU."""
+
+    def __init__(self, target: str | Target | dict[str, Any], host: Any = None) -> None:
+        given = _text_of(target)
+        own = given if host is None else _text_of(host)
+        for text in (given, own):
+            if (kind := text.split()[0] if text.split() else text) not in ("llvm", "x86", "aarch64"):
+                raise TargetError(f"target '{kind}' is none: programs run on the CPU, which is 'llvm'")
+        self.kind = TargetKind("llvm")
+        self.own = Cpu.parse(given)
+        self.host = self if host is None or own == given else Target(host)
+        self._text = given
+
+    @staticmethod
+    def of(target: Any) -> Target:
+        """A target, or its text; None is that of the ``with`` around, else this CPU."""
+        if target is None:
+            return Target.current() or Target("llvm")
+        return target if isinstance(target, Target) else Target(target)
+
+    @staticmethod
+    def current(allow_none: bool = True) -> Target | None:
+        """The target of the ``with`` around; TargetError, or None, where there is none."""
+        entered = _CURRENT.get()
+        if not entered and not allow_none:
+            raise TargetError("no target is entered: with tvm.target.Target('llvm'): ...")
+        return entered[-1] if entered else None
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The kinds of hardware that it is."""
+        return ("cpu",)
+
+    @property
+    def mcpu(self) -> str:
+        """LLVM's name of the CPU."""
+        return self.own.cpu
+
+    def __enter__(self) -> Target:
+        _CURRENT.set((*_CURRENT.get(), self))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _CURRENT.set(_CURRENT.get()[:-1])
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return f"Target({self._text!r})"
+
+
+def _text_of(target: Any) -> str:
+    """The text of a target; of a dict, as TVM's configuration files have them."""
+    if isinstance(target, Target):
+        return str(target)
+    if isinstance(target, dict):
+        options = [f"-{key}={value}" for key, value in target.items() if key in ("mcpu", "mattr")]
+        return " ".join([str(target.get("kind", "")), *options])
+    if not isinstance(target, str):
+        raise TargetError(f"a target is a text, as 'llvm', not a {type(target).__name__}")
+    return target
+
+
+def create(target: str | Target | dict[str, Any]) -> Target:
+    """As ``Target``."""
+    return Target(target)

@@ -1,0 +1,25 @@
+"""``tvm.transform``: the context that passes run in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..passes.infra import context
+
+
+def PassContext(
+    opt_level: int = 2,
+    required_pass: Sequence[str] | None = None,
+    disabled_pass: Sequence[str] | None = None,
+    instruments: Sequence[Any] | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> context.PassContext:
+    """The package's own, of which names of passes and keys of ``config`` are."""
+    return context.PassContext(
+        opt_level=opt_level,
+        required_pass=list(required_pass or []),
+        disabled_pass=list(disabled_pass or []),
+        instruments=list(instruments or []),
+        config=dict(config or {}),
+    )
