@@ -34,6 +34,8 @@ class Trace:
         """Raises ScheduleError for what is no trace."""
         try:
             read = json.loads(data) if isinstance(data, str | bytes) else data
+            if not isinstance(read, list | tuple):
+                raise TypeError(f"a {type(read).__name__} is no list of steps")
             return Trace([(str(name), list(given)) for name, given in read])
         except (ValueError, TypeError, RecursionError) as error:
             raise ScheduleError(f"this is no trace of a schedule ({error}): Trace.to_json writes one") from error

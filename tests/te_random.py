@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import te_illegal
 
 import tilewright as tw
 from tilewright import te
@@ -205,19 +206,34 @@ def check_seed(seed: int, workers: int | None = None) -> tuple[Case, te.Schedule
     return case, schedule
 
 
+def check_illegal_seed(seed: int) -> str | None:
+    """One call that cannot be, on a random schedule; AssertionError where it is not refused. None: nothing to try."""
+    rng = random.Random(seed)
+    case = draw_case(rng)
+    schedule = te.create_schedule(case.outputs[0].op)
+    draw_schedule(rng, schedule, most=5)
+    tried = te_illegal.check_refusal(rng, schedule, case.args)
+    if tried is not None and seed % 100 == 0:  # what was refused has left nothing behind
+        tw.build(schedule, case.args, cache=False)
+    return tried
+
+
 def main() -> int:
     """Check so many seeds; prints what fails."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--illegal", action="store_true", help="calls that cannot be, which must be refused")
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     args, failed = parser.parse_args(), 0
-    for seed in range(args.seed, args.seed + args.count):
+    done, seed = 0, args.seed
+    while done < args.count:
         try:
-            check_seed(seed)
+            done += (check_illegal_seed(seed) is not None) if args.illegal else bool(check_seed(seed))
         except Exception as error:  # a campaign goes on
-            failed += 1
+            done, failed = done + 1, failed + 1
             print(f"seed {seed}: {type(error).__name__}: {str(error)[:600]}", flush=True)
-    print(f"{args.count - failed} of {args.count} agree")
+        seed += 1
+    print(f"{args.count - failed} of {args.count} {'are refused' if args.illegal else 'agree'}")
     return min(failed, 1)
 
 

@@ -296,6 +296,7 @@ REFUSED: list[tuple[Apply, str]] = [
     (lambda s, p, c: s[te.placeholder((1,), name="Z")], "'Z' is no part of this schedule"),
     (lambda s, p, c: s.apply('[["melt", []]]'), "there is no primitive 'melt'"),
     (lambda s, p, c: s.apply("no json"), "this is no trace"),
+    (lambda s, p, c: s.apply("{}"), "this is no trace .*a dict is no list of steps"),
     (lambda s, p, c: s.apply('[["split", [5]]]'), "it is of no stage"),
     (lambda s, p, c: s.apply('[["split", [{"stage": "P"}, {"loop": "i"}]]]'), "the schedule has no stage 'None'"),
     (lambda s, p, c: s.apply('[["cache_write", [{"schedule": ""}, {"tensor": "P"}]]]'), "cannot be applied"),

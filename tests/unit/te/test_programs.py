@@ -130,6 +130,11 @@ def test_random_schedules_agree_with_numpy(seed: int):
     te_random.check_seed(seed)
 
 
+def test_random_calls_that_cannot_be_are_refused():
+    tried = {te_random.check_illegal_seed(seed) for seed in range(1, 100)}
+    assert len(tried) > 10
+
+
 def test_our_own_check_of_a_schedule():
     schedule, _, args, _ = product()
     tw.testing.assert_same(schedule, args)
