@@ -19,6 +19,7 @@ from .evaluate import evaluate
 from .expr import FLOATS, Expr, IterVar, as_expr, cast, check_dtype, choose, const, largest_of, operate, range_of
 from .intrinsic import TensorIntrin, call_extern, decl_buffer, decl_tensor_intrin
 from .primitives import StageHandle
+from .scan import scan
 from .schedule import Schedule, create_schedule
 from .tensor import (
     Tensor,
@@ -87,6 +88,7 @@ __all__ = [
     "reduce_axis",
     "round",
     "rsqrt",
+    "scan",
     "select",
     "sigmoid",
     "sin",

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from ..core.errors import ExpressionError
 from ..core.sizes import symbols_of
 from .expr import SizeVar, walk
+from .scan import ScanOp
 from .schedule import Schedule
 from .tensor import ComputeOp, Op, PlaceholderOp, Tensor
 
@@ -51,6 +52,11 @@ def list_sizes(op: Op) -> Iterator[str]:
     """The names of the sizes that only the run knows and that an op computes with."""
     for extent in (*op.shape, *(axis.dom.extent for axis in (*op.axis, *op.reduce_axis))):
         yield from symbols_of(extent)
+    for shape in op.shapes if isinstance(op, ScanOp) else ():
+        for extent in shape:
+            yield from symbols_of(extent)
+    for step in op.steps if isinstance(op, ScanOp) else ():
+        yield from list_sizes(step)
     for expr in op.body if isinstance(op, ComputeOp) else ():
         for part in walk(expr):
             if isinstance(part, SizeVar):

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 def consumers_of(schedule: Schedule, stage: Stage) -> list[Stage]:
     """The stages that read what a stage makes, in order."""
-    return [s for s in schedule.stages if not s.inline and any(t.op is stage.op for t in s.op.input_tensors)]
+    own = (stage.op, stage.origin)  # a scan reads what was made at first
+    return [s for s in schedule.stages if not s.inline and any(t.op in own for t in s.op.input_tensors)]
 
 
 def is_within(stage: Stage, parent: Stage, var: IterVar) -> bool:

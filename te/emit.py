@@ -15,14 +15,16 @@ from .arguments import split_args
 from .attachment import root_of, tile_shape
 from .calls import calls_of, calls_text, resets_of
 from .computation import Computation
+from .emit_scan import emit_scan
 from .expr import (
     Read,
     Reduce,
     exchange_parts,
 )
 from .matching import match_intrinsic
-from .op_body import ExprKeys, OpBody, pair_indices
+from .op_body import ExprKeys, OpBody, pair_indices, store_results
 from .regions import each_read, is_inside
+from .scan import ScanOp
 from .schedule import Schedule
 from .script import make_script
 from .stage import Stage
@@ -107,9 +109,12 @@ class _Emitter:
         """What each tensor is, of those that are given."""
         self.values.update(given)
         for stage in self.schedule.stages:
-            if not stage.inline and isinstance(stage.op, ComputeOp):
-                with self.location or ir.Location.name(stage.name):
+            with self.location or ir.Location.name(stage.name):
+                if not stage.inline and isinstance(stage.op, ComputeOp):
                     self.emit(stage, stage.op)
+                elif isinstance(stage.op, ScanOp):
+                    for number, value in enumerate(emit_scan(self.schedule, stage.op, self.values)):
+                        self.values[stage.op.output(number)] = value
         return self.values
 
     def emit(self, stage: Stage, op: ComputeOp) -> None:
@@ -127,16 +132,17 @@ class _Emitter:
         if stage.intrinsic is not None:
             self.note_calls(stage, body, ops)
         if stage.reduces and stage.at is None and not stage.automatic:
-            made = _copy(made, op)
+            made = store_results(made, op)
             ops.append(made[0].owner.operation)
             ops[-1].attributes[tw.STAGE] = ir.StringAttr.get(stage.name + STORE)
         elif any(builders.element_of(v) != element_type(t) for v, t in zip(made, op.dtypes, strict=True)):
-            made = _copy(made, op)  # rounds sums
+            made = store_results(made, op)  # rounds sums
             ops.append(made[0].owner.operation)
         if self.grouped:
             self.mark(stage, ops, len(made))
         for number, value in enumerate(made):
-            self.values[stage.op.output(number)] = builders.reshape(value, whole) if stage.joined else value
+            stored = builders.reshape(value, whole) if stage.joined else value
+            self.values |= {stage.op.output(number): stored, stage.origin.output(number): stored}
 
     def mark(self, stage: Stage, ops: Sequence[ir.Operation], results: int) -> None:
         """Let ops, what an op begins with and the copy of its results included, be a kernel with what is computed in
@@ -199,10 +205,3 @@ class _Emitter:
         made = PlaceholderOp(read.tensor.name, tuple(shape), (read.dtype,)).output(0)
         self.values[made] = builders.reshape(self.values[read.tensor], shape)
         return Read(made, tuple(indices))
-
-
-def _copy(values: Sequence[ir.Value], op: ComputeOp) -> list[ir.Value]:
-    """Copies of tensors as an op stores them, by one op."""
-    outs = [builders.empty(op.shape, element_type(dtype)) for dtype in op.dtypes]
-    maps = [list(range(len(op.shape)))] * (2 * len(outs))
-    return builders.generic(values, outs, maps, "p" * len(op.shape), lambda *given: list(given[: len(outs)]))

@@ -24,6 +24,7 @@ from .expr import (
     Reduce,
     SizeVar,
 )
+from .scan import ScanOp
 from .tensor import ComputeOp, Op, Tensor
 
 _MOST_AT_ONCE = 1 << 22  # elements of a reduction's steps
@@ -63,6 +64,10 @@ def _make(
     if tensor in given:
         return given[tensor]
     op = tensor.op
+    if isinstance(op, ScanOp):
+        if op not in made:
+            made[op] = _scan(op, given, sizes, made)
+        return made[op][tensor.value_index]
     if not isinstance(op, ComputeOp):
         raise InputError(f"'{tensor.name}' is a placeholder, and has no array")
     if op not in made:
@@ -70,6 +75,28 @@ def _make(
         with np.errstate(all="ignore"):
             made[op] = _Computation(op, arrays, sizes).run()
     return made[op][tensor.value_index]
+
+
+def _scan(
+    op: ScanOp, given: Mapping[Tensor, np.ndarray], sizes: Mapping[Sym, int], made: dict[Op, list[np.ndarray]]
+) -> list[np.ndarray]:
+    """The arrays of a scan: each row is one of the updates for the rows before."""
+    first = [_make(each, given, sizes, made) for each in op.init]
+    known = {each: _make(each, given, sizes, made) for each in op.input_tensors}
+    shape_of = _Computation(op.steps[0], {}, sizes)
+    results = [
+        np.zeros([shape_of.number(n) for n in op.shape_of(i)], numpy_dtype(dtype)) for i, dtype in enumerate(op.dtypes)
+    ]
+    for result, rows in zip(results, first, strict=True):
+        result[: op.begun] = rows
+    for row in range(op.begun, len(results[0])):
+        arrays = known | dict(zip(op.state, results, strict=True))
+        for step in op.steps:
+            for number, array in enumerate(_Computation(step, arrays, sizes).run()):
+                arrays[step.output(number)] = array
+        for result, update in zip(results, op.update, strict=True):
+            result[row] = arrays[update][row]
+    return results
 
 
 class _Computation:

@@ -24,6 +24,7 @@ from .expr import (
 from .intrinsic import Buffer, ExternCall, Pointer
 from .matching import Tensorization, match_intrinsic
 from .regions import as_linear
+from .scan import ScanOp
 from .schedule import Schedule
 from .stage import Leaf, Stage
 from .tensor import ComputeOp
@@ -56,11 +57,31 @@ class _Printer:
         self.put(0, f"{computation.name}({given}) {{")
         outputs = {self.schedule[t].stage for t in computation.args if isinstance(t.op, ComputeOp)}
         for stage in self.schedule.stages:
+            if isinstance(stage.op, ScanOp):
+                self.write_scan(stage.op, stage.name)
             if stage.at is None and not stage.inline and isinstance(stage.op, ComputeOp):
                 if stage not in outputs:
                     self.declare(1, stage, [axis.dom.extent for axis in stage.op.axis])
                 self.nest(1, stage, {}, {})
         self.put(0, "}")
+
+    def write_scan(self, op: ScanOp, name: str) -> None:
+        """The rows of a scan, one after another, and in each the expressions of its steps."""
+        time = op.steps[-1].axis[0]
+        for number, first in enumerate(op.init):
+            own = name if op.num_outputs == 1 else f"{name}.v{number}"
+            self.put(1, f"{own}[0:{op.begun}, ...] = {first.name}")
+        self.put(1, f"for ({time}, {op.begun}, {op.shape[0]}) {{")
+        for step in op.steps:
+            places = ", ".join([str(time), *(str(axis) for axis in step.axis[1:])])
+            for number, each in enumerate(step.body):
+                body = exchange_parts(each, lambda e, own=step.axis[0]: time if e is own else None)
+                target = step.output(number).name
+                self.put(2, f"{target}[{places}] = {body if isinstance(body, Reduce) else text(body)}")
+        for number, update in enumerate(op.update):
+            own = name if op.num_outputs == 1 else f"{name}.v{number}"
+            self.put(2, f"{own}[{time}, ...] = {update.name}[{time}, ...]")
+        self.put(1, "}")
 
     def put(self, depth: int, text: str) -> None:
         """One line."""

@@ -243,3 +243,18 @@ class OpBody:
 def pair_indices(read: Read) -> Iterator[tuple[Expr, Extent]]:
     """Each index of a read and the extent of the axis."""
     return zip(read.indices, read.tensor.shape, strict=True)
+
+
+def copy_results(values: Sequence[ir.Value], op: ComputeOp) -> list[ir.Value]:
+    """The results of an op as it stores them: sums are rounded."""
+    kinds = [element_type(dtype) for dtype in op.dtypes]
+    if all(builders.element_of(value) == kind for value, kind in zip(values, kinds, strict=True)):
+        return list(values)
+    return store_results(values, op)
+
+
+def store_results(values: Sequence[ir.Value], op: ComputeOp) -> list[ir.Value]:
+    """Copies of tensors as an op stores them, by one op."""
+    outs = [builders.empty(op.shape, element_type(dtype)) for dtype in op.dtypes]
+    maps = [list(range(len(op.shape)))] * (2 * len(outs))
+    return builders.generic(values, outs, maps, "p" * len(op.shape), lambda *given: list(given[: len(outs)]))

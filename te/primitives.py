@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
 from ..core.errors import ScheduleError
 from ..core.sizes import Extent
@@ -30,7 +30,7 @@ PRIMITIVES: dict[str, Callable[..., Any]] = {}
 PRAGMAS = ("auto_unroll_max_step", "unroll_explicit", *IMPORTS)
 
 
-def refuse_primitive(message: str) -> Any:
+def refuse_primitive(message: str) -> NoReturn:
     """Raise ScheduleError."""
     raise ScheduleError(message)
 

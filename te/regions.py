@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -188,10 +188,11 @@ def each_read(expr: Expr) -> Iterator[tuple[Read, bool]]:
         pending.extend(reversed(inner))
 
 
-def check_read(expr: Expr, name: str) -> None:
+def check_read(expr: Expr, name: str, may_be_before: Callable[[Read, int], bool] = lambda read, number: False) -> None:
     """Raise ExpressionError for an element that lies outside of its tensor, whatever the data is.
 
-    An element that a condition chooses may lie outside where it does not count.
+    An element that a condition chooses may lie outside where it does not count. ``may_be_before`` says of a read and an
+    axis whether what lies before the first element is to be looked at later.
     """
     for read, guarded in each_read(expr):
         for number, (index, extent) in enumerate(zip(read.indices, read.tensor.shape, strict=True)):
@@ -199,7 +200,8 @@ def check_read(expr: Expr, name: str) -> None:
             if guarded or linear is None or any(axis.dom.extent == 0 for axis in linear.terms):
                 continue
             low, high = _bounds_of_linear(linear)
-            if is_surely_less(low, 0) or is_surely_less(extent - 1, high):
+            before = is_surely_less(low, 0) and not may_be_before(read, number)
+            if before or is_surely_less(extent - 1, high):
                 refuse_expression(
                     f"'{name}' reads '{read.tensor.name}' at {low} to {high} of axis {number}, which goes from 0 to"
                     f" {extent - 1}: make its axes shorter, or choose by te.if_then_else where it counts"

@@ -117,7 +117,7 @@ def _check_place(schedule: Schedule, stage: Stage) -> None:
     if stage.op in schedule.outputs or stage.origin in schedule.outputs:
         raise ScheduleError(f"{verb}: it is an output, which is computed as a whole")
     if parent.inline or parent.automatic or not isinstance(parent.op, ComputeOp):
-        how = "inlined" if parent.inline else "scheduled by auto()" if parent.automatic else "given by the caller"
+        how = "inlined" if parent.inline else "scheduled by auto()" if parent.automatic else _describe_source(parent)
         raise ScheduleError(f"{verb}: '{parent.name}' is {how} and has no loops of its own")
     leaf = parent.find(var, "compute at")
     if leaf.mark == "vectorize":
@@ -148,13 +148,20 @@ def _check_place(schedule: Schedule, stage: Stage) -> None:
                 )
 
 
+def _describe_source(stage: Stage) -> str:
+    """What a stage is that computes nothing by loops that could be changed."""
+    return "given by the caller" if stage.is_placeholder else "a scan, whose loops are the compiler's own"
+
+
 def _check_automatic(schedule: Schedule, stage: Stage) -> None:
     if not stage.is_plain or stage.at is not None:
         raise ScheduleError(f"'{stage.name}' is scheduled by auto(): it takes no other primitives")
 
 
 def check_cycle(stage: Stage, parent: Stage, var: IterVar) -> None:
-    """Raise ScheduleError where a stage would be computed inside of itself."""
+    """Raise ScheduleError where a stage would be computed inside of itself, or cannot be computed elsewhere."""
+    if not isinstance(stage.op, ComputeOp):
+        raise ScheduleError(f"cannot compute '{stage.name}' at '{var}': it is {_describe_source(stage)}")
     around: Stage | None = parent
     while around is not None:
         if around is stage:
@@ -223,8 +230,11 @@ def check_scope(scope: Any) -> str:
 def check_inline(schedule: Schedule, stage: Stage) -> None:
     """Raise ScheduleError for a stage whose readers cannot compute it themselves."""
     if not isinstance(stage.op, ComputeOp) or stage.reduces:
-        what = "a reduction" if stage.reduces else "given by the caller"
+        what = "a reduction" if stage.reduces else _describe_source(stage)
         raise ScheduleError(f"cannot inline '{stage.name}': it is {what}")
+    for reader in consumers_of(schedule, stage):
+        if not isinstance(reader.op, ComputeOp):
+            raise ScheduleError(f"cannot inline '{stage.name}': '{reader.name}' reads it, and is a scan")
     if stage.op in schedule.outputs or stage.origin in schedule.outputs:
         raise ScheduleError(f"cannot inline '{stage.name}': it is an output")
     if not stage.is_plain or stage.inline or any(o.at is not None and o.at[0] is stage for o in schedule.stages):
@@ -242,7 +252,9 @@ def check_inlined(stage: Stage, reader: ComputeOp) -> None:
 def check_cache_write(stage: Stage) -> ComputeOp:
     """The op of a stage whose results can go to memory of their own first."""
     if not isinstance(stage.op, ComputeOp):
-        raise ScheduleError(f"cannot cache '{stage.name}' for writing: the caller gives it; cache_read copies it")
+        raise ScheduleError(
+            f"cannot cache '{stage.name}' for writing: it is {_describe_source(stage)}; cache_read copies it"
+        )
     if not stage.is_plain or stage.at is not None or stage.inline:
         raise ScheduleError(f"cannot cache '{stage.name}' for writing: call cache_write before its other primitives")
     return stage.op

@@ -13,8 +13,10 @@ from . import rules
 from .expr import IterVar, Range, Read, exchange_parts
 from .op_changes import factor_reduction, read_copy, redirect_reads, with_parts
 from .primitives import PRIMITIVES, StageHandle, primitive, refuse_primitive
+from .regions import check_read
+from .scan import ScanOp
 from .stage import Stage
-from .tensor import ComputeOp, Op, PlaceholderOp, Tensor
+from .tensor import ComputeOp, Op, PlaceholderOp, Tensor, sort_ops
 from .trace import Trace, TraceStep, from_data
 
 
@@ -26,9 +28,12 @@ class Schedule:
         self.stages: list[Stage] = []
         self.steps: list[TraceStep] = []
         self.depth = 0
-        _refuse_shared_axes(_sort_ops(outputs))
+        ops = sort_ops(outputs)
+        _refuse_shared_axes(ops)
         names: dict[str, int] = {}
-        for op in _sort_ops(outputs):
+        for op in ops:
+            for each in op.body if isinstance(op, ComputeOp) else ():
+                check_read(each, op.name)  # now that it is no step of a scan
             count = names[op.name] = names.get(op.name, -1) + 1
             stage = Stage(op, op, op.name if not count else f"{op.name}_{count}")
             stage.reset()
@@ -40,6 +45,9 @@ class Schedule:
             if op is stage.op or op is stage.origin:
                 return StageHandle(self, stage)
         name = getattr(op, "name", op)
+        for stage in self.stages:
+            if isinstance(stage.op, ScanOp) and any(op is step for step in stage.op.steps):
+                raise ScheduleError(f"'{name}' is a step of '{stage.name}', whose loops are the compiler's own")
         names = ", ".join(f"'{stage.name}'" for stage in self.stages)
         raise ScheduleError(f"'{name}' is no part of this schedule, whose stages are {names}")
 
@@ -89,9 +97,10 @@ class Schedule:
         name = self._fresh_name(f"{stage.name}.{scope}")
         copy = ComputeOp(name, source.shape, (source.dtype,), axes, (Read(source, axes),))
         for reader in read_by:
-            if source not in reader.op.input_tensors:
+            if isinstance(reader.op, ScanOp):
+                refuse_primitive(f"cannot cache '{tensor.name}' for '{reader.name}': the loops of a scan are not yours")
+            if not isinstance(reader.op, ComputeOp) or source not in reader.op.input_tensors:
                 refuse_primitive(f"cannot cache '{tensor.name}' for '{reader.name}', which does not read it")
-            assert isinstance(reader.op, ComputeOp)
             self.exchange_op(reader, with_parts(reader.op, lambda e: read_copy(e, source, copy.output(0))))
         if not read_by:
             refuse_primitive(f"cannot cache '{tensor.name}' for no reader: name the ops that are to read the copy")
@@ -129,7 +138,8 @@ class Schedule:
         old, stage.op = stage.op, op
         for reader in self.stages:
             if reader is not stage and any(t.op is old for t in reader.op.input_tensors):
-                assert isinstance(reader.op, ComputeOp)
+                if not isinstance(reader.op, ComputeOp):
+                    continue  # a scan reads what the stage makes by its first op
                 self.exchange_op(reader, redirect_reads(reader.op, old, op))
 
     def _fresh_name(self, name: str) -> str:
@@ -190,20 +200,6 @@ def create_schedule(ops: Any) -> Schedule:
     if any(isinstance(each, PlaceholderOp) for each in found):
         raise ExpressionError(f"'{found[0].name}' is a placeholder: a schedule is made of what is computed")
     return Schedule(list(dict.fromkeys(found)))
-
-
-def _sort_ops(outputs: Sequence[Op]) -> list[Op]:
-    """All ops that the outputs are made of, each behind those that it reads."""
-    order: dict[Op, None] = {}
-    pending: list[tuple[Op, bool]] = [(op, False) for op in reversed(outputs)]
-    while pending:
-        op, done = pending.pop()
-        if done:
-            order.setdefault(op)
-        elif op not in order:
-            pending.append((op, True))
-            pending.extend((t.op, False) for t in reversed(op.input_tensors))
-    return list(order)
 
 
 def _refuse_shared_axes(ops: Sequence[Op]) -> None:

@@ -34,7 +34,7 @@ from .expr import (
     refuse_expression,
     walk,
 )
-from .regions import check_read
+from .regions import as_linear, check_read
 
 _LARGEST_TENSOR = 1 << 40
 DEEPEST = 100  # operations within each other, which several functions visit one in another
@@ -63,6 +63,10 @@ class Op:
     def input_tensors(self) -> tuple[Tensor, ...]:
         """The tensors that it reads, in the order in which it does."""
         return ()
+
+    def shape_of(self, number: int) -> tuple[Extent, ...]:
+        """The shape of one of its tensors."""
+        return self.shape
 
     def output(self, number: int) -> Tensor:
         """One of the tensors that it makes."""
@@ -117,7 +121,7 @@ class Tensor:
     @property
     def shape(self) -> tuple[Extent, ...]:
         """Its extents: numbers, and sizes of ``te.var``."""
-        return self.op.shape
+        return self.op.shape_of(self.value_index)
 
     @property
     def dtype(self) -> str:
@@ -230,14 +234,14 @@ def as_shape(shape: Any, what: str) -> tuple[Extent, ...]:
 
 def placeholder(shape: Any, dtype: str = "float32", name: str = "placeholder") -> Tensor:
     """A tensor that the caller gives. ``shape`` has numbers and ``te.var``s."""
-    return PlaceholderOp(_check_name(name), as_shape(shape, f"'{name}'"), (check_dtype(dtype),)).output(0)
+    return PlaceholderOp(check_name(name), as_shape(shape, f"'{name}'"), (check_dtype(dtype),)).output(0)
 
 
 def var(name: str = "n", dtype: str = "int32") -> SizeVar:
     """A size that only the run knows, at least 0. Variables of one name are one size."""
     if dtype != "int32":
         refuse_expression(f"size '{name}' is {dtype}: sizes are int32")
-    return SizeVar(Sym(_check_name(name)))
+    return SizeVar(Sym(check_name(name)))
 
 
 def size_var(name: str = "n", dtype: str = "int32") -> SizeVar:
@@ -245,7 +249,7 @@ def size_var(name: str = "n", dtype: str = "int32") -> SizeVar:
     return var(name, dtype)
 
 
-def _check_name(name: Any) -> str:
+def check_name(name: Any) -> str:
     if not isinstance(name, str) or not name or not name.replace(".", "_").isidentifier():
         refuse_expression(f"{name!r} is no name: letters, digits, '_' and '.', and no digit first")
     return name
@@ -256,7 +260,7 @@ def reduce_axis(dom: Any, name: str = "rv") -> IterVar:
     if not isinstance(dom, list | tuple | Range):
         refuse_expression(f"the domain of axis '{name}' is (begin, end), not a {type(dom).__name__}")
     if isinstance(dom, Range):
-        return IterVar(_check_name(name), dom, "CommReduce")
+        return IterVar(check_name(name), dom, "CommReduce")
     if len(dom) != 2 or not isinstance(dom[0], int):
         refuse_expression(
             f"the domain of axis '{name}' is (begin, end), where the begin is a number, not {tuple(map(str, dom))}"
@@ -264,7 +268,7 @@ def reduce_axis(dom: Any, name: str = "rv") -> IterVar:
     extent = as_extent(dom[1], f"the end of axis '{name}'") - dom[0]
     if isinstance(extent, int) and extent < 0:
         refuse_expression(f"axis '{name}' ends at {dom[1]}, before it begins at {dom[0]}")
-    return IterVar(_check_name(name), Range(dom[0], extent), "CommReduce")
+    return IterVar(check_name(name), Range(dom[0], extent), "CommReduce")
 
 
 def compute(
@@ -281,7 +285,7 @@ def compute(
     whole of what the function gives. Raises ExpressionError for what cannot be computed, such as an element outside of
     a tensor.
     """
-    extents = as_shape(shape, f"'{_check_name(name)}'")
+    extents = as_shape(shape, f"'{check_name(name)}'")
     axes = tuple(
         IterVar(axis, Range(0, extent))
         for axis, extent in zip(_name_axes(fcompute, len(extents), name, varargs_names), extents, strict=True)
@@ -347,7 +351,27 @@ def check_compute(op: ComputeOp) -> None:
             what = "no reduction of it goes along" if part.reduces else "is an axis of another computation"
             refuse_expression(f"'{op.name}' uses axis '{part}', which {what}")
     for each in op.body:
-        check_read(each, op.name)
+        check_read(each, op.name, lambda read, number: _is_row_before(op, read, number))
+
+
+def _is_row_before(op: ComputeOp, read: Read, number: int) -> bool:
+    """Return whether a read may be of a row before, as the steps of a scan read their state."""
+    linear = as_linear(read.indices[number]) if number == 0 and isinstance(read.tensor.op, PlaceholderOp) else None
+    return linear is not None and bool(op.axis) and dict(linear.terms) == {op.axis[0]: 1}
+
+
+def sort_ops(outputs: Sequence[Op]) -> list[Op]:
+    """All ops that the outputs are made of, each behind those that it reads."""
+    order: dict[Op, None] = {}
+    pending: list[tuple[Op, bool]] = [(op, False) for op in reversed(outputs)]
+    while pending:
+        op, done = pending.pop()
+        if done:
+            order.setdefault(op)
+        elif op not in order:
+            pending.append((op, True))
+            pending.extend((t.op, False) for t in reversed(op.input_tensors))
+    return list(order)
 
 
 # Reductions

@@ -307,6 +307,32 @@ def test_several_results_and_an_argmax():
     tvm.testing.assert_allclose(tvm.build(s, [a0, a1, c], "llvm").run([x, y])[0], x + 2 + y)
 
 
+def test_scans_of_one_stage_and_of_several():
+    m, n = te.var("m"), te.var("n")
+    x, state = te.placeholder((m, n), name="X"), te.placeholder((m, n))
+    init = te.compute((1, n), lambda _, i: x[0, i])
+    update = te.compute((m, n), lambda t, i: state[t - 1, i] + x[t, i])
+    scan = tvm.te.scan(init, update, state, inputs=[x])
+    s = te.create_schedule(scan.op)
+    assert "for (t, 1, m)" in tvm.lower(s, [x, scan], simple_mode=True)
+    array = np.random.uniform(size=(10, 32)).astype(scan.dtype)
+    made = tvm.nd.array(np.zeros((10, 32), dtype=scan.dtype))
+    tvm.build(s, [x, scan], "llvm", name="myscan")(tvm.nd.array(array), made)
+    tvm.testing.assert_allclose(made.numpy(), np.cumsum(array, axis=0), rtol=1e-5)
+    first, second = te.placeholder((m, n)), te.placeholder((m, 16))
+    updates = (
+        te.compute((m, n), lambda t, i: first[t - 1, i] + x[t, i]),
+        te.compute((m, 16), lambda t, i: second[t - 1, i] + first[t - 1, i]),
+    )
+    inits = init, te.compute((1, 16), lambda _, i: 0.0)
+    one, two = tvm.te.scan(list(inits), list(updates), [first, second], inputs=[x])
+    found = tvm.build(te.create_schedule(one.op), [x, one, two], "llvm").run([array])
+    sums = np.cumsum(array, axis=0)
+    with pytest.raises(tw.InputError, match="reads"):
+        tvm.build(te.create_schedule(one.op), [x, one, two], "llvm").run([array[:, :9].copy()])
+    np.testing.assert_allclose(found[1][1:], np.cumsum(sums[:-1, :16], axis=0), rtol=1e-5)
+
+
 def test_functions_of_c_and_of_expressions():
     n = te.var("n")
     a = te.placeholder((n,), name="A")
