@@ -89,6 +89,10 @@ class _ScriptWriter:
         """Let a loop compute a part of a reduction, and what that begins with."""
         self.ops[stage], loop = transform.fuse_into(self.ops[stage], loop)
         self.inits[stage], loop = transform.fuse_into(self.inits[stage], loop)
+        if stage.op.num_outputs > 1:  # each result that is stored has brought an op of its own
+            transform.cse(loop)
+            self.ops[stage] = transform.match(loop, attributes=_match_stage(stage.name))
+            self.inits[stage] = transform.match(loop, attributes=_match_stage(stage.name + INIT))
         return loop
 
     def fuse(self, stage: Stage, number: int, loop: transform.Handle) -> transform.Handle:

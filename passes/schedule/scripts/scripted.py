@@ -32,13 +32,14 @@ class ScriptPlan(LoopsWithoutSchedule):
 
     def build(self, function: func.FuncOp, target: Target) -> ir.Module:
         """The loops, around vectors, scalars, or what only the run knows the size of."""
+        root = next(_stage_of(op) for op in list_ops(function) if tw.SCRIPT in op.attributes)
         made = destination_passing(function, lambda *given: copy_ops(function, *given))
         [rebuilt] = list_functions(made)
         transform.apply(self.script, rebuilt)
         run_upstream(made, ("sccp",))  # sizes of tiles become numbers; `canonicalize` would fold copies away
         transform.apply(keep(_empty_script, _empty_script), rebuilt)
         for op in collect(rebuilt, lambda op: tw.TILE_SHAPE in op.attributes):
-            _bound_memory(op)
+            _bound_memory(op, root)
         for op in collect(rebuilt, lambda op: tw.STAGE in op.attributes, "linalg.generic"):
             if _is_store(op):
                 _drop(op)
@@ -66,20 +67,45 @@ def _empty_script() -> transform.Script:
     return made
 
 
-def _bound_memory(op: ir.Operation) -> None:
-    """Let new tensors of an op, whose sizes depend on loops, be parts of such as have the most elements."""
+def _stage_of(op: ir.Operation) -> str:
+    """The name of the stage that an op computes, begins or stores."""
+    return ir.StringAttr(op.attributes[tw.STAGE]).value.removesuffix(INIT).removesuffix(STORE)
+
+
+def _bound_memory(op: ir.Operation, root: str) -> None:
+    """Let new tensors of an op, whose sizes depend on loops, be parts of such as have the most elements.
+
+    What a loop hands on to the op is such a tensor, too; the ``root``'s is the kernel's result.
+    """
     shape = list(ir.DenseI64ArrayAttr(op.attributes[tw.TILE_SHAPE]))
     del op.attributes[tw.TILE_SHAPE]
-    for number in range(len(op.operands) - len(op.results), len(op.operands)):
-        source = defining_op(op.operands[number])
+    for operand in list(op.operands)[len(op.operands) - len(op.results) :]:
+        source = _find_memory(operand) if _stage_of(op) != root else defining_op(operand)
         if source is None or source.name != "tensor.empty" or not len(source.operands):
             continue
         kind = ir.RankedTensorType(source.results[0].type)
-        with ir.InsertionPoint(op), op.location:
+        with ir.InsertionPoint(source), source.location:
             whole = tensor.EmptyOp(shape, kind.element_type).result
             zeros, ones = [0] * kind.rank, [1] * kind.rank
             made = tensor.ExtractSliceOp(kind, whole, [], list(source.operands), [], zeros, list(kind.shape), ones)
-        op.operands[number] = made.result
+        source.results[0].replace_all_uses_with(made.result)
+        source.erase()
+
+
+def _find_memory(value: ir.Value) -> ir.Operation | None:
+    """What makes the tensor that a tile is a part of, through slices and loops that hand it on; None for arguments."""
+    while True:
+        if isinstance(value, ir.BlockArgument):
+            argument = ir.BlockArgument(value)
+            loop, number = argument.owner.owner.operation, argument.arg_number
+            if loop.name != "scf.for" or not number:
+                return None
+            value = list(loop.operands)[2 + number]
+            continue
+        op = defining_op(value)
+        if op is None or op.name != "tensor.extract_slice":
+            return op
+        value = op.operands[0]
 
 
 def _is_store(op: ir.Operation) -> bool:

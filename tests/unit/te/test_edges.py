@@ -200,3 +200,41 @@ def test_names_are_no_ops_of_the_compilers_own():
     for stage in (store, init):
         schedule[stage].compute_at(schedule[made], made.op.axis[0])
     tw.testing.assert_same(schedule, [a, made])
+
+
+def test_a_tile_in_a_smaller_last_step_that_threads_share():
+    a, k = placeholder(17, 8), te.reduce_axis((0, 8), "k")
+    p = te.compute((17, 8), lambda i, j: a[i, j] + a[i, j], name="P")
+    c = te.compute((17,), lambda i: te.max(p[i, k], axis=k), name="C")
+    schedule = te.create_schedule(c.op)
+    outer, reduced, _, _ = schedule[c].tile(c.op.axis[0], k, 5, 8)
+    _, _, _, lanes = schedule[p].tile(*p.op.axis, 4, 8)
+    schedule[p].compute_at(schedule[c], reduced)
+    schedule[c].parallel(outer)
+    schedule[p].vectorize(lanes)
+    tw.testing.assert_same(schedule, [a, c])
+
+
+def test_what_a_reduction_of_several_results_reads_is_computed_in_its_loop():
+    a, k = placeholder(16, 7), te.reduce_axis((0, 7), "k")
+    both = te.comm_reducer(
+        lambda x, y: (x[0] + y[0], te.max(x[1], y[1])), lambda t, u: (te.const(0, t), te.const(0, u))
+    )
+    c = te.compute((16,), lambda i: both((k.var + 1, a[i, k]), axis=k), name="C")
+    schedule = te.create_schedule(c[0].op)
+    cached = schedule.cache_read(a, "local", [c[0].op])
+    schedule[cached].compute_at(schedule[c[0]], k)
+    tw.testing.assert_same(schedule, [a, *c])
+
+
+def test_memory_of_tiles_is_bounded_and_that_of_results_is_not():
+    n = te.var("n")
+    a, k = placeholder(n, 8), te.reduce_axis((0, 8), "k")
+    p = te.compute((n, 8), lambda i, j: a[i, j] * 2, name="P")
+    c = te.compute((n,), lambda i: te.sum(p[i, k], axis=k), name="C")
+    schedule = te.create_schedule(c.op)
+    outer, _ = schedule[c].split(c.op.axis[0], factor=5)
+    schedule[p].compute_at(schedule[c], outer)
+    schedule[p].split(p.op.axis[0], factor=4)
+    schedule[c].parallel(outer)
+    tw.testing.assert_same(schedule, [a, c], sizes={"n": 33})
