@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ..core.sizes import Extent
-from .expr import Expr, IterVar, Operation, Read, children_of
+from .expr import Expr, IterVar, Literal, Operation, Read, children_of
 from .regions import LinearIndex, as_linear
 from .stage import Leaf, LoopPart, Stage
 from .tensor import ComputeOp
@@ -100,8 +100,8 @@ def _count_reached(index: Expr, sizes: dict[IterVar, Extent]) -> Extent:
     linear = as_linear(index)
     if linear is not None:
         return 1 + sum(abs(times) * (sizes[axis] - 1) for axis, times in linear.terms.items())
-    assert isinstance(index, Operation)
-    inner, divisor = index.operands[0], int(index.operands[1].value)  # type: ignore[attr-defined]
+    assert isinstance(index, Operation) and isinstance(index.operands[1], Literal)
+    inner, divisor = index.operands[0], int(index.operands[1].value)
     width = _count_reached(inner, sizes)
     if not isinstance(width, int):
         return width if index.name == "floor_divide" else divisor

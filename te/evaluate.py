@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from ..core.atoms import Atom
 from ..core.errors import InputError
 from ..core.model import numpy_dtype
-from ..core.sizes import Extent, Sym
+from ..core.sizes import Extent, Sym, floor_divide, floor_mod, if_equal, if_less, max_of, min_of, require_static
 from .expr import (
     FLOATS,
     INDEX,
@@ -99,6 +100,17 @@ def _scan(
     return results
 
 
+_SIZE_FUNCTIONS: dict[str, Callable[..., Extent]] = {
+    "sum": lambda a: a,
+    "floordiv": floor_divide,
+    "mod": floor_mod,
+    "min": min_of,
+    "max": max_of,
+    "if_equal": if_equal,
+    "if_less": if_less,
+}
+
+
 class _Computation:
     """The arrays of one op."""
 
@@ -111,10 +123,14 @@ class _Computation:
         """An extent for the sizes of this run."""
         if isinstance(extent, int):
             return extent
-        return sum(
-            factor * math.prod(self.sizes[Sym.of({(atom,): 1})] for atom in atoms)  # type: ignore[index]
-            for atoms, factor in extent.terms
-        )
+        return sum(factor * math.prod(map(self.atom, atoms)) for atoms, factor in extent.terms)
+
+    def atom(self, atom: Atom) -> int:
+        """A symbol, or a function of sizes, for those of this run."""
+        if atom.function is None:
+            return next(n for size, n in self.sizes.items() if size.is_symbol and str(size) == atom.name)
+        args = [self.number(each) for each in atom.args]
+        return require_static(_SIZE_FUNCTIONS[atom.function](*args))
 
     def run(self) -> list[np.ndarray]:
         """An array for each of the op's tensors."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..core.errors import ExpressionError
@@ -258,11 +258,10 @@ class Read(Expr):
 
     tensor: Tensor
     indices: tuple[Expr, ...]
+    dtype: str = field(init=False)
 
-    @property
-    def dtype(self) -> str:  # type: ignore[override]  # it is the tensor's
-        """The tensor's."""
-        return self.tensor.dtype
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dtype", self.tensor.dtype)
 
     def __str__(self) -> str:
         return f"{self.tensor.name}[{', '.join(map(str, self.indices))}]"
@@ -298,11 +297,10 @@ class Reduce(Expr):
     sources: tuple[Expr, ...]
     axes: tuple[IterVar, ...]
     number: int = 0
+    dtype: str = field(init=False)
 
-    @property
-    def dtype(self) -> str:  # type: ignore[override]  # it is the source's
-        """That of its source."""
-        return self.sources[self.number].dtype
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dtype", self.sources[self.number].dtype)
 
     def __str__(self) -> str:
         sources = ", ".join(map(str, self.sources))

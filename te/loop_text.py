@@ -171,7 +171,7 @@ class _Printer:
         for tensor, buffer in intrinsic.buffers.items():
             read = match.reads.get(tensor)
             made = f"{_name(stage, tensor.value_index)}[{begin}]"
-            names[buffer] = made if read is None else text(exchange_parts(read, lambda e: values.get(e)))  # type: ignore[arg-type]
+            names[buffer] = made if read is None else text(exchange_parts(read, lambda e: _lookup(values, e)))
         for call in calls:
             given = ", ".join(_passed_text(each, match, names) for each in call.arguments)
             self.put(depth, f"{call.function}({given})")

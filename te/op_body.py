@@ -21,7 +21,6 @@ from .expr import (
     IterVar,
     Literal,
     Operation,
-    Placeholder,
     Read,
     Reduce,
     SizeVar,
@@ -58,7 +57,9 @@ def _content_of(expr: Expr) -> tuple[object, ...]:
         return ("read", expr.tensor)
     if isinstance(expr, SizeVar):
         return ("size", expr.extent)
-    return (expr,) if isinstance(expr, IterVar | Placeholder) else (type(expr).__name__, str(expr.name), expr.dtype)  # type: ignore[attr-defined]
+    if isinstance(expr, Operation):
+        return ("operation", expr.name, expr.dtype)
+    return ("reduction", expr.combiner.name, expr.dtype) if isinstance(expr, Reduce) else (expr,)
 
 
 class OpBody:

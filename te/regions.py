@@ -129,8 +129,10 @@ def _cast_bounds(expr: Operation) -> Bounds:
     """Of an integer that is cast: its own where the dtype has all of them, else those of the dtype."""
     [source], target = expr.operands, _bounds_of_dtype(expr.dtype)
     low, high = bounds_of(source) if source.dtype in INTEGERS else (None, None)
-    known = isinstance(low, int) and isinstance(high, int) and isinstance(target[0], int) and isinstance(target[1], int)
-    return (low, high) if known and target[0] <= low and high <= target[1] else target  # type: ignore[operator]
+    least, most = target
+    if isinstance(low, int) and isinstance(high, int) and isinstance(least, int) and isinstance(most, int):
+        return (low, high) if least <= low and high <= most else target
+    return target
 
 
 def _divide_bounds(name: str, a: Bounds, b: Bounds) -> Bounds:
@@ -154,10 +156,8 @@ def _bound_choice(greater: bool, a: Bounds, b: Bounds) -> Bounds:
 
 
 def _join(parts: list[Bounds]) -> Bounds:
-    lows, highs = ([part[side] for part in parts] for side in (0, 1))
-    low = min(lows) if all(isinstance(end, int) for end in lows) else None  # type: ignore[type-var]
-    high = max(highs) if all(isinstance(end, int) for end in highs) else None  # type: ignore[type-var]
-    return low, high
+    lows, highs = ([end for part in parts if isinstance(end := part[side], int)] for side in (0, 1))
+    return min(lows) if len(lows) == len(parts) else None, max(highs) if len(highs) == len(parts) else None
 
 
 def is_inside(index: Expr, extent: Extent) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -70,13 +69,13 @@ def _check_marks(schedule: Schedule, stage: Stage) -> None:
                 f"cannot parallelize '{leaf.var}': '{stage.name}' is computed inside of '{stage.at[1]}' of"
                 f" '{stage.at[0].name}': parallelize that one's outermost loop"
             )
-    unrolled = [leaf for leaf in stage.leaves if leaf.mark == "unroll"]
+    unrolled, count = [leaf for leaf in stage.leaves if leaf.mark == "unroll"], 1
     for leaf in unrolled:
         if not isinstance(leaf.steps, int):
             raise ScheduleError(
                 f"cannot unroll '{leaf.var}': how many steps it has is known only at run time; split it"
             )
-    count = math.prod(int(leaf.steps) for leaf in unrolled)  # type: ignore[arg-type]
+        count *= leaf.steps
     if count > MOST_UNROLLED:
         names = ", ".join(f"'{leaf.var}'" for leaf in unrolled)
         raise ScheduleError(f"cannot unroll {names}: {count} steps would be written out, more than {MOST_UNROLLED}")

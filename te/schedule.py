@@ -10,7 +10,7 @@ from typing import Any
 
 from ..core.errors import ExpressionError, ScheduleError, first_line
 from . import rules
-from .expr import IterVar, Range, Read, exchange_parts
+from .expr import Expr, IterVar, Range, Read, exchange_parts
 from .op_changes import factor_reduction, read_copy, redirect_reads, with_parts
 from .primitives import PRIMITIVES, StageHandle, primitive, refuse_primitive
 from .regions import check_read
@@ -70,9 +70,9 @@ class Schedule:
         op = rules.check_cache_write(stage)
         rules.check_scope(scope)
         axes = tuple(IterVar(f"{axis.name}.c", axis.dom) for axis in op.axis)
-        moved = dict(zip(op.axis, axes, strict=True))
+        moved: dict[Expr, Expr] = dict(zip(op.axis, axes, strict=True))
         name = self._fresh_name(f"{stage.name}.{scope}")
-        body = tuple(exchange_parts(each, lambda e: moved.get(e)) for each in op.body)  # type: ignore[arg-type]
+        body = tuple(exchange_parts(each, moved.get) for each in op.body)
         inner = ComputeOp(name, op.shape, op.dtypes, axes, body, op.tag)
         copied = tuple(Read(inner.output(number), op.axis) for number in range(op.num_outputs))
         made = Stage(inner, inner, name, scope=scope)

@@ -108,18 +108,16 @@ class _ScriptWriter:
     def finish(self, stage: Stage, leaf: Leaf, loops: Sequence[transform.Handle]) -> None:
         """Make one loop of several, note how it runs, and take a smaller last step apart."""
         unrolls = leaf.mark == "unroll" or (leaf.mark != "parallel" and self.unrolls_alone(stage, leaf))
-        loop_script.finish_loops(
-            loops,
-            shared=leaf.mark == "parallel",
-            at_once=int(leaf.steps) if unrolls else 0,  # type: ignore[arg-type]  # a rule has found that it is a number
-            uneven=self.peels and len(loops) == 1 and not self.is_even(stage, leaf, leaf.parts[0]),
-        )
+        at_once = leaf.steps if unrolls else 0
+        assert isinstance(at_once, int)  # a rule has found that it is
+        uneven = self.peels and len(loops) == 1 and not self.is_even(stage, leaf, leaf.parts[0])
+        loop_script.finish_loops(loops, shared=leaf.mark == "parallel", at_once=at_once, uneven=uneven)
 
     def unrolls_alone(self, stage: Stage, leaf: Leaf) -> bool:
         """Return whether a pragma unrolls a loop: those inside of it take no more steps altogether."""
         inside = [each for each in stage.leaves[stage.position(leaf.var) :] if each.mark != "vectorize"]
-        plain = all(each.mark in ("", "unroll") and isinstance(each.steps, int) for each in inside)
-        return plain and math.prod(int(each.steps) for each in inside) <= stage.auto_unroll  # type: ignore[arg-type]
+        known = [each.steps for each in inside if each.mark in ("", "unroll") and isinstance(each.steps, int)]
+        return len(known) == len(inside) and math.prod(known) <= stage.auto_unroll
 
     def is_even(self, stage: Stage, leaf: Leaf, part: LoopPart) -> bool:
         """Return whether all steps of a loop over a part are equal."""

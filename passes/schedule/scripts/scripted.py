@@ -277,7 +277,8 @@ def _reach(expr: ir.AffineExpr, loops: Sequence[Interval]) -> Interval:
         return Interval(Linear(expr.value), 1)
     if isinstance(expr, ir.AffineDimExpr):
         return Interval(Linear(), loops[expr.position].size)
-    a, b = _reach(expr.lhs, loops), _reach(expr.rhs, loops)  # type: ignore[attr-defined]
+    binary = ir.AffineBinaryExpr(expr)
+    a, b = _reach(binary.lhs, loops), _reach(binary.rhs, loops)
     if isinstance(expr, ir.AffineAddExpr):
         longer = a if a.size > 1 else b
         return Interval(Linear(a.offset.const + b.offset.const), longer.size, longer.stride)

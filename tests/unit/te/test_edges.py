@@ -238,3 +238,11 @@ def test_memory_of_tiles_is_bounded_and_that_of_results_is_not():
     schedule[p].split(p.op.axis[0], factor=4)
     schedule[c].parallel(outer)
     tw.testing.assert_same(schedule, [a, c], sizes={"n": 33})
+
+
+def test_sizes_that_are_quotients():
+    n = te.var("n")
+    a = placeholder(n)
+    c = te.compute((n // 2,), lambda i: a[i * 2] + (n // 3).astype("float32"), name="C")
+    x = np.arange(7, dtype=np.float32)
+    assert te.evaluate([c], {a: x})[0].tolist() == run(c, [a], x).tolist() == [2, 4, 6]
