@@ -88,7 +88,7 @@ class _Matcher:
     # ---- loops and axes
 
     def check_loops(self) -> None:
-        """Refuse a tile in which something else happens, and one whose last step may be smaller."""
+        """Refuse a tile in which something else happens, and loops around whose last step may be smaller."""
         inner = self.stage.leaves[self.until :]
         if self.stage.joined:
             self.refuse(f"axes of '{self.stage.name}' are fused to one: split them instead")
@@ -98,18 +98,15 @@ class _Matcher:
         for other in self.schedule.stages:
             if other.at is not None and other.at[0] is self.stage and any(other.at[1] is leaf.var for leaf in inner):
                 self.refuse(f"'{other.name}' is computed inside of it")
-        below, until = self.stage, self.until
-        while True:
-            for leaf in below.leaves[:until]:
+        below = self.stage
+        while below.at is not None:
+            below, around = below.at
+            for leaf in below.leaves[: below.position(around) + 1]:
                 for part in leaf.parts:
                     self.check_even(below, leaf, part)
-            if below.at is None:
-                return
-            below, around = below.at
-            until = below.position(around) + 1
 
     def check_even(self, stage: Stage, leaf: Leaf, part: LoopPart) -> None:
-        """Refuse a loop whose last step may be smaller."""
+        """Refuse a loop around the stage whose last step may be smaller."""
         extent = extent_at(self.schedule, stage, leaf, part)
         if part.step == 1 or (isinstance(extent, int) and (extent % part.step == 0 or extent < part.step)):
             return
@@ -119,11 +116,15 @@ class _Matcher:
         """How many elements of each axis the tile has."""
         sizes, made = sizes_at(self.schedule, self.stage), {}
         for axis in (*self.op.axis, *self.op.reduce_axis):
-            step, whole = self.stage.around(axis, self.until), sizes[axis]
-            extent = whole if step is None else min(step, whole) if isinstance(whole, int) else step
-            if not isinstance(extent, int):
-                self.refuse(f"only the run knows how many elements of '{axis}' it has: split it")
-            made[axis] = extent
+            whole = sizes[axis]
+            around = [part.step for leaf in self.stage.leaves[: self.until] for part in leaf.parts if part.axis is axis]
+            if isinstance(whole, int):
+                around = [whole, *(min(step, whole) for step in around)]
+            if not around or (not isinstance(whole, int) and around[-1] != 1):
+                self.refuse(f"only the run knows how many elements of '{axis}' it has: split it evenly")
+            made[axis] = around[-1]
+            if made[axis] and any(step % made[axis] for step in around):
+                self.refuse(f"the last step of '{axis}' may be smaller than {made[axis]}: an intrinsic has one size")
         return made
 
     def pair_axes(self, own: Sequence[IterVar], wanted: Sequence[IterVar]) -> None:

@@ -173,6 +173,90 @@ def test_a_result_never_lies_over_what_an_intrinsic_reads():
     check(schedule, [x, last])
 
 
+def declare(
+    name: str, op: te.Tensor, *reads: te.Tensor, steps: dict[te.Tensor, list[Any]] | None = None
+) -> te.TensorIntrin:
+    """The intrinsic of a computation, called with its result and what it reads, which goes on with reductions."""
+    binds = {t: te.decl_buffer(t.shape, t.dtype, t.name, strides=each) for t, each in (steps or {}).items()}
+
+    def write(ins: list[Any], outs: list[Any]) -> Any:
+        strides = [ins[number].strides[0] for number, t in enumerate(reads) if t in binds]
+        call = te.call_extern("int32", name, *(each.access_ptr() for each in (*outs, *ins)), *strides)
+        return call, None, call
+
+    return te.decl_tensor_intrin(op.op, write, name, binds=binds)
+
+
+@pytest.mark.parametrize("rows", [17, "n"])
+def test_rows_that_are_not_cut_evenly_or_that_only_the_run_knows(rows: Any):
+    extent = te.var("n") if rows == "n" else rows
+    a, b = te.placeholder((extent, 20), name="A"), te.placeholder((24, 20), name="B")
+    k = te.reduce_axis((0, 20), name="k")
+    c = te.compute((extent, 24), lambda i, j: te.sum(a[i, k] * b[j, k], axis=k), name="C")
+    schedule = te.create_schedule(c.op)
+    outer, inner = schedule[c].split(c.op.axis[0], factor=5)
+    tiles, tile = schedule[c].split(c.op.axis[1], factor=8)
+    schedule[c].reorder(outer, tiles, inner, tile, k)
+    intrinsic = declare_gemv(8, 20)
+    schedule[c].tensorize(tile, intrinsic)
+    schedule[c].parallel(outer)
+    schedule[c].pragma(outer, "import_c", CODE)
+    tw.testing.assert_same(schedule, [a, b, c], sizes={"n": 13})
+
+
+def test_windows():
+    x, w = te.placeholder((3, 20), name="X"), te.placeholder((3, 5), name="W")
+    channel, tap = te.reduce_axis((0, 3), "channel"), te.reduce_axis((0, 5), "tap")
+    c = te.compute((16,), lambda i: te.sum(x[channel, i + tap] * w[channel, tap], axis=[channel, tap]), name="C")
+    a, b, k = te.placeholder((12,), name="a"), te.placeholder((5,), name="b"), te.reduce_axis((0, 5), "k")
+    own = te.compute((8,), lambda i: te.sum(a[i + k] * b[k], axis=k), name="c")
+    schedule, intrinsic = te.create_schedule(c.op), declare("window", own, a, b)
+    outer, inner = schedule[c].split(c.op.axis[0], factor=8)
+    schedule[c].reorder(outer, channel, inner, tap)
+    schedule[c].tensorize(inner, intrinsic)
+    schedule[c].pragma(outer, "import_c", """void window(float *c, const float *a, const float *b) {
+      for (int i = 0; i < 8; ++i) for (int k = 0; k < 5; ++k) c[i] += a[i + k] * b[k]; }""")  # fmt: skip
+    tw.testing.assert_same(schedule, [x, w, c])
+
+
+def test_products_of_bytes_and_a_packed_operand():
+    a, b = te.placeholder((6, 16), "uint8", name="A"), te.placeholder((16, 16), "int8", name="B")
+    packed = te.compute((2, 16, 8), lambda x, y, z: b[y, x * 8 + z], name="P")
+    k = te.reduce_axis((0, 16), "k")
+
+    def product(i: Any, j: Any) -> Any:
+        return te.sum(packed[j // 8, k, j % 8].astype("int32") * a[i, k].astype("int32"), axis=k)
+
+    c = te.compute((6, 16), product, name="C")
+    x, y = te.placeholder((4,), "uint8", name="x"), te.placeholder((4, 8), "int8", name="y")
+    n = te.reduce_axis((0, 4), "n")
+    own = te.compute((8,), lambda i: te.sum(x[n].astype("int32") * y[n, i].astype("int32"), axis=n), name="c")
+    schedule, intrinsic = te.create_schedule(c.op), declare("dot", own, x, y, steps={y: [te.var("s"), 1]})
+    tiles, tile = schedule[c].split(c.op.axis[1], factor=8)
+    outer, inner = schedule[c].split(k, factor=4)
+    schedule[c].reorder(tiles, c.op.axis[0], outer, tile, inner)
+    schedule[packed].compute_at(schedule[c], tiles)
+    schedule[c].tensorize(tile, intrinsic)
+    schedule[c].pragma(tiles, "import_c", """#include <stdint.h>
+    void dot(int *c, const uint8_t *x, const int8_t *y, int s) {
+      for (int l = 0; l < 4; ++l) for (int i = 0; i < 8; ++i) c[i] += x[l] * y[l * s + i]; }""")  # fmt: skip
+    tw.testing.assert_same(schedule, [a, b, c])
+
+
+def test_several_results_and_a_tile_that_is_turned():
+    x = te.placeholder((8, 4), name="X")
+    c = te.compute((4, 8), lambda i, j: (x[j, i] * 2, x[j, i] + 1), name="C")
+    a = te.placeholder((4, 2), name="a")
+    own = te.compute((2, 4), lambda i, j: (a[j, i] * 2, a[j, i] + 1), name="c")
+    steps = {a: [te.var("s"), 1], own[0]: [8, 1], own[1]: [8, 1]}
+    schedule, intrinsic = te.create_schedule(c[0].op), declare("turn", own[0], a, steps=steps)
+    outer, _, inner, _ = schedule[c[0]].tile(c[0].op.axis[0], c[0].op.axis[1], 2, 4)
+    schedule[c[0]].tensorize(inner, intrinsic)
+    schedule[c[0]].pragma(outer, "import_c", """void turn(float *c, float *d, const float *a, int s) {
+      for (int i = 0; i < 2; ++i) for (int j = 0; j < 4; ++j) c[8 * i + j] = 2 * a[j * s + i], d[8 * i + j] = a[j * s + i] + 1; }""")  # fmt: skip
+    tw.testing.assert_same(schedule, [x, *c])
+
+
 Apply = Callable[[Any, Any], Any]  # of arguments that may be wrong
 
 
@@ -200,7 +284,7 @@ REFUSED: list[tuple[Apply, str]] = [
     (lambda s, c: s[c].tensorize(_split(s, c), 5), "tensorize takes an intrinsic"),
     (lambda s, c: s[c].tensorize("yi", declare_gemv(8, 20)), "give an axis of 'C'"),
     (lambda s, c: s[c].tensorize(_split(s, c, 6), declare_gemv(8, 20)), "axes of a tile are i: 1, j: 6, .* i: 8"),
-    (lambda s, c: s[c].tensorize(_split(s, c, 7), declare_gemv(7, 20)), "the last step of 'j.outer' may be smaller"),
+    (lambda s, c: s[c].tensorize(_split(s, c, 7), declare_gemv(7, 20)), "the last step of 'j' may be smaller"),
     (lambda s, c: s[c].tensorize(_split(s, c, 8, 5), declare_gemv(8, 5)), "'k.outer' around it goes on"),
     (lambda s, c: s[c].tensorize(_split(s, c), _other("difference")), "it computes .*, the intrinsic"),
     (lambda s, c: s[c].tensorize(_split(s, c), _other("greatest")), "it computes .*, the intrinsic"),
