@@ -26,6 +26,7 @@ from ..workers.process import Job
 from . import jobs
 from .cache import compile_cache
 from .compilation import Compilation
+from .extern_code import compile_code
 from .jobs import Planned
 from .kernels import compile_kernels, kernel_names, nodes_of, notes_on
 from .support import find_support
@@ -97,6 +98,7 @@ def assemble(compilation: Compilation, planned: Planned) -> CompiledProgram:
     if options.executor == "engine":  # which has one program: sessions run that, and replace their states
         planned = replace(planned, plan=replace(planned.plan, session=None))
     plan = planned.plan
+    objects = compile_code(compilation, planned.externals)
     parts = _make_parts(compilation, planned)
     kernels, weights = parts.kernels, parts.weights
     options.progress("making the entry")
@@ -107,7 +109,7 @@ def assemble(compilation: Compilation, planned: Planned) -> CompiledProgram:
                 manifest, code, linker = _make_whole(compilation, plan, describe)
         else:
             manifest = describe(kernels)
-            code, linker = _make_objects(compilation, planned, parts, manifest)
+            code, linker = _make_objects(compilation, plan, replace(parts, objects=objects), manifest)
     report.kernels, report.calls = len(kernel_names(plan.programs)), len(plan.main.calls)
     report.prepared = len(plan.prepare)
     report.arena_bytes, report.weight_bytes = plan.main.arena_bytes, manifest.weight_bytes
@@ -135,16 +137,18 @@ def assemble_stepwise(compilation: Compilation, planned: Planned) -> Stepwise:
     with WeightsWork(compilation, planned) as work:
         kernels, _ = compile_kernels(compilation, planned.plan, work.begin)
         weights = work.finish()
-    return Stepwise(main, kernels, link_executor(compilation, kernels, [main]), weights)
+    objects = compile_code(compilation, planned.externals)
+    return Stepwise(main, kernels, link_executor(compilation, kernels, [main], objects), weights)
 
 
 @dataclass(frozen=True)
 class _Parts:
-    """What a product is made of: kernels, the code of programs with routines, and the weights."""
+    """What a product is made of: kernels, the code of programs with routines, the weights, and code of a user's."""
 
     kernels: Mapping[str, Kernel]
     routines: Sequence[bytes]
     weights: Weights | None
+    objects: tuple[bytes, ...] = ()
 
 
 def _make_parts(compilation: Compilation, planned: Planned) -> _Parts:
@@ -161,8 +165,8 @@ def _make_parts(compilation: Compilation, planned: Planned) -> _Parts:
 Linked = tuple[Code, Callable[[], Library]]
 
 
-def _make_objects(compilation: Compilation, planned: Planned, parts: _Parts, manifest: Manifest) -> Linked:
-    plan, target, kernels, weights = planned.plan, compilation.options.target, parts.kernels, parts.weights
+def _make_objects(compilation: Compilation, plan: Plan, parts: _Parts, manifest: Manifest) -> Linked:
+    target, kernels, weights = compilation.options.target, parts.kernels, parts.weights
     bare = {name: replace(kernel, object=b"") for name, kernel in kernels.items()}
     work = []
     for number, program in enumerate(plan.programs):
@@ -174,7 +178,7 @@ def _make_objects(compilation: Compilation, planned: Planned, parts: _Parts, man
         work.append(Job("the weights' place", jobs.emit_weights_function, (target,)))
     support = find_support(compilation, target)
     objects = [support, *compilation.pool.run(work), *parts.routines, *(kernel.object for kernel in kernels.values())]
-    objects += planned.objects
+    objects += parts.objects
     if manifest.weights_inside and weights is not None:
         data = weights.data.tobytes()
         objects.append(data_object(data, WEIGHTS_SECTION, WEIGHTS_SYMBOL, DATA_ALIGNMENT, like=objects[0]))

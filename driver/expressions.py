@@ -18,7 +18,6 @@ from ..te.tensor import Tensor
 from ..workers.process import Limits
 from . import api, stages
 from .compilation import Compilation
-from .extern_code import compile_code
 from .planning import plan
 
 Functions = Lowered | Sequence[Lowered] | Mapping[str, Lowered | tuple[Schedule, Sequence[Tensor]]]
@@ -163,8 +162,7 @@ def _build(
     options = api.make_options(target, num_threads, opt_level, cache=cache, limits=limits, progress=progress)
     options.refuse_foreign()
     compilation = Compilation.start(tuple(computations), options, workers)
-    objects = compile_code(compilation, computations)
-    planned = replace(plan(compilation, ""), objects=objects)
+    planned = plan(compilation, "")
     return api.make_module(replace(compilation, source=planned), None, tuple(computations))
 
 

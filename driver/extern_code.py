@@ -8,12 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..core.errors import CompileError
+from ..core.externals import Externals, ExternCode
 from ..core.target import Target
 from ..runtime.artifact import elf
 from ..runtime.artifact.shared import find_compiler, no_compiler
-from ..te.calls import called_functions
-from ..te.computation import Computation
-from ..te.extern_code import ExternCode
 from . import jobs
 from .compilation import Compilation
 
@@ -21,24 +19,24 @@ from .compilation import Compilation
 _FLAGS = ("-O3", "-fPIC", "-c", "-fno-exceptions", "-fno-asynchronous-unwind-tables")
 
 
-def compile_code(compilation: Compilation, computations: Sequence[Computation]) -> tuple[bytes, ...]:
-    """The objects of the code that the intrinsics of computations call.
+def compile_code(compilation: Compilation, externals: Externals) -> tuple[bytes, ...]:
+    """The objects of the code that kernels call.
 
     Raises CompileError where the compiler refuses it, and where a function is called that none of it has.
     """
-    stages = [stage for each in computations for stage in each.schedule.stages]
-    codes = dict.fromkeys(code for stage in stages for code in stage.code)
-    if codes:
-        compilation.options.refuse_several("code of your own")
-    objects = tuple(_compile(compilation, code) for code in codes)
+    if externals == Externals():
+        return ()
+    compilation.options.refuse_several("code of your own")
+    if compilation.options.executor == "engine":
+        raise CompileError("an engine has no code of your own: the executor 'objects' takes that")
+    objects = tuple(_compile(compilation, code) for code in externals.code)
     defined = {name for data in objects for name in elf.defined_functions(data)}
-    for stage in stages:
-        for name in called_functions(stage):
-            if name not in defined:
-                raise CompileError(
-                    f"'{stage.name}' calls '{name}', which no code has: give it, as in"
-                    f' s[{stage.name}].pragma(axis, "import_c", source)'
-                )
+    for caller, function in externals.calls:
+        if function not in defined:
+            raise CompileError(
+                f"'{caller}' calls '{function}', which no code has: give it, as in"
+                f' s[{caller}].pragma(axis, "import_c", source)'
+            )
     return objects
 
 

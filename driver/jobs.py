@@ -7,7 +7,7 @@ import tempfile
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -16,6 +16,7 @@ import numpy as np
 from ..core.breadcrumbs import Snapshot, step
 from ..core.dims import InputShapes
 from ..core.errors import ArtifactError, TilewrightError
+from ..core.externals import Externals
 from ..core.limits import ORDINARY, ModelLimits
 from ..core.model import FileSlice, Model, Param
 from ..core.program import Kernel, Plan, Program
@@ -36,7 +37,8 @@ class Planned:
     """A model after the graph passes: what is to be compiled, and where its weights are.
 
     ``files`` are those that the import read besides the model's own, ``notes`` what it has to say to a user,
-    ``source`` is the SHA-256 of the model's file, if there is one; ``objects`` are code of a user's that kernels call.
+    ``source`` is the SHA-256 of the model's file, if there is one; ``externals`` are what kernels call that a user has
+    written.
     """
 
     plan: Plan
@@ -45,7 +47,7 @@ class Planned:
     files: tuple[Path, ...] = ()
     notes: tuple[str, ...] = ()
     source: str = ""
-    objects: tuple[bytes, ...] = ()
+    externals: Externals = field(default_factory=Externals)
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,8 @@ def merge(planned: Sequence[Planned], targets: Sequence[str]) -> Planned:
 
     plan, params = merge([each.plan for each in planned], [each.params for each in planned], targets)
     files, notes = (tuple(dict.fromkeys(x for each in planned for x in getattr(each, n))) for n in ("files", "notes"))
-    return Planned(plan, params, planned[0].name, files, notes, planned[0].source)
+    externals = Externals.join(each.externals for each in planned)
+    return Planned(plan, params, planned[0].name, files, notes, planned[0].source, externals)
 
 
 def plan_bytecode(bytecode: bytes, shell: Model, settings: Settings) -> tuple[Planned, Settings]:
@@ -168,6 +171,7 @@ def plan_expressions(source: Computation, settings: Settings) -> tuple[Planned, 
 
     with step("lowering"):
         model = emit_model(source.schedule, source.args, source.name)
+    model = replace(model, externals=source.externals)
     return plan_model(model, "", replace(settings, states=()))
 
 
@@ -199,7 +203,7 @@ def plan_model(model: Model, folder: str, settings: Settings) -> tuple[Planned, 
     originals = [info.name for info in plan.params if info.name not in plan.prepare]
     originals += [info.name for program in plan.prepare.values() for info in program.params]
     params = {name: _spill(model.params[name], folder) for name in dict.fromkeys(originals)}
-    return Planned(plan, params, model.name, model.files, model.notes), settings
+    return Planned(plan, params, model.name, model.files, model.notes, externals=model.externals), settings
 
 
 def compile_kernel(bytecode: bytes, settings: Settings) -> tuple[Kernel, Settings]:

@@ -15,6 +15,7 @@ import numpy as np
 from .. import frontends
 from ..core import specialization
 from ..core.errors import ModelError
+from ..core.externals import Externals
 from ..core.model import Model, Param
 from ..frontends.foreign import ForeignSource, LinalgText
 from ..runtime.process.background import run_beside
@@ -101,7 +102,8 @@ def _plan_functions(compilation: Compilation, functions: Sequence[Computation]) 
     first, *others = (_run_plans(compilation, [part]) for part in parts)
     kernels = {name: kernel for each in (first, *others) for name, kernel in each.plan.kernels.items()}
     named = {each.name: made.plan.main for each, made in zip(functions[1:], others, strict=True)}
-    return replace(first, plan=replace(first.plan, kernels=kernels, functions=named))
+    externals = Externals.join(each.externals for each in (first, *others))
+    return replace(first, plan=replace(first.plan, kernels=kernels, functions=named), externals=externals)
 
 
 def _plan_foreign(compilation: Compilation, source: ForeignSource) -> Planned:

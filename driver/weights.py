@@ -97,9 +97,15 @@ class WeightsWork:
 
 
 def link_executor(
-    compilation: Compilation, kernels: Mapping[str, Kernel], programs: Iterable[Program] = ()
+    compilation: Compilation,
+    kernels: Mapping[str, Kernel],
+    programs: Iterable[Program] = (),
+    others: Iterable[bytes] = (),
 ) -> Executor:
-    """What calls compiled kernels from here, and runs those of the ``programs`` that have routines."""
+    """What calls compiled kernels from here, and runs those of the ``programs`` that have routines.
+
+    ``others`` are objects that the kernels call.
+    """
     host = detect_host()
     routines = [p for p in programs if p.routine is not None and all(call.kernel in kernels for call in p.calls)]
     work = [Job("the kernels' table", jobs.emit_kernel_table, (tuple(kernels),))]
@@ -108,4 +114,4 @@ def link_executor(
         work.append(Job("a routine's kernels", jobs.emit_entry, (program, own, None, number, host, False)))
         work.append(Job("a routine", jobs.emit_routine, (program, number, host)))
     objects = [find_support(compilation, host), *compilation.pool.run(work)]
-    return Executor(link([*objects, *(kernel.object for kernel in kernels.values())]), kernels, routines)
+    return Executor(link([*objects, *(kernel.object for kernel in kernels.values()), *others]), kernels, routines)

@@ -6,7 +6,9 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..core.externals import Externals
 from .arguments import split_args
+from .calls import called_functions
 from .schedule import Schedule
 from .tensor import Tensor
 
@@ -22,6 +24,13 @@ class Computation:
     args: tuple[Tensor, ...]
     name: str
     by_hand: bool = False
+
+    @property
+    def externals(self) -> Externals:
+        """The code that it comes with, and what its intrinsics call."""
+        stages = self.schedule.stages
+        calls = tuple((stage.name, name) for stage in stages for name in called_functions(stage))
+        return Externals(tuple(dict.fromkeys(code for stage in stages for code in stage.code)), calls)
 
     @staticmethod
     def of(schedule: Schedule, args: Sequence[Tensor], name: str) -> Computation:

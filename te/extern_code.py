@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
-from typing import Literal as OneOf
 
 from ..core.errors import ScheduleError
+from ..core.externals import ExternCode
 
 # The pragmas that give code, and what they give.
 IMPORTS = ("import_c", "import_llvm", "import_object")
 _ELF = b"\x7fELF"
-
-
-@dataclass(frozen=True)
-class ExternCode:
-    """Functions as a text of C or LLVM IR, or as an object file."""
-
-    kind: OneOf["c", "c++", "llvm", "object"]
-    content: bytes
-
-    def __str__(self) -> str:
-        return f"{len(self.content)} bytes of {self.kind}"
 
 
 def read_code(pragma: str, value: Any) -> ExternCode:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Literal as OneOf
 
 from ..core.errors import ScheduleError
+from ..core.externals import ExternCode
 from ..core.sizes import Extent
 from .expr import IterVar, Range, Reduce
-from .extern_code import ExternCode
 from .intrinsic import TensorIntrin
 from .tensor import ComputeOp, Op, PlaceholderOp
 

@@ -9,6 +9,7 @@ import onnx
 
 from ...core.dims import InputShapes
 from ...core.errors import ModelError, UnsupportedError
+from ...core.externals import Externals
 from ...core.limits import ORDINARY, ModelLimits
 from ...core.model import OBJECTS, Model, TensorInfo, check_size
 from ...core.sizes import Sym
@@ -94,8 +95,16 @@ def convert_model(
     pairs = zip(proto.output, outputs, strict=True)
     results = tuple(TensorInfo(o.name, t.shape, t.dtype, not isinstance(t, Unranked)) for o, t in pairs)
     title = name or (detached.path.stem if detached.path else proto.name) or "model"
+    externals = Externals.join(graph.entry.externals)
     return Model(
-        module, tuple(inputs), results, graph.entry.params, title, tuple(detached.files), tuple(graph.notes)
+        module,
+        tuple(inputs),
+        results,
+        graph.entry.params,
+        title,
+        tuple(detached.files),
+        tuple(graph.notes),
+        externals=externals,
     ), graph
 
 

@@ -76,6 +76,7 @@ def _convert_written(
     outputs = computation.args[len(given) :]
     if computation.by_hand:
         kinds = [builders.ranked_type(each.shape, element_type(each.dtype)) for each in outputs]
+        ctx.graph.entry.externals.append(computation.externals)
         call = ctx.graph.entry.call_operator(_operator_text(ctx, computation, len(given)), given, kinds)
         made = [extents.note(value, each.shape) for value, each in zip(call.results, outputs, strict=True)]
     else:

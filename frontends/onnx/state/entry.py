@@ -11,6 +11,7 @@ import numpy as np
 from onnx import TensorProto
 
 from ....core.errors import ModelError
+from ....core.externals import Externals
 from ....core.model import Param, TensorInfo, store_data
 from ....dialects import builders, func, ir, tw
 from ....dialects.types import element_type
@@ -29,6 +30,7 @@ class EntryBlock:
         self.params: dict[str, Param] = {}
         self._detached = detached
         self._host_functions: dict[tuple[str, str, str], str] = {}
+        self.externals: list[Externals] = []  # what operators call that their users have written
         self._operators: set[str] = set()
         self._initializers: dict[int, tuple[TensorProto, Tensor]] = {}  # by identity, which lasts while they are kept
 

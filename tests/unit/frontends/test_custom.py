@@ -358,6 +358,37 @@ def test_an_operator_with_a_schedule_stands_in_branches_and_reads_weights():
         np.testing.assert_allclose(library.run([x, np.array(condition)])[0], wanted, rtol=1e-5, atol=1e-5)
 
 
+def tensorized(outs: list[te.Tensor]) -> te.Schedule:
+    """Rows of calls of a function of C."""
+    schedule, [c] = te.create_schedule(outs[0].op), outs
+    a, b = te.placeholder((8,), name="a"), te.placeholder((8, 8), name="b")
+    k = te.reduce_axis((0, 8), "k")
+    row = te.compute((8,), lambda j: te.sum(a[k] * b[k, j], axis=k), name="row")
+    intrinsic = te.decl_tensor_intrin(
+        row.op, lambda ins, outs: te.call_extern("int32", "row", *(each.access_ptr() for each in (*outs, *ins)))
+    )
+    schedule[c].tensorize(c.op.axis[1], intrinsic)
+    schedule[c].pragma(c.op.axis[0], "import_c", """void row(float *c, const float *a, const float *b) {
+      for (int k = 0; k < 8; ++k) for (int j = 0; j < 8; ++j) c[j] += a[k] * b[8 * k + j]; }""")  # fmt: skip
+    return schedule
+
+
+@pytest.mark.parametrize("size", [None, 5])
+def test_the_schedule_of_an_operator_calls_functions_of_its_user(size: int | None, tmp_path: Path):
+    tw.register_op("my.domain", "Multiply", compute=multiplied, schedule=tensorized)
+    library = tw.compile(parsed(TWICE), input_shapes={"N": size} if size else None)
+    library.export_library(tmp_path / "net.so")
+    x, w = (np.random.default_rng(seed).standard_normal((n, 8)).astype(np.float32) for seed, n in ((1, 5), (2, 8)))
+    wanted = np.maximum(x @ w, 0)
+    for each in (library, tw.load_module(tmp_path / "net.so")):
+        np.testing.assert_allclose(each.run([x, w])[0], wanted @ w + wanted, rtol=1e-5, atol=1e-5)
+    with pytest.raises(tw.TargetError, match="code of your own is for one target"):
+        tw.compile(parsed(TWICE), target="x86 -mcpu=x86-64-v2,x86-64-v3")
+    if size:
+        with pytest.raises(tw.CompileError, match="an engine has no code of your own"):
+            tw.compile(parsed(TWICE), input_shapes={"N": size}, executor="engine")
+
+
 @pytest.mark.parametrize(
     ("schedule", "message"),
     [

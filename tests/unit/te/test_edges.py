@@ -208,7 +208,7 @@ def test_a_tile_in_a_smaller_last_step_that_threads_share():
     c = te.compute((17,), lambda i: te.max(p[i, k], axis=k), name="C")
     schedule = te.create_schedule(c.op)
     outer, reduced, _, _ = schedule[c].tile(c.op.axis[0], k, 5, 8)
-    _, _, _, lanes = schedule[p].tile(*p.op.axis, 4, 8)
+    lanes = schedule[p].tile(p.op.axis[0], p.op.axis[1], 4, 8)[3]
     schedule[p].compute_at(schedule[c], reduced)
     schedule[c].parallel(outer)
     schedule[p].vectorize(lanes)
