@@ -355,8 +355,8 @@ def check_compute(op: ComputeOp) -> None:
 
 
 def _is_row_before(op: ComputeOp, read: Read, number: int) -> bool:
-    """Return whether a read may be of a row before, as the steps of a scan read their state."""
-    linear = as_linear(read.indices[number]) if number == 0 and isinstance(read.tensor.op, PlaceholderOp) else None
+    """Return whether a read may be of a row before, as the steps of a scan read; ``create_schedule`` looks again."""
+    linear = as_linear(read.indices[number]) if number == 0 else None
     return linear is not None and bool(op.axis) and dict(linear.terms) == {op.axis[0]: 1}
 
 

@@ -34,7 +34,7 @@ def _pick(rng: random.Random, found: list[Any]) -> Any:
 
 
 def _computed(schedule: te.Schedule) -> list[te.StageHandle]:
-    return [schedule[s.op] for s in schedule.stages if not s.is_placeholder]
+    return [schedule[s.op] for s in schedule.stages if not s.is_placeholder and s.op.axis]  # no scan
 
 
 def _stage(rng: random.Random, schedule: te.Schedule) -> te.StageHandle:

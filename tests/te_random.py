@@ -133,8 +133,19 @@ def several(rng: random.Random) -> Case:
     return Case("several", [a], list(made))
 
 
+def recurrence(rng: random.Random) -> Case:
+    (m, n), dtype, back = _sizes(rng, 2), rng.choice(DTYPES[3:]), rng.choice([1, 2])
+    d, state = te.placeholder((m + 2, n), dtype, name="D"), te.placeholder((m + 2, n), dtype, name="S")
+    p = te.compute((m + 2, n), lambda i, j: d[i, j] + d[i, n - 1 - j], name="P")
+    first = te.compute((2, n), lambda i, j: p[i, j] - 1, name="Q")
+    update = te.compute((m + 2, n), lambda t, j: te.min(state[t - back, n - 1 - j], p[t - 1, j]) + d[t, j], name="U")
+    made = te.scan(first, update, state, name="R")
+    return Case("recurrence", [d], [te.compute((m, n), lambda i, j: made[i + 2, j] - made[i, j], name="C")])
+
+
 CASES: tuple[Callable[[random.Random], Case], ...] = (
     *(product, packed, chain, rows, columns, stencil, window, gather, transposed, several),
+    recurrence,
 )
 
 
@@ -150,7 +161,7 @@ def draw_schedule(rng: random.Random, schedule: te.Schedule, most: int = 10) -> 
 
 
 def _call_primitive(rng: random.Random, schedule: te.Schedule) -> None:
-    computed = [stage for stage in schedule.stages if not stage.is_placeholder]
+    computed = [stage for stage in schedule.stages if not stage.is_placeholder and stage.op.axis]  # no scan
     stage, other = schedule[rng.choice(computed).op], schedule[rng.choice(computed).op]
     loops, factor = stage.leaf_iter_vars, rng.choice(FACTORS)
     loop, begin = rng.choice(loops), rng.randrange(len(loops))
