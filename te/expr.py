@@ -162,6 +162,9 @@ class Expr:
     def __ge__(self, other: Any) -> Expr:
         return operate("greater_equal", self, other)
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __bool__(self) -> bool:
         refuse_expression(
             f"'{self}' is known only when it runs: use te.if_then_else, te.all or te.any, not Python's if, and, or"
@@ -175,7 +178,7 @@ class Expr:
         return cast(dtype, self)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Literal(Expr):
     """A constant."""
 
@@ -200,7 +203,7 @@ class Range:
 IterType = str  # "DataPar" or "CommReduce", as TVM has them
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class IterVar(Expr):
     """An axis of a computation, or a loop that a schedule made of axes; its value is its place in ``dom``."""
 
@@ -224,7 +227,7 @@ class IterVar(Expr):
         return self.name
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SizeVar(Expr):
     """A size that only the run knows. It is at least 0 and may stand in shapes and expressions."""
 
@@ -240,7 +243,7 @@ class SizeVar(Expr):
         return self.name
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Operation(Expr):
     """One of ``OPERATIONS`` on operands."""
 
@@ -252,7 +255,7 @@ class Operation(Expr):
         return f"{self.name}({', '.join(map(str, self.operands))})"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Read(Expr):
     """An element of a tensor."""
 
@@ -278,7 +281,7 @@ class Combiner:
     identity: tuple[Literal, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Placeholder(Expr):
     """A value that a combiner is given."""
 
@@ -289,7 +292,7 @@ class Placeholder(Expr):
         return self.name
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Reduce(Expr):
     """One of the results of joining ``sources`` over all values of ``axes``."""
 

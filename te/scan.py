@@ -18,7 +18,7 @@ from .regions import as_linear, bounds_of, each_read, is_inside, is_surely_less
 from .tensor import ComputeOp, Op, PlaceholderOp, Tensor, check_name, sort_ops
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ScanOp(Op):
     """Tensors whose first rows are those of ``init``, and each further row is that of ``update``.
 

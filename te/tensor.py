@@ -40,7 +40,7 @@ _LARGEST_TENSOR = 1 << 40
 DEEPEST = 100  # operations within each other, which several functions visit one in another
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Op:
     """What makes tensors, of one shape; a placeholder's have no axes."""
 
@@ -75,13 +75,16 @@ class Op:
     def __str__(self) -> str:
         return self.name
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__} '{self.name}'"
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class PlaceholderOp(Op):
     """A tensor that the caller gives."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ComputeOp(Op):
     """Tensors of one shape, each element of which an expression of the axes tells. ``body`` has one for each tensor."""
 
@@ -106,7 +109,7 @@ class ComputeOp(Op):
         return tuple({(r.tensor.op, r.tensor.value_index): r.tensor for r in reversed(self.reads)}.values())
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Tensor:
     """One of the tensors that an op makes. ``t[i, j]`` is an element, as an expression."""
 
@@ -151,6 +154,9 @@ class Tensor:
 
     def __str__(self) -> str:
         return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"
+
+    def __repr__(self) -> str:
+        return f"<te.Tensor {self}>"
 
 
 @dataclass(frozen=True, eq=False)

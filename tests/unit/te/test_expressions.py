@@ -223,3 +223,10 @@ def test_an_argument_that_nothing_reads_may_tell_a_size():
     c = te.compute((n,), lambda i: a[0] + 1, name="C")
     library = tw.build(te.create_schedule(c.op), [a, b, c])
     assert library.run([np.ones(4, np.float32), np.zeros((3, 2), np.int8)])[0].tolist() == [2, 2, 2]
+
+
+def test_what_is_printed_of_expressions():
+    a, k = te.placeholder((4, 3), name="A"), te.reduce_axis((0, 3), "k")
+    c = te.compute((4,), lambda i: te.sum(a[i, k] * 2, axis=k), name="C")
+    assert repr(c.op.body) == "(sum(multiply(A[i, k], 2.0), axis=[k]),)"
+    assert f"{c!r} {c.op!r}" == "<te.Tensor C: float32[4]> ComputeOp 'C'"
