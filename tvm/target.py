@@ -6,9 +6,11 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
+from ..core.cpus import ARCHITECTURES
 from ..core.errors import TargetError
 from ..core.target import Target as Cpu
 
+_IGNORED = ("-mtriple=", "-keys=", "-libs=", "-link-params=", "-num-cores=", "-opt-level=")
 _CURRENT: ContextVar[tuple[Target, ...]] = ContextVar("targets", default=())
 
 
@@ -32,7 +34,7 @@ class Target:
             if (kind := text.split()[0] if text.split() else text) not in ("llvm", "x86", "aarch64"):
                 raise TargetError(f"target '{kind}' is none: programs run on the CPU, which is 'llvm'")
         self.kind = TargetKind("llvm")
-        self.own = Cpu.parse(given)
+        self.own = Cpu.parse(_as_own(given))
         self.host = self if host is None or own == given else Target(host)
         self._text = given
 
@@ -73,6 +75,19 @@ class Target:
 
     def __repr__(self) -> str:
         return f"Target({self._text!r})"
+
+
+def _as_own(text: str) -> str:
+    """A target's text as this package has it: without what tells TVM's own libraries and passes something."""
+    arch, *words = text.split()
+    for word in words:
+        if word.startswith("-mtriple="):
+            machine = word.removeprefix("-mtriple=").split("-")[0]
+            found = next((name for name, each in ARCHITECTURES.items() if each.machine == machine), None)
+            if found is None:
+                raise TargetError(f"target '{text}' is for {machine}: there is code for {', '.join(ARCHITECTURES)}")
+            arch = found
+    return " ".join([arch, *(word for word in words if not word.startswith(_IGNORED))])
 
 
 def _text_of(target: Any) -> str:

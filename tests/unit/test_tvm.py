@@ -358,6 +358,16 @@ def test_several_functions_and_a_target_around():
     assert "x86-64-v3" in module.manifest.target
 
 
+def test_targets_as_tvm_writes_them():
+    text = "llvm -keys=cpu -mcpu=skylake-avx512 -mtriple=x86_64-unknown-linux-gnu -num-cores=4"
+    made = tvm.target.Target(text)
+    assert (made.own.arch, made.mcpu, str(made), made.kind.name) == ("x86", "skylake-avx512", text, "llvm")
+    assert tvm.target.Target("llvm -mtriple=aarch64-linux-gnu").own.arch == "aarch64"
+    assert tvm.target.Target({"kind": "llvm", "mcpu": "core-avx2"}).mcpu == "core-avx2"
+    with pytest.raises(tw.TargetError, match="is for riscv64: there is code for x86, aarch64"):
+        tvm.target.Target("llvm -mtriple=riscv64-linux-gnu")
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
