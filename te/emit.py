@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from ..core.errors import ExpressionError
 from ..core.model import Model, TensorInfo
 from ..core.sizes import Sym, symbols_of
-from ..dialects import builders, extents, func, ir, positions, tw
+from ..dialects import arith, builders, extents, func, ir, loops, positions, tw
 from ..dialects.context import diagnostics, make_context
 from ..dialects.transform import STORE
 from ..dialects.types import element_type
@@ -40,7 +40,7 @@ def emit_model(schedule: Schedule, args: Sequence[Tensor], name: str) -> Model:
     with context, ir.Location.unknown(), extents.scope(), diagnostics(f"the lowering of '{name}'"):
         module = ir.Module.create()
         with ir.InsertionPoint(module.body):
-            main = _emit_function("main", _Emitter(schedule, grouped=not automatic), inputs, outputs)
+            main = _emit_function("main", _Emitter(schedule, grouped=not automatic), inputs, outputs, checked=True)
         main.arg_attrs = [ir.DictAttr.get({tw.NAME: ir.StringAttr.get(t.op.name)}) for t in inputs]
         module.operation.verify()
     taken, given = (tuple(TensorInfo(t.name, t.shape, t.dtype) for t in side) for side in (inputs, outputs))
@@ -69,31 +69,59 @@ def operator_text(computation: Computation, count: int) -> str:
         return str(module.operation.get_asm(enable_debug_info=True, use_local_scope=True))
 
 
-def _emit_function(name: str, emitter: _Emitter, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> func.FuncOp:
-    """The function of the inputs that computes the outputs."""
+def _emit_function(
+    name: str, emitter: _Emitter, inputs: Sequence[Tensor], outputs: Sequence[Tensor], checked: bool = False
+) -> func.FuncOp:
+    """The function of the inputs that computes the outputs, and has a run ``checked`` for sizes that do not fit."""
     kinds, results = ([builders.ranked_type(t.shape, element_type(t.dtype)) for t in s] for s in (inputs, outputs))
     function = func.FuncOp(name, (kinds, results))
     block = function.add_entry_block()
     with ir.InsertionPoint(block):
         given = {t: extents.note(v, t.shape) for t, v in zip(inputs, block.arguments, strict=True)}
         _bind_sizes(given)
+        if checked:
+            _demand_sizes(given)
         values = emitter.run(given)
         func.ReturnOp([values[emitter.schedule[t].stage.op.output(t.value_index)] for t in outputs])
     return function
 
 
 def _bind_sizes(given: Mapping[Tensor, ir.Value]) -> None:
-    """Let the symbols of the inputs' shapes stand for their extents."""
+    """Let the symbols of the inputs' shapes stand for their extents, of which those like ``2*n + 1`` are told back."""
     bound: set[str] = set()
-    for tensor, value in given.items():
-        for axis, extent in enumerate(tensor.shape):
-            if isinstance(extent, Sym) and extent.is_symbol and str(extent) not in bound:
-                extents.bind(str(extent), extents.dim(value, axis))
-                bound.add(str(extent))
+    places = [(e, value, axis) for t, value in given.items() for axis, e in enumerate(t.shape) if isinstance(e, Sym)]
+    for extent, value, axis in sorted(places, key=lambda place: not place[0].is_symbol):
+        found = _as_multiple(extent)
+        if found is not None and found[0] not in bound:
+            name, factor, rest = found
+            size = extents.dim(value, axis)
+            if (factor, rest) != (1, 0):
+                size = arith.divsi(arith.subi(size, loops.index(rest)), loops.index(factor))
+            extents.bind(name, size)
+            bound.add(name)
     for tensor in given:
         for extent in tensor.shape:
             for symbol in symbols_of(extent) - bound:
                 raise ExpressionError(f"no input has '{symbol}' as an extent, which '{tensor.name}' computes with")
+
+
+def _as_multiple(extent: Sym) -> tuple[str, int, int] | None:
+    """The symbol, its factor and what is added to it, of an extent that is no more than that; else None."""
+    rest = sum(factor for atoms, factor in extent.terms if not atoms)
+    terms = [(atoms, factor) for atoms, factor in extent.terms if atoms]
+    if len(terms) != 1 or len(terms[0][0]) != 1 or terms[0][0][0].function is not None or terms[0][1] < 1:
+        return None
+    [(atoms, factor)] = terms
+    return atoms[0].name, factor, rest
+
+
+def _demand_sizes(given: Mapping[Tensor, ir.Value]) -> None:
+    """Have a run refused whose inputs have extents that are not what their symbols say, as ``2*n``."""
+    for tensor, value in given.items():
+        for axis, extent in enumerate(tensor.shape):
+            if isinstance(extent, Sym) and not extent.is_symbol:
+                own = extents.fresh(extents.dim(value, axis), f"{tensor.name}.{axis}")
+                extents.demand_equal(own, extent, f"has a size that does not fit, axis {axis} of '{tensor.name}'")
 
 
 class _Emitter:

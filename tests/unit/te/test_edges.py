@@ -240,6 +240,25 @@ def test_memory_of_tiles_is_bounded_and_that_of_results_is_not():
     tw.testing.assert_same(schedule, [a, c], sizes={"n": 33})
 
 
+def test_a_size_that_is_told_by_a_multiple_of_it():
+    n = te.var("n")
+    a = placeholder(n * 2 + 1)
+    c = te.compute((n,), lambda i: a[i * 2 + 2] - a[i * 2], name="C")
+    library = tw.build(te.create_schedule(c.op), [a, c])
+    assert library.run([np.arange(7, dtype=np.float32)])[0].tolist() == [2, 2, 2]
+    with pytest.raises(tw.InputError, match="axis 0 of 'A'"):
+        library.run([np.arange(6, dtype=np.float32)])
+
+
+@pytest.mark.parametrize("extent", [4, 7])
+def test_an_extent_that_is_not_what_its_symbol_says_is_refused(extent: int):
+    n = te.var("n")
+    a, b = placeholder(n), placeholder(n * 2, name="B")
+    c = te.compute((n,), lambda i: a[i] + b[i * 2], name="C")
+    with pytest.raises(tw.InputError, match="axis 0 of 'B'"):
+        run(c, [a, b], np.ones(3, np.float32), np.ones(extent, np.float32))
+
+
 def test_sizes_that_are_quotients():
     n = te.var("n")
     a = placeholder(n)
