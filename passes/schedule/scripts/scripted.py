@@ -13,7 +13,7 @@ from ....dialects.context import keep
 from ....dialects.transform import INIT, STORE
 from ....dialects.walk import collect, defining_op, integer_of
 from ...ir.kernel import is_dynamic_kernel, list_functions, run_upstream, symbol_of
-from ...ir.structure import indexing_maps, iterator_types, shape_of, terminator_of
+from ...ir.structure import indexing_maps, iterator_types, list_ops, shape_of, terminator_of
 from ..dynamic.block_kernels import STEPS
 from ..dynamic.part_loops import share_of_steps
 from ..loop_plan import PARALLEL_WORK, LoopsWithoutSchedule, estimate_work, threads_pay

@@ -110,7 +110,7 @@ def test_programs_without_sessions_are_refused(tmp_path: Path):
     model = parser.parse_model(text).SerializeToString()
     path, _, _ = api.compile_to_file(model, tmp_path / "net.so", options=api.make_options(states={}))
     with pytest.raises(ArtifactError, match="has no states: compile it with --state"):
-        header_tool._interface(path, 0, None, True)
+        header_tool._interfaces(path, 0, None, True)
     assert header_tool.main([str(path), "--session", "--specialized", "1"]) == 2
 
 
