@@ -7,7 +7,7 @@ from .loops import States, for_loop, index, while_loop
 from .ranking import AT_A_TIME, KEYS_AT_A_TIME, find_bound, least_key, order_key
 
 # Bits of a key: less than 32, so that what is put behind a row comes after all keys.
-_BITS = 31
+_KEY_BITS = 31
 
 
 def find_candidates(
@@ -63,7 +63,7 @@ def find_candidates(
 
 def _count_spare_bits(span: ir.Value) -> ir.Value:
     """By how many bits a number without a sign has more than a key."""
-    most = scalars.const(1 << _BITS, span.type)
+    most = scalars.const(1 << _KEY_BITS, span.type)
 
     def is_large(shift: ir.Value) -> ir.Value:
         return scalars.compare("ge", arith.shrui(span, shift), most, signed=False)

@@ -88,7 +88,7 @@ Written by frontends/onnx/state/entry; read by passes/plan_routine.
 BROADCAST = "tw.broadcast"
 """Structured op, unit: it repeats a tensor along the axes where that has one element, which only the run knows.
 
-Written by dialects/broadcasting; read by passes/ir/broadcasts.
+Written by dialects/broadcasting; read by passes/graph/fuse_broadcasts, passes/ir/broadcasts.
 """
 
 GROUP = "tw.group"
@@ -146,7 +146,7 @@ passes/schedule/scripts/scripted_nest; read by passes/ir/kernel.
 INTRINSIC = "tw.intrinsic"
 """Structured op, string: the calls that a tile of it is, as JSON (``te/calls.py``).
 
-Written by te/emit; read by passes/analysis/in_place, passes/lower/call_intrinsics, passes/schedule/scripted.
+Written by te/emit; read by passes/analysis/in_place, passes/lower/call_intrinsics, passes/schedule/scripts/scripted.
 """
 
 TILE_SHAPE = "tw.tile_shape"

@@ -49,7 +49,7 @@ def test_functions_are_called_by_their_names(module: tw.Module):
     with pytest.raises(tw.InputError, match="the functions 'add', 'multiply', 'subtract', 'main' and"):
         module["divide"]
     assert module.get_source("linalg").count("func.func @main") == 3
-    assert module.get_source("schedule").count("module attributes") == 3
+    assert module.get_source("schedule").count("named_sequence @") == 3
     assert module.get_source("llvm-dialect").count("// -----") == 2
 
 
