@@ -155,6 +155,12 @@ TILE_SHAPE = "tw.tile_shape"
 Written by te/emit; read by passes/schedule/scripts/scripted.
 """
 
+MEMORY = "tw.memory"
+"""``tensor.empty``, integer: it is memory of its own. Equal ones would be merged, and what is written to them copied.
+
+Written by passes/schedule/scripted.
+"""
+
 SHARED_LOOP = "tw.shared_loop"
 """Loop, unit: threads share its steps.
 

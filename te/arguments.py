@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..core.errors import ExpressionError
-from ..core.sizes import symbols_of
+from ..core.sizes import Sym, symbols_of
 from .expr import SizeVar, walk
 from .scan import ScanOp
 from .schedule import Schedule
@@ -61,3 +61,13 @@ def list_sizes(op: Op) -> Iterator[str]:
         for part in walk(expr):
             if isinstance(part, SizeVar):
                 yield from symbols_of(part.extent)
+
+
+def as_multiple(extent: Sym) -> tuple[str, int, int] | None:
+    """The symbol, its factor and what is added to it, of an extent that is no more than that; else None."""
+    rest = sum(factor for atoms, factor in extent.terms if not atoms)
+    terms = [(atoms, factor) for atoms, factor in extent.terms if atoms]
+    if len(terms) != 1 or len(terms[0][0]) != 1 or terms[0][0][0].function is not None or terms[0][1] < 1:
+        return None
+    [(atoms, factor)] = terms
+    return atoms[0].name, factor, rest

@@ -56,10 +56,14 @@ def extent_at(schedule: Schedule, stage: Stage, leaf: Leaf, part: LoopPart) -> E
 def tile_shape(schedule: Schedule, stage: Stage) -> list[int] | None:
     """The most elements of what a stage computes that there are at once, along each axis; None where it is unbounded.
 
-    A root's reduction has as many as the loops around its first one leave.
+    A root's reduction has as many as the loops around its first one leave. What is computed in a loop of another stage
+    has those from where an index without its constant is on, as ``linalg`` slices what ``P[i + 1]`` reads.
     """
     assert isinstance(stage.op, ComputeOp)
     sizes = sizes_at(schedule, stage)
+    if stage.at is not None:
+        parent, var = stage.at
+        sizes = _measure_region(schedule, stage, parent, parent.position(var) + 1, sliced=True)
     whole = None if stage.intrinsic is None else stage.intrinsic[0]
     ends = (i for i, leaf in enumerate(stage.leaves) if leaf.var.reduces or leaf.var is whole)
     until = next(ends, 0) if stage.at is None else 0
@@ -68,24 +72,28 @@ def tile_shape(schedule: Schedule, stage: Stage) -> list[int] | None:
     return known if len(known) == len(made) else None
 
 
-def _measure_region(schedule: Schedule, stage: Stage, parent: Stage, until: int) -> dict[IterVar, Extent]:
-    """The sizes that the first ``until`` loops of ``parent``, standing still, need of a stage."""
+def _measure_region(
+    schedule: Schedule, stage: Stage, parent: Stage, until: int, sliced: bool = False
+) -> dict[IterVar, Extent]:
+    """The sizes that the first ``until`` loops of ``parent``, standing still, need of a stage, or of slices of it."""
     op = stage.op
     assert isinstance(op, ComputeOp)
     made: dict[IterVar, Extent] = {axis: axis.dom.extent for axis in op.reduce_axis}
     for number, axis in enumerate(op.axis):
         widths = []
         for consumer in consumers_of(schedule, stage):
-            inside = _inside(schedule, consumer, parent, until)
-            widths += [_count_reached(r.indices[number], inside) for r in reads_of(consumer, stage)]
+            inside = _inside(schedule, consumer, parent, until, sliced)
+            for read in reads_of(consumer, stage):
+                before = first_of(read.indices[number]) if sliced else 0
+                widths.append(_count_reached(read.indices[number], inside) + before)
         made[axis] = _smaller(max_extent(widths), axis.dom.extent)
     return made
 
 
-def _inside(schedule: Schedule, stage: Stage, parent: Stage, until: int) -> dict[IterVar, Extent]:
+def _inside(schedule: Schedule, stage: Stage, parent: Stage, until: int, sliced: bool) -> dict[IterVar, Extent]:
     """The sizes of a stage's axes in which those loops of ``parent`` stand still."""
     if stage is not parent:
-        return _measure_region(schedule, stage, parent, until)
+        return _measure_region(schedule, stage, parent, until, sliced)
     whole = sizes_at(schedule, parent)
     return {axis: _smaller(step, n) if (step := parent.around(axis, until)) else n for axis, n in whole.items()}
 
@@ -93,6 +101,12 @@ def _inside(schedule: Schedule, stage: Stage, parent: Stage, until: int) -> dict
 def _axes_of(stage: Stage) -> list[IterVar]:
     own = [*stage.op.axis, *stage.op.reduce_axis] if isinstance(stage.op, ComputeOp) else []
     return [*own, *stage.joined]
+
+
+def first_of(index: Expr) -> Extent:
+    """Where an index is while its loops, which begin at 0, do; 0 for one that is no sum of axes."""
+    linear = as_linear(index)
+    return 0 if linear is None else linear.const + sum(times * axis.dom.min for axis, times in linear.terms.items())
 
 
 def _count_reached(index: Expr, sizes: dict[IterVar, Extent]) -> Extent:

@@ -11,7 +11,7 @@ from ..dialects import arith, builders, extents, func, ir, loops, positions, tw
 from ..dialects.context import diagnostics, make_context
 from ..dialects.transform import STORE
 from ..dialects.types import element_type
-from .arguments import split_args
+from .arguments import as_multiple, split_args
 from .attachment import root_of, tile_shape
 from .calls import calls_of, calls_text, resets_of
 from .computation import Computation
@@ -91,7 +91,7 @@ def _bind_sizes(given: Mapping[Tensor, ir.Value]) -> None:
     bound: set[str] = set()
     places = [(e, value, axis) for t, value in given.items() for axis, e in enumerate(t.shape) if isinstance(e, Sym)]
     for extent, value, axis in sorted(places, key=lambda place: not place[0].is_symbol):
-        found = _as_multiple(extent)
+        found = as_multiple(extent)
         if found is not None and found[0] not in bound:
             name, factor, rest = found
             size = extents.dim(value, axis)
@@ -103,16 +103,6 @@ def _bind_sizes(given: Mapping[Tensor, ir.Value]) -> None:
         for extent in tensor.shape:
             for symbol in symbols_of(extent) - bound:
                 raise ExpressionError(f"no input has '{symbol}' as an extent, which '{tensor.name}' computes with")
-
-
-def _as_multiple(extent: Sym) -> tuple[str, int, int] | None:
-    """The symbol, its factor and what is added to it, of an extent that is no more than that; else None."""
-    rest = sum(factor for atoms, factor in extent.terms if not atoms)
-    terms = [(atoms, factor) for atoms, factor in extent.terms if atoms]
-    if len(terms) != 1 or len(terms[0][0]) != 1 or terms[0][0][0].function is not None or terms[0][1] < 1:
-        return None
-    [(atoms, factor)] = terms
-    return atoms[0].name, factor, rest
 
 
 def _demand_sizes(given: Mapping[Tensor, ir.Value]) -> None:

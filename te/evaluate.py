@@ -13,6 +13,7 @@ from ..core.atoms import Atom
 from ..core.errors import InputError
 from ..core.model import numpy_dtype
 from ..core.sizes import Extent, Sym, floor_divide, floor_mod, if_equal, if_less, max_of, min_of, require_static
+from .arguments import as_multiple
 from .expr import (
     FLOATS,
     INDEX,
@@ -40,23 +41,52 @@ def evaluate(outputs: Sequence[Tensor], given: Mapping[Tensor, np.ndarray]) -> l
     """
     sizes: dict[Sym, int] = {}
     for tensor, array in given.items():
-        _check_array(tensor, array, sizes)
+        _check_array(tensor, array)
+    _find_sizes(given, sizes)
     made: dict[Op, list[np.ndarray]] = {}
     return [_make(tensor, given, sizes, made) for tensor in outputs]
 
 
-def _check_array(tensor: Tensor, array: np.ndarray, sizes: dict[Sym, int]) -> None:
+def _check_array(tensor: Tensor, array: np.ndarray) -> None:
     if not isinstance(array, np.ndarray):
         raise InputError(f"'{tensor.name}' is given as a {type(array).__name__}: give a numpy array")
     if array.dtype != numpy_dtype(tensor.dtype) or array.ndim != tensor.ndim:
         raise InputError(f"'{tensor.name}' is {tensor.dtype} of {tensor.ndim} axes, got {array.dtype} of {array.ndim}")
-    for wanted, extent in zip(tensor.shape, array.shape, strict=True):
-        if isinstance(wanted, Sym) and wanted.is_symbol:
-            wanted = sizes.setdefault(wanted, extent)
-        elif isinstance(wanted, Sym):
-            continue
-        if wanted != extent:
+
+
+def _find_sizes(given: Mapping[Tensor, np.ndarray], sizes: dict[Sym, int]) -> None:
+    """Find what the symbols are in arrays' shapes; InputError for a shape that does not fit."""
+    pairs = [pair for tensor, array in given.items() for pair in zip(tensor.shape, array.shape, strict=True)]
+    symbols = [(wanted, extent) for wanted, extent in pairs if isinstance(wanted, Sym)]
+    for wanted, extent in sorted(symbols, key=lambda pair: not pair[0].is_symbol):
+        if (found := as_multiple(wanted)) is not None:
+            name, factor, rest = found
+            sizes.setdefault(Sym(name), (extent - rest) // factor)
+    for tensor, array in given.items():
+        if tuple(number_of(extent, sizes) for extent in tensor.shape) != array.shape:
             raise InputError(f"'{tensor.name}' has shape {tensor.shape}, got {array.shape}")
+
+
+def number_of(extent: Extent, sizes: Mapping[Sym, int]) -> int:
+    """An extent for sizes; InputError for a symbol that is none of them."""
+    if isinstance(extent, int):
+        return extent
+    total = 0
+    for atoms, factor in extent.terms:
+        for atom in atoms:
+            factor *= _number_of_atom(atom, sizes)
+        total += factor
+    return total
+
+
+def _number_of_atom(atom: Atom, sizes: Mapping[Sym, int]) -> int:
+    """A symbol, or a function of sizes."""
+    if atom.function is not None:
+        return require_static(_SIZE_FUNCTIONS[atom.function](*(number_of(each, sizes) for each in atom.args)))
+    for symbol, number in sizes.items():
+        if str(symbol) == atom.name:
+            return number
+    raise InputError(f"no array has '{atom.name}' as an extent, which is computed with")
 
 
 def _make(
@@ -121,16 +151,7 @@ class _Computation:
 
     def number(self, extent: Extent) -> int:
         """An extent for the sizes of this run."""
-        if isinstance(extent, int):
-            return extent
-        return sum(factor * math.prod(map(self.atom, atoms)) for atoms, factor in extent.terms)
-
-    def atom(self, atom: Atom) -> int:
-        """A symbol, or a function of sizes, for those of this run."""
-        if atom.function is None:
-            return next(n for size, n in self.sizes.items() if size.is_symbol and str(size) == atom.name)
-        args = [self.number(each) for each in atom.args]
-        return require_static(_SIZE_FUNCTIONS[atom.function](*args))
+        return number_of(extent, self.sizes)
 
     def run(self) -> list[np.ndarray]:
         """An array for each of the op's tensors."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from ..core.errors import ScheduleError
 from ..core.sizes import Extent, Sym
-from .attachment import extent_at, is_sliced, sizes_at, tile_shape
+from .attachment import consumers_of, extent_at, first_of, is_sliced, reads_of, sizes_at, tile_shape
 from .expr import Expr, IterVar, Literal, Operation, Placeholder, Read, Reduce, SizeVar, children_of
 from .intrinsic import TensorIntrin, dense_strides
 from .regions import LinearIndex, as_linear, is_inside
@@ -98,12 +98,21 @@ class _Matcher:
         for other in self.schedule.stages:
             if other.at is not None and other.at[0] is self.stage and any(other.at[1] is leaf.var for leaf in inner):
                 self.refuse(f"'{other.name}' is computed inside of it")
+        if self.stage.at is not None:
+            self.check_reads(self.stage)
         below = self.stage
         while below.at is not None:
             below, around = below.at
             for leaf in below.leaves[: below.position(around) + 1]:
                 for part in leaf.parts:
                     self.check_even(below, leaf, part)
+
+    def check_reads(self, stage: Stage) -> None:
+        """Refuse what is computed in a loop and read elsewhere than at its first element, of which there is more."""
+        reads = [read for reader in consumers_of(self.schedule, stage) for read in reads_of(reader, stage)]
+        if len(reads) != 1 or any(first_of(index) != 0 for index in reads[0].indices):
+            where = ", ".join(f"'{read}'" for read in reads)
+            self.refuse(f"'{stage.name}' is computed in a loop and read at {where}: leave it at the root")
 
     def check_even(self, stage: Stage, leaf: Leaf, part: LoopPart) -> None:
         """Refuse a loop around the stage whose last step may be smaller."""
@@ -259,6 +268,8 @@ class _Matcher:
     def find_strides(self, tensor: Tensor) -> tuple[Extent, ...]:
         """How the elements of a tensor lie where the tile finds it."""
         stage = next((each for each in self.schedule.stages if each.op is tensor.op), None)
+        if stage is not None and stage.at is not None and stage is not self.stage:
+            self.check_reads(stage)
         shape = None if stage is None or stage.at is None else tile_shape(self.schedule, stage)
         return dense_strides(shape or tensor.shape)
 

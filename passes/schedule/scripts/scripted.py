@@ -12,7 +12,7 @@ from ....dialects.builders import index_constant
 from ....dialects.context import keep
 from ....dialects.transform import INIT, STORE
 from ....dialects.walk import collect, defining_op, integer_of
-from ...ir.kernel import is_dynamic_kernel, list_functions, run_upstream, symbol_of
+from ...ir.kernel import integer_attr, is_dynamic_kernel, list_functions, run_upstream, symbol_of
 from ...ir.structure import indexing_maps, iterator_types, list_ops, shape_of, terminator_of
 from ..dynamic.block_kernels import STEPS
 from ..dynamic.part_loops import share_of_steps
@@ -38,8 +38,8 @@ class ScriptPlan(LoopsWithoutSchedule):
         transform.apply(self.script, rebuilt)
         run_upstream(made, ("sccp",))  # sizes of tiles become numbers; `canonicalize` would fold copies away
         transform.apply(keep(_empty_script, _empty_script), rebuilt)
-        for op in collect(rebuilt, lambda op: tw.TILE_SHAPE in op.attributes):
-            _bound_memory(op, root)
+        for number, op in enumerate(collect(rebuilt, lambda op: tw.TILE_SHAPE in op.attributes)):
+            _bound_memory(op, root, number)
         for op in collect(rebuilt, lambda op: tw.STAGE in op.attributes, "linalg.generic"):
             if _is_store(op):
                 _drop(op)
@@ -72,7 +72,7 @@ def _stage_of(op: ir.Operation) -> str:
     return ir.StringAttr(op.attributes[tw.STAGE]).value.removesuffix(INIT).removesuffix(STORE)
 
 
-def _bound_memory(op: ir.Operation, root: str) -> None:
+def _bound_memory(op: ir.Operation, root: str, number: int) -> None:
     """Let new tensors of an op, whose sizes depend on loops, be parts of such as have the most elements.
 
     What a loop hands on to the op is such a tensor, too; the ``root``'s is the kernel's result.
@@ -84,12 +84,17 @@ def _bound_memory(op: ir.Operation, root: str) -> None:
         if source is None or source.name != "tensor.empty" or not len(source.operands):
             continue
         kind = ir.RankedTensorType(source.results[0].type)
+        most = [max(own, extent) for own, extent in zip(shape, kind.shape, strict=True)]
         with ir.InsertionPoint(source), source.location:
-            whole = tensor.EmptyOp(shape, kind.element_type).result
+            whole = tensor.EmptyOp(most, kind.element_type).result
+            whole.owner.attributes[tw.MEMORY] = integer_attr(number)
             zeros, ones = [0] * kind.rank, [1] * kind.rank
             made = tensor.ExtractSliceOp(kind, whole, [], list(source.operands), [], zeros, list(kind.shape), ones)
         source.results[0].replace_all_uses_with(made.result)
         source.erase()
+
+
+_LIES_IN = {"tensor.extract_slice": 0, "tensor.insert_slice": 1}  # the operand that such an op's result lies in
 
 
 def _find_memory(value: ir.Value) -> ir.Operation | None:
@@ -103,9 +108,12 @@ def _find_memory(value: ir.Value) -> ir.Operation | None:
             value = list(loop.operands)[2 + number]
             continue
         op = defining_op(value)
-        if op is None or op.name != "tensor.extract_slice":
+        if op is not None and op.name == "scf.for":
+            value = list(op.operands)[3 + ir.OpResult(value).result_number]
+        elif op is not None and op.name in _LIES_IN:
+            value = op.operands[_LIES_IN[op.name]]
+        else:
             return op
-        value = op.operands[0]
 
 
 def _is_store(op: ir.Operation) -> bool:

@@ -227,6 +227,24 @@ def test_what_a_reduction_of_several_results_reads_is_computed_in_its_loop():
     tw.testing.assert_same(schedule, [a, *c])
 
 
+@pytest.mark.parametrize("open_rows", [False, True])
+def test_tiles_that_are_read_further_on_have_memory_for_that(open_rows: bool):
+    rows = te.var("n") if open_rows else 8
+    e = placeholder(rows + 2, 9, name="E")
+    p = te.compute((rows + 2, 7), lambda i, j: e[i, j] + e[i, j + 1] + e[i, j + 2], name="P")
+    q = te.compute((rows + 2, 7), lambda i, j: p[i, j] * 2, name="Q")
+    c = te.compute((rows, 7), lambda i, j: q[i, j] + q[i + 1, j] + q[i + 2, j], name="C")
+    schedule = te.create_schedule(c.op)
+    outer, _, _, _ = schedule[c].tile(c.op.axis[0], c.op.axis[1], 5, 2)
+    schedule[q].compute_at(schedule[c], outer)
+    schedule[p].compute_inline()
+    schedule[q].split(q.op.axis[0], factor=4)
+    schedule[c].parallel(outer)
+    x = np.random.default_rng(0).random((8 + 2, 9), np.float32)
+    found = tw.build(schedule, [e, c], num_threads=2).run([x])[0]
+    np.testing.assert_allclose(found, te.evaluate([c], {e: x})[0], rtol=1e-6)
+
+
 def test_memory_of_tiles_is_bounded_and_that_of_results_is_not():
     n = te.var("n")
     a, k = placeholder(n, 8), te.reduce_axis((0, 8), "k")

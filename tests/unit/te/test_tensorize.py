@@ -310,6 +310,19 @@ def test_what_is_not_the_intrinsic_is_refused_when_it_is_called(apply: Apply, me
     tw.lower(schedule, args, simple_mode=True)
 
 
+def test_what_is_read_further_on_in_a_loop_is_no_tile_of_one_size():
+    x = te.placeholder((10, 8), name="X")
+    p = te.compute((10, 8), lambda i, j: x[i, j] + 1, name="P")
+    c = te.compute((8, 8), lambda i, j: p[i + 1, j] * 2, name="C")
+    a = te.placeholder((4, 8), name="a")
+    own = te.compute((4, 8), lambda i, j: a[i, j] + 1, name="c")
+    schedule, intrinsic = te.create_schedule(c.op), declare("plus", own, a, steps={a: [te.var("s"), 1]})
+    outer, _ = schedule[c].split(c.op.axis[0], factor=4)
+    schedule[p].compute_at(schedule[c], outer)
+    with pytest.raises(tw.ScheduleError, match=r"'P' is computed in a loop and read at 'P\[add\(i, 1\), j\]'"):
+        schedule[p].tensorize(p.op.axis[0], intrinsic)
+
+
 @pytest.mark.parametrize(
     ("declare", "message"),
     [
