@@ -203,7 +203,7 @@ def _find_conversion(repeat: ir.Operation) -> ir.Operation | None:
     fresh = not any(True for _ in block.arguments[1].uses) and all(map(is_constant, find_captures(source)))
     keeps = [dim_of(e) for e in indexing_maps(source)[0].results] == list(range(len(iterator_types(source))))
     only = {element_of(repeat.results[0])} == {element_of(source.results[0])}
-    readers = all(user.name in _CHOICES or tw.BROADCAST in user.attributes for user in users_of(source))
+    readers = all(user.name in _CHOICES or OpenBroadcast.of(user) is not None for user in users_of(source))
     return source if plain and fresh and keeps and only and readers and len(inner) <= _MOST_CONVERTED else None
 
 
