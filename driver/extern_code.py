@@ -30,7 +30,7 @@ def compile_code(compilation: Compilation, externals: Externals) -> tuple[bytes,
     if compilation.options.executor == "engine":
         raise CompileError("an engine has no code of your own: the executor 'objects' takes that")
     objects = tuple(_compile(compilation, code) for code in externals.code)
-    defined = {name for data in objects for name in elf.defined_functions(data)}
+    defined = {name for data in objects for name in elf.list_defined_functions(data)}
     for caller, function in externals.calls:
         if function not in defined:
             raise CompileError(

@@ -7,7 +7,9 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = ("core", "dialects", "driver", "frontends", "passes", "runtime", "te", "tools", "tvm", "workers")
+FOLDERS = (
+    "codegens", "core", "dialects", "driver", "frontends", "passes", "runtime", "te", "tools", "tvm", "workers"
+)  # fmt: skip
 
 
 @cache

@@ -68,7 +68,7 @@ def _archive(objects: Sequence[bytes], output: Path, name: str, public: dict[str
     """Put objects into an archive. Their symbols get names that begin with ``name``; all but ``public`` are hidden."""
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         files = write_objects(objects, Path(folder))
-        defined = _run_tool(
+        defined = run_llvm_tool(
             "llvm-nm", "--defined-only", "--extern-only", "--format=just-symbols", "--quiet", *files
         ).split("\n")
         symbols = {line for line in defined if line and not line.endswith(":")}
@@ -78,13 +78,15 @@ def _archive(objects: Sequence[bytes], output: Path, name: str, public: dict[str
         # Renaming comes last: these are the old names.
         hidden.write_text("\n".join(sorted(symbols - public.keys())))
         for file in files:
-            _run_tool("llvm-objcopy", f"--redefine-syms={renamed}", f"--set-symbols-visibility={hidden}=hidden", file)
+            run_llvm_tool(
+                "llvm-objcopy", f"--redefine-syms={renamed}", f"--set-symbols-visibility={hidden}=hidden", file
+            )
         archive = Path(folder, "library")
-        _run_tool("llvm-ar", "qcsD", archive, *files)
+        run_llvm_tool("llvm-ar", "qcsD", archive, *files)
         output.write_bytes(archive.read_bytes())
 
 
-def _run_tool(tool: str, *arguments: str | Path) -> str:
+def run_llvm_tool(tool: str, *arguments: str | Path) -> str:
     """Run one of LLVM's tools and return its output. Raises ArtifactError if it fails."""
     try:
         done = subprocess.run([_tools() / tool, *arguments], capture_output=True, text=True)

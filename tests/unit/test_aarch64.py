@@ -73,13 +73,13 @@ def compiled(name: str, folder: Path, cpu: str = "cortex-a76") -> tuple[Path, Ma
 
 
 def disassembled(path: Path) -> str:
-    return archive._run_tool("llvm-objdump", "-d", "--no-show-raw-insn", path)
+    return archive.run_llvm_tool("llvm-objdump", "-d", "--no-show-raw-insn", path)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_every_family_of_kernels_becomes_vectors(name, tmp_path):
     path, _ = compiled(name, tmp_path)
-    heads = archive._run_tool("llvm-readelf", "-h", path)
+    heads = archive.run_llvm_tool("llvm-readelf", "-h", path)
     assert set(re.findall(r"Machine: +(\S.*)", heads)) == {"AArch64"}
     text = disassembled(path)
     assert re.search(SIGNS[name], text)

@@ -22,6 +22,7 @@ ALLOWED: dict[str, dict[str, str]] = {
     "": {
         "dialects": "core",
         "workers": "core",
+        "codegens": "core runtime workers",  # runtime for ELF files
         "runtime": "core dialects",  # dialects for an ExecutionEngine alone
         "passes": "core dialects",
         "frontends": "core dialects runtime te workers",  # runtime for the modules that PyTorch's users call

@@ -93,7 +93,7 @@ def test_a_linked_model_needs_its_weights_alone(folder, tmp_path):
 
 
 def test_only_functions_under_its_own_name_are_seen(folder):
-    text = archive._run_tool("llvm-readelf", "-sW", folder / "libfirst.a")
+    text = archive.run_llvm_tool("llvm-readelf", "-sW", folder / "libfirst.a")
     rows = [line.split() for line in text.splitlines() if " GLOBAL " in line and " UND " not in line]
     assert {row[-1] for row in rows if row[5] == "DEFAULT"} == {"first_create", "first_metadata"}
     assert all(row[-1].startswith("first_") for row in rows)

@@ -4,6 +4,7 @@ import struct
 import subprocess
 
 import pytest
+from codegen_case import compile_c
 
 from tilewright.runtime.artifact import elf
 from tilewright.runtime.artifact.elf_object import data_object
@@ -45,3 +46,32 @@ def test_bytes_become_an_object_without_a_compiler(data, tmp_path):
     command = ["cc", "-Wl,--fatal-warnings", "-o", tmp_path / "a", tmp_path / "b.o", "-x", "c", "-"]
     subprocess.run(command, input=source.encode(), check=True)
     assert subprocess.run([tmp_path / "a"], check=False).returncode == 0
+
+
+CODE = """
+#include <math.h>
+static int own(int a) { return a + 1; }
+int data = 3;
+float f(float x) { return expf(x) + own(data); }
+__attribute__((weak)) int g(void) { return 1; }
+__attribute__((visibility("hidden"))) int h(void) { return 2; }
+"""
+
+
+def test_symbols_that_others_see():
+    found = {each.name: each for each in elf.list_symbols(compile_c(CODE))}
+    assert {"f", "g", "h", "data", "expf"} <= {*found} and "own" not in found
+    assert [(found[name].defined, found[name].function) for name in ("f", "data", "expf")] == [
+        (True, True),
+        (True, False),
+        (False, False),
+    ]
+    assert found["g"].weak and not found["f"].weak
+    names = {each.name for each in elf.list_symbols(compile_c(CODE, "-shared"), dynamic=True) if each.defined}
+    assert {"f", "g"} <= names and "h" not in names
+
+
+def test_relocations_tell_code_with_fixed_addresses():
+    fixed = "int v; long f(void) { return (long)&v; }"
+    assert 10 in {*elf.list_relocations(compile_c(fixed, "-fno-pic", "-fno-pie"))}
+    assert 10 not in {*elf.list_relocations(compile_c(fixed))}
