@@ -38,9 +38,11 @@ from .core.errors import (
 
 if TYPE_CHECKING:
     from . import runtime, te
+    from .core.codegens import HostCode, NativeCode, register_codegen, unregister_codegen
     from .core.custom_ops import Operand, register_op
     from .core.model import Model, TensorInfo
     from .core.report import CheckReport
+    from .core.subgraphs import Subgraph, SubgraphNode, SubgraphValue
     from .core.target import Target
     from .driver import testing
     from .driver.api import check_model, compile, import_model
@@ -64,17 +66,22 @@ __all__ = [
     "CompileTimeoutError",
     "ExpressionError",
     "GuardError",
+    "HostCode",
     "InputError",
     "InternalError",
     "Model",
     "ModelError",
     "Module",
+    "NativeCode",
     "NonFiniteError",
     "Operand",
     "PassContext",
     "Schedule",
     "ScheduleError",
     "Session",
+    "Subgraph",
+    "SubgraphNode",
+    "SubgraphValue",
     "Target",
     "TargetError",
     "TensorInfo",
@@ -92,22 +99,29 @@ __all__ = [
     "load_module",
     "lower",
     "nd",
+    "register_codegen",
     "register_func",
     "register_op",
     "runtime",
     "te",
     "testing",
+    "unregister_codegen",
 ]
 
 _HOMES = {
     "CheckReport": ".core.report",
     "CompileReport": ".driver.options",
+    "HostCode": ".core.codegens",
     "Model": ".core.model",
     "Module": ".runtime.module",
+    "NativeCode": ".core.codegens",
     "Operand": ".core.custom_ops",
     "PassContext": ".passes.infra.context",
     "Schedule": ".passes.schedule.language.schedule",
     "Session": ".runtime.session",
+    "Subgraph": ".core.subgraphs",
+    "SubgraphNode": ".core.subgraphs",
+    "SubgraphValue": ".core.subgraphs",
     "Target": ".core.target",
     "TensorInfo": ".core.model",
     "build": ".driver.expressions",
@@ -119,8 +133,10 @@ _HOMES = {
     "import_model": ".driver.api",
     "load_module": ".runtime.module",
     "lower": ".driver.expressions",
+    "register_codegen": ".core.codegens",
     "register_func": ".runtime.registry",
     "register_op": ".core.custom_ops",
+    "unregister_codegen": ".core.codegens",
 }
 _MODULES = {"nd": ".runtime.nd", "runtime": ".runtime", "te": ".te", "testing": ".driver.testing"}
 

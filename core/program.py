@@ -297,6 +297,9 @@ class Kernel:
     called with; all others may differ. ``inserts``: it writes a part of its result, and an operand or other calls have
     the rest. ``counts``: how much of its result it writes, it finds itself.
     ``flops`` and ``bytes`` are the work of one run: its arithmetic, and the sizes of its arguments and results.
+
+    One that a code generator of a user's has made bears its name: ``codegen``. Its object calls ``external``, a symbol
+    in an object beside it; its arithmetic is not known.
     """
 
     name: str
@@ -318,6 +321,8 @@ class Kernel:
     same_sizes: SameSizes = ()
     inserts: bool = False
     counts: bool = False
+    codegen: str = ""
+    external: str = ""
 
     @property
     def pieces(self) -> int:

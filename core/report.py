@@ -11,8 +11,8 @@ from .report_text import SHOWN_NODES, report_lines
 
 # compiled: becomes code, or is known before any runs. host: code of the host computes it. unsupported: there is a
 # Problem with it. unchecked: it depends on such a node, or holds one, and cannot be judged before that is mended.
-# unused: no output needs it.
-Verdict = Literal["compiled", "host", "unsupported", "unchecked", "unused"]
+# codegen: a code generator of the user's takes it. unused: no output needs it.
+Verdict = Literal["compiled", "host", "codegen", "unsupported", "unchecked", "unused"]
 
 
 @dataclass(frozen=True)

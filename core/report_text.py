@@ -46,6 +46,8 @@ def _report_facts(found: CheckReport) -> Iterator[tuple[str, str]]:
     yield "operators", ", ".join(map(_operator, found.operators)) or "none"
     if host := [node.name for node in found.nodes if node.verdict == "host"]:
         yield "on the host", ", ".join(map(name_text, host))
+    if taken := [node.name for node in found.nodes if node.verdict == "codegen"]:
+        yield "by code generators", ", ".join(map(name_text, taken))
     yield "types", ", ".join(found.dtypes)
     weights = found.parameters
     tensors = count_text(weights.tensors, "tensor")

@@ -85,6 +85,33 @@ DTYPES = "tw.dtypes"
 Written by frontends/onnx/state/entry; read by passes/plan_routine.
 """
 
+CODEGEN = "tw.codegen"
+"""Function without a body, string: the code generator of a user's that has made its code. Call of it, string: how
+errors call its subgraph. The last result is a word that is not 0 where the code has failed.
+
+Written by frontends/onnx/state/entry; read by passes/graph/report_outside, passes/ir/routine_ops,
+passes/lower/lower_external.
+"""
+
+SYMBOL = "tw.symbol"
+"""Such a function, string: the symbol of its code in an object that the program is linked with.
+
+Written by frontends/onnx/state/entry; read by passes/lower/lower_external.
+"""
+
+EXTENTS = "tw.extents"
+"""Such a function, array of integers: which of its sizes the code is handed, of the dynamic extents of the arguments
+and then of the results.
+
+Written by frontends/onnx/state/entry; read by passes/lower/lower_external.
+"""
+
+LIBRARY = "tw.library"
+"""Such a function, string: the name of the function in a shared library, whose bytes lie at the symbol.
+
+Written by frontends/onnx/state/entry; read by passes/lower/lower_external.
+"""
+
 BROADCAST = "tw.broadcast"
 """Structured op, unit: it repeats a tensor along the axes where that has one element, which only the run knows.
 
@@ -100,7 +127,7 @@ Written by passes/graph/fuse_ops, te/emit; read by passes/graph/fuse_broadcasts,
 NODES = "tw.nodes"
 """Call of a kernel, array of strings: the names of the model's nodes in it.
 
-Written by passes/graph/outline; read by passes/graph/plan_memory, passes/plan_routine.
+Written by frontends/onnx/state/entry, passes/graph/outline; read by passes/graph/plan_memory, passes/plan_routine.
 """
 
 SLOTS = "tw.slots"
@@ -220,7 +247,8 @@ Written by passes/lower/flush_denormals; read by passes/lower/expand_math.
 SIZES = "tw.sizes"
 """Function, integer: how many sizes the kernel takes after its pointers.
 
-Written by passes/schedule/tiling/destination_passing; read by passes/ir/kernel, passes/lower/wrap_kernel.
+Written by passes/lower/lower_external, passes/schedule/tiling/destination_passing; read by passes/ir/kernel,
+passes/lower/wrap_kernel.
 """
 
 SCHEDULE = "tw.schedule"
@@ -266,7 +294,8 @@ Written by passes/schedule/apply_schedule; read by passes/ir/kernel, passes/lowe
 EXTENT = "tw.extent"
 """Function, integer: the steps of the parallel axis.
 
-Written by passes/schedule/apply_schedule; read by passes/ir/kernel, passes/lower/wrap_kernel.
+Written by passes/lower/lower_external, passes/schedule/apply_schedule; read by passes/ir/kernel,
+passes/lower/wrap_kernel.
 """
 
 PARALLEL = "tw.parallel"
@@ -290,7 +319,8 @@ Written by passes/schedule/apply_schedule; read by passes/ir/kernel, passes/lowe
 SCRATCH = "tw.scratch"
 """Function, integer: the bytes of scratch memory that it takes.
 
-Written by passes/lower/plan_scratch; read by passes/ir/kernel, passes/lower/wrap_kernel, passes/pipeline.
+Written by passes/lower/lower_external, passes/lower/plan_scratch; read by passes/ir/kernel, passes/lower/wrap_kernel,
+passes/pipeline.
 """
 
 ASKS_SCRATCH = "tw.asks_scratch"

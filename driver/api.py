@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, overload
 
 from ..core import custom_ops
+from ..core.codegens import choose_codegens
 from ..core.dims import InputShapes
 from ..core.errors import CompileError
 from ..core.limits import broken_bound, limits_for
@@ -76,6 +77,7 @@ def compile(
     profile: bool = False,
     states: Mapping[str, str] | None = None,
     *,
+    codegens: Sequence[str] | None = None,
     progress: Listening = None,
 ) -> Module: ...
 @overload
@@ -121,6 +123,7 @@ def compile(
     example_inputs: Sequence[Any] | Mapping[str, Any] | Tensor | None = None,
     dynamic_shapes: Any = None,
     *,
+    codegens: Sequence[str] | None = None,
     progress: Listening = None,
 ) -> Any:
     """Compile an ONNX model, or a PyTorch module, to a program that is ready to be called.
@@ -156,6 +159,8 @@ def compile(
         example_inputs: the arguments that a PyTorch module is exported with, in order, by name in a dict, or the only
             one: the program takes the like.
         dynamic_shapes: the sizes of these that stay open, as ``torch.export.export`` takes them.
+        codegens: the code generators of yours (``tw.register_codegen``) that compile parts of an ONNX model, by name;
+            None is all that are registered, ``[]`` none.
         progress: is called with a ``Progress`` for each stage and each kernel, in this thread; what it raises ends the
             compilation. True prints lines on stderr. The log "tilewright" has the same, at the level INFO.
 
@@ -175,10 +180,13 @@ def compile(
         weights=weights,
         profile=profile,
         states=states,
+        codegens=codegens,
         progress=progress,
     )
     options.refuse_foreign()
     settled = settled_source(source, example_inputs, dynamic_shapes)
+    if codegens and isinstance(settled, ForeignSource):
+        raise CompileError(f"code generators ('{codegens[0]}') take ONNX models: export {settled.name} to ONNX")
     compilation = Compilation.start(settled, options, workers, RequestedSizes.of(input_shapes, specialize))
     module = make_module(compilation, max_concurrency)
     return settled.wrap_module(module) if isinstance(settled, ForeignSource) else module
@@ -240,6 +248,7 @@ def compile_to_file(
     sizes = RequestedSizes.of(input_shapes, specialize)
     compilation = Compilation.start(settled_source(source), options, workers, sizes, path.parent)
     made, report = _make_product(compilation), compilation.report
+    made.manifest.demand_portable(f"cannot write {path}")
     save = on_disk.save_object if suffix == ".o" else on_disk.save
     options.progress(f"writing {path.name}")
     with report.stage("link"):
@@ -307,6 +316,7 @@ def make_options(
     weights: WeightsPlace = "beside",
     profile: bool = False,
     states: Mapping[str, str] | None = None,
+    codegens: Sequence[str] | None = None,
 ) -> Options:
     """Make options of a user's values; TargetError or CompileError for a value that is not valid."""
     if executor not in get_args(ExecutorKind):
@@ -342,6 +352,7 @@ def make_options(
         weights=weights,
         profile=profile,
         states=None if states is None else _settle_states(states),
+        codegens=choose_codegens(codegens),
     )
     if executor == "engine":
         options.refuse_several("an engine")
@@ -389,7 +400,7 @@ def _compile_product(compilation: Compilation, request: compile_cache.Request | 
     compilation.pool.start()
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         planned = plan(compilation, folder)
-        assembly.check_plan(compilation, planned.plan)
+        assembly.check_plan(compilation, planned)
         product = assembly.assemble(compilation, planned)
     if request is not None:
         with compilation.report.stage("cache"):

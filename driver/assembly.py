@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 
 import numpy as np
 
+from ..codegens.native import make_linkable
 from ..core.errors import CompileError
 from ..core.model import explain_dynamic_sizes
 from ..core.program import WEIGHTS_SECTION, WEIGHTS_SYMBOL, Kernel, Plan, Program, Step
@@ -80,8 +81,14 @@ class Stepwise:
         return self.weights.arrays(self.program.params) if self.weights else []
 
 
-def check_plan(compilation: Compilation, plan: Plan) -> None:
+def check_plan(compilation: Compilation, planned: Planned) -> None:
     """Raise CompileError for what the options ask for and a program of this plan cannot have."""
+    plan = planned.plan
+    if compilation.options.executor == "engine" and planned.external:
+        raise CompileError(
+            f"code of {planned.external[0].what} cannot be a part of an engine's program; the executor 'objects' "
+            "takes that, or compile with codegens=[]"
+        )
     options, nbytes = compilation.options, sum(info.nbytes for info in plan.params)
     if options.weights == "inside" and nbytes > MOST_INSIDE:
         limit = MOST_INSIDE >> 20
@@ -109,7 +116,7 @@ def assemble(compilation: Compilation, planned: Planned) -> CompiledProgram:
                 manifest, code, linker = _make_whole(compilation, plan, describe)
         else:
             manifest = describe(kernels)
-            code, linker = _make_objects(compilation, plan, replace(parts, objects=objects), manifest)
+            code, linker = _make_objects(compilation, plan, replace(parts, objects=[*objects, *parts.objects]), manifest)
     report.kernels, report.calls = len(kernel_names(plan.programs)), len(plan.main.calls)
     report.prepared = len(plan.prepare)
     report.arena_bytes, report.weight_bytes = plan.main.arena_bytes, manifest.weight_bytes
@@ -137,7 +144,7 @@ def assemble_stepwise(compilation: Compilation, planned: Planned) -> Stepwise:
     with WeightsWork(compilation, planned) as work:
         kernels, _ = compile_kernels(compilation, planned.plan, work.begin)
         weights = work.finish()
-    objects = compile_code(compilation, planned.externals)
+    objects = [*compile_code(compilation, planned.externals), *link_external(planned, kernels.values())]
     return Stepwise(main, kernels, link_executor(compilation, kernels, [main], objects), weights)
 
 
@@ -148,7 +155,7 @@ class _Parts:
     kernels: Mapping[str, Kernel]
     routines: Sequence[bytes]
     weights: Weights | None
-    objects: tuple[bytes, ...] = ()
+    objects: Sequence[bytes] = ()
 
 
 def _make_parts(compilation: Compilation, planned: Planned) -> _Parts:
@@ -159,7 +166,13 @@ def _make_parts(compilation: Compilation, planned: Planned) -> _Parts:
             work.append(Job("the program's routine", jobs.emit_routine, (program, number, target)))
     with WeightsWork(compilation, planned) as weights:
         kernels, routines = compile_kernels(compilation, planned.plan, weights.begin, work)
-        return _Parts(kernels, routines, weights.finish())
+        return _Parts(kernels, routines, weights.finish(), link_external(planned, kernels.values()))
+
+
+def link_external(planned: Planned, kernels: Iterable[Kernel]) -> list[bytes]:
+    """The objects that kernels call into, which code generators of users have made."""
+    known = {code.symbol: code for code in planned.external}
+    return [make_linkable(known[symbol]) for symbol in dict.fromkeys(kernel.external for kernel in kernels) if symbol]
 
 
 Linked = tuple[Code, Callable[[], Library]]

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from .. import frontends, workers
 from ..core import specialization
+from ..core.codegens import CodegenChoice, choose_codegens
 from ..core.dims import InputShapes
 from ..core.limits import ORDINARY, ModelLimits, limits_for
 from ..core.model import Model
 from ..core.report import CheckReport, Specialization
 from ..core.specialization import Shapes, Sizes
+from ..core.target import Target
 from ..workers.process import Job
 from . import jobs
 from .compilation import RequestedSizes
@@ -33,11 +35,13 @@ def check_model(
 ) -> CheckReport:
     """Report what a model needs, all that is unsupported in it, and the estimated work of a run, without compiling it.
 
-    Where its shapes are open and not given, the work is left out. Raises ModelError where the source is no valid model,
+    Where its shapes are open and not given, the work is left out. Code generators that are registered are asked what
+    they support, and compile nothing. Raises ModelError where the source is no valid model,
     is beyond the limits of a model that is ``untrusted``, or sizes that ``specialize`` gives do not fit it.
     """
     asked = RequestedSizes.of(input_shapes, specialize)
-    with _open_questions(source, limits_for(untrusted)) as ask:
+    codegens = CodegenChoice(choose_codegens(), str(Target.parse("x86")))
+    with _open_questions(source, limits_for(untrusted), codegens) as ask:
         report = ask.examine(asked.shapes)
         specializations, problems = [], list(report.problems)
         for sizes, shapes in ask.resolve_specializations(asked).items():
@@ -79,11 +83,12 @@ def import_model(
 class _Questions:
     """The questions about one model; ``path`` is its file, which errors call ``label``."""
 
-    def __init__(self, path: str, label: str, limits: ModelLimits) -> None:
-        self._file, self._limits = (path, label), limits
+    def __init__(self, path: str, label: str, limits: ModelLimits, codegens: CodegenChoice | None) -> None:
+        self._file, self._limits, self._codegens = (path, label), limits, codegens
 
     def examine(self, shapes: InputShapes) -> CheckReport:
-        return self._ask(Job(f"the check of {self._file[1]}", jobs.examine, (*self._file, shapes, self._limits)))
+        arguments = (*self._file, shapes, self._limits, self._codegens)
+        return self._ask(Job(f"the check of {self._file[1]}", jobs.examine, arguments))
 
     def resolve_specializations(self, asked: RequestedSizes) -> dict[str, Shapes]:
         if not asked.specialize:
@@ -97,7 +102,9 @@ class _Questions:
 
 
 @contextmanager
-def _open_questions(source: str | os.PathLike[str] | bytes | ModelProto, limits: ModelLimits) -> Iterator[_Questions]:
+def _open_questions(
+    source: str | os.PathLike[str] | bytes | ModelProto, limits: ModelLimits, codegens: CodegenChoice | None = None
+) -> Iterator[_Questions]:
     """One process is enough, and starts sooner than as many as compile; what comes as no file is put into one."""
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-        yield _Questions(*as_file(source, folder), limits)
+        yield _Questions(*as_file(source, folder), limits, codegens)

@@ -102,12 +102,14 @@ class Compilation:
         """Whether the whole program is looked up in the cache and kept there, not its kernels alone."""
         if isinstance(self.source, Model | tuple | Planned) or self.options.executor == "engine":
             return False  # an engine holds code that is in this process alone
+        if self.options.codegens and not isinstance(self.source, ForeignSource):
+            return False  # what a user's code generators do is no part of a program's key
         return self.cache is not None
 
     def settings(self, target: Target) -> Settings:
         """Settings for passes that run in this process."""
-        options = self.options
-        return Settings(target, options.opt_level, options.context, options.model_limits, options.states)
+        given = self.options
+        return Settings(target, given.opt_level, given.context, given.model_limits, given.states, given.codegens)
 
     def run(
         self,

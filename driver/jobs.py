@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 
 from ..core.breadcrumbs import Snapshot, step
+from ..core.codegens import CodegenChoice
 from ..core.dims import InputShapes
 from ..core.errors import ArtifactError, TilewrightError
+from ..core.external_code import ExternalCode
 from ..core.externals import Externals
 from ..core.limits import ORDINARY, ModelLimits
 from ..core.model import FileSlice, Model, Param
@@ -38,7 +40,7 @@ class Planned:
 
     ``files`` are those that the import read besides the model's own, ``notes`` what it has to say to a user,
     ``source`` is the SHA-256 of the model's file, if there is one; ``externals`` are what kernels call that a user has
-    written.
+    written, ``external`` is code that they call which code generators of users have made.
     """
 
     plan: Plan
@@ -48,19 +50,21 @@ class Planned:
     notes: tuple[str, ...] = ()
     source: str = ""
     externals: Externals = field(default_factory=Externals)
+    external: tuple[ExternalCode, ...] = ()
 
 
 @dataclass(frozen=True)
 class Settings:
     """The settings of a compilation that its jobs need. ``context`` is the pass context that the user entered, if any;
     ``model_limits`` is what the import accepts. ``states`` are those that the user declares, as pairs of an output and
-    an input; None for those that are found."""
+    an input; None for those that are found. ``codegens`` are the names of code generators that take part."""
 
     target: Target
     opt_level: int = 3
     context: PassContext | None = None
     model_limits: ModelLimits = ORDINARY
     states: tuple[tuple[str, str], ...] | None = None
+    codegens: tuple[str, ...] = ()
 
     def schedules(self, kernel: str | None = None) -> str:
         """A text that identifies the schedules given by hand, for one kernel or all; "" for none."""
@@ -95,7 +99,8 @@ def plan_file(
     naming = naming_specialization(cast(Shapes, input_shapes)) if specialized else nullcontext()
     with naming, _label_errors(path, label):
         with _import_step(path, label, input_shapes):
-            model = frontends.import_model(path, input_shapes, settings.model_limits)
+            codegens = CodegenChoice(settings.codegens, str(settings.target))
+            model = frontends.import_model(path, input_shapes, settings.model_limits, codegens)
         return plan_model(model, folder, replace(settings, states=()) if specialized else settings)
 
 
@@ -115,15 +120,17 @@ def specialized_shapes(
         return {name_specialization(shapes, inputs): shapes for shapes in resolve(specialize, inputs, path)}
 
 
-def examine(path: str, label: str, input_shapes: InputShapes, limits: ModelLimits) -> CheckReport:
+def examine(
+    path: str, label: str, input_shapes: InputShapes, limits: ModelLimits, codegens: CodegenChoice | None = None
+) -> CheckReport:
     """Report what a model file needs, all that is unsupported in it, and if its sizes are known, the work of a run.
 
-    The report and errors call the file ``label``.
+    The report and errors call the file ``label``. ``codegens`` are those of the user that are asked what they support.
     """
     from .. import frontends
 
     with _label_errors(path, label), _import_step(path, label, input_shapes):
-        report, model = frontends.examine_model(path, input_shapes, limits)
+        report, model = frontends.examine_model(path, input_shapes, limits, codegens)
         return replace(report if model is None else _with_work(report, model), model=label)
 
 
@@ -146,9 +153,10 @@ def merge(planned: Sequence[Planned], targets: Sequence[str]) -> Planned:
     from ..passes.merge import merge
 
     plan, params = merge([each.plan for each in planned], [each.params for each in planned], targets)
-    files, notes = (tuple(dict.fromkeys(x for each in planned for x in getattr(each, n))) for n in ("files", "notes"))
+    lists = ("files", "notes", "external")
+    files, notes, external = (tuple(dict.fromkeys(x for each in planned for x in getattr(each, n))) for n in lists)
     externals = Externals.join(each.externals for each in planned)
-    return Planned(plan, params, planned[0].name, files, notes, planned[0].source, externals)
+    return Planned(plan, params, planned[0].name, files, notes, planned[0].source, externals, external)
 
 
 def plan_bytecode(bytecode: bytes, shell: Model, settings: Settings) -> tuple[Planned, Settings]:
@@ -203,7 +211,8 @@ def plan_model(model: Model, folder: str, settings: Settings) -> tuple[Planned, 
     originals = [info.name for info in plan.params if info.name not in plan.prepare]
     originals += [info.name for program in plan.prepare.values() for info in program.params]
     params = {name: _spill(model.params[name], folder) for name in dict.fromkeys(originals)}
-    return Planned(plan, params, model.name, model.files, model.notes, externals=model.externals), settings
+    code = {"externals": model.externals, "external": model.external}
+    return Planned(plan, params, model.name, model.files, model.notes, **code), settings
 
 
 def compile_kernel(bytecode: bytes, settings: Settings) -> tuple[Kernel, Settings]:

@@ -80,6 +80,8 @@ class Options:
 
     ``states`` are pairs of an output and the input that it is in the next run; None for those that are found.
 
+    ``codegens`` are the names of the user's code generators that take part, in the order in which they choose.
+
     ``variants`` are the targets besides the first one. ``weights`` says whether these have a file of their own, beside
     the program, or are a part of its code.
     """
@@ -97,6 +99,7 @@ class Options:
     weights: WeightsPlace = "beside"
     profile: bool = False
     states: tuple[tuple[str, str], ...] | None = None
+    codegens: tuple[str, ...] = ()
 
     @property
     def targets(self) -> tuple[Target, ...]:

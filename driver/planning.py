@@ -22,6 +22,7 @@ from ..runtime.process.background import run_beside
 from ..runtime.process.files import sha256
 from ..te.computation import Computation
 from ..workers import Pool
+from ..workers.isolation import within_time
 from ..workers.process import CONVERTER, Job
 from . import blame, jobs, support
 from .compilation import Compilation, PassJob
@@ -44,7 +45,7 @@ def plan(compilation: Compilation, folder: str) -> Planned:
         return source
     if isinstance(source, ForeignSource):
         compilation.options.progress(f"importing {source.name}")
-    with compilation.report.stage("import and plan"):
+    with compilation.report.stage("import and plan"), within_time(compilation.pool.seconds_left):
         if isinstance(source, Model):
             planned = _plan_model(compilation, source)
         elif isinstance(source, tuple):

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..core.codegens import CodegenChoice
 from ..core.dims import InputShapes
 from ..core.errors import ModelError
 from ..core.limits import ORDINARY, ModelLimits
@@ -79,14 +80,16 @@ def import_model(
     source: str | Path | bytes | onnx.ModelProto,
     input_shapes: InputShapes | None = None,
     limits: ModelLimits = ORDINARY,
+    codegens: CodegenChoice | None = None,
 ) -> Model:
     """Import an ONNX model from a path, its bytes or a ModelProto; ``input_shapes`` fixes what the file leaves open.
 
-    Raises ModelError where the source is no valid model, UnsupportedError where it uses what cannot be converted.
+    ``codegens`` are those of the user that compile parts of it. Raises ModelError where the source is no valid model,
+    UnsupportedError where it uses what cannot be converted, CompileError where a code generator fails.
     """
     from .onnx.importer import import_onnx  # imports MLIR and onnx, which `import tilewright` must not
 
-    return import_onnx(source, input_shapes, limits=limits)
+    return import_onnx(source, input_shapes, limits=limits, codegens=codegens)
 
 
 def model_inputs(
@@ -107,8 +110,12 @@ def examine_model(
     source: str | Path | bytes | onnx.ModelProto,
     input_shapes: InputShapes | None = None,
     limits: ModelLimits = ORDINARY,
+    codegens: CodegenChoice | None = None,
 ) -> tuple[CheckReport, Model | None]:
-    """All that can be said about a model without compiling it, and the model if it could be imported as it is."""
+    """All that can be said about a model without compiling it, and the model if it could be imported as it is.
+
+    ``codegens`` are those of the user that are asked what they support.
+    """
     from .onnx.examine.report import examine
 
-    return examine(source, input_shapes, limits)
+    return examine(source, input_shapes, limits, codegens)

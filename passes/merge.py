@@ -13,7 +13,7 @@ from ..core.model import FileSlice, Param, TensorInfo
 from ..core.program import Call, Plan, Program, Routine, Step
 from ..dialects import ir
 from ..dialects.context import make_context
-from .ir.kernel import list_functions, symbol_of
+from .ir.kernel import find_kernel, symbol_of
 from .pipeline import to_bytecode
 
 Params = Mapping[str, Param]
@@ -119,16 +119,16 @@ def _number_names(name: str) -> Iterator[str]:
 def _print_code(code: bytes) -> str:
     """The text of a kernel without locations and name: equal kernels have the same."""
     module = ir.Module.parse(code)
-    list_functions(module)[0].attributes["sym_name"] = ir.StringAttr.get("kernel")
+    find_kernel(module).attributes["sym_name"] = ir.StringAttr.get("kernel")
     return str(module.operation.get_asm(enable_debug_info=False, use_local_scope=True))
 
 
 def _with_name(code: bytes, name: str) -> bytes:
     """A kernel under this name."""
     module = ir.Module.parse(code)
-    if symbol_of(list_functions(module)[0]) == name:
+    if symbol_of(find_kernel(module)) == name:
         return code
-    list_functions(module)[0].attributes["sym_name"] = ir.StringAttr.get(name)
+    find_kernel(module).attributes["sym_name"] = ir.StringAttr.get(name)
     return to_bytecode(module.operation)
 
 

@@ -56,7 +56,7 @@ from .infra.base import ModuleForm, Pass
 from .infra.context import SCHEDULES, PassContext, check_context, snapshot
 from .ir.edit import list_programs, needs_routine, string_attr
 from .ir.facts import remembering_facts
-from .ir.kernel import describe_kernel, find_schedule_text, list_functions, symbol_of
+from .ir.kernel import describe_kernel, find_kernel, find_schedule_text, list_functions, symbol_of
 from .ir.signatures import list_params
 from .lower.bufferize import Bufferize
 from .lower.call_intrinsics import CallIntrinsics
@@ -64,6 +64,7 @@ from .lower.clamp_integers import ClampIntegers
 from .lower.expand_math import ExpandMath
 from .lower.flush_denormals import FlushDenormals
 from .lower.look_up_bytes import LookUpBytes
+from .lower.lower_external import lower_external
 from .lower.lower_to_llvm import LowerToLlvm
 from .lower.lower_transfers import LowerTransfers
 from .lower.plan_scratch import PlanScratch
@@ -260,6 +261,8 @@ def lower_kernel(bytecode: bytes, target: Target, context: PassContext) -> tuple
     that the context's config gives for it and that cannot be carried out.
     """
     module, note = ir.Module.parse(bytecode), ""
+    if find_kernel(module).is_external:
+        return lower_external(find_kernel(module), target)
     stated = [_describe(function) for function in list_functions(module)]
     asked = _find_asked(module, context)
     try:
@@ -289,6 +292,8 @@ def describe_schedule(bytecode: bytes, target: Target, context: PassContext) -> 
     """
     with reused_context(), ir.Location.unknown():
         module = ir.Module.parse(bytecode)
+        if find_kernel(module).is_external:
+            return "//   made by a code generator of the user's"
         passes = kernel_passes(target, schedule=_find_asked(module, context))
         until = next(number for number, stage in enumerate(passes) if isinstance(stage, ApplySchedule))
         _run_passes(passes[: until + 1], module, context, ModuleForm.TENSORS)
@@ -396,6 +401,7 @@ def _kernels(module: ir.Module, names: set[str]) -> dict[str, bytes]:
             own = ir.Module.create()
         with ir.InsertionPoint(own.body):
             copy = op.operation.clone()
-        del copy.attributes["sym_visibility"]
+        if not (isinstance(op, func.FuncOp) and op.is_external):  # whose declaration has to be private
+            del copy.attributes["sym_visibility"]
         kernels[name] = to_bytecode(own.operation)
     return kernels

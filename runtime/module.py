@@ -392,6 +392,7 @@ class Module:
         if kind == "so":
             return self.export_library(path)
         if kind == "obj":
+            self.manifest.demand_portable(f"cannot write {path}")
             return on_disk.save_object(path, self._program.code, self._program.weights)
         target, text = Path(path).absolute(), self.get_source(kind)
         with replacing_file(target) as file:
@@ -409,8 +410,10 @@ class Module:
     def export_library(self, path: str | os.PathLike[str]) -> Path:
         """Write ``path`` (``model.so``) and the weights beside it; ``load_module`` loads them.
 
-        Returns the path written: a folder ``model.tw`` of objects where there is no compiler to link with.
+        Returns the path written: a folder ``model.tw`` of objects where there is no compiler to link with. Raises
+        ArtifactError where it cannot be written, or a code generator of yours has given a function of this process.
         """
+        self.manifest.demand_portable(f"cannot write {path}")
         return on_disk.save(path, self._program.code, self._program.weights)
 
 

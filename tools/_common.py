@@ -464,7 +464,7 @@ def add_untrusted(cli: argparse.ArgumentParser) -> None:
 
 def add_register(cli: argparse.ArgumentParser) -> None:
     """Add ``--register``: the file is run as soon as it is read."""
-    text = "a Python file that registers operators (tw.register_op), run first"
+    text = "a Python file that registers operators and code generators of yours, run first"
     cli.add_argument("--register", type=_run_file, action="append", metavar="FILE", help=text)
 
 

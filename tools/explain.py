@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.core.errors import InputError
+from tilewright.core.external_code import name_host_call
 from tilewright.core.printed import count_text, name_text, shorten, size_text
 from tilewright.runtime.profile.roofline import compute_rate, find_bound, peak_share
 from tilewright.runtime.tensors import tensor
@@ -152,6 +153,7 @@ def explain(model: str, made: Stepwise, seconds: Sequence[float], machine: dict[
             "schedule": kernel.schedule,
             "schedule_json": json.loads(kernel.schedule_json) if kernel.schedule_json else None,
             "steps": kernel.extent,
+            "codegen": kernel.codegen,
             "note": kernel.note,
             "reason": kernel.reason,
             "calls": len(calls),
@@ -173,7 +175,7 @@ def _host(made: Stepwise, seconds: Sequence[float], total: float) -> list[dict[s
     """The calls of functions of the host, the slowest first."""
     calls = [
         {
-            "function": step.facts["function"],
+            "function": name_host_call(step.facts),
             "nodes": list(step.nodes),
             "seconds": time,
             "share": compute_rate(time, total),
@@ -186,7 +188,7 @@ def _host(made: Stepwise, seconds: Sequence[float], total: float) -> list[dict[s
 def _head_lines(record: dict[str, Any]) -> list[str]:
     flops, machine = sum(kernel["flops"] for kernel in record["kernels"]), record["machine"]
     calls, seconds = sum(kernel["calls"] for kernel in record["kernels"]), record["seconds"]
-    plain = [kernel for kernel in record["kernels"] if not kernel["schedule"]]
+    plain = [kernel for kernel in record["kernels"] if not kernel["schedule"] and not kernel["codegen"]]
     flop_rate = compute_rate(flops, seconds)
     lines = [
         f"{record['model']}: {calls} calls of {len(record['kernels'])} kernels, {seconds * 1e3:.3g} ms in one thread,"
@@ -202,6 +204,10 @@ def _head_lines(record: dict[str, Any]) -> list[str]:
         more = f" and {len(slow) - _SHOWN_SLOW} more" if len(slow) > _SHOWN_SLOW else ""
         spent = sum(kernel["share"] for kernel in slow)
         lines.append(f"below {_SLOW:.0%} of their bound, {spent:.1%} of the time: {names}{more}")
+    if others := [kernel for kernel in record["kernels"] if kernel["codegen"]]:
+        names = ", ".join(dict.fromkeys(f"'{kernel['codegen']}'" for kernel in others))
+        spent = sum(kernel["share"] for kernel in others)
+        lines.append(f"code of code generators: {len(others)} of the kernels, {spent:.1%} of the time: {names}")
     if host := record["host"]:
         names = ", ".join(f"{call['function']} ({' + '.join(map(name_text, call['nodes']))})" for call in host)
         lines.append(f"on the host: {sum(call['share'] for call in host):.1%} of the time: {names}")
@@ -211,7 +217,7 @@ def _head_lines(record: dict[str, Any]) -> list[str]:
 def _is_slow(kernel: dict[str, Any]) -> bool:
     """Return whether a kernel that takes long enough to be measured is far from what bounds it."""
     seconds = kernel["seconds"] / max(kernel["calls"], 1)
-    return 0 < kernel["peak_share"] < _SLOW and seconds > _LONG_ENOUGH
+    return not kernel["codegen"] and 0 < kernel["peak_share"] < _SLOW and seconds > _LONG_ENOUGH
 
 
 def _print_kernels(kernels: Sequence[dict[str, Any]], full: bool) -> None:
@@ -269,6 +275,8 @@ def _kernel_facts(kernel: dict[str, Any], full: bool = False) -> Iterator[tuple[
 def _schedule(kernel: dict[str, Any], full: bool) -> list[str]:
     """The schedule of a kernel, loop by loop or in a few lines."""
     lines = kernel["schedule"].splitlines()
+    if kernel["codegen"]:
+        return [f"code of the code generator '{kernel['codegen']}', which Tilewright does not see into"]
     if not lines:
         steps = kernel["steps"]
         return [f"plain loops, {steps} steps" if steps > 1 else "plain loops, one thread"]

@@ -85,6 +85,7 @@ def _program_record(manifest: Manifest, path: Path, code: on_disk.Code, verify: 
         "flush_denormals": flushing,
         "operators": manifest.operators,
         "functions": [*manifest.function_numbers] if manifest.functions else [],
+        "codegens": manifest.codegens,
         "specializations": manifest.specializations,
         "states": [_state(manifest, state) for state in manifest.states],
         "variants": [_variant(each, i == _choose(manifest)) for i, each in enumerate(manifest.by_target)],
@@ -179,6 +180,9 @@ def _program_lines(record: dict[str, Any], manifest: Manifest) -> Iterator[str]:
     yield _denormals_line(record["flush_denormals"], manifest)
     if record["operators"]:
         yield f"operators to be registered before it is loaded (tw.register_op): {', '.join(record['operators'])}"
+    if record["codegens"]:
+        kinds = (f"{name} ({kind})" for name, kind in record["codegens"].items())
+        yield f"code generators, those in Python to be registered before it is loaded: {', '.join(kinds)}"
     yield from describe_states(manifest)
     for variant, each in zip(record["variants"], manifest.by_target, strict=True):
         yield from _variant_lines(variant, each)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import onnx
 
+from ...core.codegens import CodegenChoice
 from ...core.dims import InputShapes
 from ...core.errors import ModelError, UnsupportedError
 from ...core.externals import Externals
 from ...core.limits import ORDINARY, ModelLimits
 from ...core.model import OBJECTS, Model, TensorInfo, check_size
-from ...core.sizes import Sym
+from ...core.sizes import Extent, Sym
 from ...dialects import builders, extents, func, ir, tw
 from ...dialects.context import diagnostics, make_context
 from ...dialects.types import element_type
@@ -20,6 +22,7 @@ from . import ops
 from .convert.graph import Graph
 from .proto.check import check_model
 from .proto.weights import Detached, ModelSource, detach
+from .regions.cut import Cut, cut_network, keep_sizes
 from .shapes.inputs import fixed_inputs
 from .state.refusals import Refusal
 from .state.standins import Failed
@@ -29,21 +32,30 @@ from .values.tensor import Tensor
 
 
 def import_onnx(
-    source: ModelSource, input_shapes: InputShapes | None = None, name: str = "", limits: ModelLimits = ORDINARY
+    source: ModelSource,
+    input_shapes: InputShapes | None = None,
+    name: str = "",
+    limits: ModelLimits = ORDINARY,
+    codegens: CodegenChoice | None = None,
 ) -> Model:
     """Import a model from a path, bytes or a ModelProto.
 
-    ``input_shapes`` gives inputs whose shape the file leaves open. Raises ModelError where the model is not valid or
-    lacks something, UnsupportedError (all reasons in one line) where it uses what has no converter.
+    ``input_shapes`` gives inputs whose shape the file leaves open; ``codegens`` of the user compile parts of it. Raises
+    ModelError where the model is not valid or lacks something, UnsupportedError (all reasons in one line) where it uses
+    what has no converter, and CompileError where a code generator fails.
     """
     ops.load_converters()
     detached = detach(source, limits)
     with prefixing_errors(detached.what):
         opsets = check_model(detached)
         inputs = fixed_inputs(detached.proto.graph, input_shapes or {}, detached.what)
-        model, graph = convert_model(detached, opsets, inputs, name=name)
+        cut = Cut(detached)
+        if codegens is not None and codegens.names:
+            _, tried = convert_model(detached, opsets, inputs, lenient=True)
+            cut = cut_network(tried, inputs, codegens)
+        model, graph = convert_model(cut.detached, opsets, inputs, name=name, cut=cut)
         if model is None:
-            raise UnsupportedError(f"{detached.what}: {_all_reasons(graph.refusals)}")
+            raise UnsupportedError("; ".join([f"{detached.what}: {_all_reasons(graph.refusals)}", *cut.notes]))
         return model
 
 
@@ -73,8 +85,14 @@ def convert_model(
     inputs: Sequence[TensorInfo],
     missing: Mapping[str, Failed] | None = None,
     name: str = "",
+    cut: Cut | None = None,
+    lenient: bool = False,
 ) -> tuple[Model | None, Graph]:
-    """The model, or None where the graph's refusals say why it is none; ``missing`` are inputs without a value."""
+    """The model, or None where the graph's refusals say why it is none; ``missing`` are inputs without a value.
+
+    ``cut`` says what code generators have taken. A ``lenient`` conversion goes on behind nodes that are refused, where
+    their types are known: code generators may take them.
+    """
     proto = detached.proto.graph
     for info in inputs:
         check_size(info.shape, info.dtype, f"input '{info.name}'", detached.limits)
@@ -82,8 +100,11 @@ def convert_model(
         module = ir.Module.create()
         with ir.InsertionPoint(module.body):
             main = func.FuncOp("main", ([_make_input_type(i) for i in inputs], []))
-        graph = Graph(detached, main.add_entry_block(), opsets)
+        assumed = _name_extents(proto, inputs) if lenient else None
+        graph = Graph(detached, main.add_entry_block(), opsets, cut.regions if cut else {}, assumed)
         graph.scope.values.update(missing or {})
+        if cut is not None:
+            keep_sizes(graph, cut)
         with ir.InsertionPoint(graph.entry.block):
             outputs = _convert_graph(graph, proto, inputs)
             if graph.refusals or missing:
@@ -95,17 +116,17 @@ def convert_model(
     pairs = zip(proto.output, outputs, strict=True)
     results = tuple(TensorInfo(o.name, t.shape, t.dtype, not isinstance(t, Unranked)) for o, t in pairs)
     title = name or (detached.path.stem if detached.path else proto.name) or "model"
-    externals = Externals.join(graph.entry.externals)
-    return Model(
-        module,
-        tuple(inputs),
-        results,
-        graph.entry.params,
-        title,
-        tuple(detached.files),
-        tuple(graph.notes),
-        externals=externals,
-    ), graph
+    model = Model(module, tuple(inputs), results, graph.entry.params, title, tuple(detached.files))
+    notes, externals = (*(cut.notes if cut else ()), *graph.notes), Externals.join(graph.entry.externals)
+    made = replace(model, notes=notes, externals=externals, external=tuple(graph.entry.code.values()))
+    return made, graph
+
+
+def _name_extents(proto: onnx.GraphProto, inputs: Sequence[TensorInfo]) -> dict[str, Extent]:
+    """The extents of inputs by the names that the file has for them."""
+    declared = {value.name: value.type.tensor_type.shape.dim for value in proto.input}
+    pairs = (pair for info in inputs for pair in zip(declared[info.name], info.shape, strict=False))
+    return {dim.dim_param: extent for dim, extent in pairs if dim.dim_param}
 
 
 def _convert_graph(graph: Graph, proto: onnx.GraphProto, inputs: Sequence[TensorInfo]) -> list[Tensor]:

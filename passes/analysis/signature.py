@@ -11,7 +11,7 @@ from .kinds import Conv, DepthwiseConv, Pooling
 
 def make_signature(function: func.FuncOp) -> Signature:
     """The types of a kernel's arguments and results, and its layout in words."""
-    found = (_layout(op) for op in list_ops(function))
+    found = (_layout(op) for op in (() if function.is_external else list_ops(function)))
     words = dict.fromkeys(word for word in found if word)
     return Signature(
         tuple(map(_print_type, function.type.inputs)), tuple(map(_print_type, function.type.results)), ", ".join(words)

@@ -45,6 +45,7 @@ from ..ir.routine_ops import (
     is_body_call,
     is_choice,
     is_control,
+    is_external_call,
     is_host_call,
     is_no_kernel,
     is_operator_call,
@@ -135,9 +136,8 @@ def _materialize(function: func.FuncOp) -> None:
 
 def _reads_memory(op: ir.Operation) -> bool:
     """Return whether the program, not a kernel, takes an op's tensors from where they lie."""
-    return any(test(op) for test in (is_host_call, is_append, is_body_call, is_control, is_choice)) or (
-        op.name in VIEWS and not is_cheap(op)
-    )
+    tests = (is_host_call, is_external_call, is_append, is_body_call, is_control, is_choice)
+    return any(test(op) for test in tests) or (op.name in VIEWS and not is_cheap(op))
 
 
 def _is_nowhere(value: ir.Value) -> bool:

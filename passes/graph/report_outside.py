@@ -9,7 +9,8 @@ from ...dialects import builders, func, ir, scalars, scf, tw
 from ...dialects.walk import collect
 from ..infra.base import Pass
 from ..ir.edit import known_values, list_programs, replace, string_attr
-from ..ir.routine_ops import LOOPS_AND_BRANCHES, is_control
+from ..ir.routine_ops import LOOPS_AND_BRANCHES, is_control, is_external_call
+from ..ir.structure import list_ops
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,10 @@ class ReportOutside(Pass):
                 status = _leave_regions(op.results[0], function)
                 if status is not None:
                     _emit_report(module, status, op.location, text)
+            for op in list_ops(function):
+                if is_external_call(op):
+                    text = f"is computed by {string_attr(op.attributes, tw.CODEGEN)}, whose code has failed with status"
+                    _emit_report(module, list(op.results)[-1], op.location, text)
 
 
 def _outermost(op: ir.Operation, function: func.FuncOp) -> ir.Operation:

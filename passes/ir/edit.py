@@ -10,7 +10,7 @@ from ...dialects.types import is_dynamic_type
 from ...dialects.walk import defining_op
 from .kernel import list_functions
 from .maps import permutation_of
-from .routine_ops import VIEWS, is_append, is_body, is_body_call, is_check, is_control, is_host_call
+from .routine_ops import VIEWS, is_append, is_body, is_body_call, is_check, is_control, is_external_call, is_host_call
 from .signatures import list_attributes, list_params
 from .structure import body_ops, is_structured, is_tensor, list_ops, num_inputs, terminator_of
 from .uses import find_captures, find_needed_values, has_uses, nested_ops
@@ -70,7 +70,7 @@ def known_values(function: func.FuncOp) -> tuple[set[ir.Value], set[ir.Value]]:
     for op in list_ops(function):
         if any(v not in known and v not in neutral for v in op.operands):  # as of most ops, which say no more then
             continue
-        if is_host_call(op) or is_body_call(op) or is_control(op):
+        if is_host_call(op) or is_external_call(op) or is_body_call(op) or is_control(op):
             continue
         if op.name in ("tensor.empty", "linalg.fill") or not any(map(is_tensor, op.results)):
             if all(v in neutral or v in known for v in find_captures(op)):  # else a scalar that is read from an input

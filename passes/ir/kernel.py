@@ -26,6 +26,11 @@ def list_functions(module: ir.Module) -> list[func.FuncOp]:
     return [op for op in module.body.operations if isinstance(op, func.FuncOp) and not op.is_external]
 
 
+def find_kernel(module: ir.Module) -> func.FuncOp:
+    """The function of a kernel's module; one that a code generator of a user's has made has no body."""
+    return next(op for op in module.body.operations if isinstance(op, func.FuncOp))
+
+
 def scheduled_functions(module: ir.Module) -> list[func.FuncOp]:
     """The functions that are nests of tiles."""
     return [f for f in list_functions(module) if tw.SCHEDULE in f.attributes or tw.PARTS in f.attributes]

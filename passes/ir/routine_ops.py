@@ -30,6 +30,11 @@ def is_host_call(op: ir.Operation) -> bool:
     return op.name == "func.call" and tw.HOST in op.attributes
 
 
+def is_external_call(op: ir.Operation) -> bool:
+    """Return whether an op calls code that a code generator of a user's has made: a kernel without a body."""
+    return op.name == "func.call" and tw.CODEGEN in op.attributes
+
+
 def is_report(op: ir.Operation) -> bool:
     """Return whether an op refuses a run if its operand, a word from a kernel, is not 0 (``report_outside.py``)."""
     return op.name == "func.call" and tw.REPORT in op.attributes

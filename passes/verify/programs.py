@@ -23,6 +23,7 @@ from ..ir.routine_ops import (
     is_check,
     is_choice,
     is_control,
+    is_external_call,
     is_operator_call,
     is_report,
     is_routine_call,
@@ -112,7 +113,8 @@ def _verify_op(op: ir.Operation) -> None:
     for value in op.results:
         if isinstance(value.type, ir.RankedTensorType) and str(value.type.element_type) not in _ELEMENTS:
             raise CompileError(f"'{op.name}' makes elements of {value.type.element_type}{at_node(op)}")
-    if op.name == "func.call" and not is_routine_call(op) and not is_operator_call(op):
+    calls = is_routine_call(op) or is_operator_call(op) or is_external_call(op)
+    if op.name == "func.call" and not calls:
         raise CompileError(f"a call of '{callee_of(op)}', which is no function of the host{at_node(op)}")
     if op.name == "arith.constant":
         _verify_constant(op)
@@ -144,7 +146,7 @@ def _verify_step(op: ir.Operation, kernels: dict[str, func.FuncOp]) -> None:
         raise CompileError(f"'{op.name}' is still part of a group{at_node(op)}")
     if op.name == "func.call":
         name = callee_of(op)
-        if not is_routine_call(op) and name not in kernels:
+        if not is_routine_call(op) and not is_external_call(op) and name not in kernels:
             raise CompileError(f"a call of '{name}', which is no kernel{at_node(op)}")
     elif not (
         op.name in VIEWS
@@ -170,7 +172,7 @@ def _verify_memory(function: func.FuncOp, kernels: dict[str, func.FuncOp]) -> No
             _demand_readable(op, number, base, lost)
             if base in lies and slot != Slot("arena", offset=lies[base][0]):
                 raise CompileError(f"argument {number} of a call is read at {slot}, where it does not lie{at_node(op)}")
-        shared = in_place(kernels[callee_of(op)])
+        shared = [] if is_external_call(op) else in_place(kernels[callee_of(op)])
         for value, slot in zip(op.results, slots[len(bases) :], strict=True):
             if slot.space in ("input", "param"):
                 raise CompileError(f"a call writes into {slot}{at_node(op)}")

@@ -12,9 +12,10 @@ from typing import Any
 from ...core.cpus import ARCHITECTURES
 from ...core.custom_ops import is_operator
 from ...core.errors import ArtifactError, first_line
+from ...core.external_code import HOST_FUNCTION, describe_subgraph
 from ...core.frame import FrameLayout
 from ...core.model import TensorInfo
-from ...core.program import Call, Kernel, Program, Report, Routine
+from ...core.program import Call, Kernel, Program, Report, Routine, Step
 from ...core.sizes import Sym, bounds_of
 from ...core.specialization import name_specialization, static_shapes_of
 from ...core.states import State
@@ -143,9 +144,34 @@ class Manifest:
     @property
     def operators(self) -> tuple[str, ...]:
         """The operators of users that the programs call, which have to be registered (``tw.register_op``)."""
+        return tuple(dict.fromkeys(name for step in self._host_calls if is_operator(name := step.facts["function"])))
+
+    @property
+    def codegens(self) -> dict[str, str]:
+        """The code generators of users that have made parts of the programs, and as what: native code, or Python's."""
+        kernels = (kernel for variant in self.by_target for each in variant.programs for kernel in each.kernels)
+        made = {kernel.codegen: "native" for kernel in kernels if kernel.codegen}
+        return made | {facts["codegen"]: "python" for facts in self._generated}
+
+    def demand_portable(self, what: str) -> None:
+        """Raise ArtifactError, naming ``what`` cannot be done, where programs call functions of this process alone."""
+        for facts in self._generated:
+            if facts["key"]:
+                part = describe_subgraph(facts["codegen"], facts["subgraph"], facts["nodes"])
+                raise ArtifactError(
+                    f"{what}: {part} is a function of this process: let compile give a payload, and register the code "
+                    "generator with load="
+                )
+
+    @property
+    def _generated(self) -> Iterator[Mapping[str, Any]]:
+        """What the calls of functions say that code generators have made."""
+        return (s.facts["attributes"] for s in self._host_calls if s.facts["function"] == HOST_FUNCTION)
+
+    @property
+    def _host_calls(self) -> Iterator[Step]:
         routines = (each.routine for variant in self.by_target for each in variant.programs)
-        steps = (step for routine in routines if routine for step in routine.calls if step.op == "host.call")
-        return tuple(dict.fromkeys(name for step in steps if is_operator(name := step.facts["function"])))
+        return (step for routine in routines if routine for step in routine.calls if step.op == "host.call")
 
     @property
     def weight_bytes(self) -> int:

@@ -51,7 +51,11 @@ Kept = InFiles | Whole
 
 
 def to_picklable(program: LoadedProgram, protocol: int) -> Kept:
-    """The pickled form of a program for pickle's ``protocol``. A program in this process's engine becomes objects."""
+    """The pickled form of a program for pickle's ``protocol``. A program in this process's engine becomes objects.
+
+    ArtifactError where a code generator of the user's has given a function of this process.
+    """
+    program.manifest.demand_portable("cannot pickle the program")
     if program.path is not None:
         return InFiles(program.path, program.code.digest)
     weights = program.weights.data if program.weights is not None and program.weights.in_file else None

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...core.external_code import HOST_FUNCTION
 from ...core.frame import element_bytes
 from ...core.model import OBJECTS, TensorInfo, numpy_dtype
 from ...core.program import APPEND, Call, Kernel, Routine, Slot, Step, collect_types
@@ -117,6 +118,8 @@ def _check_tensor(info: TensorInfo) -> None:
 def _check_kernel(kernel: Kernel) -> None:
     where = f"kernel {kernel.name!r}"
     _require(isinstance(kernel.name, str), f"{where} has no name")
+    texts = (kernel.codegen, kernel.external)
+    _require(all(isinstance(text, str) for text in texts), f"{where} has a code generator whose name is no text")
     _require(_is_size(kernel.extent) and kernel.extent > 0, f"{where} has {kernel.extent!r} steps")
     sizes = (kernel.scratch_bytes, kernel.parallel_from)
     _require(all(map(_is_size, sizes)), f"{where} has sizes that are none")
@@ -247,6 +250,18 @@ def _check_host_call(step: Step) -> None:
     taken, given = dtypes
     _require(len(taken) == len(step.operands) and len(given) == len(step.results), f"a call of '{name}' has no dtypes")
     _require(all(isinstance(dtype, str) for dtype in (*taken, *given)), f"a call of '{name}' has no dtypes")
+    if name == HOST_FUNCTION:
+        _check_generated(attributes, len(given))
+
+
+def _check_generated(facts: dict[str, Any], outputs: int) -> None:
+    """What a call says of a subgraph that a code generator of a user's has made."""
+    where = "a subgraph of a code generator"
+    texts = [facts[key] for key in ("codegen", "subgraph", "payload", "key")] + list(facts["nodes"])
+    _require(all(isinstance(text, str) for text in texts), f"{where} has a name that is no text")
+    shapes = facts["outputs"]
+    _require(isinstance(shapes, list) and len(shapes) == outputs, f"{where} has not the outputs of its call")
+    _require(all(n is None or _is_size(n) for shape in shapes for n in shape), f"{where} has a shape that is none")
 
 
 def _check_kernel_call(step: Step, kernels: Mapping[str, Kernel]) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from ...core.errors import InputError, NonFiniteError
+from ...core.external_code import name_host_call
 from ...core.program import Call, Kernel, Step
 from ..artifact import on_disk
 from ..artifact.weights import load_params
@@ -243,7 +244,7 @@ class _Shower(Watcher):
 
     def call_host(self, number: int, step: Step, make: Callable[[], Sequence[Any]]) -> None:
         """See ``Watcher``."""
-        self._visit(MadeCall(next(self._made), step.facts["function"], step.nodes, tuple(make())))
+        self._visit(MadeCall(next(self._made), name_host_call(step.facts), step.nodes, tuple(make())))
 
 
 def _take_result(made: MadeCall, index: int) -> np.ndarray:

@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from ...core.errors import InputError
+from ...core.external_code import name_host_call
 from ...core.target import cpu_name
 from ..artifact import on_disk
 from ..artifact.manifest import Manifest
@@ -129,4 +130,4 @@ def _calls(manifest: Manifest) -> Iterator[tuple[str, tuple[str, ...], bool]]:
         return
     for step in manifest.routine.calls:
         host = step.op == "host.call"
-        yield step.facts["function" if host else "kernel"], step.nodes, host
+        yield name_host_call(step.facts) if host else step.facts["kernel"], step.nodes, host

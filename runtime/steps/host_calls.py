@@ -11,10 +11,12 @@ import numpy as np
 
 from ...core.custom_ops import is_operator
 from ...core.errors import InputError
+from ...core.external_code import HOST_FUNCTION
 from ...core.model import OBJECTS, align_data, numpy_dtype
 from ...core.program import RegisterType, Step, describe_origin
 from .custom import operator_function
-from .host import FUNCTIONS, KEEPING
+from .generated import bind_generated
+from .host import FUNCTIONS, KEEPING, HostFunction
 
 
 class Held(Protocol):
@@ -39,7 +41,7 @@ def bind_host_call(step: Step) -> HostCall:
     a tensor its address and extents. InputError for a function that this runtime lacks.
     """
     name, attributes = step.facts["function"], step.facts["attributes"]
-    function = operator_function(name, describe_origin(step)) if is_operator(name) else FUNCTIONS.get(name)
+    function = _bind_function(step, name)
     if function is None:
         raise InputError(f"{describe_origin(step)}needs the function '{name}', which this runtime lacks")
     taken, given = step.facts["dtypes"]
@@ -76,6 +78,12 @@ def bind_host_call(step: Step) -> HostCall:
         return results
 
     return call
+
+
+def _bind_function(step: Step, name: str) -> HostFunction | None:
+    if name == HOST_FUNCTION:
+        return bind_generated(step)
+    return operator_function(name, describe_origin(step)) if is_operator(name) else FUNCTIONS.get(name)
 
 
 def array_at(address: int, shape: list[int] | tuple[int, ...], dtype: np.dtype) -> np.ndarray:

@@ -25,9 +25,9 @@ ALLOWED: dict[str, dict[str, str]] = {
         "codegens": "core runtime workers",  # runtime for ELF files
         "runtime": "core dialects",  # dialects for an ExecutionEngine alone
         "passes": "core dialects",
-        "frontends": "core dialects runtime te workers",  # runtime for the modules that PyTorch's users call
+        "frontends": "codegens core dialects runtime te workers",  # runtime for the modules that PyTorch's users call
         "te": "core dialects",
-        "driver": "core dialects frontends passes runtime te workers",
+        "driver": "codegens core dialects frontends passes runtime te workers",
         "tvm": "core driver passes runtime te",
         "tools": "core dialects driver frontends passes runtime workers",
     },
@@ -102,8 +102,9 @@ ALLOWED: dict[str, dict[str, str]] = {
         "algorithms": "primitives state values",
         "ops": "algorithms control primitives proto shapes state values",
         "convert": "control proto state values",
-        "importer": "convert ops proto shapes state values",
-        "examine": "convert importer ops proto shapes state",
+        "regions": "convert proto state values",
+        "importer": "convert ops proto regions shapes state values",
+        "examine": "convert importer ops proto regions shapes state",
     },
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 
@@ -14,6 +14,7 @@ from ....core.custom_ops import registered_ops
 from ....core.errors import ModelError, UnsupportedError
 from ....core.model import check_size
 from ....core.questions import ask
+from ....core.sizes import Extent
 from ....dialects import ir
 from ..control.cases import Waiting, convert_cases
 from ..proto.nodes import bodies_of, find_captures, node_captures, op_title, title_of
@@ -23,12 +24,13 @@ from ..state.context import Context
 from ..state.graph_state import GraphState
 from ..state.refusals import Unsupported
 from ..state.scope import Scope
-from ..state.standins import FAILED, Failed, StandIn, TensorOrFailed, hand_on_standins, of_type, stand_ins
+from ..state.standins import FAILED, Failed, StandIn, TensorOrFailed, assume_made, hand_on_standins, of_type, stand_ins
 from ..values.tensor import Tensor
 from . import custom, functions
 from .fold import fold
 from .fold_sizes import as_tensors, fold_sizes
 from .old_opsets import as_oldest
+from .region import DOMAIN, CompiledRegion, convert_region, take_constant
 from .schemas import has_body, mixed_dtypes, unknown_attribute, unknown_op
 from .signatures import read_signature, refuse_results, refuse_use
 
@@ -36,8 +38,18 @@ from .signatures import read_signature, refuse_results, refuse_use
 class Graph(GraphState):
     """The conversion of one model's graphs."""
 
-    def __init__(self, detached: Detached, block: ir.Block, opsets: dict[str, int]) -> None:
+    def __init__(
+        self,
+        detached: Detached,
+        block: ir.Block,
+        opsets: dict[str, int],
+        regions: Mapping[str, CompiledRegion] | None = None,
+        assumed: Mapping[str, Extent] | None = None,
+    ) -> None:
+        """``regions`` are what nodes of ``region.DOMAIN`` stand for. With ``assumed``, extents of the inputs by their
+        names, the conversion goes on behind a node that is refused as if it were none, where its types are known."""
         super().__init__(detached, block, opsets)
+        self._regions, self._assumed = regions or {}, assumed
         self._functions = {(f.domain, f.name, f.overload): f for f in detached.proto.functions}
 
     def convert(self, outputs: Iterable[str]) -> list[TensorOrFailed]:
@@ -123,6 +135,9 @@ class Graph(GraphState):
             (self.refusals.converted if whole else self.refusals.failed).add(scope.place(node))
         except (Unsupported, UnsupportedError) as refusal:
             outputs = self._record_failure(node, name, refusal, inputs)
+            if self._assumed is not None:
+                declared = [self.scope.declared.get(output) for output in node.output]
+                outputs = [assume_made(t, d, self._assumed) for t, d in zip(outputs, declared, strict=True)]
         except Exception as error:
             if self.refusals:  # what could not be made may be the cause
                 outputs = self._record_failure(node, name, Unsupported(""), inputs)
@@ -161,6 +176,8 @@ class Graph(GraphState):
         complete = len(tensors) == len(inputs)
         if domain and custom.name_of(node) in self._operators:
             return self._custom(Context(self, node, name, opset), tensors if complete else None)
+        if domain == DOMAIN and complete and node.name in self._regions:
+            return self._region(Context(self, node, name, opset), [t for t in tensors if t is not None])
         local = self._functions.get((node.domain, node.op_type, node.overload))
         if local is not None:
             return self._call(functions.local_body(local, node), node, inputs, name, f"{node.domain}.{node.op_type}")
@@ -184,7 +201,7 @@ class Graph(GraphState):
         refuse_use(converter, node, domain, opset, inputs)
         if not complete:
             raise Unsupported("")
-        attributes = {a.name: self._attribute(a) for a in node.attribute}
+        attributes = {a.name: self.read_attribute(a) for a in node.attribute}
         padded = [*tensors, *[None] * (read_signature(converter)[0] - len(tensors))]
         made = converter(Context(self, node, name, opset), *padded, **attributes)
         results = [FAILED if t is None else t for t in ([made] if isinstance(made, Tensor) else made)]
@@ -200,10 +217,18 @@ class Graph(GraphState):
         """The outputs of a node of an operator that the user has registered; its inputs are None if one failed."""
         if inputs is None:
             raise Unsupported("")
-        attributes = {a.name: self._attribute(a) for a in ctx.node.attribute}
+        attributes = {a.name: self.read_attribute(a) for a in ctx.node.attribute}
         return [FAILED if t is None else t for t in custom.convert_custom(ctx, inputs, attributes)]
 
-    def _attribute(self, attribute: AttributeProto) -> object:
+    def _region(self, ctx: Context, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+        """The outputs of a node that stands for a subgraph."""
+        region, names = self._regions[ctx.node.name], ctx.node.input
+        first = len(region.subgraph.inputs)
+        constants = [take_constant(ctx, t, name) for t, name in zip(tensors[first:], names[first:], strict=True)]
+        return convert_region(ctx, region, [*tensors[:first], *constants])
+
+    def read_attribute(self, attribute: AttributeProto) -> object:
+        """The value of an attribute: a number, a text, a list of these, an array, or a graph as it is."""
         value = helper.get_attribute_value(attribute)
         match attribute.type:
             case AttributeProto.STRING:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 import onnx
 from onnx import ValueInfoProto
 
+from ....codegens.service import partition_network
+from ....core.codegens import CodegenChoice
 from ....core.dims import InputShapes
 from ....core.dims import format_extent as dim_text
 from ....core.errors import ModelError, UnsupportedError
 from ....core.limits import ORDINARY, ModelLimits
-from ....core.model import Model
+from ....core.model import Model, TensorInfo
+from ....core.questions import ask
 from ....core.report import CheckReport, Node, Operator, Problem, Verdict
 from ....core.report import Tensor as Described
 from ....core.sizes import Sym, has_dynamic_extents
@@ -23,6 +26,7 @@ from ..importer import convert_model, prefixing_errors
 from ..proto.check import check_model
 from ..proto.nodes import Place, op_title
 from ..proto.weights import Detached, ModelSource, detach, type_name
+from ..regions.network import describe_network
 from ..shapes.inputs import (
     check_readable,
     find_dynamic_shapes,
@@ -31,7 +35,7 @@ from ..shapes.inputs import (
     given_shapes,
     model_inputs,
 )
-from ..state.refusals import Refusals
+from ..state.refusals import Refusal, Refusals
 from ..state.standins import FAILED, Failed
 from . import inventory
 from .inventory import FileNode
@@ -40,9 +44,14 @@ from .trial_shapes import propose_shapes
 
 
 def examine(
-    source: ModelSource, input_shapes: InputShapes | None = None, limits: ModelLimits = ORDINARY
+    source: ModelSource,
+    input_shapes: InputShapes | None = None,
+    limits: ModelLimits = ORDINARY,
+    codegens: CodegenChoice | None = None,
 ) -> tuple[CheckReport, Model | None]:
     """The report, without the work of a run; and the model, where its shapes are known and nothing is unsupported.
+
+    ``codegens`` are those of the user that are asked what they support; they compile nothing.
 
     Raises ModelError where the file is no valid model, or the given shapes are not those of its inputs.
     """
@@ -52,9 +61,11 @@ def examine(
         opsets = check_model(detached)
         found = inventory.file_nodes(detached.proto)
         tensors = inventory.collect_tensors(detached.proto, found)
-        done = _try_convert(detached, opsets, input_shapes or {})
-    nodes = _judge_nodes(found, done.graph.refusals)
-    problems = _problems(found, done.graph.refusals, opsets)
+        done = _try_convert(detached, opsets, input_shapes or {}, bool(codegens and codegens.names))
+        taken, notes = _ask_codegens(done, codegens)
+    refusals = [refusal for refusal in done.graph.refusals if refusal.place not in taken]
+    nodes = _judge_nodes(found, done.graph.refusals, taken)
+    problems = _problems(found, refusals, opsets)
     report = CheckReport(
         model=detached.what,
         supported=not problems,
@@ -68,9 +79,19 @@ def examine(
         parameters=inventory.count_parameters(tensors),
         problems=tuple(problems),
         give=tuple(done.give),
-        notes=tuple(done.notes),
+        notes=(*notes, *done.notes),
     )
     return report, done.model
+
+
+def _ask_codegens(done: _Converted, codegens: CodegenChoice | None) -> tuple[set[Place], Sequence[str]]:
+    """The places of the nodes that code generators of the user take, and what is to be said about them."""
+    if codegens is None or not codegens.names:
+        return set(), ()
+    described = describe_network(done.graph, done.inputs, codegens.target)
+    found = ask(partition_network, described.network, codegens.names)
+    nodes = [described.places[number] for region in found.regions for number in region.members]
+    return {done.graph.scope.place(done.graph.scope.nodes[place]) for place in nodes}, found.notes
 
 
 def _describe_inputs(detached: Detached, given: InputShapes) -> Iterator[Described]:
@@ -86,18 +107,20 @@ def _describe_inputs(detached: Detached, given: InputShapes) -> Iterator[Describ
 
 @dataclass
 class _Converted:
-    """The model, if it is one and its shapes are not just tried; its graph; options with shapes that fit; and notes."""
+    """The model, if it is one and its shapes are not just tried; its graph and inputs; options with shapes that fit;
+    and notes."""
 
     model: Model | None
     graph: Graph
+    inputs: Sequence[TensorInfo]
     give: Sequence[str]
     notes: Sequence[str]
 
 
-def _try_convert(detached: Detached, opsets: dict[str, int], given: InputShapes) -> _Converted:
+def _try_convert(detached: Detached, opsets: dict[str, int], given: InputShapes, lenient: bool) -> _Converted:
     """Convert with the shapes that are there. Where they are open, try some: what is refused rarely depends on them.
 
-    Ranges are taken as they are, for so the model is meant to be compiled.
+    ``lenient``: see ``convert_model``. Ranges are taken as they are, for so the model is meant to be compiled.
     """
     graph, what = detached.proto.graph, detached.what
     unreadable = _unreadable(model_inputs(graph))
@@ -107,11 +130,11 @@ def _try_convert(detached: Detached, opsets: dict[str, int], given: InputShapes)
 
     def convert_with(without: Mapping[str, Failed], tried: Mapping[str, Sequence[int]], *notes: str) -> _Converted:
         inputs = fixed_inputs(graph, {**given, **tried}, what, without)
-        model, made = convert_model(detached, opsets, inputs, without)
+        model, made = convert_model(detached, opsets, inputs, without, lenient=lenient)
         for name, reason in unreadable.items():
             made.refusals.add_other("input", name, reason)
         give = [format_shape_option(name, shape) for name, shape in tried.items()]
-        return _Converted(None if tried else model, made, give, [*notes, *made.notes])
+        return _Converted(None if tried else model, made, inputs, give, [*notes, *made.notes])
 
     if not open_:
         return convert_with(missing, {})
@@ -143,10 +166,12 @@ def _unreadable(inputs: Sequence[ValueInfoProto]) -> dict[str, str]:
     return refused
 
 
-def _judge_nodes(nodes: Sequence[FileNode], refusals: Refusals) -> list[Node]:
+def _judge_nodes(nodes: Sequence[FileNode], refusals: Refusals, taken: Set[Place]) -> list[Node]:
     refused = {refusal.place for refusal in refusals}
 
     def verdict(place: Place) -> Verdict:
+        if place in taken:
+            return "codegen"
         if place in refused:
             return "unsupported"
         if place in refusals.failed:
@@ -166,7 +191,7 @@ def _operators(nodes: Sequence[Node]) -> list[Operator]:
     return sorted(made, key=lambda operator: (-operator.count, operator.op))
 
 
-def _problems(nodes: Sequence[FileNode], refusals: Refusals, opsets: Mapping[str, int]) -> list[Problem]:
+def _problems(nodes: Sequence[FileNode], refusals: Iterable[Refusal], opsets: Mapping[str, int]) -> list[Problem]:
     """Every reason once, with all nodes that have it, in the file's order; last what is no node."""
     by_place: dict[Place | None, list[int]] = {}
     for index, node in enumerate(nodes):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from onnx import TensorProto
 
 from ....core.errors import ModelError
+from ....core.external_code import ExternalCode
 from ....core.externals import Externals
 from ....core.model import Param, TensorInfo, store_data
 from ....dialects import builders, func, ir, tw
@@ -32,6 +34,8 @@ class EntryBlock:
         self._host_functions: dict[tuple[str, str, str], str] = {}
         self.externals: list[Externals] = []  # what operators call that their users have written
         self._operators: set[str] = set()
+        self.code: dict[str, ExternalCode] = {}  # what the calls need that code generators of users have made
+        self._external: dict[tuple[str, str, str, str], str] = {}
         self._initializers: dict[int, tuple[TensorProto, Tensor]] = {}  # by identity, which lasts while they are kept
 
     def drop_unused(self) -> None:
@@ -71,6 +75,11 @@ class EntryBlock:
         param = Param(TensorInfo(name, array.shape, dtype), np.ascontiguousarray(array))
         return Tensor(dtype, array.shape, lambda: self._argument(param), known=array)
 
+    def add_param(self, array: np.ndarray, dtype: str, name: str) -> Tensor:
+        """A value that the import knows, as a weight however small it is."""
+        param = Param(TensorInfo(name, array.shape, dtype), np.ascontiguousarray(array))
+        return Tensor(dtype, array.shape, lambda: self._argument(param), known=array)
+
     def _constant(self, array: np.ndarray, dtype: str) -> ir.Value:
         # At the entry, so that it is in sight from every region.
         with ir.InsertionPoint.at_block_begin(self.block):
@@ -97,6 +106,41 @@ class EntryBlock:
                 return self.call_host("text", [], [ir.NoneType.get()], facts, ([], [TEXT])).results[0]
 
         return Object(TEXT, made, rank=len(shape))
+
+    def call_external(
+        self,
+        code: ExternalCode,
+        tensors: Sequence[ir.Value],
+        sizes: Sequence[ir.Value],
+        kinds: Sequence[ir.Type],
+        extents: Sequence[int],
+    ) -> ir.Operation:
+        """A call of code that is compiled: it gives results of these ``kinds``, and a word that is 0 where all is well.
+
+        ``sizes`` are the dynamic extents of its results. The code is handed the ``extents`` of these numbers, of those
+        of the tensors and then of the results.
+        """
+        word = ir.RankedTensorType.get([], ir.IntegerType.get_signless(64))
+        inputs, results = [value.type for value in (*tensors, *sizes)], [*kinds, word]
+        made = (code.symbol, str(inputs), str(results), str(extents))
+        if made not in self._external:
+            name = re.sub(r"[^A-Za-z0-9_]", "_", code.codegen)
+            self._external[made] = f"codegen_{name}_{hashlib.sha256(repr(made).encode()).hexdigest()[:8]}"
+            module = self.block.owner.operation.parent
+            assert module is not None  # the function is in one
+            with ir.InsertionPoint(module.regions[0].blocks[0]):
+                declared = func.FuncOp(self._external[made], (inputs, results), visibility="private")
+            declared.attributes[tw.CODEGEN] = ir.StringAttr.get(code.codegen)
+            declared.attributes[tw.SYMBOL] = ir.StringAttr.get(code.symbol)
+            declared.attributes[tw.EXTENTS] = ir.DenseI64ArrayAttr.get(list(extents))
+            if code.library:
+                declared.attributes[tw.LIBRARY] = ir.StringAttr.get(code.function)
+        callee = ir.FlatSymbolRefAttr.get(self._external[made])
+        call = func.CallOp(results, callee, [*tensors, *sizes]).operation
+        call.attributes[tw.CODEGEN] = ir.StringAttr.get(code.what)
+        call.attributes[tw.NODES] = ir.ArrayAttr.get([ir.StringAttr.get(name) for name in code.nodes])
+        self.code[code.symbol] = code
+        return call
 
     def call_host(
         self,

@@ -12,6 +12,7 @@ from typing import NoReturn
 import numpy as np
 from onnx import NodeProto, TypeProto, defs, helper, numpy_helper, shape_inference
 
+from ....core.sizes import Extent
 from ....dialects import builders, ir
 from ....dialects.types import element_type
 from ..proto.weights import DTYPES
@@ -69,6 +70,25 @@ def hand_on_standins(
 
 def _after(made: Tensor) -> TensorOrFailed:
     return Failed(made.dtype) if isinstance(made, Unranked) else StandIn(made.dtype, made.shape, _maker(made))
+
+
+def assume_made(value: TensorOrFailed, type_: TypeProto | None, symbols: Mapping[str, Extent]) -> TensorOrFailed:
+    """What stands for a value as a tensor like any other, for a code generator of the user's may make it.
+
+    ``type_`` is what the file declares of it, where names of extents may be those of the inputs, ``symbols``. A value
+    of which too little is known is left as it is.
+    """
+    if isinstance(value, StandIn):
+        return Tensor(value.dtype, value.shape, _maker(value))
+    if type_ is None or not type_.tensor_type.HasField("shape"):
+        return value
+    dtype = DTYPES.get(type_.tensor_type.elem_type, "")
+    dims = type_.tensor_type.shape.dim
+    shape = tuple(d.dim_value if d.HasField("dim_value") else symbols.get(d.dim_param) for d in dims)
+    known = tuple(extent for extent in shape if extent is not None)
+    if not dtype or len(known) < len(shape):
+        return value
+    return Tensor(dtype, known, lambda: builders.empty(known, element_type(dtype)))
 
 
 def _maker(tensor: Tensor) -> Callable[[], ir.Value]:

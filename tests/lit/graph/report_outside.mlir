@@ -4,6 +4,19 @@
 #id = affine_map<(i) -> (i)>
 #all = affine_map<(i) -> ()>
 
+// The word of code that a code generator of a user's has made is read in any case.
+// CHECK-LABEL: func.func @external(
+// CHECK:         %[[R:.*]]:2 = call @codegen_c(%arg0)
+// CHECK:         call @tw.report(%[[R]]#1) {tw.report = "is computed by code generator 'c', whose code has failed with status"}
+// CHECK:         return %[[R]]#0
+// NONE-LABEL:  func.func @external(
+// NONE:          call @tw.report(
+func.func @external(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y, %s = call @codegen_c(%x) {tw.codegen = "code generator 'c'"} : (tensor<4xf32>) -> (tensor<4xf32>, tensor<i64>)
+  return %y : tensor<4xf32>
+}
+func.func private @codegen_c(tensor<4xf32>) -> (tensor<4xf32>, tensor<i64>) attributes {tw.codegen = "c"}
+
 // The program reads the word; else nobody does, and nothing computes it.
 // CHECK-LABEL: func.func @main(
 // CHECK:         %[[S:.*]] = linalg.generic {{.*}} ins(%arg0 :

@@ -104,7 +104,7 @@ def kernel(number: int, calls: int = 1) -> dict[str, Any]:
         "name": f"matmul_add_max_{number:08x}", "nodes": nodes, "calls": calls, "seconds": 1.23456, "share": 0.987,
         "flops": 12_345_678_901, "bytes": 123_456_789_012, "flops_per_second": 1.5e12, "bytes_per_second": 2.5e11,
         "bound": "compute", "peak_share": 12.34, "inputs": ["1x512x32xf32"] * 6, "results": ["1x512xf32"], "layout": "",
-        "steps": 31, "schedule": SCHEDULE, "note": "", "reason": "",
+        "steps": 31, "schedule": SCHEDULE, "note": "", "codegen": "", "reason": "",
     }  # fmt: skip
 
 
@@ -138,7 +138,7 @@ def test_a_schedule_in_few_lines_and_in_full() -> None:
 
 def test_a_long_schedule_says_how_much_is_left_out() -> None:
     long = "parallel in 64 shares:\n" + "\n".join(f"  copy %arg{i}[0:] at [0]: 3" for i in range(20))
-    lines = explain._schedule({"schedule": long, "steps": 64}, full=False)
+    lines = explain._schedule({"schedule": long, "steps": 64, "codegen": ""}, full=False)
     assert len(lines) == 8 and lines[-1] == "and 14 more: --full shows all"
     assert explain.schedule_parts(["tile row of 8: vectorize row"]) == ["one thread", "tile of 8"]
 

@@ -1,0 +1,1 @@
+"""Parts of a graph that code generators of users compile: the network as they see it, and its graph without them."""
