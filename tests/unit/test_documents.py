@@ -13,9 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 TYPED = [
     *sorted((ROOT / "docs").glob("add-*.md")),
-    ROOT / "docs" / "schedules.md",
-    ROOT / "docs" / "te.md",
-    ROOT / "docs" / "tvm.md",
+    *(ROOT / "docs" / name for name in ("code-generators.md", "schedules.md", "te.md", "tvm.md")),
 ]  # their blocks of Python are one program
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
