@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..core.cpus import ARCHITECTURES
 from ..core.errors import ArtifactError, CompileError
-from ..core.external_code import ExternalCode
+from ..core.subgraph_code import SubgraphCode
 from ..runtime.artifact import elf
 from ..runtime.artifact.elf_object import data_object
 from ..runtime.c.archive import run_llvm_tool
@@ -90,7 +90,7 @@ def _load_library(code: bytes, function: str) -> None:
         getattr(ctypes.CDLL(file.name), function)
 
 
-def make_linkable(code: ExternalCode) -> bytes:
+def make_linkable(code: SubgraphCode) -> bytes:
     """Code as an object that programs are linked with: it defines ``symbol`` and shows nothing else.
 
     Of a shared library that is where its bytes are, behind their number in 8 bytes. CompileError for an object that

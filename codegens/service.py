@@ -19,8 +19,8 @@ from ..core.codegens import (
     keep_function,
 )
 from ..core.errors import CompileError
-from ..core.external_code import ExternalCode, describe_subgraph
 from ..core.printed import count_text
+from ..core.subgraph_code import SubgraphCode, describe_subgraph
 from ..core.subgraphs import Network, Subgraph
 from ..workers.isolation import call_isolated
 from .native import ELF_MAGIC, check_code
@@ -45,7 +45,7 @@ class GeneratedCode:
     """
 
     constants: tuple[str, ...]
-    native: ExternalCode | None = None
+    native: SubgraphCode | None = None
     payload: bytes = b""
     function: str = ""
 
@@ -184,7 +184,7 @@ def _check_payload(codegen: CodeGenerator, payload: Any, what: str) -> bytes:
     return bytes(payload)
 
 
-def _settle_native(codegen: CodeGenerator, subgraph: Subgraph, made: NativeCode, what: str) -> ExternalCode:
+def _settle_native(codegen: CodeGenerator, subgraph: Subgraph, made: NativeCode, what: str) -> SubgraphCode:
     if not isinstance(made.code, bytes | bytearray):
         raise CompileError(f"{what}: its code is a {type(made.code).__name__}, not bytes or a file's path")
     if made.symbol is not None and not isinstance(made.symbol, str):
@@ -193,4 +193,4 @@ def _settle_native(codegen: CodeGenerator, subgraph: Subgraph, made: NativeCode,
     function, library = check_code(code, made.symbol, subgraph.target, what)
     digest = hashlib.sha256(function.encode() + code).hexdigest()[:24]
     nodes = tuple(node.name for node in subgraph.nodes)
-    return ExternalCode(f"tw_codegen_{digest}", codegen.name, subgraph.name, nodes, code, function, library)
+    return SubgraphCode(f"tw_codegen_{digest}", codegen.name, subgraph.name, nodes, code, function, library)

@@ -14,9 +14,9 @@ import ml_dtypes
 import numpy as np
 
 from .errors import ModelError
-from .external_code import ExternalCode
 from .externals import Externals
 from .sizes import Extent, Sym, has_dynamic_extents, require_static
+from .subgraph_code import SubgraphCode
 
 if TYPE_CHECKING:
     from .limits import ModelLimits
@@ -181,8 +181,8 @@ class Model:
     the model's own, ``notes`` what the import has to say to a user, a sentence each. A module that is not ``legal`` is
     another compiler's linalg, which has yet to be brought to the rules of ``@main``. The kernels of one that is
     ``scheduled`` are chosen (``tw.group``), and most of their schedules made (``tw.script``): passes leave them so.
-    ``externals`` are what kernels call that a user has written; ``external``
-    is the code that code generators of the user's have made for parts of it.
+    ``externals`` are what kernels call that a user has written; ``generated`` is the code that code generators of the
+    user's have made for parts of it.
     """
 
     module: Any
@@ -195,4 +195,4 @@ class Model:
     legal: bool = True
     scheduled: bool = False
     externals: Externals = field(default_factory=Externals)
-    external: tuple[ExternalCode, ...] = ()
+    generated: tuple[SubgraphCode, ...] = ()

@@ -298,7 +298,7 @@ class Kernel:
     the rest. ``counts``: how much of its result it writes, it finds itself.
     ``flops`` and ``bytes`` are the work of one run: its arithmetic, and the sizes of its arguments and results.
 
-    One that a code generator of a user's has made bears its name: ``codegen``. Its object calls ``external``, a symbol
+    One that a code generator of a user's has made bears its name: ``codegen``. Its object calls ``generated``, a symbol
     in an object beside it; its arithmetic is not known.
     """
 
@@ -322,7 +322,7 @@ class Kernel:
     inserts: bool = False
     counts: bool = False
     codegen: str = ""
-    external: str = ""
+    generated: str = ""
 
     @property
     def pieces(self) -> int:

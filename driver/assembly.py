@@ -84,9 +84,9 @@ class Stepwise:
 def check_plan(compilation: Compilation, planned: Planned) -> None:
     """Raise CompileError for what the options ask for and a program of this plan cannot have."""
     plan = planned.plan
-    if compilation.options.executor == "engine" and planned.external:
+    if compilation.options.executor == "engine" and planned.generated:
         raise CompileError(
-            f"code of {planned.external[0].what} cannot be a part of an engine's program; the executor 'objects' "
+            f"code of {planned.generated[0].what} cannot be a part of an engine's program; the executor 'objects' "
             "takes that, or compile with codegens=[]"
         )
     options, nbytes = compilation.options, sum(info.nbytes for info in plan.params)
@@ -116,7 +116,8 @@ def assemble(compilation: Compilation, planned: Planned) -> CompiledProgram:
                 manifest, code, linker = _make_whole(compilation, plan, describe)
         else:
             manifest = describe(kernels)
-            code, linker = _make_objects(compilation, plan, replace(parts, objects=[*objects, *parts.objects]), manifest)
+            parts = replace(parts, objects=[*objects, *parts.objects])
+            code, linker = _make_objects(compilation, plan, parts, manifest)
     report.kernels, report.calls = len(kernel_names(plan.programs)), len(plan.main.calls)
     report.prepared = len(plan.prepare)
     report.arena_bytes, report.weight_bytes = plan.main.arena_bytes, manifest.weight_bytes
@@ -144,7 +145,7 @@ def assemble_stepwise(compilation: Compilation, planned: Planned) -> Stepwise:
     with WeightsWork(compilation, planned) as work:
         kernels, _ = compile_kernels(compilation, planned.plan, work.begin)
         weights = work.finish()
-    objects = [*compile_code(compilation, planned.externals), *link_external(planned, kernels.values())]
+    objects = [*compile_code(compilation, planned.externals), *link_generated(planned, kernels.values())]
     return Stepwise(main, kernels, link_executor(compilation, kernels, [main], objects), weights)
 
 
@@ -166,13 +167,13 @@ def _make_parts(compilation: Compilation, planned: Planned) -> _Parts:
             work.append(Job("the program's routine", jobs.emit_routine, (program, number, target)))
     with WeightsWork(compilation, planned) as weights:
         kernels, routines = compile_kernels(compilation, planned.plan, weights.begin, work)
-        return _Parts(kernels, routines, weights.finish(), link_external(planned, kernels.values()))
+        return _Parts(kernels, routines, weights.finish(), link_generated(planned, kernels.values()))
 
 
-def link_external(planned: Planned, kernels: Iterable[Kernel]) -> list[bytes]:
+def link_generated(planned: Planned, kernels: Iterable[Kernel]) -> list[bytes]:
     """The objects that kernels call into, which code generators of users have made."""
-    known = {code.symbol: code for code in planned.external}
-    return [make_linkable(known[symbol]) for symbol in dict.fromkeys(kernel.external for kernel in kernels) if symbol]
+    known = {code.symbol: code for code in planned.generated}
+    return [make_linkable(known[symbol]) for symbol in dict.fromkeys(kernel.generated for kernel in kernels) if symbol]
 
 
 Linked = tuple[Code, Callable[[], Library]]

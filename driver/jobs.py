@@ -17,13 +17,13 @@ from ..core.breadcrumbs import Snapshot, step
 from ..core.codegens import CodegenChoice
 from ..core.dims import InputShapes
 from ..core.errors import ArtifactError, TilewrightError
-from ..core.external_code import ExternalCode
 from ..core.externals import Externals
 from ..core.limits import ORDINARY, ModelLimits
 from ..core.model import FileSlice, Model, Param
 from ..core.program import Kernel, Plan, Program
 from ..core.report import CheckReport, Work
 from ..core.specialization import Shapes, Sizes, name_specialization, naming_specialization, resolve
+from ..core.subgraph_code import SubgraphCode
 from ..core.target import Target
 from ..frontends.foreign import LinalgText
 from ..te.computation import Computation
@@ -40,7 +40,7 @@ class Planned:
 
     ``files`` are those that the import read besides the model's own, ``notes`` what it has to say to a user,
     ``source`` is the SHA-256 of the model's file, if there is one; ``externals`` are what kernels call that a user has
-    written, ``external`` is code that they call which code generators of users have made.
+    written, ``generated`` is code that they call which code generators of users have made.
     """
 
     plan: Plan
@@ -50,7 +50,7 @@ class Planned:
     notes: tuple[str, ...] = ()
     source: str = ""
     externals: Externals = field(default_factory=Externals)
-    external: tuple[ExternalCode, ...] = ()
+    generated: tuple[SubgraphCode, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -153,10 +153,10 @@ def merge(planned: Sequence[Planned], targets: Sequence[str]) -> Planned:
     from ..passes.merge import merge
 
     plan, params = merge([each.plan for each in planned], [each.params for each in planned], targets)
-    lists = ("files", "notes", "external")
-    files, notes, external = (tuple(dict.fromkeys(x for each in planned for x in getattr(each, n))) for n in lists)
+    lists = ("files", "notes", "generated")
+    files, notes, generated = (tuple(dict.fromkeys(x for each in planned for x in getattr(each, n))) for n in lists)
     externals = Externals.join(each.externals for each in planned)
-    return Planned(plan, params, planned[0].name, files, notes, planned[0].source, externals, external)
+    return Planned(plan, params, planned[0].name, files, notes, planned[0].source, externals, generated)
 
 
 def plan_bytecode(bytecode: bytes, shell: Model, settings: Settings) -> tuple[Planned, Settings]:
@@ -211,7 +211,7 @@ def plan_model(model: Model, folder: str, settings: Settings) -> tuple[Planned, 
     originals = [info.name for info in plan.params if info.name not in plan.prepare]
     originals += [info.name for program in plan.prepare.values() for info in program.params]
     params = {name: _spill(model.params[name], folder) for name in dict.fromkeys(originals)}
-    code = {"externals": model.externals, "external": model.external}
+    code = {"externals": model.externals, "generated": model.generated}
     return Planned(plan, params, model.name, model.files, model.notes, **code), settings
 
 

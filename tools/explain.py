@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.core.errors import InputError
-from tilewright.core.external_code import name_host_call
 from tilewright.core.printed import count_text, name_text, shorten, size_text
+from tilewright.core.subgraph_code import name_host_call
 from tilewright.runtime.profile.roofline import compute_rate, find_bound, peak_share
 from tilewright.runtime.tensors import tensor
 from tilewright.tools import _plot

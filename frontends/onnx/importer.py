@@ -118,7 +118,7 @@ def convert_model(
     title = name or (detached.path.stem if detached.path else proto.name) or "model"
     model = Model(module, tuple(inputs), results, graph.entry.params, title, tuple(detached.files))
     notes, externals = (*(cut.notes if cut else ()), *graph.notes), Externals.join(graph.entry.externals)
-    made = replace(model, notes=notes, externals=externals, external=tuple(graph.entry.code.values()))
+    made = replace(model, notes=notes, externals=externals, generated=tuple(graph.entry.code.values()))
     return made, graph
 
 

@@ -114,7 +114,7 @@ def lower_external(function: func.FuncOp, target: Target) -> tuple[ir.Module, Ke
         bytes=sum(nbytes(kind) for kind in tensors if is_static_type(kind)),
         signature=make_signature(function),
         codegen=string_attr(function.attributes, tw.CODEGEN) or "",
-        external=string_attr(function.attributes, tw.SYMBOL) or "",
+        generated=string_attr(function.attributes, tw.SYMBOL) or "",
     )
     return module, made
 

@@ -12,13 +12,13 @@ from typing import Any
 from ...core.cpus import ARCHITECTURES
 from ...core.custom_ops import is_operator
 from ...core.errors import ArtifactError, first_line
-from ...core.external_code import HOST_FUNCTION, describe_subgraph
 from ...core.frame import FrameLayout
 from ...core.model import TensorInfo
 from ...core.program import Call, Kernel, Program, Report, Routine, Step
 from ...core.sizes import Sym, bounds_of
 from ...core.specialization import name_specialization, static_shapes_of
 from ...core.states import State
+from ...core.subgraph_code import HOST_FUNCTION, describe_subgraph
 from ...core.target import find_missing_features
 from .validation import validate, validate_ranges
 

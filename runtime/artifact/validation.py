@@ -11,12 +11,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...core.external_code import HOST_FUNCTION
 from ...core.frame import element_bytes
 from ...core.model import OBJECTS, TensorInfo, numpy_dtype
 from ...core.program import APPEND, Call, Kernel, Routine, Slot, Step, collect_types
 from ...core.sizes import Sym
 from ...core.states import State
+from ...core.subgraph_code import HOST_FUNCTION
 
 if TYPE_CHECKING:
     from .manifest import Manifest
@@ -118,7 +118,7 @@ def _check_tensor(info: TensorInfo) -> None:
 def _check_kernel(kernel: Kernel) -> None:
     where = f"kernel {kernel.name!r}"
     _require(isinstance(kernel.name, str), f"{where} has no name")
-    texts = (kernel.codegen, kernel.external)
+    texts = (kernel.codegen, kernel.generated)
     _require(all(isinstance(text, str) for text in texts), f"{where} has a code generator whose name is no text")
     _require(_is_size(kernel.extent) and kernel.extent > 0, f"{where} has {kernel.extent!r} steps")
     sizes = (kernel.scratch_bytes, kernel.parallel_from)

@@ -13,8 +13,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from ...core.errors import InputError, NonFiniteError
-from ...core.external_code import name_host_call
 from ...core.program import Call, Kernel, Step
+from ...core.subgraph_code import name_host_call
 from ..artifact import on_disk
 from ..artifact.weights import load_params
 from ..executors.counters import Uncounted

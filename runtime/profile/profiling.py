@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from ...core.errors import InputError
-from ...core.external_code import name_host_call
+from ...core.subgraph_code import name_host_call
 from ...core.target import cpu_name
 from ..artifact import on_disk
 from ..artifact.manifest import Manifest

@@ -11,9 +11,9 @@ import numpy as np
 
 from ...core.codegens import find_codegen, find_function
 from ...core.errors import InputError
-from ...core.external_code import describe_subgraph
 from ...core.model import numpy_dtype
 from ...core.program import Step
+from ...core.subgraph_code import describe_subgraph
 from ..process.ffi import tvm_ffi
 from ..tensors import tensor
 from ..tensors.foreign import array_on

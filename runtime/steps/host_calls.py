@@ -11,9 +11,9 @@ import numpy as np
 
 from ...core.custom_ops import is_operator
 from ...core.errors import InputError
-from ...core.external_code import HOST_FUNCTION
 from ...core.model import OBJECTS, align_data, numpy_dtype
 from ...core.program import RegisterType, Step, describe_origin
+from ...core.subgraph_code import HOST_FUNCTION
 from .custom import operator_function
 from .generated import bind_generated
 from .host import FUNCTIONS, KEEPING, HostFunction

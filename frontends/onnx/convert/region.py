@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....codegens.service import GeneratedCode
-from ....core.external_code import HOST_FUNCTION, describe_subgraph
 from ....core.sizes import Extent, Sym
+from ....core.subgraph_code import HOST_FUNCTION, describe_subgraph
 from ....core.subgraphs import Subgraph, SubgraphValue
 from ....dialects import builders, extents, ir
 from ....dialects.types import element_type

@@ -12,9 +12,9 @@ import numpy as np
 from onnx import TensorProto
 
 from ....core.errors import ModelError
-from ....core.external_code import ExternalCode
 from ....core.externals import Externals
 from ....core.model import Param, TensorInfo, store_data
+from ....core.subgraph_code import SubgraphCode
 from ....dialects import builders, func, ir, tw
 from ....dialects.types import element_type
 from ..proto.weights import Detached, dtype_name
@@ -34,7 +34,7 @@ class EntryBlock:
         self._host_functions: dict[tuple[str, str, str], str] = {}
         self.externals: list[Externals] = []  # what operators call that their users have written
         self._operators: set[str] = set()
-        self.code: dict[str, ExternalCode] = {}  # what the calls need that code generators of users have made
+        self.code: dict[str, SubgraphCode] = {}  # what the calls need that code generators of users have made
         self._external: dict[tuple[str, str, str, str], str] = {}
         self._initializers: dict[int, tuple[TensorProto, Tensor]] = {}  # by identity, which lasts while they are kept
 
@@ -109,7 +109,7 @@ class EntryBlock:
 
     def call_external(
         self,
-        code: ExternalCode,
+        code: SubgraphCode,
         tensors: Sequence[ir.Value],
         sizes: Sequence[ir.Value],
         kinds: Sequence[ir.Type],

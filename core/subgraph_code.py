@@ -11,7 +11,7 @@ HOST_FUNCTION = "codegen"
 
 
 @dataclass(frozen=True)
-class ExternalCode:
+class SubgraphCode:
     """Native code for a subgraph, as a code generator gave it. The program calls it by ``symbol``.
 
     ``function`` is the name in the code. A ``library`` is loaded when it is first called.
