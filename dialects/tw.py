@@ -115,7 +115,7 @@ Written by frontends/onnx/state/entry; read by passes/lower/lower_external.
 BROADCAST = "tw.broadcast"
 """Structured op, unit: it repeats a tensor along the axes where that has one element, which only the run knows.
 
-Written by dialects/broadcasting; read by passes/graph/fuse_broadcasts, passes/ir/broadcasts.
+Written by dialects/broadcasting; read by passes/ir/broadcasts.
 """
 
 GROUP = "tw.group"
@@ -185,7 +185,7 @@ Written by te/emit; read by passes/schedule/scripts/scripted.
 MEMORY = "tw.memory"
 """``tensor.empty``, integer: it is memory of its own. Equal ones would be merged, and what is written to them copied.
 
-Written by passes/schedule/scripted.
+Written by passes/schedule/scripts/scripted.
 """
 
 SHARED_LOOP = "tw.shared_loop"

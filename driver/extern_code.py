@@ -61,7 +61,7 @@ def compile_c(code: ExternCode, target: Target) -> bytes:
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         source, made = Path(folder, "code"), Path(folder, "code.o")
         source.write_bytes(code.content)
-        done = _call([*command, "-x", code.kind, *_FLAGS, *native, str(source), "-o", str(made)])
+        done = _run_command([*command, "-x", code.kind, *_FLAGS, *native, str(source), "-o", str(made)])
         if done.returncode or not made.exists():
             lines = done.stderr.replace(str(source), "code").splitlines()
             said = next((line for line in lines if "error" in line), "".join(lines[:1]))
@@ -69,7 +69,7 @@ def compile_c(code: ExternCode, target: Target) -> bytes:
         return made.read_bytes()
 
 
-def _call(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+def _run_command(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(command, capture_output=True, text=True, errors="replace")
     except OSError as error:
