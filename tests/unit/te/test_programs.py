@@ -168,3 +168,18 @@ def test_axes_that_lie_together_keep_their_loops() -> None:
     schedule[b].parallel(b.op.axis[0])
     library = tw.build(schedule, [a, b], cache=False)
     assert library.manifest.kernels[0].extent == 64 and "[1, 0]" in library.get_source("schedule")
+
+
+@pytest.mark.parametrize("columns, apart", [(1024, False), (1056, True)])
+def test_rows_that_share_a_set_of_the_cache_are_summed_up_elsewhere(columns: int, apart: bool) -> None:
+    """Rows of 4 kB, 32 of them: each step of the sum would find none of them in the first cache."""
+    k = te.reduce_axis((0, 8), name="k")
+    a, b = te.placeholder((32, 8), name="A"), te.placeholder((8, columns), name="B")
+    c = te.compute((32, columns), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+    schedule = te.create_schedule(c.op)
+    outer, blocks, rows, lanes = schedule[c].tile(c.op.axis[0], c.op.axis[1], 32, 32)
+    schedule[c].reorder(outer, blocks, k, rows, lanes)
+    schedule[c].vectorize(lanes)
+    tw.testing.assert_same(schedule, [a, b, c])
+    [kernel] = tw.build(schedule, [a, b, c], cache=False).manifest.kernels
+    assert (kernel.scratch_bytes < 32 * 32 * 4) == apart
