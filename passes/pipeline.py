@@ -56,7 +56,7 @@ from .infra.base import ModuleForm, Pass
 from .infra.context import SCHEDULES, PassContext, check_context, snapshot
 from .ir.edit import list_programs, needs_routine, string_attr
 from .ir.facts import remembering_facts
-from .ir.kernel import describe_kernel, find_kernel, find_schedule_text, list_functions, symbol_of
+from .ir.kernel import describe_kernel, find_kernel, find_schedule_text, is_generated, list_functions, symbol_of
 from .ir.signatures import list_params
 from .lower.bufferize import Bufferize
 from .lower.call_intrinsics import CallIntrinsics
@@ -261,7 +261,7 @@ def lower_kernel(bytecode: bytes, target: Target, context: PassContext) -> tuple
     that the context's config gives for it and that cannot be carried out.
     """
     module, note = ir.Module.parse(bytecode), ""
-    if find_kernel(module).is_external:
+    if is_generated(module):
         return lower_external(find_kernel(module), target)
     stated = [_describe(function) for function in list_functions(module)]
     asked = _find_asked(module, context)
@@ -292,7 +292,7 @@ def describe_schedule(bytecode: bytes, target: Target, context: PassContext) -> 
     """
     with reused_context(), ir.Location.unknown():
         module = ir.Module.parse(bytecode)
-        if find_kernel(module).is_external:
+        if is_generated(module):
             return "//   made by a code generator of the user's"
         passes = kernel_passes(target, schedule=_find_asked(module, context))
         until = next(number for number, stage in enumerate(passes) if isinstance(stage, ApplySchedule))

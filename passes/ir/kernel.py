@@ -31,6 +31,12 @@ def find_kernel(module: ir.Module) -> func.FuncOp:
     return next(op for op in module.body.operations if isinstance(op, func.FuncOp))
 
 
+def is_generated(module: ir.Module) -> bool:
+    """Return whether a code generator of a user's has made the code of a kernel's module."""
+    functions = [op for op in module.body.operations if isinstance(op, func.FuncOp)]
+    return bool(functions) and functions[0].is_external
+
+
 def scheduled_functions(module: ir.Module) -> list[func.FuncOp]:
     """The functions that are nests of tiles."""
     return [f for f in list_functions(module) if tw.SCHEDULE in f.attributes or tw.PARTS in f.attributes]
