@@ -248,7 +248,7 @@ SIZES = "tw.sizes"
 """Function, integer: how many sizes the kernel takes after its pointers.
 
 Written by passes/lower/lower_external, passes/schedule/tiling/destination_passing; read by passes/ir/kernel,
-passes/lower/wrap_kernel.
+passes/lower/prefetch_rows, passes/lower/wrap_kernel.
 """
 
 SCHEDULE = "tw.schedule"

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-from ...dialects import arith, ir, memref, tw
+from ...dialects import arith, func, ir, memref, tw
 from ...dialects.builders import index_constant
 from ...dialects.types import element_bits, nbytes
 from ...dialects.walk import collect, defining_op, enclosing_loops, find_named, integer_of
 from ..infra.base import Pass
-from ..ir.kernel import LINE, scheduled_functions, takes_sizes
+from ..ir.kernel import LINE, count_of, scheduled_functions
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,10 @@ class PrefetchRows(Pass):
     caches asks for the next row alone, and so does one that stores into the result in all loops over the row. Past the
     last row an address is only computed: a prefetch never faults.
 
+    Rows of dynamic length are asked for whatever the tensor's size: in a cache that costs little.
+
     Options:
-        least: bytes of a tensor; smaller ones stay in a cache.
+        least: bytes of a tensor of known size; smaller ones stay in a cache.
     """
 
     name: ClassVar[str] = "prefetch-rows"
@@ -54,27 +56,64 @@ class PrefetchRows(Pass):
     def apply(self, module: ir.Module) -> None:
         """Rewrite all scheduled functions of the module."""
         for function in scheduled_functions(module):
-            arguments = [] if takes_sizes(function) else list(function.arguments)
-            for argument in arguments[:-3]:  # then come the result and the range of steps
-                if nbytes(argument.type) < self.least:
+            *inputs, result = _buffers(function)
+            for buffer in inputs:
+                if _is_static(buffer) and nbytes(buffer.type) < self.least:
                     continue
-                loads = collect(function, partial(_walks_rows, argument=argument), "vector.load")
-                loops = {load.parent.operation: load for load in reversed(loads) if load.parent is not None}
+                loops = _find_loops(function, buffer)
                 if len(loops) > 1:
-                    computing = [loop for loop in loops if not _stores(loop, arguments[-3])] or list(loops)[:1]
+                    computing = [loop for loop in loops if not _stores(loop, result)] or list(loops)[:1]
                     busiest = max(computing, key=lambda loop: len(collect(loop, _computes)))
-                    _prefetch(loops[busiest], arguments[-3], tw.STREAMS in function.attributes)
+                    _prefetch(loops[busiest], result, tw.STREAMS in function.attributes)
 
 
-def _walks_rows(op: ir.Operation, argument: ir.Value) -> bool:
-    """Return whether the op loads the next vector of a row of a matrix, the row being the step of an outer loop."""
-    if op.operands[0] != argument or len(loops := enclosing_loops(op)) != 2:
+def _buffers(function: func.FuncOp) -> list[ir.Value]:
+    """What a kernel reads, and its result: views of dynamic sizes in place of the arguments that these are views of."""
+    arguments = list(function.arguments)[: -2 - count_of(function, tw.SIZES)]  # then come sizes and the range of steps
+    views = {op.operands[0]: op.results[0] for op in reversed(find_named(function, "memref.reinterpret_cast"))}
+    return [views.get(argument, argument) for argument in arguments]
+
+
+def _find_loops(function: func.FuncOp, buffer: ir.Value) -> dict[ir.Operation, ir.Operation]:
+    """The loops that walk a row of a buffer, and their first loads; of a row's loops those of the widest vectors."""
+    loads = collect(function, partial(_walks_rows, buffer=buffer), "vector.load")
+    widest = max((_elements_at_once(load) for load in loads), default=0)
+    return {
+        load.parent.operation: load for load in reversed(loads) if load.parent and _elements_at_once(load) == widest
+    }
+
+
+def _walks_rows(op: ir.Operation, buffer: ir.Value) -> bool:
+    """Return whether the op loads the next vector of a row of a buffer, the row being the step of an outer loop."""
+    if op.operands[0] != buffer or ir.VectorType(op.results[0].type).rank != 1:
         return False
-    vector = ir.VectorType(op.results[0].type)
-    if ir.MemRefType(argument.type).rank != 2 or vector.rank != 1:
+    loops, rank = enclosing_loops(op), ir.MemRefType(buffer.type).rank
+    if len(loops) < 2 or rank < 2 or (_is_static(buffer) and (len(loops), rank) != (2, 2)):
         return False
-    inner, outer = (loop.regions[0].blocks[0].arguments[0] for loop in loops)
-    return op.operands[1] == outer and _is_multiple(op.operands[2], inner, vector.shape[0])
+    inner, outer = (loop.regions[0].blocks[0].arguments[0] for loop in loops[:2])
+    *_, row, place = op.operands
+    # Loops over rows of dynamic length count elements, others vectors.
+    counts = place == inner and integer_of(loops[0].operands[2]) == _elements_at_once(op)
+    return _unhide(row) == outer and (counts or _is_multiple(place, inner, _elements_at_once(op)))
+
+
+def _is_static(buffer: ir.Value) -> bool:
+    return ir.MemRefType(buffer.type).has_static_shape
+
+
+def _elements_at_once(load: ir.Operation) -> int:
+    return ir.VectorType(load.results[0].type).shape[0]
+
+
+def _unhide(index: ir.Value) -> ir.Value:
+    """What ``hide_formula`` has hidden from LLVM; any other index as it is."""
+    found = [index]
+    for name in ("arith.index_cast", "llvm.inline_asm", "arith.index_cast"):
+        op = defining_op(found[-1])
+        if op is None or op.name != name:
+            return index
+        found.append(op.operands[0])
+    return found[-1]
 
 
 def _computes(op: ir.Operation) -> bool:
@@ -90,22 +129,22 @@ def _is_multiple(index: ir.Value, counter: ir.Value, factor: int) -> bool:
 
 def _prefetch(load: ir.Operation, result: ir.Value, streams: bool) -> None:
     """Ask for lines at the beginning of the load's loop: LLVM moves no load across a prefetch."""
-    argument, row, _ = load.operands
+    buffer, *outside, row, _ = load.operands
     loop = load.parent
     assert loop is not None
-    count, line = (
-        ir.VectorType(load.results[0].type).shape[0],
-        LINE * 8 // element_bits(ir.MemRefType(argument.type).element_type),
-    )
-    writes = result.type == argument.type and not streams and not _stores(loop.operation, result)
+    count = _elements_at_once(load)
+    line = LINE * 8 // element_bits(ir.MemRefType(buffer.type).element_type)
+    writes = result.type == buffer.type and not streams and not _stores(loop.operation, result)
     with ir.InsertionPoint.at_block_begin(load.block), load.location:
-        first = arith.muli(load.block.arguments[0], index_constant(count))
+        first = load.block.arguments[0]
+        if integer_of(loop.operands[2]) != count:
+            first = arith.muli(first, index_constant(count))
         after = arith.addi(row, index_constant(1))
         for start in range(0, count, line):
             place = arith.addi(first, index_constant(start))
-            memref.PrefetchOp(argument, [after, place], False, 3, True)
+            memref.PrefetchOp(buffer, [*outside, after, place], False, 3, True)
             if writes:
-                memref.PrefetchOp(result, [row, place], True, 3, True)
+                memref.PrefetchOp(result, [*outside, row, place], True, 3, True)
 
 
 def _stores(loop: ir.Operation, result: ir.Value) -> bool:

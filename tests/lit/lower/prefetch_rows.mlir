@@ -110,3 +110,71 @@ func.func @rejects(%x: memref<64x128xf32>, %z: memref<64x128xf32>, %y: memref<64
   }
   return
 }
+
+// Rows whose length only the run knows, of any size: the loop over whole chunks asks, not that over the rest of a row.
+// CHECK-LABEL: func.func @dynamic(
+// CHECK:         %[[X:.*]] = memref.reinterpret_cast %arg0
+// CHECK:         %[[Y:.*]] = memref.reinterpret_cast %arg1
+// CHECK:         scf.for %[[N:[a-z0-9]+]] =
+// CHECK:           scf.for %[[HIDDEN:[a-z0-9]+]] =
+// CHECK:             %[[R:.*]] = arith.index_cast %{{.*}} : i64 to index
+// CHECK:             scf.for
+// CHECK-NOT:           memref.prefetch
+// CHECK:               arith.maximumf
+// CHECK:             scf.for %[[I:[a-z0-9]+]] =
+// CHECK:               %[[NEXT:.*]] = arith.addi %[[R]]
+// CHECK:               %[[AT:.*]] = arith.addi %[[I]]
+// CHECK-NEXT:          memref.prefetch %[[X]][%[[N]], %[[NEXT]], %[[AT]]], read, locality<3>, data
+// CHECK-NEXT:          memref.prefetch %[[Y]][%[[N]], %[[R]], %[[AT]]], write, locality<3>, data
+// CHECK:               memref.prefetch %[[X]]
+// CHECK-NEXT:          memref.prefetch %[[Y]]
+// CHECK-NOT:         memref.prefetch
+// CHECK:         return
+// LARGE-LABEL: func.func @dynamic(
+// LARGE-COUNT-4: memref.prefetch
+func.func @dynamic(%x: memref<1xf32>, %y: memref<1xf32>, %m: index, %n: index, %k: index, %lo: index, %hi: index)
+    attributes {tw.schedule = "row", tw.sizes = 3 : i64} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c8 = arith.constant 8 : index
+  %c32 = arith.constant 32 : index
+  %low = arith.constant dense<0xFF800000> : vector<32xf32>
+  %size = arith.muli %n, %k : index
+  %rows = memref.reinterpret_cast %x to offset: [0], sizes: [%m, %n, %k], strides: [%size, %k, 1]
+    : memref<1xf32> to memref<?x?x?xf32>
+  %result = memref.reinterpret_cast %y to offset: [0], sizes: [%m, %n, %k], strides: [%size, %k, 1]
+    : memref<1xf32> to memref<?x?x?xf32>
+  %row = memref.alloc(%k) : memref<?xf32>
+  %count = arith.divui %k, %c32 : index
+  %whole = arith.muli %count, %c32 : index
+  scf.for %b = %lo to %hi step %c1 {
+    scf.for %number = %c0 to %n step %c1 {
+      %word = arith.index_cast %number : index to i64
+      %hidden = llvm.inline_asm "", "=r,0" %word : (i64) -> i64
+      %r = arith.index_cast %hidden : i64 to index
+      %most = scf.for %i = %c0 to %whole step %c32 iter_args(%acc = %low) -> (vector<32xf32>) {
+        %a = vector.load %rows[%b, %r, %i] : memref<?x?x?xf32>, vector<32xf32>
+        %c = arith.maximumf %acc, %a : vector<32xf32>
+        scf.yield %c : vector<32xf32>
+      }
+      scf.for %i = %c0 to %whole step %c32 {
+        %a = vector.load %rows[%b, %r, %i] : memref<?x?x?xf32>, vector<32xf32>
+        %c = arith.subf %a, %most : vector<32xf32>
+        vector.store %c, %row[%i] : memref<?xf32>, vector<32xf32>
+      }
+      scf.for %i = %whole to %k step %c8 {
+        %a = vector.load %rows[%b, %r, %i] : memref<?x?x?xf32>, vector<8xf32>
+        %c = arith.negf %a : vector<8xf32>
+        %d = arith.negf %c : vector<8xf32>
+        vector.store %d, %row[%i] : memref<?xf32>, vector<8xf32>
+      }
+      %place = memref.subview %result[%b, %r, 0] [1, 1, %k] [1, 1, 1]
+        : memref<?x?x?xf32> to memref<?xf32, strided<[1], offset: ?>>
+      scf.for %i = %c0 to %whole step %c32 {
+        %a = vector.load %row[%i] : memref<?xf32>, vector<32xf32>
+        vector.store %a, %place[%i] : memref<?xf32, strided<[1], offset: ?>>, vector<32xf32>
+      }
+    }
+  }
+  return
+}
