@@ -2,41 +2,84 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from ..core.sizes import Extent
 from . import arith, builders, ir, loops, scalars, tensor
-from .loops import States, for_loop, index, while_loop
-from .ranking import AT_A_TIME, KEYS_AT_A_TIME, find_bound, least_key, order_key
+from .bounds import AT_A_TIME, KEYS_AT_A_TIME, DynamicRow, find_bound, last_key, least_key, order_key
+from .loops import States, for_loop, index, sequential, while_loop
 
 # Bits of a key: less than 32, so that what is put behind a row comes after all keys.
 _KEY_BITS = 31
 
 
 def find_candidates(
-    numbers: ir.Value, row: ir.Value, count: int, extent: int, largest: bool, signed: bool
+    numbers: ir.Value, row: ir.Value, count: int, largest: bool, signed: bool
 ) -> tuple[ir.Value, ir.Value]:
     """Places (i64) in a row of a matrix, in order, among which those of the ``count`` first elements are; how many.
 
     The keys are the leading bits in which the row's numbers differ. The key of the last element that is wanted is found
     in some passes over them, in vectors; all elements whose key is not behind it are candidates.
     """
+    extent = builders.shape_of(numbers)[1]
+
+    def order(number: ir.Value) -> ir.Value:
+        return order_key(number, largest, signed)
+
+    if not isinstance(extent, int):
+        it = DynamicRow(numbers, row)
+        shorten = _shortener(*_find_range(it, order))
+        keys = it.make_keys(lambda number: shorten(order(number)))
+        least, bound, _ = it.find_bound(keys, count)
+        return _list_places(keys, least, bound, extent, it.blocks)
     whole, narrow = ir.IntegerType.get_signless(64), ir.IntegerType.get_signless(32)
-    wide = builders.elementwise(
-        lambda number: order_key(number, largest, signed), loops.at(numbers, {0: row}), elem=whole
-    )
-    low, high = (
-        builders.extract(builders.reduce(fold, start, wide, [0]), [])
-        for fold, start in ((least_key, -1), (lambda a, b: scalars.maximum(a, b, signed=False), 0))
-    )
-    shift = _count_spare_bits(scalars.sub(high, low))
-
-    def make_key(number: ir.Value) -> ir.Value:
-        return arith.trunci(narrow, arith.shrui(scalars.sub(number, low), shift))
-
-    keys = builders.elementwise(make_key, wide, elem=narrow)
+    wide = builders.elementwise(order, loops.at(numbers, {0: row}), elem=whole)
+    low, high = _fold_keys(wide)
+    keys = builders.elementwise(_shortener(low, high), wide, elem=narrow)
     # Behind the row are keys that come last, so that it is a whole number of steps.
     keys = builders.pad(keys, [0], [-extent % KEYS_AT_A_TIME], scalars.const(-1, narrow))
     blocks = builders.shape_of(keys)[0] // AT_A_TIME
     least = builders.reduce(least_key, -1, builders.reshape(keys, (blocks, AT_A_TIME)), [1])
     bound, _ = find_bound(keys, least, count, extent // AT_A_TIME)
+    return _list_places(keys, least, bound, extent, blocks)
+
+
+def _find_range(row: DynamicRow, order: Callable[[ir.Value], ir.Value]) -> list[ir.Value]:
+    """The first and the last of a row's keys of 64 bits."""
+    whole = ir.IntegerType.get_signless(64)
+
+    def widen(states: States, found: States) -> list[ir.Value]:
+        return [least_key(states[0], found[0]), last_key(states[1], found[1])]
+
+    return row.fold(
+        [scalars.const(-1, whole), scalars.const(0, whole)],
+        lambda _, part, states: widen(states, _fold_keys(builders.elementwise(order, part, elem=whole))),
+        lambda _, number, states: widen(states, [order(number)] * 2),
+    )
+
+
+def _fold_keys(keys: ir.Value) -> list[ir.Value]:
+    return [
+        builders.extract(builders.reduce(fold, start, keys, [0]), [])
+        for fold, start in ((least_key, -1), (last_key, 0))
+    ]
+
+
+def _shortener(low: ir.Value, high: ir.Value) -> Callable[[ir.Value], ir.Value]:
+    """What makes a key of the leading bits in which the keys between two of 64 bits differ."""
+    shift = _count_spare_bits(scalars.sub(high, low))
+
+    def shorten(key: ir.Value) -> ir.Value:
+        return arith.trunci(ir.IntegerType.get_signless(32), arith.shrui(scalars.sub(key, low), shift))
+
+    return shorten
+
+
+def _list_places(
+    keys: ir.Value, least: ir.Value, bound: ir.Value, extent: Extent, blocks: Extent
+) -> tuple[ir.Value, ir.Value]:
+    """The places of the keys that are not behind a bound, and how many these are."""
+    whole = ir.IntegerType.get_signless(64)
 
     def read_block(number: ir.Value, states: States) -> list[ir.Value]:
         first = scalars.mul(number, index(AT_A_TIME))
@@ -57,7 +100,7 @@ def find_candidates(
 
     # Filled, for an empty tensor that a loop carries may share its memory with another.
     places = builders.full([extent + 1], scalars.const(0, whole))
-    places, found = for_loop(blocks, [places, index(0)], read_block)
+    places, found = sequential([blocks], [places, index(0)], lambda at, states: read_block(at[0], states))
     return places, found
 
 

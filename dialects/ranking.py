@@ -7,38 +7,25 @@ from dataclasses import dataclass
 
 from ..core.sizes import Extent, floor_divide, max_of, min_of
 from . import arith, builders, extents, ir, loops, scalars, tensor
+from .bounds import (
+    AT_A_TIME,
+    KEYS_AT_A_TIME,
+    MOST_HALVED,
+    DynamicRow,
+    find_bound,
+    least_key,
+    order_key,
+    stays_in_cache,
+)
 from .loops import States, for_loop, index, sequential, while_loop
 from .sorting import sort_words
 
-AT_A_TIME = 16  # elements that are looked at together: where none of them counts, they cost a few vectors' comparisons
 # Words that are held, at least, before they are sorted: to sort by digits takes a thousand steps for any number.
 _ROOM = 256
 # Elements that are kept in order while the row is read: of a short row more, for a sort by digits takes longer.
 _KEPT, _SHORT_KEPT, _SHORT = 8, 16, 256
 _LEAST_KEPT = 4  # of rows whose bound is found by halving an interval
-# Elements of a row whose keys stay in a cache, so that to count those below a bound takes few vectors.
-MOST_HALVED, KEYS_AT_A_TIME = 1 << 14, 64
 _OPEN = (1 << 63) - 1  # a place where no element is kept yet
-
-
-def order_key(number: ir.Value, largest: bool, signed: bool = True) -> ir.Value:
-    """32 bits, or 64 of numbers as wide, that are the less, without a sign, the earlier a number comes.
-
-    The greatest come first, or the least; equal ones are those of zeros, and what is no number comes last.
-    """
-    width = max(scalars.width(number), 32)
-    whole = ir.IntegerType.get_signless(width)
-    lowest = scalars.const(1 << width - 1, whole)
-    if not scalars.is_float(number):
-        wide = number if number.type == whole else (arith.extsi if signed else arith.extui)(whole, number)
-        key = arith.xori(wide, lowest) if signed else wide
-        return scalars.invert(key) if largest else key
-    zero = scalars.like(number, 0)
-    turned = scalars.sub(zero, number) if largest else scalars.add(number, zero)
-    bits = arith.bitcast(whole, turned)
-    negative = scalars.compare("lt", bits, scalars.like(bits, 0))
-    key = scalars.select(negative, scalars.invert(bits), arith.xori(bits, lowest))
-    return scalars.select(scalars.compare("ne", turned, turned), scalars.like(bits, -1), key)
 
 
 def rank_order(x: ir.Value, count: Extent, largest: bool, signed: bool = True) -> ir.Value:
@@ -54,18 +41,18 @@ def rank_order(x: ir.Value, count: Extent, largest: bool, signed: bool = True) -
     whole = ir.IntegerType.get_signless(64)
     if rows == 0 or count == 0 or extent == 0:
         return builders.empty((rows, count), whole)
-    kept, most_halved = _KEPT, 0
-    if isinstance(extent, int) and isinstance(count, int):
-        most_halved = MOST_HALVED if count < extent else 0
-        kept = _LEAST_KEPT if 2 * AT_A_TIME < extent <= most_halved else _SHORT_KEPT if extent <= _SHORT else _KEPT
 
     def row(at: ir.Value, states: States) -> list[ir.Value]:
         it = _Row(x, at, count, largest, signed)
-        if isinstance(count, int) and count <= kept:
+        if not isinstance(count, int):
+            return it.rank(states[0])
+        if not isinstance(extent, int):
+            return it.rank_dynamic(states[0], count)
+        most_halved = MOST_HALVED if count < extent else 0
+        kept = _LEAST_KEPT if 2 * AT_A_TIME < extent <= most_halved else _SHORT_KEPT if extent <= _SHORT else _KEPT
+        if count <= kept:
             return it.keep(states[0], count)
-        if isinstance(count, int) and isinstance(extent, int) and extent <= most_halved:
-            return it.halve(states[0], count, extent)
-        return it.rank(states[0])
+        return it.halve(states[0], count, extent) if extent <= most_halved else it.rank(states[0])
 
     into = builders.empty((rows, count), whole)
     if isinstance(rows, int) and rows > 1:  # which threads share
@@ -76,46 +63,6 @@ def rank_order(x: ir.Value, count: Extent, largest: bool, signed: bool = True) -
 
     # No loop that is dropped around one row: outside of loops each op would be a kernel.
     return extents.note(while_loop(index(rows), scalars.bool_constant(True), [into], once)[0], (rows, count))
-
-
-def least_key(a: ir.Value, b: ir.Value) -> ir.Value:
-    return scalars.minimum(a, b, signed=False)
-
-
-def find_bound(keys: ir.Value, least: ir.Value, count: int, groups: int) -> tuple[ir.Value, ir.Value]:
-    """A key that at most ``count`` of them are below, and so many with those that equal it; and how many are below.
-
-    ``least`` are the first keys of groups: of as many groups as are wanted, none is behind the last one of theirs.
-    """
-    whole, one = ir.IntegerType.get_signless(64), ir.IntegerType.get_signless(32)
-
-    def halve(_: ir.Value, states: States) -> tuple[ir.Value, list[ir.Value]]:
-        low, high, below = states
-        middle = arith.shrui(scalars.add(low, high), scalars.const(1, whole))
-        bound = arith.trunci(one, middle)
-
-        def tell(key: ir.Value, bound: ir.Value, total: ir.Value) -> ir.Value:
-            return scalars.add(total, arith.extui(one, scalars.compare("lt", key, bound, signed=False)))
-
-        none = builders.full([], scalars.const(0, one))
-        [found] = builders.generic([keys, builders.full([], bound)], [none], [[0], [], []], "r", tell)
-        here = arith.extui(whole, builders.extract(found, []))
-        wanted = scalars.const(count, whole)
-        few = scalars.compare("le", here, wanted)
-        low, high = scalars.select(few, middle, low), scalars.select(few, high, middle)
-        below = scalars.select(few, here, below)
-        apart = scalars.compare("gt", scalars.sub(high, low), scalars.const(1, whole))
-        return scalars.both(apart, scalars.compare("ne", here, wanted)), [low, high, below]
-
-    low, high = builders.extract(builders.reduce(least_key, -1, keys, [0]), []), scalars.const(1 << 32, whole)
-    several = 1 << max(groups, 1).bit_length() - 1
-    if count <= several <= groups:
-        firsts = builders.slice_(least, [0], [several])
-        last = builders.reduce(lambda a, b: scalars.maximum(a, b, signed=False), 0, firsts, [0])
-        high = scalars.add(arith.extui(whole, builders.extract(last, [])), scalars.const(1, whole))
-    start = [arith.extui(whole, low), high, scalars.const(0, whole)]
-    low, _, below = while_loop(None, scalars.bool_constant(True), start, halve)
-    return arith.trunci(one, low), scalars.to_index(below)
 
 
 @dataclass(frozen=True)
@@ -157,7 +104,6 @@ class _Row:
 
     def halve(self, into: ir.Value, count: int, extent: int) -> list[ir.Value]:
         """Write the row's indices: the key below which so many are is found by halving an interval."""
-        whole = ir.IntegerType.get_signless(64)
         row = loops.at(self.numbers, {0: self.row})
         narrow = ir.IntegerType.get_signless(32)
         keys = builders.elementwise(lambda n: order_key(n, self.largest, self.signed), row, elem=narrow)
@@ -167,6 +113,43 @@ class _Row:
         groups = builders.reshape(keys, (blocks, AT_A_TIME))
         least = builders.reduce(least_key, -1, groups, [1])
         bound, below = find_bound(keys, least, count, extent // AT_A_TIME)
+        return self._sort_first(into, keys, least, count, blocks, bound, below)
+
+    def rank_dynamic(self, into: ir.Value, count: int) -> list[ir.Value]:
+        """Write the row's indices: only the run knows whether the row stays in a cache."""
+        if count <= _LEAST_KEPT:
+            return self.keep(into, count)
+        halved = stays_in_cache(self.numbers, max(count, 2 * AT_A_TIME) if count <= _KEPT else count)
+
+        def halve(_: ir.Value, states: States) -> tuple[ir.Value, list[ir.Value]]:
+            return scalars.bool_constant(False), self._halve_dynamic(states[0], count)
+
+        def read(_: ir.Value, states: States) -> tuple[ir.Value, list[ir.Value]]:
+            made = self.keep(states[0], count) if count <= _KEPT else self.rank(states[0])
+            return scalars.bool_constant(False), made
+
+        states = while_loop(None, halved, [into], halve)
+        return while_loop(None, scalars.invert(halved), states, read)
+
+    def _halve_dynamic(self, into: ir.Value, count: int) -> list[ir.Value]:
+        """``halve`` for a row whose length only the run knows."""
+        row = DynamicRow(self.numbers, self.row)
+        keys = row.make_keys(lambda number: order_key(number, self.largest, self.signed))
+        least, bound, below = row.find_bound(keys, count)
+        return self._sort_first(into, keys, least, count, row.blocks, bound, below)
+
+    def _sort_first(
+        self,
+        into: ir.Value,
+        keys: ir.Value,
+        least: ir.Value,
+        count: int,
+        blocks: Extent,
+        bound: ir.Value,
+        below: ir.Value,
+    ) -> list[ir.Value]:
+        """Write the indices of the keys below a bound and of the first ones that equal it, in order."""
+        whole = ir.IntegerType.get_signless(64)
         # Filled, for an empty tensor that a loop carries may share its memory with the sort's.
         words = builders.full([count + 1], scalars.const(0, whole))
 

@@ -6,9 +6,9 @@ import functools
 
 from ..core.sizes import Extent, floor_divide, if_equal, max_of
 from . import builders, extents, ir, scalars, tensor
+from .bounds import MOST_HALVED, stays_in_cache
 from .candidates import find_candidates
 from .loops import States, index, sequential, while_loop
-from .ranking import MOST_HALVED
 from .sorting import Before
 
 # Elements that are looked at together: where none of them is chosen, they cost a few vectors' comparisons.
@@ -31,20 +31,32 @@ def select_order(x: ir.Value, count: Extent, largest: bool, signed: bool = True)
     def before(a: ir.Value, b: ir.Value) -> ir.Value:
         return scalars.compare("gt" if largest else "lt", a, b, signed)
 
-    halved = extent if isinstance(extent, int) and isinstance(count, int) and count < extent <= MOST_HALVED else 0
+    # Of rows of dynamic length only the run knows whether they stay in a cache.
+    halved = isinstance(count, int) and (not isinstance(extent, int) or count < extent <= MOST_HALVED)
 
     def row(at: ir.Value, states: States) -> list[ir.Value]:
         heap = _Heap(x, at, count, before)
         if not halved or not isinstance(count, int):
             return heap.select(states[0], extent)
-        places, found = find_candidates(x, at, count, halved, largest, signed)
-        return heap.select_among(states[0], places, found)
+        wanted = count
+
+        def among(_: ir.Value, states: States) -> tuple[ir.Value, list[ir.Value]]:
+            places, found = find_candidates(x, at, wanted, largest, signed)
+            return scalars.bool_constant(False), heap.select_among(states[0], places, found)
+
+        if isinstance(extent, int):
+            return among(at, states)[1]
+        fits = stays_in_cache(x, count)
+        made = while_loop(None, fits, states, among)
+        return while_loop(
+            None, scalars.invert(fits), made, lambda _, s: (scalars.bool_constant(False), heap.select(s[0], extent))
+        )
 
     def once(at: ir.Value, states: States) -> tuple[ir.Value, list[ir.Value]]:
         return scalars.bool_constant(True), row(at, states)
 
     into = builders.empty((rows, count), whole)
-    if not halved or (isinstance(rows, int) and rows > 1):
+    if not halved or not isinstance(rows, int) or rows > 1:
         return sequential([rows], [into], lambda at, states: row(at[0], states))[0]
     # No loop that is dropped around one row: outside of loops each op would be a kernel.
     return extents.note(while_loop(index(rows), scalars.bool_constant(True), [into], once)[0], (rows, count))

@@ -8,6 +8,7 @@ from onnx_case import check_node, node_model
 
 import tilewright as tw
 from tilewright.core.errors import ModelError
+from tilewright.dialects.bounds import MOST_HALVED
 from tilewright.driver import api
 from tilewright.frontends import import_model
 from tilewright.tools.debugging.oracle import make_session
@@ -92,6 +93,37 @@ def test_numbers_of_64_bits(dtype, largest):
         want = np.argsort(rows if not largest else -rows.astype(np.object_), axis=1, kind="stable")[:, :40]
         np.testing.assert_array_equal(places, want)
         np.testing.assert_array_equal(values, np.take_along_axis(rows, want, 1))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "k", "largest"), [(np.float32, 6, 1), (np.float32, 20, 0), (np.float64, 10, 1), (np.uint8, 40, 0)]
+)
+def test_chosen_numbers_of_dynamic_rows(dtype, k, largest):
+    """Rows of all elements, of whole steps and of a rest, of as many as a cache holds keys of, and of one more."""
+    model, _ = node_model("TopK", [np.ones((1, k), dtype), np.array([k])], [1], outputs=2, largest=largest)
+    for number, dim in enumerate(model.graph.input[0].type.tensor_type.shape.dim):
+        dim.dim_param = f"n{number}"
+    program = tw.compile(model, workers=0, num_threads=1)
+    for rows, extent in (
+        (2, k),
+        (1, k + 1),
+        (2, 64),
+        (3, 65),
+        (2, 128),
+        (1, 300),
+        (1, MOST_HALVED),
+        (1, MOST_HALVED + 1),
+    ):
+        spread = RANDOM.integers(0, 120, (rows, extent)).astype(dtype)
+        for x in (
+            spread,
+            np.full((rows, extent), 3, dtype),
+            np.arange(rows * extent).reshape(rows, extent).astype(dtype),
+        ):
+            values, places = program.run({"in0": x})
+            want = np.argsort(-x.astype(np.int64) if largest else x, axis=1, kind="stable")[:, :k]
+            np.testing.assert_array_equal(places, want)
+            np.testing.assert_array_equal(values, np.take_along_axis(x, want, 1))
 
 
 def test_top_k_has_no_more_than_there_are():
