@@ -31,10 +31,12 @@ _SHARES = 16
 class Blocks:
     """Versions of a kernel, one for each choice of the sizes that its axes are cut into.
 
-    cuts: those sizes by axis, the largest first. sums: the open loops of the last op. panels: parts that each block's
-    steps are cut into; of a group of blocks these are made one after another, so that the panel of a weight that they
-    share stays in the cache. held: blocks of the largest size in a group. split: whether threads share the steps of a
-    block: each of them computes what the steps have in common, or the block is a large part of all and has no panels.
+    cuts: those sizes by axis, the largest first. A version of single elements along all other axes may have more along
+    one: it comes first where the others are cut into such. sums: the open loops of the last op. panels: parts that
+    each block's steps are cut into; of a group of blocks these are made one after another, so that the panel of a
+    weight that they share stays in the cache. held: blocks of the largest size in a group. split: whether threads share
+    the steps of a block: each of them computes what the steps have in common, or the block is a large part of all and
+    has no panels.
     repeated: the axes along which elements may be in two blocks.
     """
 
@@ -97,10 +99,15 @@ class Blocks:
         inner = border.view(computed.buffer, arguments)
         border.fill(computed.buffer, inner, lo, arguments)
         extents = {axis: memref.DimOp(inner, index_constant(axis)).result for axis in self.cuts}
-        segments = {axis: cut_axis(extents[axis], sizes, axis in self.repeated) for axis, sizes in self.cuts.items()}
+        segments = {
+            (axis, sizes): cut_axis(extents[axis], sizes, axis in self.repeated)
+            for axis in self.cuts
+            for sizes in dict.fromkeys(self._sizes_along(axis, version) for version in self.versions)
+        }
         parts = []
         for version in self.versions:
-            chosen = {axis: segments[axis][version.sizes[axis]] for axis in self.cuts}
+            along = {axis: segments[axis, self._sizes_along(axis, version)] for axis in self.cuts}
+            chosen = {axis: along[axis][version.sizes[axis]] for axis in self.cuts}
             parts.append(self.make_part(version, chosen, replace(computed, buffer=inner)))
         if self.split:
             for part in parts:
@@ -118,6 +125,12 @@ class Blocks:
                 part.loop(*(divide_steps(arith.muli(part.blocks, end), groups) for end in ends), panel)
 
         loop_over(first, last, 1, body)
+
+    def _sizes_along(self, axis: int, version: Version) -> tuple[int, ...]:
+        """The sizes that an axis is cut into where a version's blocks lie along the others."""
+        if any(version.sizes[other] != 1 for other in self.cuts if other != axis):
+            return self.cuts[axis]
+        return tuple(sorted({*self.cuts[axis], *(every.sizes[axis] for every in self.versions)}, reverse=True))
 
     def _count_groups(self, largest: ir.Value) -> ir.Value:
         """Groups of blocks whose panels are made one after another: enough for the threads, small enough to stay in

@@ -81,6 +81,9 @@ def _make_versions(function: func.FuncOp, cuts: Mapping[int, Sizes], choose: Cho
             sizes[axis] = size
         blocks = tuple(make_block(function, tuple(sizes), chunk, choose) for chunk in chunk_sizes(sums))
         versions.append(Version(tuple(sizes), blocks))
+    if row := _single_row(function, result, cuts):
+        blocks = tuple(make_block(function, row, chunk, choose) for chunk in chunk_sizes(sums))
+        versions.append(Version(row, blocks))
     shared = any(isinstance(kind, Contraction | Conv) for kind in _kinds(function))
     panels, patches = _panels(versions, shared), _patches(function, result)
     held = _HELD // math.prod(versions[0].sizes[axis] // patches.get(axis, 1) for axis in cuts)
@@ -89,6 +92,19 @@ def _make_versions(function: func.FuncOp, cuts: Mapping[int, Sizes], choose: Cho
         return Blocks(tuple(versions), cuts, sums, 1, 1, split=not sums, repeated=repeated)
     held = held if shared else _HELD_ELEMENTS // math.prod(versions[0].sizes)
     return Blocks(tuple(versions), cuts, sums, panels, max(1, held), repeated=repeated)
+
+
+def _single_row(function: func.FuncOp, result: ir.Value, cuts: Mapping[int, Sizes]) -> Sizes | None:
+    """The sizes of a longer block of one row; None of kernels that have none."""
+    shape = shape_of(result)
+    innermost = max((axis for axis, n in enumerate(shape) if n != 1), default=0)
+    columns = _choose_sizes(function, result, innermost)[1].single_row
+    if columns is None or innermost not in cuts or shape[innermost] >= 0:
+        return None
+    sizes = tuple(
+        columns if axis == innermost else cuts[axis][-1] if axis in cuts else n for axis, n in enumerate(shape)
+    )
+    return sizes if math.prod(sizes) == columns > cuts[innermost][0] else None
 
 
 def _repeatable(function: func.FuncOp, result: ir.Value, cuts: Mapping[int, Sizes]) -> frozenset[int]:

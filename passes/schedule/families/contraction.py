@@ -362,7 +362,7 @@ PRODUCTS = Family(
     "products",
     lambda anchors: len(anchors) == 1 and isinstance(anchors[0][1], Contraction),
     schedule_products,
-    PRODUCT_BLOCKS,
+    replace(PRODUCT_BLOCKS, single_row=128),  # as many vectors as wait for no sum, whose lines are fetched together
     begin=lambda op, facts, target: [op] if isinstance(facts.kind(op), Contraction) else None,
     pack=pack_product,
 )

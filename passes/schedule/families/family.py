@@ -83,7 +83,8 @@ class BlockSizes:
 
     rows: along all axes but the innermost one. columns: along the innermost axis. most: elements of a block at most.
     rows_of_columns: in place of ``rows`` where the innermost axis is dynamic too. plane: along the two axes of images
-    before the innermost one, where both are dynamic; none where these go as all others.
+    before the innermost one, where both are dynamic; none where these go as all others. single_row: more columns, of a
+    block of one row.
     """
 
     rows: Sizes
@@ -91,6 +92,7 @@ class BlockSizes:
     most: int | None = 1 << 15
     rows_of_columns: Sizes = ()
     plane: tuple[Sizes, Sizes] | None = None
+    single_row: int | None = None
 
     def of_rows(self, dynamic_columns: bool, others: int) -> Sizes:
         """The sizes along rows of blocks that have ``others`` elements along the other axes."""

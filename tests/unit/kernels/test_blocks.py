@@ -288,6 +288,16 @@ def test_threads_go_on_with_what_others_have_left_of_products():
     assert products and all(kernel.pieces > 1 and kernel.parallel for kernel in products)
 
 
+def test_single_rows_of_products_have_longer_blocks():
+    [product] = [text for text in schedules("scores").values() if text.startswith("blocks")]
+    assert "blocks of 1 x 1 x 128" in product and "x 32 x 128" not in product
+    module = tw.compile(model("scores"), workers=0, num_threads=1)
+    for rows, columns in itertools.product((1, 34), (127, 128, 300)):
+        x, z = (RNG.integers(-4, 5, shape).astype(np.float32) for shape in ((2, rows, 16), (2, 16, columns)))
+        [got] = module(x, z)
+        np.testing.assert_array_equal(got, x @ z)
+
+
 def test_blocks_of_many_known_rows_have_few_of_them_and_long_vectors():
     assert any("blocks of 1 x 20 x 128" in text for text in schedules("resize to many rows").values())
 
