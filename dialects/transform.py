@@ -65,6 +65,8 @@ def parse_script(text: str, name: str = ENTRY) -> Script:
     module = ir.Module.parse(text)
     for op in module.body.operations:
         if isinstance(op, upstream.NamedSequenceOp) and op.sym_name.value == name:
+            if len(op.body.arguments) != 1:
+                raise ValueError(f"the sequence '@{name}' takes {len(op.body.arguments)} arguments: it gets the kernel")
             return Script(module, op.bodyTarget, op.operation)
     raise ValueError(f"it has no sequence '@{name}'")
 

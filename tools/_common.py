@@ -443,7 +443,7 @@ def add_no_cache(cli: argparse.ArgumentParser) -> None:
 def read_schedules(path: Path) -> dict[str, Any] | str:
     """The schedules in a file: a JSON object, by the names of kernels, or the text of a transform module."""
     try:
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8-sig")  # editors of Windows begin files with a mark
         found = json.loads(text) if text.lstrip().startswith(("{", "[")) or path.suffix == ".json" else text
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error

@@ -14,7 +14,8 @@ from .maps import reassociation_of
 from .routine_ops import is_append, is_control
 from .structure import num_inputs, terminator_of
 
-_DESTINATIONS = {"linalg.fill": 1, "tensor.insert_slice": 1, "tensor.insert": 1}
+_DESTINATIONS = {"linalg.fill": 1, "linalg.unpack": 1, "tensor.insert_slice": 1, "tensor.insert": 1}
+_UNSEGMENTED = ("linalg.reduce", "linalg.transpose", "linalg.broadcast", "linalg.map")  # destinations come last
 
 
 def find_destination(value: ir.Value) -> ir.Value | None:
@@ -32,7 +33,7 @@ def find_destination_operand(value: ir.Value) -> int | None:
         return _DESTINATIONS[op.name]
     number = list(op.results).index(value)
     if op.name.startswith("linalg."):
-        return num_inputs(op) + number
+        return len(op.operands) - len(op.results) + number if op.name in _UNSEGMENTED else num_inputs(op) + number
     if is_control(op):
         return None
     if op.name == "scf.while":  # which hands on what it tests

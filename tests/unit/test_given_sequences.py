@@ -139,6 +139,16 @@ REFUSED = {
         sequence(MATCH, f"%p, %l = transform.structured.tile_using_for %ops tile_sizes [0, 0, 0, 4] : ({OP}) -> ({OP}, {OP})"),
         "cannot be applied to kernel 'matmul_.*tile",
     ),
+    "no argument": (
+        sequence(MATCH).replace("%k: !transform.any_op {transform.consumed}", "").replace(MATCH, ""),
+        "the sequence '@matmul_\\*' takes 0 arguments: it gets the kernel",
+    ),
+    "a negative size": (sequence(BOTH, tile_for("tanh", "[-8, 16]", 2)), "tile_using_for' has a tile size of -8: give 0"),
+    "another name": (
+        sequence('%p = transform.param.constant "f" -> !transform.any_param',
+                 f'transform.annotate %k "sym_name" = %p : {OP}, !transform.any_param'),
+        "it changes the kernel's name",
+    ),
     "a form": (
         sequence(
             f'%s = transform.structured.match attributes {{tw.stage = "result:store"}} in %k : {ONE}',
@@ -170,6 +180,30 @@ def test_a_step_of_another_size_is_refused_without_a_peel(model: onnx.ModelProto
         inside = inside and line.strip() != "}"
     with pytest.raises(tw.ScheduleError, match=r"last step .* is smaller: transform\.loop\.peel"):
         compile_with(model, "\n".join(kept))
+
+
+def test_an_instruction_that_a_sum_cannot_become_is_refused(model: onnx.ModelProto) -> None:
+    text = tw.compile(model, cache=False, workers=0).get_source("schedule")
+    with pytest.raises(tw.ScheduleError, match=r"only sums of products of bytes .* can be made of dot_product"):
+        compile_with(model, text.replace('"outer_product"', '"dot_product"'))
+
+
+def test_a_result_that_is_unpacked_lies_where_it_belongs() -> None:
+    model = onnx.parser.parse_model("""
+        <ir_version: 9, opset_import: ["": 18]>
+        network (float[37, 21] x) => (float[37] y) { a = Constant<value_ints=[1]>() y = ReduceSum<keepdims=0>(x, a) }""")
+    pack = f'%p = transform.structured.pack %ops packed_sizes = [4, 5] : ({OP}) -> (!transform.op<"linalg.generic">)'
+    lib = compile_with(model, sequence(MATCH, pack).replace("matmul_*", "*"))
+    x = np.arange(37 * 21, dtype=np.float32).reshape(37, 21)
+    np.testing.assert_allclose(lib.run([x])[0], x.sum(1), rtol=1e-6)
+
+
+def test_a_file_may_begin_with_a_mark(model: onnx.ModelProto, tmp_path: Path) -> None:
+    onnx.save(model, path := tmp_path / "net.onnx")
+    given = tmp_path / "given.mlir"
+    given.write_text(sequence(BOTH, tile_for("tanh", "[8, 16]", 2)), encoding="utf-8-sig")
+    words = [str(path), "--schedules", str(given), "--emit", "schedule", "-o", str(tmp_path / "out"), "--quiet"]
+    assert compile_tool.main(words) == 0
 
 
 def test_tensor_expressions_take_one() -> None:

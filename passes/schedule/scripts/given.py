@@ -9,6 +9,7 @@ from ....core.errors import CompileError, ScheduleError
 from ....core.target import Target
 from ....dialects import func, ir, transform, tw
 from ....dialects.context import diagnostics
+from ....dialects.types import DYNAMIC
 from ....dialects.walk import collect
 from ...ir.edit import clone
 from ...ir.kernel import find_script, in_place, is_dynamic_kernel, list_functions, run_upstream, symbol_of
@@ -42,7 +43,10 @@ def build_given(
     kernel = symbol_of(function)
     try:
         plan = _plan(sequence, function, choose)
-        return plan, plan.build(function, target)
+        made = plan.build(function, target)
+        if symbol_of(list_functions(made)[0]) != kernel:
+            raise NotSchedulable("it changes the kernel's name")
+        return plan, made
     except ScheduleError:
         raise
     except (CompileError, ValueError) as error:
@@ -56,6 +60,7 @@ def build_given(
 def _plan(sequence: TransformSequence, function: func.FuncOp, choose: Chooser) -> GivenLoops | GivenTiles | ScriptPlan:
     with diagnostics("parsing the schedules", ScheduleError):
         script = transform.parse_script(sequence.text, sequence.name)
+    _check_sequence(script)
     if find_script(function) is not None:
         return ScriptPlan(script)
     if STORED_RESULT in transform.print_sequence(script, sequence.name):
@@ -63,6 +68,14 @@ def _plan(sequence: TransformSequence, function: func.FuncOp, choose: Chooser) -
     if tw.OVER in function.attributes:
         raise NotSchedulable("it writes into one of its arguments, and takes loops around 'result:store' alone")
     return GivenLoops(script, choose)
+
+
+def _check_sequence(script: transform.Script) -> None:
+    """Refuse what upstream takes, and ends the process on."""
+    for op in collect(script.module, lambda op: "static_sizes" in op.attributes):
+        sizes = list(ir.DenseI64ArrayAttr(op.attributes["static_sizes"]))
+        if wrong := [size for size in sizes if size < 0 and size != DYNAMIC]:
+            raise NotSchedulable(f"'{op.name}' has a tile size of {wrong[0]}: give 0, for a whole axis, or more")
 
 
 @dataclass

@@ -76,7 +76,8 @@ def dot_products(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value 
     """A tile of an op's sums, which lies in whole blocks of its packed weight: four steps of the rows at a time."""
     kind, loops = classify_op(op), loop_intervals(op, region)
     grouped = grouped_loop(op, kind)
-    assert grouped is not None and isinstance(kind, Contraction | Conv)  # what the schedule relies on
+    if grouped is None or not isinstance(kind, Contraction | Conv):  # a form that a user writes may ask for it
+        raise NotSchedulable("only sums of products of bytes whose weight is packed can be made of dot_product")
     extents = [interval.size for interval in loops]
     serial = [loop for loop in tiler.form.sums if loop != grouped and extents[loop] > 1]
     init = tiler.compute(op.operands[2], region, dest)
