@@ -17,7 +17,8 @@ from .wrap_kernel import WrapKernel
 LOST = -(1 << 31)  # the status where a shared library cannot be loaded
 
 # The function in a shared library that the program has inside, behind the number of its bytes. It is loaded from a file
-# without a name, once; where two threads find no address at a time, one of their two copies is not used.
+# without a name, once; where two threads find no address at a time, one of their two copies is not used. The file stays
+# open: `dlopen` knows libraries by their path, and the path has the file's number, which the next library would get.
 _LIBRARY = """
 llvm.mlir.global external hidden constant @{symbol}() : !llvm.array<0 x i8>
 llvm.mlir.global internal @tw_library_function() : !llvm.ptr {{
@@ -66,7 +67,6 @@ llvm.func internal @tw_load_library() -> !llvm.ptr {{
   llvm.cond_br %absent, ^drop, ^find
 ^find:
   %function = llvm.call @dlsym(%library, %name) : (!llvm.ptr, !llvm.ptr) -> !llvm.ptr
-  %s0 = llvm.call @close(%file) : (i32) -> i32
   llvm.store %function, %slot atomic release {{alignment = 8 : i64}} : !llvm.ptr, !llvm.ptr
   llvm.return %function : !llvm.ptr
 ^drop:

@@ -47,6 +47,18 @@ def test_native_code_is_a_part_of_the_program(rows: str, options: tuple[str, ...
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(module))(X)[0], module(X)[0])
 
 
+def test_each_program_calls_its_own_library():
+    """Also where two are loaded one after the other, by functions that have one name."""
+    programs = []
+    for operation in ("-x[i]", "2 * x[i]"):
+        text = f"int f(const float *x, float *y) {{ for (int i = 0; i < 12; i++) y[i] = {operation}; return 0; }}"
+        code = tw.NativeCode(compile_c(text, "-shared"), "f")
+        tw.register_codegen("c", lambda s: s.nodes[0].op_type == "Neg", lambda _, code=code: code, override=True)
+        programs.append(compiled(parsed("g (float[3, 4] x) => (float[3, 4] y) { y = Neg(x) }")))
+    for factor, program in zip((-1, 2), programs, strict=True):
+        np.testing.assert_array_equal(program(X)[0], factor * X)
+
+
 def test_what_a_code_generator_sees_is_the_model_in_words_of_onnx():
     seen: list[tw.Subgraph] = []
 
