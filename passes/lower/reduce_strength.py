@@ -15,7 +15,7 @@ from ...dialects.walk import defining_op, integer_of
 from ..analysis.classify import classify_op
 from ..analysis.kinds import Reduction
 from ..infra.base import Pass
-from ..ir.kernel import list_functions
+from ..ir.kernel import find_script, list_functions
 from ..ir.rewrite import rewrite
 from ..ir.structure import body_ops, indexing_maps, list_ops, num_inputs, terminator_of
 
@@ -52,6 +52,8 @@ class ReduceStrength(Pass):
         for function in list_functions(module):
             rewrite(function, arith.DivFOp, _by_constant)
             rewrite(function, _divides_integers, _divide_floats)
+            if find_script(function) is not None:
+                continue  # it fuses the ops that it names: one between them would be in its way
             for op in list_ops(function):
                 if op.name == "linalg.generic":
                     _by_sum(op)

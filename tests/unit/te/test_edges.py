@@ -147,6 +147,18 @@ def test_a_reduction_of_a_size_that_only_the_run_knows_in_a_loop():
     tw.testing.assert_same(schedule, [a, made])
 
 
+def test_a_softmax_is_computed_row_by_row():
+    a, k, k2 = placeholder(8, 37), te.reduce_axis((0, 37), "k"), te.reduce_axis((0, 37), "k2")
+    most = te.compute((8,), lambda i: te.max(a[i, k], axis=k), name="M")
+    exps = te.compute((8, 37), lambda i, j: te.exp(a[i, j] - most[i]), name="E")
+    total = te.compute((8,), lambda i: te.sum(exps[i, k2], axis=k2), name="S")
+    made = te.compute((8, 37), lambda i, j: exps[i, j] / total[i], name="C")
+    schedule = te.create_schedule(made.op)
+    for stage in (total, exps):
+        schedule[stage].compute_at(schedule[made], made.op.axis[0])
+    tw.testing.assert_same(schedule, [a, made])
+
+
 @pytest.mark.parametrize("choose", [lambda made: made[::-1], lambda made: made[0]])
 def test_a_reducer_gives_all_of_its_results_in_order(choose: Callable[..., object]):
     a, k = placeholder(4, 8), te.reduce_axis((0, 8), "k")
