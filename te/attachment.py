@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..core.sizes import Extent
 from .expr import Expr, IterVar, Literal, Operation, Read, children_of
+from .expr_keys import ExprKeys
 from .regions import LinearIndex, as_linear
 from .stage import Leaf, LoopPart, Stage
 from .tensor import ComputeOp
@@ -133,8 +134,10 @@ def max_extent(extents: Sequence[Extent]) -> Extent:
 
 
 def reads_of(stage: Stage, made: Stage) -> list[Read]:
-    """The elements that a stage reads of what another makes."""
-    return [r for r in stage.op.reads if r.tensor.op is made.op] if isinstance(stage.op, ComputeOp) else []
+    """The elements that a stage reads of what another makes, each of them once."""
+    reads = [r for r in stage.op.reads if r.tensor.op is made.op] if isinstance(stage.op, ComputeOp) else []
+    keys = ExprKeys()
+    return list({keys.of(read): read for read in reversed(reads)}.values())[::-1]
 
 
 def is_sliced(schedule: Schedule, index: Expr, stage: Stage) -> bool:

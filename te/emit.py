@@ -21,8 +21,9 @@ from .expr import (
     Reduce,
     exchange_parts,
 )
+from .expr_keys import ExprKeys
 from .matching import match_intrinsic
-from .op_body import ExprKeys, OpBody, pair_indices, store_results
+from .op_body import OpBody, pair_indices, store_results
 from .regions import each_read, is_inside
 from .scan import ScanOp
 from .schedule import Schedule

@@ -147,6 +147,16 @@ def test_a_reduction_of_a_size_that_only_the_run_knows_in_a_loop():
     tw.testing.assert_same(schedule, [a, made])
 
 
+def test_an_element_that_is_read_twice_is_computed_once():
+    a, k = placeholder(8, 32), te.reduce_axis((0, 32), "k")
+    total = te.compute((8,), lambda i: te.sum(a[i, k], axis=k), name="S")
+    made = te.compute((8,), lambda i: te.if_then_else(total[i] > 0, total[i], 0.1 * total[i]), name="C")
+    schedule = te.create_schedule(made.op)
+    schedule[total].compute_at(schedule[made], made.op.axis[0])
+    tw.testing.assert_same(schedule, [a, made])
+    assert "each of" not in tw.lower(schedule, [a, made], simple_mode=True)
+
+
 def test_a_softmax_is_computed_row_by_row():
     a, k, k2 = placeholder(8, 37), te.reduce_axis((0, 37), "k"), te.reduce_axis((0, 37), "k2")
     most = te.compute((8,), lambda i: te.max(a[i, k], axis=k), name="M")
