@@ -8,9 +8,11 @@ from typing import Any, NoReturn
 from .. import te
 from ..core.errors import ExpressionError
 from ..te import *  # noqa: F403  (they have TVM's names)
+from . import functions
+from .functions import *  # noqa: F403
 
 __all__ = ["extern", "hybrid"]
-__all__ += te.__all__
+__all__ += [*te.__all__, *functions.__all__]
 
 
 def extern(shape: Any, inputs: Any, fcompute: Callable[..., Any], name: str = "extern", **others: Any) -> NoReturn:

@@ -8,9 +8,11 @@ from .. import te
 from ..core.errors import ExpressionError
 from ..te import *  # noqa: F403  (they have TVM's names)
 from ..te.intrinsic import ExternCall
+from . import functions
+from .functions import *  # noqa: F403
 
 __all__ = ["PrimExpr", "Select", "call_intrin", "call_packed", "call_pure_extern", "ir_builder"]
-__all__ += te.__all__
+__all__ += [*te.__all__, *functions.__all__]
 
 PrimExpr = te.Expr
 Select = te.select

@@ -396,3 +396,26 @@ def test_what_has_no_meaning_here_is_refused_in_words(call: Callable[[], Any], m
 def test_what_is_not_there_is_said():
     with pytest.raises(AttributeError, match=r"tilewright\.tvm has no 'relay': it has build"):
         getattr(tvm, "relay")  # noqa: B009
+
+
+def test_functions_that_tvm_has_beside() -> None:
+    """Quotients that are rounded to 0, and whether floats are infinite."""
+    a, b, x = (te.placeholder((6,), dtype, name) for dtype, name in (("int32", "a"), ("int32", "b"), ("float32", "x")))
+    written = {
+        "q": lambda i: te.truncdiv(a[i], b[i]),
+        "r": lambda i: tvm.tir.truncmod(a[i], b[i]),
+        "n": lambda i: te.truncdiv(a[i], -3),
+        "f": lambda i: te.isfinite(x[i]),
+        "w": lambda i: te.isinf(x[i]),
+    }
+    made = [te.compute((6,), function, name=name) for name, function in written.items()]
+    s = te.create_schedule([each.op for each in made])
+    given = [np.array(row, np.int32) for row in ([-7, 7, -7, 6, 0, 5], [2, -2, -2, 3, 4, 0])]
+    numbers = np.array([1, np.inf, -np.inf, np.nan, -3, 0], np.float32)
+    q, r, n, finite, infinite = tvm.build(s, [a, b, x, *made], TARGET)(*given, numbers)
+    assert (q.tolist(), r.tolist()) == ([-3, -3, 3, 2, 0, 0], [-1, 1, -1, 0, 0, 5])
+    assert n.tolist() == [2, -2, 2, -2, 0, -1]
+    assert finite.tolist() == np.isfinite(numbers).tolist() and infinite.tolist() == np.isinf(numbers).tolist()
+    for function in (te.isinf, te.isfinite, lambda _: te.truncmod(x[0], 2.0)):
+        with pytest.raises(tw.ExpressionError, match="take"):
+            function(a[0])
