@@ -123,6 +123,7 @@ class Target:
         """
         if isinstance(text, Target):
             return text
+        _check_text(text)
         arch, *words = text.split() or [""]
         if arch == "llvm":
             arch = next((name for name, each in cpus.ARCHITECTURES.items() if each.machine == os.uname().machine), arch)
@@ -150,7 +151,10 @@ class Target:
 
         Raises TargetError as ``parse``, and for an empty or a repeated name.
         """
-        words = [] if isinstance(text, Target) else text.split()
+        if isinstance(text, Target):
+            return (text,)
+        _check_text(text)
+        words = text.split()
         place = next((i for i, word in enumerate(words) if word.startswith("-mcpu=") and "," in word), None)
         if place is None:
             return (Target.parse(text),)
@@ -215,6 +219,11 @@ def cpu_name() -> str:
 def find_missing_features(features: Iterable[str]) -> tuple[str, ...]:
     """Those of the features that this machine's CPU lacks."""
     return tuple(sorted(set(features) - set(host_features())))
+
+
+def _check_text(text: object) -> None:
+    if not isinstance(text, str):
+        raise TargetError(f"a target is a text, as 'x86 -mcpu=x86-64-v2,x86-64-v3', not a {type(text).__name__}")
 
 
 def _target(known: Architecture, cpu: str, changes: tuple[str, ...], features: tuple[str, ...]) -> Target:

@@ -131,6 +131,12 @@ def test_refuses_in_one_line_that_lists_what_is_known(text, message):
     assert "\n" not in str(info.value)
 
 
+@pytest.mark.parametrize("parse", [Target.parse, Target.parse_all])
+def test_a_target_is_a_text(parse):
+    with pytest.raises(tw.TargetError, match=r"a target is a text, .*, not a list"):
+        parse(["x86 -mcpu=x86-64-v2", "x86 -mcpu=x86-64-v3"])
+
+
 def test_an_unknown_cpu_lists_all_known_ones_once():
     with pytest.raises(tw.TargetError) as info:
         Target.parse("x86 -mcpu=skylake-avx51")
