@@ -52,6 +52,7 @@ def test_types_are_no_proof_of_equal_sizes():
 
 # Where numbers of an attribute are compared with the mark of an unknown extent.
 OF_ATTRIBUTES = {
+    ("passes/schedule/scripts/given.py", "_check_sequence"),
     ("passes/schedule/scripts/forall.py", "_write_as_loop"),
     ("passes/schedule/scripts/scripted_nest.py", "_read_indices"),
     ("passes/analysis/independent_steps.py", "_find_dims"),
