@@ -9,6 +9,7 @@ from typing import ClassVar
 from ...dialects import builders, ir, tensor
 from ...dialects.types import element_bits
 from ...dialects.walk import defining_op
+from ..analysis.cache_sets import count_fitting_rows
 from ..analysis.classify import classify_op, classify_sum
 from ..analysis.kinds import Contraction, Conv
 from ..infra.base import Pass
@@ -21,10 +22,7 @@ from ..ir.structure import dim_of, indexing_maps, is_static, list_ops, loop_exte
 from ..ir.uses import readers_of
 from ..schedule.tiling.pool_windows import amounts_of
 
-# An x86 core's first cache has 64 sets of lines of 64 bytes: what lies a multiple of 4 kB apart falls into one set, of
-# 8 or 12 lines. A register tile walks up to 14 rows at once, 28 where its columns are one vector.
-_SET_SPAN = 4096
-_WAYS = 8
+# A register tile walks up to 14 rows at once, 28 where its columns are one vector.
 _TILE_ROWS = 14
 # What a product makes of each element of its rows, for a copy of them to be worth it.
 _COPIED = 256
@@ -114,8 +112,7 @@ def _count_rows(op: ir.Operation, kind: Contraction | Conv, columns: int) -> int
 
 def _share_sets(apart: int, rows: int) -> bool:
     """Return whether so many rows, so many bytes apart, fill a set of the first cache."""
-    sets = _SET_SPAN // math.gcd(apart, _SET_SPAN)
-    return rows >= _WAYS * sets
+    return rows >= count_fitting_rows(apart)
 
 
 def _keeps_rows(op: ir.Operation) -> bool:

@@ -58,7 +58,7 @@ def note_sizes(value: ir.Value) -> tuple[Extent, ...]:
 
 def slice_amounts(op: ir.Operation, which: str) -> list[ir.Value]:
     """The ``offsets``, ``sizes`` or ``strides`` of a slice as index values, constants at the insertion point."""
-    given = iter(_segment(op, 1 + ("offsets", "sizes", "strides").index(which)))
+    given = iter(operand_segment(op, 1 + ("offsets", "sizes", "strides").index(which)))
     static = ir.DenseI64ArrayAttr(op.attributes[f"static_{which}"])
     return [next(given) if number == DYNAMIC else index_constant(number) for number in static]
 
@@ -75,7 +75,7 @@ def _emit_size(value: ir.Value, axis: int) -> ir.Value:
     if op.name == "tensor.cast":
         return _emit_size(op.operands[0], axis)
     if op.name == "tensor.extract_slice":
-        return _operand_of(_segment(op, 2), kind, axis)
+        return _operand_of(operand_segment(op, 2), kind, axis)
     if op.name == "tensor.expand_shape":
         return _operand_of(list(op.operands)[1:], kind, axis)
     if op.name == "tensor.collapse_shape":
@@ -92,10 +92,9 @@ def _operand_of(operands: Sequence[ir.Value], kind: ir.RankedTensorType, axis: i
     return operands[sum(n < 0 for n in kind.shape[:axis])]
 
 
-def _segment(op: ir.Operation, number: int) -> list[ir.Value]:
-    """Operands of one of an op's segments."""
+def operand_segment(op: ir.Operation, number: int) -> list[ir.Value]:
+    """The operands of one of an op's segments: of a slice its source, offsets, sizes and strides."""
     sizes = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
-    # The first segment of a slice is its source.
     start = sum(sizes[:number])
     return list(op.operands)[start : start + sizes[number]]
 

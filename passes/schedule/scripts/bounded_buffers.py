@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ....dialects import func, ir, tensor
 from ....dialects.walk import collect, defining_op
+from ...ir.dynamic_sizes import operand_segment
 from ...ir.edit import replace
 from ...ir.structure import shape_of
 from ..tiling.part_nests import filled_with
@@ -33,8 +34,7 @@ def bound_buffers(function: func.FuncOp) -> None:
 
 def _bound_buffer(op: ir.Operation, fill: ir.Operation | None) -> None:
     kind = ir.RankedTensorType(op.results[0].type)
-    counts = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
-    sizes = list(op.operands)[1 + counts[1] : 1 + counts[1] + counts[2]]
+    sizes = operand_segment(op, 2)
     static = list(ir.DenseI64ArrayAttr(op.attributes["static_sizes"]))
     if len(static) != kind.rank:
         return  # of fewer dims than what it is a part of

@@ -13,6 +13,8 @@ from ....dialects.context import keep
 from ....dialects.transform import INIT, STORE
 from ....dialects.types import element_bits
 from ....dialects.walk import collect, defining_op, integer_of
+from ...analysis.cache_sets import count_fitting_rows
+from ...ir.dynamic_sizes import operand_segment
 from ...ir.kernel import integer_attr, is_dynamic_kernel, list_functions, run_upstream, symbol_of
 from ...ir.structure import indexing_maps, is_static, iterator_types, list_ops, shape_of, terminator_of
 from ..dynamic.block_kernels import STEPS
@@ -23,9 +25,6 @@ from ..tiles.structured import clone_body, extract, make_generic
 from ..tiling.border import copy_box
 from ..tiling.destination_passing import destination_passing
 from ..tiling.plain_loops import copy_ops
-
-# An x86 core's first cache has 64 sets of lines of 64 bytes, with room for eight lines or more.
-_SET_SPAN, _WAYS = 4096, 8
 
 
 @dataclass
@@ -158,7 +157,7 @@ def _rows_share_sets(op: ir.Operation) -> bool:
     if memory is None or len(long) < 2 or len(op.results) > 1 or not all(map(is_static, (place, memory.results[0]))):
         return False
     apart = math.prod(shape_of(memory.results[0])[long[-2] + 1 :]) * element_bits(element_of(place)) // 8
-    return apart > 0 and tile[long[-2]] > _WAYS * (_SET_SPAN // math.gcd(apart, _SET_SPAN))
+    return apart > 0 and tile[long[-2]] > count_fitting_rows(apart)
 
 
 def _write_out(op: ir.Operation) -> None:
@@ -253,8 +252,7 @@ def _extent_of(value: ir.Value, axis: int) -> int | None:
     dynamic = sum(n < 0 for n in shape_of(value)[:axis])
     if op.name == "tensor.empty":
         return integer_of(op.operands[dynamic])
-    segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
-    return integer_of(op.operands[1 + segments[1] + dynamic])
+    return integer_of(operand_segment(op, 2)[dynamic])
 
 
 def _as_vector(

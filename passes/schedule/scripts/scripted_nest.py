@@ -20,6 +20,7 @@ from ....core.target import Target
 from ....dialects import builders, func, ir, transform, tw
 from ....dialects.types import DYNAMIC
 from ....dialects.walk import collect, defining_op
+from ...ir.dynamic_sizes import operand_segment
 from ...ir.edit import clone
 from ...ir.edit import replace as replace_op
 from ...ir.kernel import copy_marks, list_functions, run_upstream, symbol_of
@@ -185,12 +186,9 @@ def _locate(value: ir.Value) -> tuple[ir.Value, Region]:
 
 def _places(op: ir.Operation) -> tuple[list[Linear], list[int]]:
     """The offsets and the sizes of a slice."""
-    counts = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
-    given = list(op.operands)
-    offsets, sizes = given[1 : 1 + counts[1]], given[1 + counts[1] : 1 + counts[1] + counts[2]]
-    starts = _read_indices(op, "static_offsets", offsets)
-    lengths = [length.const if not length.terms else -1 for length in _read_indices(op, "static_sizes", sizes)]
-    return starts, lengths
+    starts = _read_indices(op, "static_offsets", operand_segment(op, 1))
+    sizes = _read_indices(op, "static_sizes", operand_segment(op, 2))
+    return starts, [size.const if not size.terms else -1 for size in sizes]
 
 
 def _read_indices(op: ir.Operation, name: str, given: Sequence[ir.Value]) -> list[Linear]:
