@@ -87,6 +87,7 @@ def test_c_calls_programs_with_native_code(options: tuple[str, ...], suffix: str
 def test_a_dynamic_program_with_native_code_is_one_for_c():
     register_c()
     manifest = tw.compile(model("N"), workers=0, cache=False).manifest
+    assert any(kernel.codegen for kernel in manifest.kernels)
     demand_callable(manifest, 0, "the program")
 
 
