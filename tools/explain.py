@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.core.errors import InputError
 from tilewright.core.printed import count_text, name_text, shorten, size_text
 from tilewright.core.subgraph_code import name_host_call
+from tilewright.driver.machine import Machine
 from tilewright.runtime.profile.roofline import compute_rate, find_bound, peak_share
 from tilewright.runtime.tensors import tensor
 from tilewright.tools import _plot
@@ -37,7 +38,6 @@ from tilewright.tools._common import (
     showing_progress,
 )
 from tilewright.tools._tables import fact_lines
-from tilewright.tools.benchmarks.machine import Machine
 from tilewright.tools.run import add_inputs, given_inputs
 
 if TYPE_CHECKING:

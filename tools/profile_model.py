@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tilewright.core.errors import InputError
 from tilewright.core.model import explain_dynamic_sizes
 from tilewright.core.sizes import has_dynamic_extents
+from tilewright.driver.machine import Machine
 from tilewright.runtime.profile.profiler import KEYS, Report
 from tilewright.tools._common import (
     add_input_shape,
@@ -32,7 +33,6 @@ from tilewright.tools._common import (
     showing_progress,
     tell,
 )
-from tilewright.tools.benchmarks.machine import Machine
 from tilewright.tools.run import add_inputs, for_run, given_inputs
 
 if TYPE_CHECKING:

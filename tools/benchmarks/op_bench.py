@@ -15,8 +15,8 @@ import onnx
 from onnx import helper
 
 from tilewright.core.errors import ModelError, TilewrightError
+from tilewright.driver import machine
 from tilewright.tools._common import showing_progress
-from tilewright.tools.benchmarks import machine
 from tilewright.tools.benchmarks.kernel_bench import judge
 from tilewright.tools.benchmarks.markdown import describe_setup, format_table
 from tilewright.tools.benchmarks.measure import REST, compute_ratio, interleave, relative_error

@@ -13,10 +13,10 @@ from tilewright.core.target import detect_host
 from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
 from tilewright.driver.assembly import Stepwise
+from tilewright.driver.machine import Machine, make_copy_probe
 from tilewright.passes.analysis.signature import make_signature
 from tilewright.passes.ir.kernel import list_functions
 from tilewright.tools import _plot, explain
-from tilewright.tools.benchmarks.machine import Machine, make_copy_probe
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 
-from tilewright.core.target import Target
+from ..core.target import Target
 
 # Independent chains of multiply-adds, more than the product of latency (4 cycles) and units (2).
 _CHAINS = 12
@@ -51,15 +51,38 @@ class Machine:
         return {name: probe.amount / float(np.median(self._seconds[name])) for name, probe in self._probes.items()}
 
 
+@dataclass(frozen=True)
+class Rates:
+    """What one core can do in a second: floating-point operations, and bytes that it copies, by how many these are."""
+
+    flops: float
+    bytes: tuple[tuple[int, float], ...]
+
+    def least_seconds(self, flops: float, nbytes: float) -> float:
+        """The least time of work with so many operations, that reads and writes so many bytes."""
+        rates = [rate for size, rate in self.bytes if size >= nbytes] or [self.bytes[-1][1]]
+        return max(flops / self.flops, nbytes / rates[0])
+
+
+# Bytes that are copied, from what stays in the first cache to what stays in none.
+_COPIES = (32 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, _COPIED)
+
+
+def measure_rates(target: Target) -> Rates:
+    """The rates of one core, for work whose data lies where so many bytes do."""
+    copies = tuple((size, make_copy_probe(size).rate()) for size in _COPIES)
+    return Rates(make_arithmetic_probe(target).rate(), copies)
+
+
 def make_arithmetic_probe(target: Target) -> Probe:
     """Multiply-adds of whole float32 vectors in registers, each counted as two operations."""
-    from tilewright.core.model import TensorInfo
-    from tilewright.core.program import Call, Kernel, Program, Slot
-    from tilewright.dialects import codegen, ir
-    from tilewright.dialects.context import make_context
-    from tilewright.passes.lower import entry
-    from tilewright.runtime.executors.executor import Executor
-    from tilewright.runtime.process.link import link
+    from ..core.model import TensorInfo
+    from ..core.program import Call, Kernel, Program, Slot
+    from ..dialects import codegen, ir
+    from ..dialects.context import make_context
+    from ..passes.lower import entry
+    from ..runtime.executors.executor import Executor
+    from ..runtime.process.link import link
 
     with make_context(), ir.Location.unknown():
         made = codegen.emit_code(ir.Module.parse(_fma_text(target.lanes)), target, "obj")
