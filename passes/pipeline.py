@@ -294,11 +294,26 @@ def describe_schedule(bytecode: bytes, target: Target, context: PassContext) -> 
         module = ir.Module.parse(bytecode)
         if is_generated(module):
             return "//   made by a code generator of the user's"
-        passes = kernel_passes(target, schedule=_find_asked(module, context))
-        until = next(number for number, stage in enumerate(passes) if isinstance(stage, ApplySchedule))
-        _run_passes(passes[: until + 1], module, context, ModuleForm.TENSORS)
-        text = find_schedule_text(list_functions(module)[0])
+        text = find_schedule_text(_schedule_kernel(module, target, context))
     return text if text.startswith(transform.SEQUENCE) else "\n".join(f"//   {line}" for line in text.splitlines())
+
+
+def describe_loops(bytecode: bytes, target: Target, context: PassContext) -> Kernel:
+    """A kernel as far as its loops are chosen: what ``compile_kernel`` says of it, without code and scratch memory."""
+    with reused_context(), ir.Location.unknown():
+        module = ir.Module.parse(bytecode)
+        if is_generated(module):
+            return lower_external(find_kernel(module), target)[1]
+        [stated] = [_describe(function) for function in list_functions(module)]
+        return replace(describe_kernel(_schedule_kernel(module, target, context)), **stated)
+
+
+def _schedule_kernel(module: ir.Module, target: Target, context: PassContext) -> func.FuncOp:
+    """The kernel of a module, which the passes until ``apply-schedule`` have changed."""
+    passes = kernel_passes(target, schedule=_find_asked(module, context))
+    until = next(number for number, stage in enumerate(passes) if isinstance(stage, ApplySchedule))
+    _run_passes(passes[: until + 1], module, context, ModuleForm.TENSORS)
+    return list_functions(module)[0]
 
 
 def _describe(function: func.FuncOp) -> dict[str, Any]:

@@ -135,9 +135,9 @@ def find_schedule_text(function: func.FuncOp) -> str:
 
 
 def describe_kernel(op: ir.OpView | ir.Operation) -> Kernel:
-    """The kernel that a wrapped function is, without its object."""
+    """The kernel that a function with its loops is, without its object: scratch memory is known when it is wrapped."""
     attributes = op.operation.attributes
-    extent, scratch = (ir.IntegerAttr(attributes[name]).value for name in (tw.EXTENT, tw.SCRATCH))
+    extent, scratch = ir.IntegerAttr(attributes[tw.EXTENT]).value, count_of(op, tw.SCRATCH)
     texts = _read_texts(op)
     schedule, as_json = texts.get(tw.SCHEDULE, texts.get(tw.PARTS, "")), texts.get(tw.SCHEDULE_JSON, "")
     parallel, ahead = tw.PARALLEL in attributes, tw.AHEAD in attributes
