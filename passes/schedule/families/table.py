@@ -17,7 +17,7 @@ from .attention import ATTENTION
 from .block_sums import BLOCK_SUMS
 from .contraction import CONVOLUTIONS, PRODUCTS
 from .family import Anchors, Family, KernelView, WantedOrder, find_anchors
-from .light import LIGHT
+from .light import LIGHT, schedule_vectors
 from .sums import DOT_PRODUCTS, REDUCTIONS
 from .window import ROW_POOLS, WINDOWS
 from .winograd import PATCH_PRODUCTS, TRANSFORMS, WINOGRAD
@@ -68,11 +68,13 @@ def require_schedule(function: func.FuncOp, target: Target) -> Schedule:
     if not has_nests(function):
         raise NotSchedulable("it has several results, or one without elements")
     anchors = find_anchors(function)
-    family = find_family(anchors)
+    family, kernel = find_family(anchors), KernelView(function, target, anchors)
+    if family is None and len(anchors) == 1:  # nothing is computed anew for each tile
+        return schedule_vectors(kernel.plain, kernel.lanes)
     if family is None:
         kinds = dict.fromkeys(type(kind).__name__ for _, kind in anchors)
         raise NotSchedulable(f"no family takes a kernel of these kinds of ops: {', '.join(kinds)}")
-    if (schedule := family.schedule(KernelView(function, target, anchors))) is None:
+    if (schedule := family.schedule(kernel)) is None:
         raise NotSchedulable(f"its family, '{family.name}', has no schedule for such shapes or layouts")
     return schedule
 

@@ -66,7 +66,7 @@ def _fill_tile(schedule: Schedule, of: str, tile: Sequence[str]) -> Schedule:
     for name in tile:
         lies = schedule.nest(of).loop(name).axis in (value.contiguous, value.row)
         schedule = schedule.vectorize(name) if lies else schedule.unroll(name)
-    if value.intrinsic in ("linear_transform", "dot_product") or (value.intrinsic and len(tile) > 1):
+    if value.intrinsic and len(tile) > (value.intrinsic == "outer_product"):
         schedule = schedule.tensorize(tile[0], value.intrinsic)
     for block in value.packed:
         schedule = schedule.pack(block.argument, block.axis, block.size)
