@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from .runtime.nd import cpu, device
     from .runtime.registry import get_global_func, register_func
     from .runtime.session import Session
+    from .tuning.api import tune
+    from .tuning.result import TuningResult
 
     __version__: str
 
@@ -87,6 +89,7 @@ __all__ = [
     "TensorInfo",
     "TilewrightError",
     "TimeoutError",
+    "TuningResult",
     "UnsupportedError",
     "__version__",
     "build",
@@ -105,6 +108,7 @@ __all__ = [
     "runtime",
     "te",
     "testing",
+    "tune",
     "unregister_codegen",
 ]
 
@@ -124,6 +128,7 @@ _HOMES = {
     "SubgraphValue": ".core.subgraphs",
     "Target": ".core.target",
     "TensorInfo": ".core.model",
+    "TuningResult": ".tuning.result",
     "build": ".driver.expressions",
     "check_model": ".driver.api",
     "compile": ".driver.api",
@@ -136,6 +141,7 @@ _HOMES = {
     "register_codegen": ".core.codegens",
     "register_func": ".runtime.registry",
     "register_op": ".core.custom_ops",
+    "tune": ".tuning.api",
     "unregister_codegen": ".core.codegens",
 }
 _MODULES = {"nd": ".runtime.nd", "runtime": ".runtime", "te": ".te", "testing": ".driver.testing"}

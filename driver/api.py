@@ -247,7 +247,7 @@ def compile_to_file(
         belongings.demand_weights(on_disk.weights_path(path))
     sizes = RequestedSizes.of(input_shapes, specialize)
     compilation = Compilation.start(settled_source(source), options, workers, sizes, path.parent)
-    made, report = _make_product(compilation), compilation.report
+    made, report = make_product(compilation), compilation.report
     made.manifest.demand_portable(f"cannot write {path}")
     save = on_disk.save_object if suffix == ".o" else on_disk.save
     options.progress(f"writing {path.name}")
@@ -366,7 +366,7 @@ def _settle_states(states: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple(states.items())
 
 
-def _make_product(compilation: Compilation) -> CompiledProgram:
+def make_product(compilation: Compilation) -> CompiledProgram:
     """Take the program from the cache, or compile it and put it there."""
     request = _request_program(compilation)
     product = _find_product(compilation, request) or _compile_product(compilation, request)
@@ -413,7 +413,7 @@ def make_module(
     compilation: Compilation, max_concurrency: int | None, kept: Planned | tuple[Computation, ...] | None = None
 ) -> Module:
     """The linked program. Texts of its stages are made of ``kept``, or else of the source."""
-    product, report = _make_product(compilation), compilation.report
+    product, report = make_product(compilation), compilation.report
     recipe = stages.TextRecipe(replace(compilation, source=kept or compilation.source), product.manifest.source)
     with report.stage("link"):
         program = on_disk.assemble(product.link(), product.code, product.manifest, product.weights, "the program")

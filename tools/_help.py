@@ -38,6 +38,10 @@ ABOUT = {
         "a table on stdout; all rows in the file of --csv, the first runs in that of --trace",
         ("model.so --inputs x.npz --by op", "model.onnx --rounds 50 --trace trace.json"),
     ),
+    "tune": About(
+        "a table on stdout; what is measured in the file of --records; a picture in the file of --plot",
+        ("model.onnx --time 5m", "model.onnx --trials 200 --threads 1 --records team.sqlite --json"),
+    ),
     "cache": About(
         "entries and sizes on stdout; $TILEWRIGHT_CACHE_DIR is the cache's folder, $TILEWRIGHT_CACHE_SIZE its limit"
         " (4GiB; 0 is no cache)",

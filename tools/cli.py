@@ -19,6 +19,7 @@ COMMANDS = {
     "explain": "show a model's kernels, their work and time",
     "inspect": "describe a compiled program, without loading it",
     "profile": "time a model's or a program's kernels: a table, CSV, JSON, a trace for Perfetto",
+    "tune": "search for faster schedules of a model's kernels",
     "cache": "show, prune or verify the compile cache",
     "debug": "find the first wrong node of a model, and the pass that makes it wrong",
     "reduce": "find a small part of a model that fails to compile, or differs from onnxruntime",

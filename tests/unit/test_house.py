@@ -28,8 +28,9 @@ ALLOWED: dict[str, dict[str, str]] = {
         "frontends": "codegens core dialects runtime te workers",  # runtime for the modules that PyTorch's users call
         "te": "core dialects",
         "driver": "codegens core dialects frontends passes runtime te workers",
+        "tuning": "core driver passes records runtime te workers",
         "tvm": "core driver passes runtime te",
-        "tools": "core dialects driver frontends passes runtime workers",
+        "tools": "core dialects driver frontends passes runtime tuning workers",
     },
     "runtime": {
         "tensors": "process",

@@ -1,0 +1,51 @@
+"""Races of made-up times: what is decided after how many pairs, and how often wrongly."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from tilewright.tuning.measuring.racing import LOOKS, Interval, is_decided
+
+
+def race(ratio: float, noise: float, seed: int, bar: float = 1.0) -> tuple[int, Interval]:
+    """The pairs that a race takes, and what it finds, where times scatter by ``noise``."""
+    random, seconds, others = np.random.default_rng(seed), list[float](), list[float]()
+    while not is_decided(seconds, others, bar):
+        others.append(1e-4 * math.exp(random.normal(0, noise)))
+        seconds.append(1e-4 * ratio * math.exp(random.normal(0, noise)))
+    return len(seconds), Interval.of(seconds, others)
+
+
+def test_a_hopeless_candidate_gets_one_pair() -> None:
+    assert race(3.0, 0.01, 0)[0] == 1
+    assert race(1.4, 0.01, 0, bar=0.5)[0] == 1  # twice as long as the best
+
+
+def test_a_worse_candidate_gets_few_pairs() -> None:
+    assert all(race(1.3, 0.02, seed)[0] == LOOKS[0] for seed in range(20))
+
+
+def test_a_better_candidate_is_told_after_a_dozen() -> None:
+    for seed in range(20):
+        pairs, found = race(0.8, 0.01, seed)
+        assert 12 <= pairs <= LOOKS[-1] and found.high < 0.9
+
+
+@pytest.mark.parametrize("noise", [0.005, 0.03, 0.1])
+def test_equal_candidates_are_hardly_ever_taken_for_faster(noise: float) -> None:
+    wrong = sum(race(1.0, noise, seed)[1].high < 1 for seed in range(400))
+    assert wrong <= 8  # of 400
+
+
+def test_a_race_has_an_end() -> None:
+    assert max(race(1.0, 0.3, seed)[0] for seed in range(50)) <= LOOKS[-1]
+
+
+def test_an_interval_of_little_is_wide() -> None:
+    assert Interval.of([], []) == Interval(math.inf, 0.0, math.inf)
+    assert Interval.of([2.0], [1.0]) == Interval(2.0, 0.0, math.inf)
+    found = Interval.of([1.0, 1.1, 0.9, 1.0], [1.0, 1.0, 1.0, 1.0])
+    assert found.low < 1 < found.high

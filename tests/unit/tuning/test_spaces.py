@@ -1,0 +1,114 @@
+"""Recipes and spaces: schedules as choices, and back."""
+
+from __future__ import annotations
+
+import itertools
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tilewright as tw
+from tilewright.core.target import Target
+from tilewright.passes.schedule.language.cuts import carve, overlap, share, unroll_sum
+from tilewright.passes.schedule.language.loopnest import Axis, Block, KernelValue
+from tilewright.tuning.spaces.nest_space import NestSpace
+from tilewright.tuning.spaces.recipe import make_schedule, read_recipe
+from tilewright.tuning.spaces.space import describe_change, draw_points, list_neighbours, size_of
+
+TARGET = Target.parse("x86 -mcpu=x86-64-v4")
+
+
+def product(m: int, n: int, k: int, rows: int = 6, packed: bool = False) -> tw.Schedule:
+    """A product as its family would schedule it: blocks of 32 columns around rows."""
+    blocks = (Block(1, "n", 32),) if packed else ()
+    value = KernelValue("result", (Axis("m", m), Axis("n", n)), (Axis("k", k),), intrinsic="outer_product", packed=blocks)
+    made = carve(tw.Schedule.start([value]), [("n", min(32, n)), ("m", min(rows, m))])
+    return overlap(share(unroll_sum(made)))
+
+
+def softmax(rows: int, columns: int) -> tw.Schedule:
+    """Rows whose sums are computed ahead, inside of the loop over rows."""
+    result = KernelValue("result", (Axis("d0", rows), Axis("d1", columns)))
+    staged = KernelValue("%5", (Axis("%5.d0", rows), Axis("%5.d1", columns)), (Axis("%5.k", 7),))
+    made = share(carve(tw.Schedule.start([result, staged]), [("d0", 1), ("d1", 16)]), most=1)
+    made = made.cache_write("%5", made.result.outer[0].name)
+    return carve(made, [("%5.d1", 16)], "%5", ["%5.d0"])
+
+
+SCHEDULES = [product(96, 128, 512), product(37, 50, 3), product(64, 64, 64, packed=True), softmax(12, 64)]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=["product", "odd", "packed", "staged"])
+def test_a_recipe_makes_its_schedule_again(schedule: tw.Schedule) -> None:
+    made = make_schedule(read_recipe(schedule))
+    assert made == schedule and str(made) == str(schedule)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=["product", "odd", "packed", "staged"])
+def test_the_default_of_a_space_is_the_schedule(schedule: tw.Schedule) -> None:
+    space = NestSpace(schedule, TARGET)
+    assert space.schedule(space.default) == schedule
+    assert space.find(schedule) == space.default
+    assert describe_change(space, space.default) == ""
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=["product", "odd", "packed", "staged"])
+def test_drawn_points_are_legal_new_and_found_again(schedule: tw.Schedule) -> None:
+    space, seen = NestSpace(schedule, TARGET), set[str]()
+    for point in itertools.islice(draw_points(space, Random(1)), 25):
+        made = space.schedule(point)
+        assert made is not None
+        made.check()
+        text = str(made.to_json()["steps"])
+        assert text not in seen
+        seen.add(text)
+        again = space.find(tw.Schedule.from_json(made.to_json()))
+        assert again is not None and space.schedule(again) == made
+    assert len(seen) == min(25, size_of(space)) or len(seen) > 5
+
+
+def test_a_packed_operand_keeps_its_blocks() -> None:
+    space = NestSpace(product(64, 64, 64, packed=True), TARGET)
+    assert "tile.n" not in [knob.name for knob in space.knobs]
+    for point in itertools.islice(draw_points(space, Random(2)), 20):
+        made = space.schedule(point)
+        assert made is not None
+        assert made.result.packs == (Block(1, "n", 32),)
+
+
+def test_tiles_that_registers_cannot_hold_are_no_points() -> None:
+    space = NestSpace(product(96, 256, 512), TARGET)
+    for point in itertools.islice(draw_points(space, Random(3)), 40):
+        made = space.schedule(point)
+        assert made is not None
+        elements = [loop.steps for loop in made.result.tile]
+        assert -(-elements[-1] // TARGET.lanes) * (elements[0] if len(elements) > 1 else 1) <= 40
+
+
+def test_the_schedule_of_a_smaller_kernel_is_a_point_of_a_larger_one() -> None:
+    small, large = NestSpace(product(24, 64, 64), TARGET), NestSpace(product(200, 512, 96), TARGET)
+    for point in itertools.islice(draw_points(small, Random(4)), 10):
+        made = small.schedule(point)
+        assert made is not None
+        found = large.find(made)
+        assert found is None or large.schedule(found) is not None
+    assert large.find(small.start) is not None
+
+
+def test_neighbours_differ_in_one_knob() -> None:
+    space = NestSpace(product(96, 128, 512), TARGET)
+    near = list(list_neighbours(space, space.default))
+    assert len(near) >= len(space.knobs)
+    assert all(sum(a != b for a, b in zip(point, space.default, strict=True)) == 1 for point in near)
+
+
+@settings(max_examples=40)
+@given(st.integers(2, 300), st.integers(2, 300), st.integers(2, 600), st.integers(0, 1000))
+def test_points_of_any_size_can_be_written_down_and_read(m: int, n: int, k: int, seed: int) -> None:
+    space = NestSpace(product(m, n, k), TARGET)
+    for point in itertools.islice(draw_points(space, Random(seed)), 3):
+        made = space.schedule(point)
+        assert made is not None
+        assert tw.Schedule.from_json(made.to_json()) == made

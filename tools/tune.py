@@ -1,0 +1,199 @@
+"""``tilewright tune MODEL``: search for faster schedules of a model's kernels, which compilations then find."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from tilewright.core.errors import InputError
+from tilewright.core.printed import count_text, line_text, name_text, shorten
+from tilewright.tools._common import (
+    add_input_shape,
+    add_target,
+    as_command,
+    check_outputs,
+    check_target,
+    demand_model,
+    file_name,
+    file_path,
+    make_parser,
+    print_report,
+    print_table,
+    show,
+)
+from tilewright.tools._plot import require_plotting
+
+if TYPE_CHECKING:
+    from tilewright.tuning.api import Tuning
+    from tilewright.tuning.result import TaskResult, TuningResult
+
+_COLUMNS = ("nodes", "% time", "us", "ratio", "interval", "trials", "failed", "network", "what changed", "kernel")
+_SPARE = ("kernel", "failed", "interval", "trials")
+_SHOWN_NODES, _SHOWN_CHANGE = 40, 100
+_LIVE_ROWS = 12
+_LINE_SECONDS = 10.0  # between two lines where there is no terminal
+
+
+@as_command
+def main(argv: Sequence[str] | None = None) -> None:
+    """Tune a model, with a table of what is found, and print what the network says of it."""
+    args = _parser().parse_args(argv)
+    demand_model(args.model)
+    check_target(args, [args.model])
+    if args.plot:
+        require_plotting(args.plot)
+    if args.threads is not None and args.threads < 1:
+        raise InputError(f"--threads is {args.threads}: it must be at least 1")
+    check_outputs({"--plot": args.plot, "--records": args.records}, args.model)
+    from tilewright.tuning.api import tune
+
+    with _showing(args) as listen:
+        result = tune(
+            args.model,
+            target=args.target,
+            input_shapes=dict(args.input_shape),
+            num_threads=args.threads,
+            time=args.time,
+            trials=args.trials,
+            until_flat=args.until_flat,
+            search=args.search,
+            records=args.records,
+            seed=args.seed,
+            progress=listen,
+        )
+    if args.plot:
+        from tilewright.tools import _tuning_plot
+
+        _tuning_plot.draw(result, args.plot)
+    print_report(result.to_json(), list(_report_lines(result)), args)
+    if not args.json and not args.quiet:
+        rows = [_result_row(task) for task in result.tasks if not task.skipped]
+        print_table([_COLUMNS, *rows], words=("nodes", "what changed"), spare=_SPARE)
+        show(_skipped_lines(result))
+
+
+def _parser() -> argparse.ArgumentParser:
+    from tilewright.tuning.search.table import SEARCHES
+
+    cli = make_parser("tune", "search for faster schedules of a model's kernels")
+    cli.add_argument("model", type=file_name, help="the ONNX file")
+    add_target(cli)
+    add_input_shape(cli)
+    cli.add_argument("--threads", type=int, metavar="N", help="threads of the program (all available)")
+    cli.add_argument("--time", metavar="TIME", help="how long to search: 90s, 5m, 1h (5m, unless another end is given)")
+    cli.add_argument("--trials", type=int, metavar="N", help="how many schedules to measure at most")
+    cli.add_argument("--until-flat", metavar="TIME", help="search until nothing has got better for so long")
+    cli.add_argument("--search", choices=tuple(SEARCHES), default="pattern", help="how to search (pattern)")
+    cli.add_argument("--records", type=file_path, metavar="FILE", help="where to keep what is measured (your own file)")
+    cli.add_argument("--seed", type=int, default=0, metavar="N", help="of the search's random numbers (0)")
+    cli.add_argument("--plot", type=file_path, metavar="FILE", help="draw the progress: a .png or .svg file")
+    return cli
+
+
+@contextmanager
+def _showing(args: argparse.Namespace) -> Iterator[Callable[[Tuning], object]]:
+    """Show how it goes on: a table on a terminal, lines elsewhere, nothing for --quiet and --json."""
+    if args.quiet or args.json:
+        yield lambda tuning: None
+    elif sys.stderr.isatty():
+        with _live_table() as listen:
+            yield listen
+    else:
+        yield _line_teller()
+
+
+def _line_teller() -> Callable[[Tuning], object]:
+    said, stage = 0.0, ""
+
+    def tell(tuning: Tuning) -> None:
+        nonlocal said, stage
+        if tuning.stage == stage and time.monotonic() - said < _LINE_SECONDS:
+            return
+        said, stage = time.monotonic(), tuning.stage
+        show([_status(tuning)], sys.stderr)
+
+    return tell
+
+
+@contextmanager
+def _live_table() -> Iterator[Callable[[Tuning], object]]:
+    """A table that is drawn again after each trial; it is not drawn by itself, which would take part in the times."""
+    from rich.console import Console, Group
+    from rich.live import Live
+    from rich.table import Table
+    from rich.text import Text
+
+    live = Live(console=Console(stderr=True), transient=True, auto_refresh=False)
+
+    def draw(tuning: Tuning) -> None:
+        table = Table(box=None, pad_edge=False)
+        for name in ("nodes", "% time", "us", "ratio", "trials", "what changed"):
+            table.add_column(name, justify="left" if name in ("nodes", "what changed") else "right", no_wrap=True)
+        for task in list(tuning.tasks)[:_LIVE_ROWS]:
+            kernel = task.prepared.task
+            cells = (
+                _nodes_text(kernel.nodes, _SHOWN_NODES),
+                f"{task.share:.1%}",
+                f"{task.prepared.seconds * 1e6:.1f}",
+                f"{task.best.ratio:.3f}",
+                "at its bound" if task.is_close else str(task.trials),
+                shorten(task.change, _SHOWN_CHANGE),
+            )
+            table.add_row(*(Text(line_text(cell)) for cell in cells))
+        live.update(Group(Text(line_text(_status(tuning))), table), refresh=True)
+
+    with live:
+        yield draw
+
+
+def _status(tuning: Tuning) -> str:
+    budget = tuning.budget
+    end = f" of {budget.seconds:.0f}" if budget.seconds is not None else ""
+    done = f"{budget.used_seconds:.0f}{end} s, {count_text(budget.used_trials, 'trial')}"
+    return f"{tuning.name}: {tuning.stage}: {done}, the kernels' times say {tuning.estimate:.3f} of the default's"
+
+
+def _report_lines(result: TuningResult) -> Iterator[str]:
+    yield str(result)
+    taken = f"{count_text(result.trials, 'trial')} in {result.seconds:.0f} s, {result.threads} thread(s)"
+    yield f"{taken}; the kernels' own times say {result.estimate:.3f}; records: {result.records}"
+    for names, interval in result.contests:
+        what = f"{count_text(len(names), 'schedule')} in the network, against the default's program"
+        yield f"  {what}: {interval.ratio:.3f} ({interval.low:.3f} to {interval.high:.3f})"
+    for line in result.wrong:
+        yield f"WRONG, an error of the compiler's: {line}"
+    yield ""
+
+
+def _result_row(task: TaskResult) -> tuple[str, ...]:
+    failed = ", ".join(f"{count} {error}" for error, count in task.failures.items())
+    return (
+        _nodes_text(task.nodes, _SHOWN_NODES),
+        f"{task.share:.1%}",
+        f"{task.seconds * 1e6:.1f}",
+        f"{task.best.ratio:.3f}",
+        f"{task.best.low:.3f} to {task.best.high:.3f}",
+        str(task.trials),
+        failed,
+        "taken" if task.accepted else "",
+        task.change,
+        task.name,
+    )
+
+
+def _skipped_lines(result: TuningResult) -> Iterator[str]:
+    """Why kernels were not tuned: how many for each reason."""
+    reasons: dict[str, list[TaskResult]] = {}
+    for task in result.tasks:
+        if task.skipped:
+            reasons.setdefault(task.skipped, []).append(task)
+    for reason, tasks in reasons.items():
+        yield f"not tuned: {count_text(len(tasks), 'kernel')}: {reason}"
+
+
+def _nodes_text(nodes: Sequence[str], longest: int) -> str:
+    return shorten(" + ".join(map(name_text, nodes)) or "made by the compiler", longest)

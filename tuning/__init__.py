@@ -1,0 +1,1 @@
+"""Tuning: schedules of kernels, found by measuring them, that the network they are for has accepted."""

@@ -1,0 +1,349 @@
+"""``tune``: from a model to schedules that make it faster, kept where compilations find them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import signal
+import tempfile
+import threading
+import time as clock
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from ..core.dims import InputShapes
+from ..core.errors import InputError, ScheduleError
+from ..core.target import Target
+from ..driver import api
+from ..driver.compilation import CompilationSource
+from ..driver.machine import Rates
+from ..passes.schedule.language.schedule import Schedule as KernelSchedule
+from ..records.database import Database
+from ..records.lookup import user_file
+from ..records.trial import Trial, Winner, target_key
+from ..te.computation import Computation
+from ..te.schedule import Schedule
+from .budget import Budget, parse_seconds
+from .engine import Engine
+from .expressions import make_computation
+from .laboratory import Laboratory, Prepared
+from .measuring.racing import Interval
+from .network import Network, Verdict, settle
+from .progress import TaskProgress, estimate_ratio
+from .result import TaskResult, TuningResult
+from .search.table import SEARCHES, make_search
+from .spaces.nest_space import NestSpace
+from .spaces.space import Point
+from .task import Task
+from .tasks import begin, make_tasks, plan_network
+
+_SAME = Interval(1.0, 1.0, 1.0)
+_DEFAULT_SECONDS = 300.0
+# Of a task's share of the program's time: less is not worth a trial.
+_LEAST_SHARE = 0.002
+# Seconds of a contest of programs: a part of the search's, between bounds.
+_CONTEST_PART, _LEAST_CONTEST, _MOST_CONTEST = 0.05, 3.0, 20.0
+_NEAREST = 3  # schedules of other kernels that a search begins with
+
+
+@dataclass
+class Tuning:
+    """Tuning under way, as ``progress`` sees it: in which ``stage`` it is, and what is known of each task."""
+
+    name: str
+    stage: str
+    tasks: Sequence[TaskProgress]
+    budget: Budget
+
+    @property
+    def estimate(self) -> float:
+        """The program's time over the default's, by the kernels' own times."""
+        return estimate_ratio(list(self.tasks))
+
+
+Listener = Callable[[Tuning], object]
+
+
+def tune(
+    source: Any,
+    args: Sequence[Any] | None = None,
+    target: str | Target = "x86",
+    input_shapes: InputShapes | None = None,
+    num_threads: int | None = None,
+    *,
+    time: str | float | None = None,
+    trials: int | None = None,
+    until_flat: str | float | None = None,
+    search: str = "pattern",
+    records: str | Path | None = None,
+    seed: int = 0,
+    workers: int | None = None,
+    name: str = "",
+    progress: Listener = lambda tuning: None,
+) -> TuningResult:
+    """Search for faster schedules of a model's kernels, and keep those with which the model is faster for certain.
+
+    Args:
+        source: an ONNX model, as ``compile`` takes it; or with ``args`` a tensor expression: a function that is called
+            with these, or a schedule whose stages have ``auto()`` and whose tensors these are. Such a function returns
+            what it computes from the tensors that it is given; of other arguments it makes its tensors, and returns
+            them all.
+        target, input_shapes, num_threads: as for ``compile``, which finds the schedules for the same of these.
+        time: how long to search, as "5m" or in seconds; five minutes where no other end is given.
+        trials: how many schedules to measure at most.
+        until_flat: the search ends when the program's time has not improved for so long.
+        search: "pattern", "random", "grid", "genetic" or "annealing".
+        records: the file that keeps what was measured; by default the user's own.
+        seed: of the searches. workers: processes that compile. name: of what is tuned, in records.
+        progress: is called after each trial.
+
+    The same call goes on where an earlier one ended, however it did: what was measured is not measured again. Ctrl-C
+    ends the search, and what it found until then is tried in the network.
+
+    Raises InputError for what is no time or search, RecordError for a file that has no records, and as ``compile``.
+    """
+    if search not in SEARCHES:
+        raise InputError(f"search is '{search}': choose from {', '.join(SEARCHES)}")
+    seconds = None if time is None else _seconds(time, "time")
+    flat = None if until_flat is None else _seconds(until_flat, "until_flat")
+    if trials is not None and trials < 1:
+        raise InputError(f"trials is {trials}: give a number from 1 on")
+    if (seconds, flat, trials) == (None, None, None):
+        seconds = _DEFAULT_SECONDS
+    budget = Budget(seconds, trials, flat)
+    path = Path(records) if records is not None else user_file()
+    options = api.make_options(target, num_threads)
+    with contextlib.ExitStack() as stack:
+        database = stack.enter_context(Database.open(path))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tilewright-")))
+        given = _settle_source(source, args, name)
+        compilation = begin(given, input_shapes, options, workers)
+        planned = plan_network(compilation, str(folder))
+        tasks = make_tasks(compilation, planned.plan)
+        label = name or planned.name
+        listen = lambda stage, found: progress(Tuning(label, stage, found, budget))  # noqa: E731
+        listen("measuring the kernels", [])
+        threads = tasks[0].threads if tasks else 1
+        laboratory = stack.enter_context(Laboratory(compilation.options.target, threads, workers))
+        found = _prepare(tasks, laboratory, database, search, seed)
+        engine = Engine(laboratory, found, database, budget, _own_version(), lambda e: listen("searching", e.tasks))
+        budget.start()
+        with _interrupting(engine):
+            engine.run()
+        listen("trying the winners in the network", found)
+        network = Network(compilation, planned, folder, threads, laboratory.measuring_cpus)
+        verdict = _settle(network, found, min(max(_LEAST_CONTEST, _CONTEST_PART * budget.used_seconds), _MOST_CONTEST))
+        accepted = _keep(database, label, found, verdict)
+        wrong = [*_describe_wrong(database, found), *([verdict.wrong] if verdict.wrong else [])]
+        return TuningResult(
+            label,
+            str(compilation.options.target),
+            threads,
+            _list_results(tasks, found, set(verdict.accepted)),
+            verdict.ratio,
+            estimate_ratio(found),
+            verdict.contests,
+            budget.used_trials,
+            budget.used_seconds,
+            str(path),
+            accepted,
+            tuple(wrong),
+        )
+
+
+def _settle_source(source: Any, args: Sequence[Any] | None, name: str) -> CompilationSource:
+    """A model, or a tensor expression. Raises InputError for what is neither, ExpressionError as in the first."""
+    if isinstance(source, Computation):
+        return (source,)
+    if isinstance(source, Schedule) or (callable(source) and args is not None):
+        return (make_computation(source, args or (), name),)
+    if args is not None:
+        raise InputError("args are those of a tensor expression: give a function or a schedule with them")
+    return api.settled_source(source)
+
+
+def _seconds(given: str | float, what: str) -> float:
+    return parse_seconds(given if isinstance(given, str) else f"{given:g}", what)
+
+
+def _prepare(
+    tasks: Sequence[Task], laboratory: Laboratory, database: Database, search: str, seed: int
+) -> list[TaskProgress]:
+    """Measure the kernels, and begin a search for each that is worth it; the most expensive first."""
+    tunable = [task for task in tasks if task.default is not None]
+    prepared = laboratory.prepare(tunable)
+    total = sum(each.seconds * each.task.calls for each in prepared)
+    rates = laboratory.measure_rates()
+    found = []
+    for each in sorted(prepared, key=lambda p: -p.seconds * p.task.calls):
+        share = each.seconds * each.task.calls / total
+        task = each.task
+        assert task.default is not None
+        space = NestSpace(task.default, task.target)
+        if share < _LEAST_SHARE or not space.knobs:
+            continue
+        made = TaskProgress(each, space, make_search(search, space, seed), share, _bound_share(each, rates))
+        made.suggested.extend(_list_nearest(task, space, database))
+        found.append(made)
+    return found
+
+
+def _bound_share(prepared: Prepared, rates: Rates) -> float:
+    """How near a kernel's default is to what the machine can do; 0 where several threads share it."""
+    task = prepared.task
+    return rates.least_seconds(task.flops, task.bytes) / prepared.seconds if task.threads == 1 else 0.0
+
+
+def _list_nearest(task: Task, space: NestSpace, database: Database) -> list[Point]:
+    """The points like the best schedules of other kernels whose loops have the same names, the most alike first."""
+    assert task.default is not None
+    shape = _loop_extents(task.default)
+    found: list[tuple[float, KernelSchedule]] = []
+    for trial in _list_best(database, task):
+        with contextlib.suppress(ScheduleError):
+            schedule = KernelSchedule.from_json(trial.schedule)
+            other = _loop_extents(schedule)
+            if other.keys() == shape.keys():
+                distance = sum(abs(math.log2(max(shape[n], 1)) - math.log2(max(other[n], 1))) for n in shape)
+                found.append((distance, schedule))
+    points = []
+    for _, schedule in sorted(found, key=lambda pair: pair[0])[:_NEAREST]:
+        with contextlib.suppress(ScheduleError):
+            point = space.find(schedule)
+            points += [point] if point is not None and point != space.default and point not in points else []
+    return points
+
+
+def _list_best(database: Database, task: Task) -> list[Trial]:
+    """The best trial of each other kernel of the target that was made faster."""
+    best: dict[str, Trial] = {}
+    for trial in database.trials(target=target_key(task.target), threads=task.threads):
+        if trial.kernel != task.name and trial.ratio < min(
+            1.0, best[trial.kernel].ratio if trial.kernel in best else 1.0
+        ):
+            best[trial.kernel] = trial
+    return list(best.values())
+
+
+def _loop_extents(schedule: KernelSchedule) -> dict[str, int]:
+    axes = (axis for value in schedule.values for axis in (*value.axes, *value.sums))
+    return {axis.name: axis.extent for axis in axes if isinstance(axis.extent, int)}
+
+
+def _settle(network: Network, tasks: Sequence[TaskProgress], seconds: float) -> Verdict:
+    """Try the schedules that are faster than their defaults in the network."""
+    winners, gains = {}, {}
+    for task in tasks:
+        if task.best_point is None or task.best.high >= 1:
+            continue
+        schedule = task.space.schedule(task.best_point)
+        if schedule is not None:
+            winners[task.name] = schedule
+            gains[task.name] = task.share * (1 - task.best.ratio)
+    return settle(network, winners, gains, seconds)
+
+
+def _keep(database: Database, name: str, tasks: Sequence[TaskProgress], verdict: Verdict) -> dict[str, Any]:
+    """Let compilations find what the network has accepted; returns the schedules' JSON by kernel."""
+    schedules, winners = {}, []
+    for task in tasks:
+        if task.name not in verdict.accepted or task.best_point is None:
+            continue
+        schedule = task.space.schedule(task.best_point)
+        assert schedule is not None  # it is a winner
+        data = schedules[task.name] = schedule.to_json()
+        kernel = task.prepared.task
+        winners.append(
+            Winner(
+                kernel=task.name,
+                target=target_key(kernel.target),
+                threads=kernel.threads,
+                values=json.dumps(data["values"]),
+                steps=json.dumps(data["steps"]),
+                ratio=task.best.ratio,
+                low=task.best.low,
+                high=task.best.high,
+                network=name,
+                network_ratio=verdict.ratio.ratio,
+                network_low=verdict.ratio.low,
+                network_high=verdict.ratio.high,
+                version=_own_version(),
+                time=clock.time(),
+            )
+        )
+    database.accept(winners)
+    return schedules
+
+
+def _describe_wrong(database: Database, tasks: Sequence[TaskProgress]) -> list[str]:
+    """A line for each schedule that computed something else than the default."""
+    lines = []
+    for task in tasks:
+        kernel = task.prepared.task
+        trials = database.trials(kernel=task.name, target=target_key(kernel.target), threads=kernel.threads)
+        lines += [f"kernel '{task.name}': {trial.reason}: {trial.steps}" for trial in trials if trial.error == "wrong"]
+    return lines
+
+
+def _list_results(
+    tasks: Sequence[Task], found: Sequence[TaskProgress], accepted: Mapping[str, object] | set[str]
+) -> tuple[TaskResult, ...]:
+    """What came of each kernel: those that were searched, then the others with the reason."""
+    known = {each.name: each for each in found}
+    made = []
+    for each in found:
+        task = each.prepared.task
+        skipped = "it is at its bound" if each.is_close and not each.trials else ""
+        correlation = getattr(each.search, "correlation", 0.0)
+        made.append(
+            TaskResult(
+                each.name,
+                task.nodes,
+                task.calls,
+                each.share,
+                each.prepared.seconds,
+                each.bound_share,
+                each.best,
+                each.change,
+                each.name in accepted,
+                each.trials,
+                dict(each.failures),
+                correlation,
+                skipped,
+                tuple(each.history),
+                each.count_options(),
+            )
+        )
+    for task in tasks:
+        if task.name not in known:
+            reason = task.reason or "it takes too little of the time, or has nothing to choose"
+            made.append(
+                TaskResult(task.name, task.nodes, task.calls, 0.0, 0.0, 0.0, _SAME, "", False, 0, {}, skipped=reason)
+            )
+    return tuple(made)
+
+
+@contextlib.contextmanager
+def _interrupting(engine: Engine) -> Iterator[None]:
+    """Let the first Ctrl-C end the search, in the main thread; a second one is as usual."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, frame: object) -> None:
+        engine.interrupt()
+        signal.signal(signal.SIGINT, before)
+
+    before = signal.signal(signal.SIGINT, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _own_version() -> str:
+    return version("tilewright")

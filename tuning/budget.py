@@ -1,0 +1,72 @@
+"""How long to search: seconds, trials, or until nothing gets better."""
+
+from __future__ import annotations
+
+import math
+import re
+import time as clock
+from dataclasses import dataclass, field
+
+from ..core.errors import InputError
+
+_UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600}
+_FLAT = 0.002  # of the program's time: less is no improvement
+
+
+def parse_seconds(text: str, what: str) -> float:
+    """Seconds of "5m", "90s", "1.5h" or "300". InputError, naming ``what``, for anything else."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(s|m|min|h|)\s*", text)
+    if match is None or not float(match[1]):
+        raise InputError(f"{what} is '{text}': give a time such as 90s, 5m or 1h")
+    return float(match[1]) * _UNITS[match[2] or "s"]
+
+
+@dataclass
+class Budget:
+    """The end of a search, whichever comes first; None is no end.
+
+    seconds: of the search, without the check of the network after it. trials: of all tasks together. flat: seconds in
+    which the program's time does not get better by one part in five hundred.
+    """
+
+    seconds: float | None = None
+    trials: int | None = None
+    flat: float | None = None
+    _began: float = field(default_factory=clock.monotonic)
+    _improved: float = field(default_factory=clock.monotonic)
+    _level: float = math.inf
+    _spent: int = 0
+
+    def start(self) -> None:
+        """Begin to count now."""
+        self._began = self._improved = clock.monotonic()
+
+    @property
+    def used_seconds(self) -> float:
+        """Seconds since it began."""
+        return clock.monotonic() - self._began
+
+    @property
+    def used_trials(self) -> int:
+        """Trials so far."""
+        return self._spent
+
+    def note(self, trials: int, ratio: float) -> None:
+        """Count trials, after which the program's time is ``ratio`` of the default's."""
+        self._spent += trials
+        if ratio < self._level * (1 - _FLAT):
+            self._level, self._improved = ratio, clock.monotonic()
+
+    def trials_left(self, wanted: int) -> int:
+        """How many of so many trials may be made."""
+        return wanted if self.trials is None else max(0, min(wanted, self.trials - self._spent))
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether the search is at its end."""
+        now = clock.monotonic()
+        if self.seconds is not None and now - self._began >= self.seconds:
+            return True
+        if self.flat is not None and now - self._improved >= self.flat:
+            return True
+        return self.trials is not None and self._spent >= self.trials

@@ -1,0 +1,141 @@
+"""Where candidates are compiled and measured: compile workers on all CPUs but one, the measuring process on that one.
+
+Whatever a candidate does there, refusing to be compiled, a crash, a loop without an end, is a result in words.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from ..core.errors import CompileTimeoutError, TilewrightError, first_line
+from ..core.program import Kernel
+from ..core.target import Target
+from ..driver import jobs
+from ..driver.jobs import Settings
+from ..driver.machine import Rates, measure_rates
+from ..workers import get_pool
+from ..workers.process import Job, Limits
+from . import compiling
+from .compiling import Candidate
+from .measuring import jobs as measuring
+from .measuring.bench import Measured, Setup
+from .task import Task
+
+# Seconds that a candidate may take to be compiled. One that runs longer than so many times the default, in a race of
+# the most pairs, is taken for endless; no race is given less than some seconds, which a process needs to begin.
+_COMPILE_SECONDS = 60.0
+_TIMES_DEFAULT, _LEAST_SECONDS = 2000.0, 20.0
+_CPU_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A task whose default schedule is compiled, and was measured: ``seconds`` of a call."""
+
+    task: Task
+    setup: Setup
+    default: Kernel
+    seconds: float
+
+
+class Laboratory:
+    """The processes that compile and measure the candidates of tasks for one target and number of threads.
+
+    ``close`` ends them; ``with`` does so.
+    """
+
+    def __init__(self, target: Target, threads: int, workers: int | None = None) -> None:
+        usable = sorted(os.sched_getaffinity(0))
+        alone = threads == 1 and len(usable) > 1
+        self.measuring_cpus = tuple(usable[-1:] if alone else usable)
+        # With several threads nothing compiles while they run: candidates are compiled between the races.
+        self.overlaps = alone
+        self._compiling_cpus = tuple(usable[:-1] if alone else usable)
+        self._settings = Settings(target)
+        self._compilers = get_pool(workers or len(self._compiling_cpus))
+        self._measurer = get_pool(1, measuring.MEASURER)
+        self._thread = ThreadPoolExecutor(1)
+        self._threads = threads
+        [self._support] = self._compilers.run([Job("the support of kernels", jobs.emit_support, (target,))])
+
+    def __enter__(self) -> Laboratory:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the processes."""
+        self._thread.shutdown(wait=True, cancel_futures=True)
+        self._measurer.shutdown()
+
+    def prepare(self, tasks: Sequence[Task]) -> list[Prepared]:
+        """Compile the defaults of tasks, and measure each. Raises TilewrightError for one at which that fails."""
+        todo = [Job(f"kernel '{t.name}'", compiling.compile_default, (t.name, t.code, self._settings)) for t in tasks]
+        made: list[tuple[Kernel, bytes]] = self._compilers.run(todo)
+        prepared = []
+        for task, (kernel, table) in zip(tasks, made, strict=True):
+            setup = Setup(
+                task.name,
+                task.signature.inputs,
+                task.signature.results,
+                task.weights,
+                task.network_bytes,
+                (self._support, table),
+                self._threads,
+                self.measuring_cpus,
+            )
+            [seconds] = self._measurer.run([Job(f"kernel '{task.name}'", measuring.time_default, (setup, kernel))])
+            prepared.append(Prepared(task, setup, kernel, seconds))
+        return prepared
+
+    def measure_rates(self) -> Rates:
+        """What one core of this machine can do."""
+        [rates] = self._compilers.run([Job("the machine's rates", measure_rates, (self._settings.target,))])
+        return rates
+
+    def begin_compiling(self, task: Task, steps: Sequence[str]) -> Future[list[Candidate]]:
+        """Compile a task's kernel with each of some schedules, beside this thread or when it waits for that."""
+        return self._thread.submit(self._compile, task, steps)
+
+    def race(self, prepared: Prepared, candidate: Kernel, bar: float) -> Measured:
+        """Measure a candidate against its default; ``bar`` is the ratio that it has to beat."""
+        seconds = max(_LEAST_SECONDS, _TIMES_DEFAULT * prepared.seconds)
+        pool = self._measurer.with_limits(Limits(timeout=seconds, cpu_seconds=_CPU_SECONDS, bundles=False))
+        job = Job(f"kernel '{prepared.task.name}'", measuring.race, (prepared.setup, prepared.default, candidate, bar))
+        try:
+            [measured] = pool.run([job])
+        except CompileTimeoutError:
+            self._measurer.shutdown()
+            return Measured(error="timeout", reason=f"it ran for more than {seconds:.0f} s")
+        except TilewrightError as error:
+            return Measured(error="crash", reason=first_line(error))
+        return measured
+
+    def _compile(self, task: Task, steps: Sequence[str]) -> list[Candidate]:
+        assert task.default is not None  # others have no candidates
+        values = json.dumps(task.default.to_json()["values"])
+        cpus = self._compiling_cpus if self.overlaps else ()
+        todo = [
+            Job("a candidate", compiling.compile_candidate, (task.name, task.code, values, each, self._settings, cpus))
+            for each in steps
+        ]
+        limits = Limits(timeout=_COMPILE_SECONDS * len(todo), cpu_seconds=_CPU_SECONDS, bundles=False)
+        try:
+            return self._compilers.with_limits(limits).run(todo)
+        except TilewrightError:  # one of them: which one, they tell alone
+            return [self._compile_alone(job) for job in todo]
+
+    def _compile_alone(self, job: Job) -> Candidate:
+        limits = Limits(timeout=_COMPILE_SECONDS, cpu_seconds=_CPU_SECONDS, bundles=False)
+        try:
+            [made] = self._compilers.with_limits(limits).run([job])
+        except CompileTimeoutError as error:
+            return Candidate(None, "timeout", first_line(error))
+        except TilewrightError as error:
+            return Candidate(None, "compile", first_line(error))
+        return made

@@ -1,0 +1,1 @@
+"""Measuring: a kernel with two schedules, in turn, on the same arrays."""

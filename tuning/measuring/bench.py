@@ -1,0 +1,249 @@
+"""One kernel on arrays of its own, where two schedules of it are checked against each other and measured in turn."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...core.model import TensorInfo, numpy_dtype, parse_tensor_type
+from ...core.program import Call, Kernel, Program, Slot
+from ...runtime.executors.tables import CallTable, Memory
+from ...runtime.process.link import link
+from ...runtime.tensors.tensor import aligned_bytes
+from .racing import is_decided
+from .spin import Spin
+
+# Seconds of a sample, and copies of weights at most: as a network does, a kernel finds its weight where its others of
+# the same run have left it.
+_SAMPLE = 4e-4
+_MOST_CALLS, _MOST_COPIES = 512, 64
+MOST_BYTES = 64 << 20
+_GUARD = 64  # bytes behind a result that nobody may write
+_PATTERN = 0xA5
+# Of pairs, how many may be thrown away before the machine counts as loaded all the time.
+_MOST_DISTURBED = 2
+# How far results may lie from the default's, of the largest of them, by the bytes of a float.
+_TOLERANCES = {1: 0.2, 2: 2e-2, 4: 2e-4, 8: 1e-9}
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a kernel is measured on.
+
+    inputs, results: the types of its arguments. weights: the numbers of the inputs that are weights of the network,
+    which has ``network_bytes`` of them. objects: what its code is linked with. cpus: where it may run; empty for
+    anywhere.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    results: tuple[str, ...]
+    weights: tuple[int, ...]
+    network_bytes: int
+    objects: tuple[bytes, ...]
+    threads: int = 1
+    cpus: tuple[int, ...] = ()
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A race's outcome: seconds of a call by pairs, ``error`` where there is none, in one word, and its ``reason``."""
+
+    seconds: tuple[float, ...] = ()
+    default_seconds: tuple[float, ...] = ()
+    error: str = ""
+    reason: str = ""
+    disturbed: int = 0
+    load: float = 0.0
+
+
+class Bench:
+    """The arrays of one kernel, and its default's code on them."""
+
+    def __init__(self, setup: Setup, default: Kernel) -> None:
+        self.setup = setup
+        self._random = np.random.default_rng(setup.seed)
+        self._spin = Spin()
+        self._inputs = [self._draw(text) for text in setup.inputs]
+        self._copies = [self._inputs, *self._copy_weights()]
+        self._places = [_guarded(_nbytes(text)) for text in setup.results]
+        self._default = _Linked(self, default, 1)
+        self._calls = self._count_calls()
+        self._timed = _Linked(self, default, self._calls)
+
+    def race(self, candidate: Kernel, bar: float) -> Measured:
+        """Check a candidate, and measure it against the default until it is known whether it beats ``bar``."""
+        if reason := self._find_difference(_Linked(self, candidate, 1)):
+            return Measured(error="wrong", reason=reason)
+        timed = _Linked(self, candidate, self._calls)
+        timed.run()
+        seconds: list[float] = []
+        others: list[float] = []
+        disturbed = 0
+        while not is_decided(seconds, others, bar):
+            pair = (timed, self._timed) if len(seconds) % 2 else (self._timed, timed)
+            noisy = self._spin.run()
+            found = [each.time() for each in pair]
+            noisy = self._spin.run() or noisy
+            if noisy and disturbed < _MOST_DISTURBED * (len(seconds) + 1):
+                disturbed += 1
+                continue
+            mine, theirs = reversed(found) if len(seconds) % 2 == 0 else found
+            seconds.append(mine / self._calls)
+            others.append(theirs / self._calls)
+        return Measured(tuple(seconds), tuple(others), disturbed=disturbed, load=os.getloadavg()[0])
+
+    def time_default(self, samples: int = 9) -> float:
+        """Median seconds of a call of the default."""
+        return float(np.median([self._timed.time() for _ in range(samples)])) / self._calls
+
+    def _count_calls(self) -> int:
+        """How many calls a sample has: those of all copies of the weights, some times."""
+        self._default.run()
+        once = min(self._default.time() for _ in range(3))
+        copies = len(self._copies)
+        wanted = min(_MOST_CALLS, max(1, round(_SAMPLE / max(once, 1e-9))))
+        return copies * max(1, -(-wanted // copies))
+
+    def _copy_weights(self) -> list[list[np.ndarray]]:
+        """Other copies of the weights, so many that they do not stay in a cache unless the network's do."""
+        weights = set(self.setup.weights)
+        own = sum(self._inputs[number].nbytes for number in weights)
+        wanted = min(self.setup.network_bytes, MOST_BYTES)
+        count = min(_MOST_COPIES, wanted // own) if own else 1
+        copies = range(1, count)
+        return [[_copy(a) if i in weights else a for i, a in enumerate(self._inputs)] for _ in copies]
+
+    def _draw(self, text: str) -> np.ndarray:
+        """Normal floats; of integers 0 and 1, which are flags and places in anything."""
+        shape, dtype = parse_tensor_type(text)
+        kind = numpy_dtype(dtype)
+        array = aligned_bytes(_nbytes(text)).view(kind).reshape(shape)
+        if kind.kind in "biu":
+            array[...] = self._random.integers(0, 2 if 1 not in shape or math.prod(shape) > 1 else 1, shape)
+        else:
+            array[...] = self._random.standard_normal(shape).astype(kind)
+        return array
+
+    def _find_difference(self, candidate: _Linked) -> str:
+        """What of a candidate's results is not as the default's, on ordinary and on odd numbers; "" for nothing."""
+        kept = [array.copy() for array in self._inputs]
+        try:
+            for odd in (False, True):
+                if odd:
+                    for array in self._inputs:
+                        _strew(array)
+                wanted = self._results(self._default)
+                if reason := self._compare(self._results(candidate), wanted):
+                    return reason + (" where inputs have NaN, zeros of both signs and denormals" if odd else "")
+        finally:
+            for array, old in zip(self._inputs, kept, strict=True):
+                array[...] = old
+        return ""
+
+    def _results(self, code: _Linked) -> list[np.ndarray]:
+        for place in self._places:
+            place.fill(_PATTERN)
+        code.run()
+        return [place.copy() for place in self._places]
+
+    def _compare(self, found: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> str:
+        for number, text in enumerate(self.setup.results):
+            size = _nbytes(text)
+            if np.any(found[number][size:] != _PATTERN):
+                return f"it writes behind its result {number}"
+            kind = numpy_dtype(parse_tensor_type(text)[1])
+            if reason := _differs(found[number][:size].view(kind), wanted[number][:size].view(kind)):
+                return f"its result {number} {reason}"
+        return ""
+
+    @property
+    def copies(self) -> list[list[np.ndarray]]:
+        """The inputs, once for each copy of the weights."""
+        return self._copies
+
+    @property
+    def places(self) -> list[np.ndarray]:
+        """The memory of the results, with a guard behind each."""
+        return self._places
+
+
+class _Linked:
+    """A kernel's code, to be called so many times in a row on a bench's arrays."""
+
+    def __init__(self, bench: Bench, kernel: Kernel, calls: int) -> None:
+        setup = bench.setup
+        library = link([*setup.objects, kernel.object])
+        results = tuple(Slot("output", number) for number in range(len(setup.results)))
+        arrays: list[np.ndarray] = []
+        made: list[Call] = []
+        for copy in bench.copies[:calls]:
+            slots = tuple(Slot("input", len(arrays) + number) for number in range(len(copy)))
+            arrays += copy
+            made.append(Call(kernel.name, (*slots, *results)))
+        repeated = tuple(made) * (calls // len(made))
+        inputs = tuple(TensorInfo(str(i), array.shape, "float32") for i, array in enumerate(arrays))
+        outputs = tuple(TensorInfo(str(i), place.shape, "uint8") for i, place in enumerate(bench.places))
+        program = Program(inputs, outputs, (), repeated, 0)
+        self._table = CallTable(program, {kernel.name: kernel}, library, setup.threads)
+        # The time of a thread does not run while others have its core; of several threads it would miss all but one.
+        self._clock = time.thread_time if setup.threads == 1 else time.perf_counter
+        self._memory: Memory = self._table.memory(arrays, bench.places, [])
+
+    def run(self) -> None:
+        """Make the calls."""
+        self._table.run(self._memory)
+
+    def time(self) -> float:
+        """Seconds of the calls."""
+        begin = self._clock()
+        self._table.run(self._memory)
+        return self._clock() - begin
+
+
+def _nbytes(text: str) -> int:
+    shape, dtype = parse_tensor_type(text)
+    return math.prod(shape) * numpy_dtype(dtype).itemsize
+
+
+def _guarded(nbytes: int) -> np.ndarray:
+    made = aligned_bytes(nbytes + _GUARD)
+    made.fill(_PATTERN)
+    return made
+
+
+def _copy(array: np.ndarray) -> np.ndarray:
+    made = aligned_bytes(array.nbytes).view(array.dtype).reshape(array.shape)
+    made[...] = array
+    return made
+
+
+def _strew(array: np.ndarray) -> None:
+    """Put some NaN, zeros of both signs and denormals among floats."""
+    if array.dtype.kind in "biu" or array.size < 8:
+        return
+    flat, step = array.reshape(-1), max(array.size // 7, 1)
+    odd = (np.nan, 0.0, -0.0, 1e-41, -1e-42, 0.0, 1e-40)
+    for place, value in zip(range(0, array.size, step), odd, strict=False):
+        flat[place] = value
+
+
+def _differs(found: np.ndarray, wanted: np.ndarray) -> str:
+    """How results differ; "" where they do by no more than another order of sums makes."""
+    if wanted.dtype.kind in "biu":
+        count = int(np.count_nonzero(found != wanted))
+        return f"differs in {count} of {wanted.size} elements" if count else ""
+    tolerance = _TOLERANCES.get(wanted.dtype.itemsize, 2e-4)
+    a, b = found.astype(np.float64), wanted.astype(np.float64)
+    known = np.isfinite(b)
+    if np.any(np.isfinite(a) != known):
+        return "is not finite where the default's is, or the other way round"
+    scale = float(np.max(np.abs(b[known]), initial=0.0))
+    worst = float(np.max(np.abs(a[known] - b[known]), initial=0.0))
+    return f"differs by {worst:.3g}, where the largest element is {scale:.3g}" if worst > tolerance * scale else ""

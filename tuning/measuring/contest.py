@@ -1,0 +1,116 @@
+"""Two programs of one network in a fresh process, run in turn on the same inputs: the last word on what was tuned."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...core.model import TensorInfo, numpy_dtype
+from ...runtime.module import Module, load_module
+from .jobs import pin
+from .racing import Interval
+from .spin import Spin
+
+# Seconds of a sample, pairs at least, and pairs at most; a network of a second is run as often as its time allows.
+_SAMPLE = 0.01
+_LEAST_PAIRS, _MOST_PAIRS = 12, 200
+# How far an interval may reach for the contest to end before its time.
+_FINE = 0.004
+
+
+@dataclass(frozen=True)
+class Contest:
+    """What came of it: seconds of a run by pairs, of the program and of the other one, and how many were thrown away.
+
+    ``difference`` says how their results differ, "" where they agree.
+    """
+
+    seconds: tuple[float, ...]
+    others: tuple[float, ...]
+    disturbed: int
+    load: float
+    difference: str = ""
+
+    @property
+    def interval(self) -> Interval:
+        """The time of the program over that of the other one."""
+        return Interval.of(self.seconds, self.others)
+
+
+def run_contest(path: str, other: str, threads: int, cpus: Sequence[int], seconds: float) -> Contest:
+    """Run two programs in turn for some ``seconds``: that in the file ``path``, and the ``other`` one."""
+    pin(cpus)
+    programs = [load_module(each, num_threads=threads) for each in (path, other)]
+    inputs = _draw_inputs(programs[0].inputs)
+    difference = _compare(*(program.run(inputs) for program in programs))
+    clock = time.thread_time if threads == 1 else time.perf_counter  # see Bench
+    runs = [_repeat(program, inputs, clock) for program in programs]
+    spin, found, disturbed = Spin(), list[tuple[float, float]](), 0
+    end = time.monotonic() + seconds
+    while len(found) < _MOST_PAIRS:
+        late = time.monotonic() > end
+        if late and len(found) >= _LEAST_PAIRS:
+            break
+        noisy = spin.run()
+        order = (0, 1) if len(found) % 2 else (1, 0)
+        pair = {number: runs[number]() for number in order}
+        noisy = spin.run() or noisy
+        if noisy and not late and disturbed < 2 * (len(found) + 1):
+            disturbed += 1
+            continue
+        found.append((pair[0], pair[1]))
+        if len(found) >= 2 * _LEAST_PAIRS and _is_fine(found):
+            break
+    mine, theirs = zip(*found, strict=True)
+    return Contest(mine, theirs, disturbed, os.getloadavg()[0], difference)
+
+
+def _is_fine(found: Sequence[tuple[float, float]]) -> bool:
+    interval = Interval.of([mine for mine, _ in found], [theirs for _, theirs in found])
+    return interval.high / interval.low < 1 + _FINE
+
+
+def _repeat(program: Module, inputs: Sequence[np.ndarray], clock: Callable[[], float]) -> Callable[[], float]:
+    """A function that runs a program some times, and returns the seconds of one."""
+    main, arguments = program["main"], (*inputs, *program.run(inputs))
+    begin = clock()
+    main(*arguments)
+    times = max(1, round(_SAMPLE / max(clock() - begin, 1e-9)))
+
+    def run() -> float:
+        begin = clock()
+        for _ in range(times):
+            main(*arguments)
+        return (clock() - begin) / times
+
+    return run
+
+
+def _draw_inputs(infos: Sequence[TensorInfo]) -> list[np.ndarray]:
+    """Normal floats, and integers of 0 and 1, which are flags, words and places in anything."""
+    random, arrays = np.random.default_rng(0), []
+    for info in infos:
+        kind = numpy_dtype(info.dtype)
+        if kind.kind in "biu":
+            arrays.append(random.integers(0, 2, info.static_shape).astype(kind))
+        else:
+            arrays.append(random.standard_normal(info.static_shape).astype(kind))
+    return arrays
+
+
+def _compare(mine: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> str:
+    """How results differ by more than rounding in another order explains, over a network's depth."""
+    for number, (a, b) in enumerate(zip(mine, theirs, strict=True)):
+        if b.dtype.kind in "biu" or a.dtype == object:
+            continue  # the place of a largest element may change where two are nearly equal
+        x, y = a.astype(np.float64), b.astype(np.float64)
+        known = np.isfinite(y)
+        scale = float(np.max(np.abs(y[known]), initial=0.0))
+        worst = float(np.max(np.abs(x[known] - y[known]), initial=0.0))
+        if worst > 1e-2 * scale or np.any(np.isfinite(x) != known):
+            return f"output {number} differs by {worst:.3g}, where the largest element is {scale:.3g}"
+    return ""

@@ -1,0 +1,46 @@
+"""The work of the process that measures: plain data in and out, as a fleet's workers take it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+
+from ...core.program import Kernel
+from ...workers.process import WorkerKind
+from .bench import Bench, Measured, Setup
+
+MEASURER = WorkerKind("tuning.measuring.jobs")
+
+_benches: dict[str, Bench] = {}  # of this process: that of the kernel that it measures now
+
+
+def warm_up() -> None:
+    """Import what jobs need."""
+    from ...runtime.process import link  # noqa: F401
+
+
+def race(setup: Setup, default: Kernel, candidate: Kernel, bar: float) -> Measured:
+    """The race of a candidate against the default on a kernel's arrays, which are kept for the next one."""
+    return _find_bench(setup, default).race(candidate, bar)
+
+
+def time_default(setup: Setup, default: Kernel) -> float:
+    """Seconds of a call of a kernel's default."""
+    return _find_bench(setup, default).time_default()
+
+
+def _find_bench(setup: Setup, default: Kernel) -> Bench:
+    pin(setup.cpus)
+    key = hashlib.sha256(default.object + repr((setup.inputs, setup.threads, setup.seed)).encode()).hexdigest()
+    if key not in _benches:
+        _benches.clear()
+        _benches[key] = Bench(setup, default)
+    return _benches[key]
+
+
+def pin(cpus: Sequence[int]) -> None:
+    """Let this process run on these CPUs alone, as far as it may; on any for none."""
+    allowed = set(cpus) & os.sched_getaffinity(0)
+    if allowed:
+        os.sched_setaffinity(0, allowed)

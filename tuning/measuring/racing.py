@@ -1,0 +1,61 @@
+"""When a race of two schedules is decided: a sequential test on pairs of times."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+# Pairs after which the race is looked at, and what a median's interval is made of: notches hold it with 95 % (McGill,
+# Tukey and Larsen, "Variations of box plots", 1978), twice as wide ones, since a race is looked at several times.
+LOOKS = (3, 5, 8, 12, 17, 23, 31)
+_NOTCH = 1.57
+_WIDER = 2.0
+# One pair says enough of what takes so many times as long, and the least pairs of what is slower by so much.
+_HOPELESS, _WORSE = 2.0, 1.05
+# What is better has to be so in as many pairs at least, since of many candidates the luckiest would win; narrower than
+# this an interval need not be.
+_LEAST_OF_BETTER, _SURE, _FINE = 12, 1.05, 0.004
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A ratio of times, between the bounds of its confidence interval."""
+
+    ratio: float
+    low: float
+    high: float
+
+    @staticmethod
+    def of(seconds: Sequence[float], others: Sequence[float], wider: float = _WIDER) -> Interval:
+        """The interval of the median of ``seconds / others``, pair by pair; nothing is known of less than two pairs."""
+        logs = np.log(np.asarray(seconds, float) / np.asarray(others, float))
+        if len(logs) < 2:
+            return Interval(float(np.exp(logs[0])) if len(logs) else math.inf, 0.0, math.inf)
+        low, median, high = np.percentile(logs, (25, 50, 75))
+        half = wider * _NOTCH * (high - low) / math.sqrt(len(logs))
+        return Interval(*(float(np.exp(each)) for each in (median, median - half, median + half)))
+
+
+def is_decided(seconds: Sequence[float], others: Sequence[float], bar: float) -> bool:
+    """Return whether more pairs would change nothing: whether a candidate's ratio to the default is less than ``bar``.
+
+    ``bar`` is the ratio of the best schedule so far.
+    """
+    count = len(seconds)
+    if count and seconds[0] > _HOPELESS * bar * others[0]:
+        return True
+    if count >= LOOKS[-1]:
+        return True
+    if count not in LOOKS:
+        return False
+    found = Interval.of(seconds, others)
+    if min(s / o for s, o in zip(seconds, others, strict=True)) > bar and found.ratio > _WORSE * bar:
+        return True
+    wide = found.high / found.low
+    if count < LOOKS[1]:
+        return False
+    better = found.high < bar and wide < _SURE and count >= _LEAST_OF_BETTER
+    return found.low > bar or better or (wide < 1 + _FINE and count >= _LEAST_OF_BETTER)

@@ -1,0 +1,110 @@
+"""The last word on what was tuned: the network's program with the winners, against the one without."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ..driver import api
+from ..driver.compilation import Compilation
+from ..driver.jobs import Planned
+from ..passes.infra.context import SCHEDULES, PassContext
+from ..passes.schedule.language.schedule import Schedule
+from ..runtime.artifact import on_disk
+from ..workers import Pool
+from ..workers.process import Job, Limits
+from ..workers.worker import Crew
+from .measuring import jobs
+from .measuring.contest import Contest, run_contest
+from .measuring.racing import Interval
+
+_SAME = Interval(1.0, 1.0, 1.0)
+# Seconds beyond its own that a contest may take: for its process to begin, and for slow runs.
+_MORE_SECONDS = 120.0
+
+
+@dataclass
+class Network:
+    """A network whose programs, with some schedules, are written to ``folder`` and run against each other there."""
+
+    compilation: Compilation
+    planned: Planned
+    folder: Path
+    threads: int
+    cpus: Sequence[int]
+    _written: dict[str, Path] = field(default_factory=dict)
+
+    def contest(self, schedules: Mapping[str, Schedule], seconds: float) -> Contest:
+        """Run the program with these schedules of kernels against that without, in a fresh process."""
+        paths = [str(self._write(each)) for each in (schedules, {})]
+        limits = Limits(timeout=seconds + _MORE_SECONDS, bundles=False)
+        pool = Pool(1, limits, Crew(1, jobs.MEASURER))
+        try:
+            arguments = (*paths, self.threads, tuple(self.cpus), seconds)
+            [found] = pool.run([Job("the contest of the programs", run_contest, arguments)])
+        finally:
+            pool.shutdown()
+        return found
+
+    def _write(self, schedules: Mapping[str, Schedule]) -> Path:
+        """The file of the program with schedules, which is compiled where it is not there."""
+        data = {name: schedules[name].to_json() for name in sorted(schedules)}
+        key = json.dumps(data)
+        if key not in self._written:
+            context = PassContext(
+                opt_level=self.compilation.options.opt_level, config={SCHEDULES: data} if data else {}
+            )
+            options = replace(self.compilation.options, context=context)
+            start = Compilation.start(self.planned, options, self.compilation.pool.workers)
+            product = api.make_product(start)
+            path = self.folder / f"program{len(self._written)}{on_disk.FOLDER_SUFFIX}"
+            self._written[key] = on_disk.save(path, product.code, product.weights)
+        return self._written[key]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The kernels whose schedules a network accepts, the ratio of its time with them, and what was found of others."""
+
+    accepted: tuple[str, ...]
+    ratio: Interval
+    contests: tuple[tuple[tuple[str, ...], Interval], ...] = ()
+    wrong: str = ""
+
+
+def settle(network: Network, winners: Mapping[str, Schedule], gains: Mapping[str, float], seconds: float) -> Verdict:
+    """Accept the schedules with which the network is faster for certain; where all together are not, those of a half.
+
+    ``gains`` are the seconds of a run that each is said to save.
+    """
+    held: list[tuple[tuple[str, ...], Interval]] = []
+    wrong: list[str] = []
+
+    def hold(names: Sequence[str]) -> Interval:
+        found = network.contest({name: winners[name] for name in names}, seconds)
+        held.append((tuple(names), found.interval))
+        if found.difference:
+            wrong.append(found.difference)
+            return Interval(1.0, 1.0, 1.0)
+        return found.interval
+
+    def accept(names: Sequence[str]) -> tuple[tuple[str, ...], Interval]:
+        if not names:
+            return (), _SAME
+        if (ratio := hold(names)).high < 1:
+            return tuple(names), ratio
+        if len(names) == 1:
+            return (), _SAME
+        parts = [accept(half) for half in (names[: -(-len(names) // 2)], names[-(-len(names) // 2) :])]
+        good = [part for part in parts if part[0]]
+        if len(good) < 2:
+            return good[0] if good else ((), _SAME)
+        both = (*good[0][0], *good[1][0])
+        ratio = hold(both) if set(both) != set(names) else _SAME
+        return (both, ratio) if ratio.high < 1 else min(good, key=lambda part: part[1].ratio)
+
+    ordered = sorted(winners, key=lambda name: -gains[name])
+    accepted, ratio = accept(ordered)
+    return Verdict(accepted, ratio, tuple(held), wrong[0] if wrong else "")

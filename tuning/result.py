@@ -1,0 +1,78 @@
+"""What came of tuning a network."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ..core.printed import count_text
+from .measuring.racing import Interval
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """What came of one kernel.
+
+    nodes: what it computes. calls: in a run. share: of the program's time, by its default schedule, ``seconds`` of a
+    call. best: the time of the best schedule over that. change: what that does otherwise, "" for nothing. accepted:
+    whether the network has taken it. failures: how many trials ended in each error. correlation: of what the search
+    predicted with what was measured. skipped: why it was not tuned, "" where it was. history: the best ratio after each
+    trial. coverage: of each option of a knob that was measured, its place among the options, how often, and
+    its best ratio.
+    """
+
+    name: str
+    nodes: tuple[str, ...]
+    calls: int
+    share: float
+    seconds: float
+    bound_share: float
+    best: Interval
+    change: str
+    accepted: bool
+    trials: int
+    failures: dict[str, int]
+    correlation: float = 0.0
+    skipped: str = ""
+    history: tuple[float, ...] = ()
+    coverage: dict[str, dict[str, tuple[int, int, float]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TuningResult:
+    """What came of tuning: its ``tasks``, the slowest first, and the network's own verdict.
+
+    ratio: the time of the network with the accepted schedules over that without; 1 where none is accepted. estimate:
+    the same as the kernels' own times say. contests: the sets of kernels that were tried in the network, with what that
+    gave. records: the file that has all of it. wrong: schedules that computed something else, which is an error of the
+    compiler's. schedules: the accepted ones as JSON, by kernel.
+    """
+
+    name: str
+    target: str
+    threads: int
+    tasks: tuple[TaskResult, ...]
+    ratio: Interval
+    estimate: float
+    contests: tuple[tuple[tuple[str, ...], Interval], ...]
+    trials: int
+    seconds: float
+    records: str
+    schedules: dict[str, Any]
+    wrong: tuple[str, ...] = ()
+
+    @property
+    def accepted(self) -> tuple[str, ...]:
+        """The kernels whose schedules the network has taken."""
+        return tuple(task.name for task in self.tasks if task.accepted)
+
+    def __str__(self) -> str:
+        taken = count_text(len(self.accepted), "kernel")
+        if not self.accepted:
+            return f"{self.name}: no schedule makes it faster for certain; it stays as it is ({self.trials} trials)"
+        r = self.ratio
+        return f"{self.name}: {r.ratio:.3f} of its time ({r.low:.3f} to {r.high:.3f}) with other schedules of {taken}"
+
+    def to_json(self) -> dict[str, Any]:
+        """As a dictionary that JSON can hold."""
+        return asdict(self)

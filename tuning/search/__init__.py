@@ -1,0 +1,1 @@
+"""Searches: which points of a space are measured next."""

@@ -1,0 +1,21 @@
+"""The searches by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..spaces.space import Space
+from .exhaustive import GridSearch, RandomSearch
+from .pattern import PatternSearch
+from .searcher import Search
+
+SEARCHES: dict[str, Callable[[Space, int], Search]] = {
+    "pattern": PatternSearch,
+    "random": RandomSearch,
+    "grid": GridSearch,
+}
+
+
+def make_search(name: str, space: Space, seed: int) -> Search:
+    """The search of a name in ``SEARCHES``."""
+    return SEARCHES[name](space, seed)

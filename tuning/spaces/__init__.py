@@ -1,0 +1,1 @@
+"""Spaces: the schedules that a kernel may have, as knobs."""
