@@ -79,6 +79,10 @@ class ArtifactError(TilewrightError):
     """A compiled artifact cannot be written, read, or does not fit its weights, this CPU or this version."""
 
 
+class RecordError(TilewrightError):
+    """Records of tuning cannot be read or written, or are of another program or version."""
+
+
 class NonFiniteError(TilewrightError):
     """A run that is watched for NaN or infinities met one: says which call made it, and for which of the nodes."""
 

