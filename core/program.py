@@ -298,6 +298,8 @@ class Kernel:
     the rest. ``counts``: how much of its result it writes, it finds itself.
     ``flops`` and ``bytes`` are the work of one run: its arithmetic, and the sizes of its arguments and results.
 
+    ``tuned``: its schedule is from a record of tuning, and not its family's.
+
     One that a code generator of a user's has made bears its name: ``codegen``. Its object calls ``generated``, a symbol
     in an object beside it; its arithmetic is not known.
     """
@@ -321,6 +323,7 @@ class Kernel:
     same_sizes: SameSizes = ()
     inserts: bool = False
     counts: bool = False
+    tuned: bool = False
     codegen: str = ""
     generated: str = ""
 
@@ -332,7 +335,7 @@ class Kernel:
     @property
     def described(self) -> Kernel:
         """The kernel without its code and without the texts that only a compilation shows."""
-        return replace(self, object=b"", note="", schedule="", schedule_json="")
+        return replace(self, object=b"", note="", schedule="", schedule_json="", tuned=False)
 
     def to_json(self) -> dict[str, Any]:
         """As a dictionary that JSON can hold: what differs from the default. The object is left out."""

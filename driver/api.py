@@ -30,6 +30,7 @@ from ..core.progress import Listening, make_teller
 from ..core.specialization import Sizes
 from ..core.target import Target
 from ..frontends.foreign import ForeignSource
+from ..records.tuned import RecordsChoice, TunedSchedules
 from ..runtime.artifact import belongings, on_disk
 from ..runtime.artifact.manifest import Manifest
 from ..runtime.artifact.shared import find_compiler, no_compiler
@@ -44,6 +45,7 @@ from .cache import compile_cache
 from .checking import check_model, import_model, specialized_shapes  # noqa: F401  (parts of this interface)
 from .compilation import Compilation, RequestedSizes
 from .jobs import Planned
+from .kernels import kernel_names
 from .options import CompileReport, ExecutorKind, Options, WeightsPlace
 from .planning import plan, settled_source
 
@@ -78,6 +80,7 @@ def compile(
     states: Mapping[str, str] | None = None,
     *,
     codegens: Sequence[str] | None = None,
+    records: RecordsChoice = True,
     progress: Listening = None,
 ) -> Module: ...
 @overload
@@ -99,6 +102,7 @@ def compile(
     weights: WeightsPlace = "beside",
     profile: bool = False,
     states: Mapping[str, str] | None = None,
+    records: RecordsChoice = True,
     progress: Listening = None,
 ) -> TorchModule: ...
 
@@ -124,6 +128,7 @@ def compile(
     dynamic_shapes: Any = None,
     *,
     codegens: Sequence[str] | None = None,
+    records: RecordsChoice = True,
     progress: Listening = None,
 ) -> Any:
     """Compile an ONNX model, or a PyTorch module, to a program that is ready to be called.
@@ -161,12 +166,15 @@ def compile(
         dynamic_shapes: the sizes of these that stay open, as ``torch.export.export`` takes them.
         codegens: the code generators of yours (``tw.register_codegen``) that compile parts of an ONNX model, by name;
             None is all that are registered, ``[]`` none.
+        records: whether kernels get the schedules that tuning has found for them (the user's records, the project's,
+            those of Tilewright itself), or the path of the records to take in place of these. Schedules that a
+            ``PassContext`` gives count before them.
         progress: is called with a ``Progress`` for each stage and each kernel, in this thread; what it raises ends the
             compilation. True prints lines on stderr. The log "tilewright" has the same, at the level INFO.
 
     Raises ModelError or UnsupportedError for the model, CompileError (CompileTimeoutError where the time was up,
-    InternalError where the compiler is at fault), and TargetError for a target that is not known or whose code cannot
-    run here (``compile.py`` writes such a program).
+    InternalError where the compiler is at fault), TargetError for a target that is not known or whose code cannot run
+    here (``compile.py`` writes such a program), and RecordError for records that are given and cannot be read.
     """
     limits = Limits.from_user(timeout, memory_limit)
     options = make_options(
@@ -181,6 +189,7 @@ def compile(
         profile=profile,
         states=states,
         codegens=codegens,
+        records=records,
         progress=progress,
     )
     options.refuse_foreign()
@@ -206,6 +215,7 @@ def build_model(
     profile: bool = False,
     states: Mapping[str, str] | None = None,
     *,
+    records: RecordsChoice = True,
     progress: Listening = None,
 ) -> Module:
     """Compile an imported model; the arguments are those of ``compile``. The model is left as it is.
@@ -214,6 +224,7 @@ def build_model(
     """
     limits = Limits.from_user(timeout, memory_limit)
     asked = {"cache": cache, "limits": limits, "profile": profile, "states": states, "progress": progress}
+    asked["records"] = records
     options = make_options(target, num_threads, opt_level, executor, **asked)
     options.refuse_foreign()
     compilation = Compilation.start(model, options, workers)
@@ -317,8 +328,9 @@ def make_options(
     profile: bool = False,
     states: Mapping[str, str] | None = None,
     codegens: Sequence[str] | None = None,
+    records: RecordsChoice = True,
 ) -> Options:
-    """Make options of a user's values; TargetError or CompileError for a value that is not valid."""
+    """Make options of a user's values; TargetError, CompileError or RecordError for a value that is not valid."""
     if executor not in get_args(ExecutorKind):
         raise CompileError(f"unknown executor '{executor}': choose from {', '.join(get_args(ExecutorKind))}")
     if weights not in get_args(WeightsPlace):
@@ -354,6 +366,7 @@ def make_options(
         states=None if states is None else _settle_states(states),
         codegens=choose_codegens(codegens),
     )
+    options = replace(options, records=TunedSchedules.find(records, options.targets, options.threads))
     if executor == "engine":
         options.refuse_several("an engine")
     return options
@@ -385,7 +398,8 @@ def _request_program(compilation: Compilation) -> compile_cache.Request | None:
         others = (options.num_threads, options.profile, options.model_limits, own, options.weights, options.variants)
         others += (options.states,)
         settings = compilation.settings(options.target)
-        return compile_cache.request(cache, source, sizes.shapes, (*others, *sizes.specialize), settings)
+        sought = (*others, *sizes.specialize)
+        return compile_cache.request(cache, source, sizes.shapes, sought, settings, options.records)
 
 
 def _find_product(compilation: Compilation, request: compile_cache.Request | None) -> CompiledProgram | None:
@@ -405,7 +419,8 @@ def _compile_product(compilation: Compilation, request: compile_cache.Request | 
     if request is not None:
         with compilation.report.stage("cache"):
             made = compile_cache.Found(product.code, product.manifest, product.weights, compilation.report.of_program())
-            compile_cache.keep_program(request, planned.files, made)
+            kernels = kernel_names(planned.plan.programs)
+            compile_cache.keep_program(request, planned.files, kernels, made)
     return product
 
 

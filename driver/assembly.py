@@ -29,7 +29,7 @@ from .cache import compile_cache
 from .compilation import Compilation
 from .extern_code import compile_code
 from .jobs import Planned
-from .kernels import compile_kernels, kernel_names, nodes_of, notes_on
+from .kernels import compile_kernels, kernel_names, nodes_of, note_tuned, notes_on
 from .support import find_support
 from .weights import WeightsWork, link_executor
 
@@ -210,10 +210,11 @@ def _make_whole(
     options = compilation.options
     sources = {name: plan.kernels[name] for name in kernel_names(plan.programs)}
     context = compilation.settings(options.target).pass_context()
+    tuned = options.records.schedules(sources, options.target)
     module, kernels = whole.lower_program(
-        plan.main, sources, options.target, lambda made: describe(made).to_json(), context, options.profile
+        plan.main, sources, options.target, lambda made: describe(made).to_json(), context, options.profile, tuned
     )
-    compilation.report.notes += notes_on(kernels, nodes_of(plan))
+    compilation.report.notes += [*notes_on(kernels, nodes_of(plan)), *note_tuned([*kernels.values()])]
     later = partial(whole.emit_program, module, options.target, "obj", options.opt_level)
     return describe(kernels), Code(later=lambda: (later(),)), partial(engine.link, module, options.opt_level)
 

@@ -138,8 +138,9 @@ class Compilation:
         return self.pool.run([Job(what, function, arguments)])[0]
 
     def finish(self) -> None:
-        """Trim the cache, add its notes to the report, and log the end of the compilation."""
+        """Trim the cache, add its notes and those on records to the report, and log the end of the compilation."""
         report = self.report
+        report.notes += self.options.records.notes
         if self.cache:
             report.notes += self.cache.close()
         how = "taken from the cache" if report.cached else "compiled"

@@ -10,6 +10,7 @@ from ..core.errors import ExpressionError
 from ..core.model import Model
 from ..core.progress import Listening
 from ..core.target import Target
+from ..records.tuned import RecordsChoice
 from ..runtime.module import Module
 from ..te.computation import Computation, Lowered
 from ..te.loop_text import loop_text
@@ -38,6 +39,7 @@ def build(
     profile: bool = False,
     states: Mapping[str, str] | None = None,
     *,
+    records: RecordsChoice = True,
     progress: Listening = None,
 ) -> Module: ...
 @overload
@@ -53,6 +55,7 @@ def build(
     timeout: float | None = None,
     memory_limit: int | None = None,
     *,
+    records: RecordsChoice = True,
     progress: Listening = None,
 ) -> Module: ...
 @overload
@@ -66,6 +69,7 @@ def build(
     timeout: float | None = None,
     memory_limit: int | None = None,
     *,
+    records: RecordsChoice = True,
     progress: Listening = None,
 ) -> Module: ...
 def build(source: Any, *arguments: Any, **named: Any) -> Module:
@@ -99,11 +103,13 @@ def build_schedule(
     timeout: float | None = None,
     memory_limit: int | None = None,
     *,
+    records: RecordsChoice = True,
     progress: Listening = None,
 ) -> Module:
     """Compile a schedule; see ``build``. Raises ExpressionError for arguments that are not the schedule's."""
     computation = Computation.of(schedule, _check_args(args), name)
-    others: dict[str, Any] = {"timeout": timeout, "memory_limit": memory_limit, "progress": progress}
+    limits = Limits.from_user(timeout, memory_limit)
+    others: dict[str, Any] = {"limits": limits, "records": records, "progress": progress}
     return _build([computation], target, num_threads, opt_level, workers, cache, **others)
 
 
@@ -117,10 +123,12 @@ def build_functions(
     timeout: float | None = None,
     memory_limit: int | None = None,
     *,
+    records: RecordsChoice = True,
     progress: Listening = None,
 ) -> Module:
     """Compile several schedules to one program; see ``build``. Raises ExpressionError for what are none."""
-    others: dict[str, Any] = {"timeout": timeout, "memory_limit": memory_limit, "progress": progress}
+    limits = Limits.from_user(timeout, memory_limit)
+    others: dict[str, Any] = {"limits": limits, "records": records, "progress": progress}
     return _build(_collect(functions), target, num_threads, opt_level, workers, cache, **others)
 
 
@@ -154,12 +162,9 @@ def _build(
     opt_level: int,
     workers: int | None,
     cache: api.CacheChoice,
-    timeout: float | None,
-    memory_limit: int | None,
-    progress: Listening,
+    **others: Any,
 ) -> Module:
-    limits = Limits.from_user(timeout, memory_limit)
-    options = api.make_options(target, num_threads, opt_level, cache=cache, limits=limits, progress=progress)
+    options = api.make_options(target, num_threads, opt_level, cache=cache, **others)
     options.refuse_foreign()
     compilation = Compilation.start(tuple(computations), options, workers)
     planned = plan(compilation, "")

@@ -222,6 +222,13 @@ def compile_kernel(bytecode: bytes, settings: Settings) -> tuple[Kernel, Setting
     return pipeline.compile_kernel(bytecode, settings.target, settings.pass_context()), settings
 
 
+def compile_tuned_kernel(bytecode: bytes, name: str, schedule: str, settings: Settings) -> tuple[Kernel, Settings]:
+    """Compile one kernel to an object by a schedule that tuning has found, the JSON of one, if it still fits."""
+    from ..passes import tuned
+
+    return tuned.compile_tuned_kernel(bytecode, name, settings.target, settings.pass_context(), schedule), settings
+
+
 def compile_llvm_text(text: bytes, target: Target, level: int) -> bytes:
     """The object of LLVM IR that a user gives."""
     from ..dialects import codegen
@@ -309,28 +316,38 @@ def kernels_text(plan: Plan) -> bytes:
     return b"\n// -----\n".join(parts)
 
 
-def schedules_text(plan: Plan, settings: Settings) -> tuple[bytes, Settings]:
-    """The schedules of a plan's kernels as one transform module: for each a sequence, or its loops as comments."""
-    from ..passes import pipeline
+def schedules_text(plan: Plan, schedules: Mapping[str, str], settings: Settings) -> tuple[bytes, Settings]:
+    """The schedules of a plan's kernels as one transform module: for each a sequence, or its loops as comments.
 
-    context = settings.pass_context()
-    texts = {name: pipeline.describe_schedule(code, settings.target, context) for name, code in plan.kernels.items()}
+    ``schedules`` are those that tuning has found.
+    """
+    from ..passes.tuned import describe_tuned_schedule
+
+    target, context = settings.target, settings.pass_context()
+    texts = {
+        name: describe_tuned_schedule(code, name, target, context, schedules.get(name, ""))
+        for name, code in plan.kernels.items()
+    }
     parts = [textwrap.indent(f"// {name}\n{text.rstrip()}\n", "  ") for name, text in texts.items()]
     return "\n".join(["module attributes {transform.with_named_sequence} {", *parts, "}\n"]).encode(), settings
 
 
 def whole_text(
-    plan: Plan, kind: Literal["llvm-dialect", "llvm", "asm"], profile: bool, settings: Settings
+    plan: Plan,
+    kind: Literal["llvm-dialect", "llvm", "asm"],
+    profile: bool,
+    schedules: Mapping[str, str],
+    settings: Settings,
 ) -> tuple[bytes, Settings]:
     """The whole program in one module: as it is, its LLVM IR after the optimiser, or its assembly.
 
-    With ``profile`` it times its calls.
+    With ``profile`` it times its calls. ``schedules`` are those that tuning has found.
     """
     from ..passes import whole
 
     sources = {name: plan.kernels[name] for name in dict.fromkeys(call.kernel for call in plan.main.calls)}
     context = settings.pass_context()
-    module, _ = whole.lower_program(plan.main, sources, settings.target, lambda _: "{}", context, profile)
+    module, _ = whole.lower_program(plan.main, sources, settings.target, lambda _: "{}", context, profile, schedules)
     if kind == "llvm-dialect":
         return _print_module(module.operation), settings
     return whole.emit_program(module, settings.target, kind, settings.opt_level), settings

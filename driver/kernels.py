@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..core.breadcrumbs import in_words
-from ..core.errors import ModelError
+from ..core.errors import InternalError, ModelError
+from ..core.printed import count_text
 from ..core.program import Kernel, Plan, Program
 from ..core.target import Target, detect_host
 from ..runtime.executors import formulas
@@ -50,7 +51,9 @@ def compile_kernels(
         _add_kernels(compilation, plan, prepare, kernels, len(wanted))
         on_prepared({part.name: kernels[part] for part in prepare})
         made = _add_kernels(compilation, plan, called, kernels, len(wanted), others)
-        return {part.name: kernels[part] for part in called}, made
+        found = {part.name: kernels[part] for part in called}
+        compilation.report.notes += note_tuned([kernels[part] for part in dict.fromkeys(called)])
+        return found, made
 
 
 def kernel_names(programs: Iterable[Program]) -> list[str]:
@@ -72,22 +75,57 @@ def _add_kernels(
     """
     options, nodes, there = compilation.options, nodes_of(plan), len(kernels)
     ordered = sorted((p for p in parts if p not in kernels), key=lambda part: -len(plan.kernels[part.name]))
-    work = []
+    tuned = _tuned_schedules(compilation, ordered)
 
     def on_done(number: int) -> None:
         options.progress("compiling kernels", there + number, total)
 
-    for part in ordered:
-        # Instruments tell a kernel for this machine from the target's, beside which it may be compiled.
-        label = part.name if part.target in options.targets else f"{part.name}.{part.target.cpu}"
-        what, arguments = _describe_kernel(part.name, nodes[part.name]), (plan.kernels[part.name],)
-        work.append(PassJob(what, jobs.compile_kernel, arguments, part.target, label))
-    results = compilation.run(work, on_done, others)
+    try:
+        results = compilation.run(_list_jobs(compilation, plan, ordered, tuned), on_done, others)
+    except InternalError as error:
+        if not tuned:
+            raise
+        compilation.report.notes.append(f"compiled without the schedules from records, with which it failed: {error}")
+        tuned = {}
+        results = compilation.run(_list_jobs(compilation, plan, ordered, tuned), on_done, others)
     made = dict(zip(ordered, results, strict=False))
-    _keep_kernels(compilation, plan, made)
+    _keep_kernels(compilation, plan, made, tuned)
     _check_kernels(compilation, nodes, made)
     kernels |= made
     return results[len(ordered) :]
+
+
+def _list_jobs(
+    compilation: Compilation, plan: Plan, parts: Sequence[_Part], tuned: Mapping[_Part, str]
+) -> list[PassJob]:
+    """The jobs that compile kernels, by the tuned schedules that they have."""
+    targets, nodes, work = compilation.options.targets, nodes_of(plan), []
+    for part in parts:
+        # Instruments tell a kernel for this machine from the target's, beside which it may be compiled.
+        label = part.name if part.target in targets else f"{part.name}.{part.target.cpu}"
+        what, code = _describe_kernel(part.name, nodes[part.name]), plan.kernels[part.name]
+        if part in tuned:
+            arguments = (code, part.name, tuned[part])
+            work.append(PassJob(what, jobs.compile_tuned_kernel, arguments, part.target, label))
+        else:
+            work.append(PassJob(what, jobs.compile_kernel, (code,), part.target, label))
+    return work
+
+
+def _tuned_schedules(compilation: Compilation, parts: Iterable[_Part]) -> dict[_Part, str]:
+    """The schedules of kernels that records have, but for those that the user gives others by hand."""
+    found = {part: compilation.options.records.schedule(part.name, part.target) for part in parts}
+    return {
+        part: schedule
+        for part, schedule in found.items()
+        if schedule and not compilation.settings(part.target).schedules(part.name)
+    }
+
+
+def note_tuned(kernels: Sequence[Kernel]) -> list[str]:
+    """A note that says how many of a program's kernels have schedules from records, if any has."""
+    tuned = sum(kernel.tuned for kernel in kernels)
+    return [f"tuned schedules: {tuned} of {count_text(len(kernels), 'kernel')}"] if tuned else []
 
 
 def _check_kernels(
@@ -117,19 +155,27 @@ def _cached_kernels(compilation: Compilation, plan: Plan, wanted: Sequence[_Part
     found: dict[_Part, Kernel] = {}
     if (cache := compilation.cache) is None:
         return found
+    tuned = _tuned_schedules(compilation, wanted)
     for settings, alike in _by_settings(compilation, wanted):
         sources = {part.name: plan.kernels[part.name] for part in alike}
-        kernels = compile_cache.find_kernels(cache, sources, settings)
+        kernels = compile_cache.find_kernels(cache, sources, settings, _by_name(tuned, alike))
         found |= {part: kernels[part.name] for part in alike if part.name in kernels}
     return found
 
 
-def _keep_kernels(compilation: Compilation, plan: Plan, made: Mapping[_Part, Kernel]) -> None:
+def _keep_kernels(
+    compilation: Compilation, plan: Plan, made: Mapping[_Part, Kernel], tuned: Mapping[_Part, str]
+) -> None:
     """Put kernels into the cache, those of one target together: each time the compiler's source is hashed once."""
     if compilation.cache is not None:
         for settings, alike in _by_settings(compilation, [*made]):
             kernels = {part.name: made[part] for part in alike}
-            compile_cache.keep_kernels(compilation.cache, plan.kernels, settings, kernels)
+            compile_cache.keep_kernels(compilation.cache, plan.kernels, settings, _by_name(tuned, alike), kernels)
+
+
+def _by_name(tuned: Mapping[_Part, str], parts: Iterable[_Part]) -> dict[str, str]:
+    """The schedules of those of the parts that have one."""
+    return {part.name: tuned[part] for part in parts if part in tuned}
 
 
 def _by_settings(compilation: Compilation, parts: Sequence[_Part]) -> Iterator[tuple[Settings, list[_Part]]]:

@@ -12,6 +12,8 @@ from ..core.errors import TargetError
 from ..core.limits import ORDINARY, ModelLimits
 from ..core.progress import Teller
 from ..core.target import Target
+from ..records.tuned import TunedSchedules
+from ..runtime.process.threads import default_threads
 from ..workers.process import Limits
 from .cache.store import Cache
 
@@ -84,6 +86,8 @@ class Options:
 
     ``variants`` are the targets besides the first one. ``weights`` says whether these have a file of their own, beside
     the program, or are a part of its code.
+
+    ``records`` are the schedules that kernels get from earlier tuning, unless the context gives them others.
     """
 
     target: Target
@@ -100,6 +104,12 @@ class Options:
     profile: bool = False
     states: tuple[tuple[str, str], ...] | None = None
     codegens: tuple[str, ...] = ()
+    records: TunedSchedules = field(default_factory=TunedSchedules, compare=False)
+
+    @property
+    def threads(self) -> int:
+        """The threads that the program is made for: those of its own, or as many as it would have on this machine."""
+        return self.num_threads or default_threads()
 
     @property
     def targets(self) -> tuple[Target, ...]:

@@ -59,12 +59,15 @@ def _emit_plan(compilation: Compilation, plan: Plan, kind: TextKind) -> bytes:
         return compilation.call("the kernels' text", jobs.kernels_text, plan)
     options = compilation.options
     if kind == "schedule":
-        [text] = compilation.run([PassJob("the schedules", jobs.schedules_text, (plan,), options.target)])
+        tuned = options.records.schedules(plan.kernels, options.target)
+        [text] = compilation.run([PassJob("the schedules", jobs.schedules_text, (plan, tuned), options.target)])
         return text
     options.progress("compiling the whole program")
     alone = [replace(plan, main=program, functions={}) for program in (plan.main, *plan.functions.values())]
+    tuned = options.records.schedules(plan.kernels, options.target)
     work = [
-        PassJob("the whole program", jobs.whole_text, (each, kind, options.profile), options.target) for each in alone
+        PassJob("the whole program", jobs.whole_text, (each, kind, options.profile, tuned), options.target)
+        for each in alone
     ]
     return _BETWEEN.join(compilation.run(work))
 

@@ -11,7 +11,7 @@ from ..dialects.context import make_context
 from .infra.context import PassContext
 from .ir.kernel import is_declaration, symbol_of
 from .lower import entry
-from .pipeline import lower_kernel
+from .tuned import lower_tuned_kernel
 
 
 def lower_program(
@@ -21,20 +21,22 @@ def lower_program(
     describe: Callable[[Mapping[str, Kernel]], str],
     context: PassContext,
     profile: bool = False,
+    schedules: Mapping[str, str] | None = None,
 ) -> tuple[ir.Module, dict[str, Kernel]]:
     """Lower the kernels of ``sources`` (bytecode by name) and the entry into one module in a new MLIR context.
 
     A program with a routine, whose code is a text of its own, is shown by its kernels alone.
 
     Returns the module, and what the kernels are, without objects. ``describe`` makes the program's metadata of them.
-    Passes on kernels run in the context ``context``; with ``profile`` the entry times its calls.
+    Passes on kernels run in the context ``context``; with ``profile`` the entry times its calls. ``schedules`` are
+    tuned ones, by the names of kernels (``tuned.py``).
     """
     with make_context(), ir.Location.unknown():
         merged = ir.Module.create()
         kernels: dict[str, Kernel] = {}
         for name, bytecode in sources.items():
             own = context.fork(name)
-            module, kernels[name] = lower_kernel(bytecode, target, own)
+            module, kernels[name] = lower_tuned_kernel(bytecode, name, target, own, (schedules or {}).get(name, ""))
             context.join(name, own)
             _make_private(module, name)
             _say_target(module, target)

@@ -440,6 +440,20 @@ def add_no_cache(cli: argparse.ArgumentParser) -> None:
     cli.add_argument("--no-cache", action="store_true", help="neither read nor write the compile cache")
 
 
+def add_records(cli: argparse.ArgumentParser) -> None:
+    """Add ``--records`` and ``--no-records``: ``find_records(args)`` gives what ``compile`` takes."""
+    text = "take kernels' schedules from these records alone"
+    cli.add_argument("--records", type=file_path, metavar="FILE", help=text)
+    cli.add_argument("--no-records", action="store_true", help="take no schedules from records")
+
+
+def find_records(args: argparse.Namespace) -> Path | bool:
+    """The records that were given; InputError where they are to be left out, too."""
+    if args.records and args.no_records:
+        raise InputError("--records and --no-records are two choices: give one of them")
+    return args.records or not args.no_records
+
+
 def read_schedules(path: Path) -> dict[str, Any] | str:
     """The schedules in a file: a JSON object, by the names of kernels, or the text of a transform module."""
     try:

@@ -22,6 +22,7 @@ from tilewright.tools._common import (
     add_input_shape,
     add_level,
     add_no_cache,
+    add_records,
     add_register,
     add_specialize,
     add_states,
@@ -32,6 +33,7 @@ from tilewright.tools._common import (
     demand_model,
     file_name,
     file_path,
+    find_records,
     find_states,
     make_parser,
     print_report,
@@ -65,12 +67,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     from tilewright.workers.process import Limits
 
     path = _output_path(args)
-    check_outputs({"-o": path}, args.model, args.schedules)
+    check_outputs({"-o": path}, args.model, args.schedules, args.records)
     start = time.perf_counter()
     with showing_progress(f"compiling {args.model}", args) as say, ExitStack() as stack:
         context = stack.enter_context(_pass_context(args)) if _needs_context(args) else None
         kept = {"cache": not args.no_cache, "weights": args.weights, "profile": args.profile}
-        kept["states"] = find_states(args)
+        kept |= {"states": find_states(args), "records": find_records(args)}
         kept |= {"limits": Limits.from_user(args.timeout, args.memory_limit), "untrusted": args.untrusted}
         options = api.make_options(args.target, args.threads, args.opt_level, progress=say, **kept)
         shapes = dict(args.input_shape)
@@ -153,6 +155,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     cli.add_argument("--workers", type=int, metavar="N", help="compile processes; 0 compiles in this one")
     add_no_cache(cli)
+    add_records(cli)
     cli.add_argument("--timeout", type=float, metavar="S", help="time limit in seconds")
     cli.add_argument("--memory-limit", type=_parse_bytes, metavar="4G", help="memory limit of each compile process")
     add_register(cli)

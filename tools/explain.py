@@ -20,6 +20,7 @@ from tilewright.tools._common import (
     add_input_shape,
     add_level,
     add_no_cache,
+    add_records,
     add_register,
     add_rounds,
     add_specialize,
@@ -31,6 +32,7 @@ from tilewright.tools._common import (
     demand_model,
     file_name,
     file_path,
+    find_records,
     make_parser,
     print_report,
     print_table,
@@ -67,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     given = dict(args.input_shape)
     with showing_progress(f"compiling {args.model}", args) as say:
         asked = {"opt_level": args.opt_level, "cache": not args.no_cache, "untrusted": args.untrusted}
-        options = api.make_options(args.target, progress=say, **asked)
+        options = api.make_options(args.target, progress=say, records=find_records(args), **asked)
         programs = api.specialized_shapes(args.model, given, args.specialize, options.model_limits) or {"": given}
         records = {sizes: _measure_program(args, shapes, options, say) for sizes, shapes in programs.items()}
     if args.plot:
@@ -96,6 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     add_input_shape(cli)
     add_specialize(cli)
     add_no_cache(cli)
+    add_records(cli)
     add_register(cli)
     add_untrusted(cli)
     return cli

@@ -18,6 +18,7 @@ from tilewright.tools._common import (
     add_input_shape,
     add_level,
     add_no_cache,
+    add_records,
     add_register,
     add_rounds,
     add_target,
@@ -26,6 +27,7 @@ from tilewright.tools._common import (
     check_target,
     file_name,
     file_path,
+    find_records,
     is_program,
     make_parser,
     print_report,
@@ -86,6 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     add_inputs(cli)
     add_input_shape(cli)
     add_no_cache(cli)
+    add_records(cli)
     add_register(cli)
     return cli
 
@@ -108,6 +111,7 @@ def _load_profiled(args: argparse.Namespace, say: Teller) -> Module:
     from tilewright.driver import api
 
     asked = {"opt_level": args.opt_level, "cache": not args.no_cache, "profile": True, "progress": say}
+    asked["records"] = find_records(args)
     module = api.compile(args.model, args.target, dict(args.input_shape), args.threads, **asked)
     tell(module.report.notes)
     return module

@@ -20,6 +20,7 @@ from tilewright.tools._common import (
     add_input_shape,
     add_level,
     add_no_cache,
+    add_records,
     add_register,
     add_rounds,
     add_target,
@@ -29,6 +30,7 @@ from tilewright.tools._common import (
     check_target,
     file_name,
     file_path,
+    find_records,
     is_program,
     make_parser,
     not_negative,
@@ -92,6 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     add_input_shape(cli)
     add_register(cli)
     add_no_cache(cli)
+    add_records(cli)
     add_untrusted(cli)
     return cli
 
@@ -138,6 +141,7 @@ def load_program(args: argparse.Namespace, say: Teller) -> Module:
 
     shapes = dict(args.input_shape)
     asked = {"opt_level": args.opt_level, "cache": not args.no_cache, "untrusted": args.untrusted, "progress": say}
+    asked["records"] = find_records(args)
     module = api.compile(args.model, args.target, shapes, args.threads, **asked)
     tell(module.report.notes)
     return module

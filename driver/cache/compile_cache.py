@@ -1,8 +1,8 @@
 """The compile cache: compiled kernels and whole programs, which a compilation takes from it and puts there.
 
 kernels    a kernel's bytecode, the schedule given for it  ->  the Kernel
-sources    a model file's content, shapes, options        ->  names of the other files that its import read
-programs   that, and those files' content                 ->  manifest, objects, what the report says
+sources    a model file's content, shapes, options        ->  names of other files that its import read, and of kernels
+programs   that, those files' content, tuned schedules    ->  manifest, objects, what the report says
 weights    the content's fingerprint                      ->  the weights file, which programs may share
 digests    a file's path                                  ->  its state and content's hash (``digests.py``)
 """
@@ -22,6 +22,7 @@ from ...core.errors import ArtifactError, CompileError
 from ...core.own_files import cache_folder
 from ...core.program import Kernel
 from ...frontends.foreign import ForeignSource
+from ...records.tuned import TunedSchedules
 from ...runtime.artifact.manifest import Manifest
 from ...runtime.artifact.on_disk import Code
 from ...runtime.artifact.weights import Weights
@@ -40,7 +41,7 @@ class Request:
     """A program that a cache is asked for: ``key`` is of all that is known before the import.
 
     ``folder`` has the model's file, if there is one, whose state is ``state``. ``began`` is when the request was made,
-    in nanoseconds of the epoch.
+    in nanoseconds of the epoch. ``tuned`` are schedules that the program's kernels may get.
     """
 
     cache: Cache
@@ -49,6 +50,7 @@ class Request:
     path: Path | None
     state: digests.State
     began: int
+    tuned: TunedSchedules
 
 
 @dataclass(frozen=True)
@@ -85,18 +87,28 @@ def open_cache(choice: bool | str | os.PathLike[str]) -> Cache | None:
     return Cache(Path(choice).absolute(), limit or store.DEFAULT_LIMIT)
 
 
-def find_kernels(cache: Cache, sources: Mapping[str, bytes], settings: Settings) -> dict[str, Kernel]:
-    """Those of the kernels, by name, that were compiled from this bytecode before."""
-    found = {name: cache.read("kernels", _kernel_key(name, code, settings)) for name, code in sources.items()}
+def find_kernels(
+    cache: Cache, sources: Mapping[str, bytes], settings: Settings, tuned: Mapping[str, str]
+) -> dict[str, Kernel]:
+    """Those of the kernels, by name, that were compiled from this bytecode before, by the schedules of ``tuned``."""
+    keys = {name: _kernel_key(name, code, settings, tuned) for name, code in sources.items()}
+    found = {name: cache.read("kernels", key) for name, key in keys.items()}
     return {name: Kernel.from_json(entry.value, entry.blobs[0]) for name, entry in found.items() if entry}
 
 
-def keep_kernels(cache: Cache, sources: Mapping[str, bytes], settings: Settings, kernels: Mapping[str, Kernel]) -> None:
+def keep_kernels(
+    cache: Cache,
+    sources: Mapping[str, bytes],
+    settings: Settings,
+    tuned: Mapping[str, str],
+    kernels: Mapping[str, Kernel],
+) -> None:
     """Put compiled kernels into the cache, unless the compiler was edited since this process began."""
     if not kernels or digests.has_changed():
         return
     for name, kernel in kernels.items():
-        cache.write("kernels", _kernel_key(name, sources[name], settings), Entry(kernel.to_json(), (kernel.object,)))
+        key = _kernel_key(name, sources[name], settings, tuned)
+        cache.write("kernels", key, Entry(kernel.to_json(), (kernel.object,)))
 
 
 def request(
@@ -105,6 +117,7 @@ def request(
     input_shapes: InputShapes,
     options: Sequence[object],
     settings: Settings,
+    tuned: TunedSchedules,
 ) -> Request | None:
     """The request for a program; None if the model's file cannot be read, which the import will report."""
     began = time.time_ns()
@@ -121,14 +134,14 @@ def request(
             return None
     name = path.stem if path else ""
     parts = (_base(settings), content, name, shapes, repr(tuple(options)), settings.schedules())
-    return Request(cache, make_key("program", *parts), path.parent if path else None, path, state, began)
+    return Request(cache, make_key("program", *parts), path.parent if path else None, path, state, began, tuned)
 
 
 def find_program(asked: Request) -> Found | None:
     """The program, if it is there whole: its code is checked, its weights where their file has changed."""
     cache = asked.cache
     sources = cache.read("sources", asked.key)
-    name = _program_key(asked, sources.value) if sources else None
+    name = _program_key(asked, **sources.value) if sources else None
     entry = cache.read("programs", name) if name else None
     if entry is None:
         return None
@@ -140,10 +153,10 @@ def find_program(asked: Request) -> Found | None:
     return Found(Code(entry.blobs), manifest, weights, entry.value["report"])
 
 
-def keep_program(asked: Request, files: Sequence[Path], found: Found) -> None:
+def keep_program(asked: Request, files: Sequence[Path], kernels: Sequence[str], found: Found) -> None:
     """Put a program into the cache, unless what it was made from has changed meanwhile, or has rules of a user.
 
-    ``files`` are those that the import read besides the model's own.
+    ``files`` are those that the import read besides the model's own, ``kernels`` the names of what the program calls.
     """
     cache = asked.cache
     if found.weights and found.weights.data.nbytes > cache.limit:
@@ -153,12 +166,12 @@ def keep_program(asked: Request, files: Sequence[Path], found: Found) -> None:
         cache.notes.append(f"not cached: operators of yours may change ({', '.join(found.manifest.operators)})")
         return
     names = [os.path.relpath(path, asked.folder) for path in files] if asked.folder else []
-    if _has_changed(asked, files) or (name := _program_key(asked, names)) is None:
+    if _has_changed(asked, files) or (name := _program_key(asked, names, kernels)) is None:
         cache.notes.append("not cached: the model's files, or the compiler's, were changed in between")
         return
     if found.weights:
         _keep_weights(cache, found.weights)
-    cache.write("sources", asked.key, Entry(names))
+    cache.write("sources", asked.key, Entry({"files": names, "kernels": list(kernels)}))
     value = {"manifest": found.manifest.to_json(), "report": found.report}
     cache.write("programs", name, Entry(value, found.code.all_objects()))
 
@@ -172,18 +185,19 @@ def _base(settings: Settings) -> str:
     return make_key(digests.hash_compiler(), digests.hash_machine(), repr(settings.target), str(settings.opt_level))
 
 
-def _kernel_key(name: str, bytecode: bytes, settings: Settings) -> str:
-    return make_key("kernel", _base(settings), bytecode, settings.schedules(name))
+def _kernel_key(name: str, bytecode: bytes, settings: Settings, tuned: Mapping[str, str]) -> str:
+    own = ("tuned", tuned[name]) if name in tuned else ()
+    return make_key("kernel", _base(settings), bytecode, settings.schedules(name), *own)
 
 
-def _program_key(asked: Request, names: Sequence[str]) -> str | None:
+def _program_key(asked: Request, files: Sequence[str], kernels: Sequence[str]) -> str | None:
     """None where a file is not there any more."""
-    folder = asked.folder or Path()
+    folder, taken = asked.folder or Path(), asked.tuned.digest(kernels)
     try:
-        parts = [part for name in names for part in (name, digests.file_digest(folder / name, asked.cache)[0])]
+        parts = [part for name in files for part in (name, digests.file_digest(folder / name, asked.cache)[0])]
     except OSError:
         return None
-    return make_key(asked.key, *parts)
+    return make_key(asked.key, *parts, *(["tuned", taken] if taken else []))
 
 
 def _has_changed(asked: Request, files: Sequence[Path]) -> bool:
