@@ -8,8 +8,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = (
-    "codegens", "core", "dialects", "driver", "frontends", "passes", "records", "runtime", "te", "tools", "tvm",
-    "workers",
+    "codegens", "core", "dialects", "driver", "frontends", "passes", "records", "runtime", "te", "tools", "tuning",
+    "tvm", "workers",
 )  # fmt: skip
 
 

@@ -11,10 +11,10 @@ from tilewright.runtime.process.files import replacing_file
 if TYPE_CHECKING:
     from tilewright.tuning.result import TaskResult, TuningResult
 
-_INCHES = (15, 6)
-_SHOWN = 8  # kernels, those with the most trials
-_LONGEST = 40
-_SLOWEST = 3.0  # times the default: slower candidates are drawn there
+_FIGURE_INCHES = (15, 6)
+_MOST_KERNELS = 8  # kernels, those with the most trials
+_LABEL_CHARACTERS = 40
+_SLOWEST_RATIO = 3.0  # times the default: slower candidates are drawn there
 
 
 def draw(result: TuningResult, path: Path) -> None:
@@ -23,11 +23,11 @@ def draw(result: TuningResult, path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=_INCHES, layout="constrained")
+    figure = Figure(figsize=_FIGURE_INCHES, layout="constrained")
     FigureCanvasAgg(figure)
     progress, coverage = figure.subplots(1, 2)
     figure.suptitle(f"{name_text(result.name)}: {result.trials} trials in {result.seconds:.0f} s")
-    shown = sorted(result.tasks, key=lambda task: -task.trials)[:_SHOWN]
+    shown = sorted(result.tasks, key=lambda task: -task.trials)[:_MOST_KERNELS]
     for task in shown:
         progress.plot(range(1, len(task.history) + 1), task.history, label=_label(task))
     progress.set_xlabel("trial")
@@ -36,7 +36,7 @@ def draw(result: TuningResult, path: Path) -> None:
     names = [(task, name, options) for task in shown for name, options in task.coverage.items()]
     for row, (_, _, options) in enumerate(names):
         for place, count, best in options.values():
-            color = [min(best, _SLOWEST)]
+            color = [min(best, _SLOWEST_RATIO)]
             coverage.scatter(place, row, s=8 * count**0.5, c=color, cmap="viridis_r", vmin=0.7, vmax=1.5)
     coverage.set_yticks(range(len(names)), [f"{task.name[:16]} {name}" for task, name, _ in names], fontsize=5)
     coverage.invert_yaxis()
@@ -47,4 +47,4 @@ def draw(result: TuningResult, path: Path) -> None:
 
 def _label(task: TaskResult) -> str:
     nodes = " + ".join(map(name_text, task.nodes)) or task.name
-    return (nodes if len(nodes) <= _LONGEST else f"{nodes[: _LONGEST - 3]}...").replace("$", r"\$")
+    return (nodes if len(nodes) <= _LABEL_CHARACTERS else f"{nodes[: _LABEL_CHARACTERS - 3]}...").replace("$", r"\$")

@@ -31,8 +31,19 @@ if TYPE_CHECKING:
     from tilewright.tuning.api import Tuning
     from tilewright.tuning.result import TaskResult, TuningResult
 
-_COLUMNS = ("nodes", "% time", "us", "ratio", "interval", "trials", "failed", "network", "what changed", "kernel")
-_SPARE = ("kernel", "failed", "interval", "trials")
+_RESULT_COLUMNS = (
+    "nodes",
+    "% time",
+    "us",
+    "ratio",
+    "interval",
+    "trials",
+    "failed",
+    "network",
+    "what changed",
+    "kernel",
+)
+_SPARE_COLUMNS = ("kernel", "failed", "interval", "trials")
 _SHOWN_NODES, _SHOWN_CHANGE = 40, 100
 _LIVE_ROWS = 12
 _LINE_SECONDS = 10.0  # between two lines where there is no terminal
@@ -51,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     check_outputs({"--plot": args.plot, "--records": args.records}, args.model)
     from tilewright.tuning.api import tune
 
-    with _showing(args) as listen:
+    with _show_progress(args) as listen:
         result = tune(
             args.model,
             target=args.target,
@@ -72,7 +83,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     print_report(result.to_json(), list(_report_lines(result)), args)
     if not args.json and not args.quiet:
         rows = [_result_row(task) for task in result.tasks if not task.skipped]
-        print_table([_COLUMNS, *rows], words=("nodes", "what changed"), spare=_SPARE)
+        print_table([_RESULT_COLUMNS, *rows], words=("nodes", "what changed"), spare=_SPARE_COLUMNS)
         show(_skipped_lines(result))
 
 
@@ -95,7 +106,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 @contextmanager
-def _showing(args: argparse.Namespace) -> Iterator[Callable[[Tuning], object]]:
+def _show_progress(args: argparse.Namespace) -> Iterator[Callable[[Tuning], object]]:
     """Show how it goes on: a table on a terminal, lines elsewhere, nothing for --quiet and --json."""
     if args.quiet or args.json:
         yield lambda tuning: None

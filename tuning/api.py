@@ -31,17 +31,16 @@ from .budget import Budget, parse_seconds
 from .engine import Engine
 from .expressions import make_computation
 from .laboratory import Laboratory, Prepared
-from .measuring.racing import Interval
-from .network import Network, Verdict, settle
+from .measuring.racing import UNCHANGED
+from .network import NetworkVerdict, TunedNetwork, settle_winners
 from .progress import TaskProgress, estimate_ratio
 from .result import TaskResult, TuningResult
 from .search.table import SEARCHES, make_search
 from .spaces.nest_space import NestSpace
 from .spaces.space import Point
 from .task import Task
-from .tasks import begin, make_tasks, plan_network
+from .tasks import begin_compilation, make_tasks, plan_network
 
-_SAME = Interval(1.0, 1.0, 1.0)
 _DEFAULT_SECONDS = 300.0
 # Of a task's share of the program's time: less is not worth a trial.
 _LEAST_SHARE = 0.002
@@ -65,7 +64,7 @@ class Tuning:
         return estimate_ratio(list(self.tasks))
 
 
-Listener = Callable[[Tuning], object]
+TuningListener = Callable[[Tuning], object]
 
 
 def tune(
@@ -83,9 +82,9 @@ def tune(
     seed: int = 0,
     workers: int | None = None,
     name: str = "",
-    progress: Listener = lambda tuning: None,
+    progress: TuningListener = lambda tuning: None,
 ) -> TuningResult:
-    """Search for faster schedules of a model's kernels, and keep those with which the model is faster for certain.
+    """Searcher for faster schedules of a model's kernels, and keep those with which the model is faster for certain.
 
     Args:
         source: an ONNX model, as ``compile`` takes it; or with ``args`` a tensor expression: a function that is called
@@ -116,12 +115,12 @@ def tune(
         seconds = _DEFAULT_SECONDS
     budget = Budget(seconds, trials, flat)
     path = Path(records) if records is not None else user_file()
-    options = api.make_options(target, num_threads)
+    options = api.make_options(target, num_threads, records=False)  # what is tuned are the compiler's own schedules
     with contextlib.ExitStack() as stack:
         database = stack.enter_context(Database.open(path))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tilewright-")))
         given = _settle_source(source, args, name)
-        compilation = begin(given, input_shapes, options, workers)
+        compilation = begin_compilation(given, input_shapes, options, workers)
         planned = plan_network(compilation, str(folder))
         tasks = make_tasks(compilation, planned.plan)
         label = name or planned.name
@@ -129,13 +128,13 @@ def tune(
         listen("measuring the kernels", [])
         threads = tasks[0].threads if tasks else 1
         laboratory = stack.enter_context(Laboratory(compilation.options.target, threads, workers))
-        found = _prepare(tasks, laboratory, database, search, seed)
+        found = _prepare_tasks(tasks, laboratory, database, search, seed)
         engine = Engine(laboratory, found, database, budget, _own_version(), lambda e: listen("searching", e.tasks))
         budget.start()
-        with _interrupting(engine):
+        with _end_on_interrupt(engine):
             engine.run()
         listen("trying the winners in the network", found)
-        network = Network(compilation, planned, folder, threads, laboratory.measuring_cpus)
+        network = TunedNetwork(compilation, planned, folder, threads, laboratory.measuring_cpus)
         verdict = _settle(network, found, min(max(_LEAST_CONTEST, _CONTEST_PART * budget.used_seconds), _MOST_CONTEST))
         accepted = _keep(database, label, found, verdict)
         wrong = [*_describe_wrong(database, found), *([verdict.wrong] if verdict.wrong else [])]
@@ -170,7 +169,7 @@ def _seconds(given: str | float, what: str) -> float:
     return parse_seconds(given if isinstance(given, str) else f"{given:g}", what)
 
 
-def _prepare(
+def _prepare_tasks(
     tasks: Sequence[Task], laboratory: Laboratory, database: Database, search: str, seed: int
 ) -> list[TaskProgress]:
     """Measure the kernels, and begin a search for each that is worth it; the most expensive first."""
@@ -234,7 +233,7 @@ def _loop_extents(schedule: KernelSchedule) -> dict[str, int]:
     return {axis.name: axis.extent for axis in axes if isinstance(axis.extent, int)}
 
 
-def _settle(network: Network, tasks: Sequence[TaskProgress], seconds: float) -> Verdict:
+def _settle(network: TunedNetwork, tasks: Sequence[TaskProgress], seconds: float) -> NetworkVerdict:
     """Try the schedules that are faster than their defaults in the network."""
     winners, gains = {}, {}
     for task in tasks:
@@ -244,10 +243,10 @@ def _settle(network: Network, tasks: Sequence[TaskProgress], seconds: float) -> 
         if schedule is not None:
             winners[task.name] = schedule
             gains[task.name] = task.share * (1 - task.best.ratio)
-    return settle(network, winners, gains, seconds)
+    return settle_winners(network, winners, gains, seconds)
 
 
-def _keep(database: Database, name: str, tasks: Sequence[TaskProgress], verdict: Verdict) -> dict[str, Any]:
+def _keep(database: Database, name: str, tasks: Sequence[TaskProgress], verdict: NetworkVerdict) -> dict[str, Any]:
     """Let compilations find what the network has accepted; returns the schedules' JSON by kernel."""
     schedules, winners = {}, []
     for task in tasks:
@@ -322,13 +321,15 @@ def _list_results(
         if task.name not in known:
             reason = task.reason or "it takes too little of the time, or has nothing to choose"
             made.append(
-                TaskResult(task.name, task.nodes, task.calls, 0.0, 0.0, 0.0, _SAME, "", False, 0, {}, skipped=reason)
+                TaskResult(
+                    task.name, task.nodes, task.calls, 0.0, 0.0, 0.0, UNCHANGED, "", False, 0, {}, skipped=reason
+                )
             )
     return tuple(made)
 
 
 @contextlib.contextmanager
-def _interrupting(engine: Engine) -> Iterator[None]:
+def _end_on_interrupt(engine: Engine) -> Iterator[None]:
     """Let the first Ctrl-C end the search, in the main thread; a second one is as usual."""
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from ..core.errors import InputError
 
-_UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600}
+_SECONDS_OF_UNIT = {"s": 1, "m": 60, "min": 60, "h": 3600}
 _FLAT = 0.002  # of the program's time: less is no improvement
 
 
@@ -18,7 +18,7 @@ def parse_seconds(text: str, what: str) -> float:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(s|m|min|h|)\s*", text)
     if match is None or not float(match[1]):
         raise InputError(f"{what} is '{text}': give a time such as 90s, 5m or 1h")
-    return float(match[1]) * _UNITS[match[2] or "s"]
+    return float(match[1]) * _SECONDS_OF_UNIT[match[2] or "s"]
 
 
 @dataclass

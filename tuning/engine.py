@@ -20,14 +20,14 @@ from .budget import Budget
 from .compiling import Candidate
 from .laboratory import Laboratory
 from .measuring.bench import Measured
-from .measuring.racing import Interval
+from .measuring.racing import RatioInterval
 from .progress import TaskProgress, estimate_ratio
 from .spaces.space import Point, steps_of
 
 _BATCH = 4  # candidates of a task that are compiled together
-_FAILED = Interval(math.inf, math.inf, math.inf)
+_FAILED = RatioInterval(math.inf, math.inf, math.inf)
 
-Listener = Callable[["Engine"], object]
+EngineListener = Callable[["Engine"], object]
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Engine:
         database: Database,
         budget: Budget,
         version: str,
-        listener: Listener = lambda engine: None,
+        listener: EngineListener = lambda engine: None,
     ) -> None:
         self.tasks, self.budget = list(tasks), budget
         self._laboratory, self._database, self._listener = laboratory, database, listener
@@ -64,7 +64,7 @@ class Engine:
         self._interrupted = False
 
     def run(self) -> None:
-        """Search until the budget is spent, or no task has anything to gain."""
+        """Searcher until the budget is spent, or no task has anything to gain."""
         self._listener(self)
         while not self._is_over():
             if (task := self._choose_task()) is not None:
@@ -136,7 +136,7 @@ class Engine:
             task.refused += 1
             task.search.tell(point, math.inf)
             return
-        ratio = _FAILED if found.error else Interval.of(found.seconds, found.default_seconds)
+        ratio = _FAILED if found.error else RatioInterval.of(found.seconds, found.default_seconds)
         task.note(point, ratio, found.error)
         task.search.tell(point, ratio.ratio)
         self.budget.note(1, estimate_ratio(self.tasks))
@@ -178,7 +178,7 @@ class Engine:
             return
         if point is None:
             return
-        ratio = _FAILED if trial.error else Interval.of(trial.seconds, trial.default_seconds)
+        ratio = _FAILED if trial.error else RatioInterval.of(trial.seconds, trial.default_seconds)
         if trial.error != "refused":
             task.note(point, ratio, trial.error)
         task.search.tell(point, ratio.ratio)

@@ -106,7 +106,11 @@ class Laboratory:
         """Measure a candidate against its default; ``bar`` is the ratio that it has to beat."""
         seconds = max(_LEAST_SECONDS, _TIMES_DEFAULT * prepared.seconds)
         pool = self._measurer.with_limits(Limits(timeout=seconds, cpu_seconds=_CPU_SECONDS, bundles=False))
-        job = Job(f"kernel '{prepared.task.name}'", measuring.race, (prepared.setup, prepared.default, candidate, bar))
+        job = Job(
+            f"kernel '{prepared.task.name}'",
+            measuring.race_candidate,
+            (prepared.setup, prepared.default, candidate, bar),
+        )
         try:
             [measured] = pool.run([job])
         except CompileTimeoutError:

@@ -18,15 +18,14 @@ from ..workers.process import Job, Limits
 from ..workers.worker import Crew
 from .measuring import jobs
 from .measuring.contest import Contest, run_contest
-from .measuring.racing import Interval
+from .measuring.racing import UNCHANGED, RatioInterval
 
-_SAME = Interval(1.0, 1.0, 1.0)
 # Seconds beyond its own that a contest may take: for its process to begin, and for slow runs.
 _MORE_SECONDS = 120.0
 
 
 @dataclass
-class Network:
+class TunedNetwork:
     """A network whose programs, with some schedules, are written to ``folder`` and run against each other there."""
 
     compilation: Compilation
@@ -65,46 +64,48 @@ class Network:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class NetworkVerdict:
     """The kernels whose schedules a network accepts, the ratio of its time with them, and what was found of others."""
 
     accepted: tuple[str, ...]
-    ratio: Interval
-    contests: tuple[tuple[tuple[str, ...], Interval], ...] = ()
+    ratio: RatioInterval
+    contests: tuple[tuple[tuple[str, ...], RatioInterval], ...] = ()
     wrong: str = ""
 
 
-def settle(network: Network, winners: Mapping[str, Schedule], gains: Mapping[str, float], seconds: float) -> Verdict:
+def settle_winners(
+    network: TunedNetwork, winners: Mapping[str, Schedule], gains: Mapping[str, float], seconds: float
+) -> NetworkVerdict:
     """Accept the schedules with which the network is faster for certain; where all together are not, those of a half.
 
     ``gains`` are the seconds of a run that each is said to save.
     """
-    held: list[tuple[tuple[str, ...], Interval]] = []
+    held: list[tuple[tuple[str, ...], RatioInterval]] = []
     wrong: list[str] = []
 
-    def hold(names: Sequence[str]) -> Interval:
+    def hold(names: Sequence[str]) -> RatioInterval:
         found = network.contest({name: winners[name] for name in names}, seconds)
         held.append((tuple(names), found.interval))
         if found.difference:
             wrong.append(found.difference)
-            return Interval(1.0, 1.0, 1.0)
+            return RatioInterval(1.0, 1.0, 1.0)
         return found.interval
 
-    def accept(names: Sequence[str]) -> tuple[tuple[str, ...], Interval]:
+    def accept(names: Sequence[str]) -> tuple[tuple[str, ...], RatioInterval]:
         if not names:
-            return (), _SAME
+            return (), UNCHANGED
         if (ratio := hold(names)).high < 1:
             return tuple(names), ratio
         if len(names) == 1:
-            return (), _SAME
+            return (), UNCHANGED
         parts = [accept(half) for half in (names[: -(-len(names) // 2)], names[-(-len(names) // 2) :])]
         good = [part for part in parts if part[0]]
         if len(good) < 2:
-            return good[0] if good else ((), _SAME)
+            return good[0] if good else ((), UNCHANGED)
         both = (*good[0][0], *good[1][0])
-        ratio = hold(both) if set(both) != set(names) else _SAME
+        ratio = hold(both) if set(both) != set(names) else UNCHANGED
         return (both, ratio) if ratio.high < 1 else min(good, key=lambda part: part[1].ratio)
 
     ordered = sorted(winners, key=lambda name: -gains[name])
     accepted, ratio = accept(ordered)
-    return Verdict(accepted, ratio, tuple(held), wrong[0] if wrong else "")
+    return NetworkVerdict(accepted, ratio, tuple(held), wrong[0] if wrong else "")

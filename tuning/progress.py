@@ -6,11 +6,10 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 
 from .laboratory import Prepared
-from .measuring.racing import Interval
-from .search.searcher import Search
+from .measuring.racing import UNCHANGED, RatioInterval
+from .search.searcher import Searcher
 from .spaces.space import Point, Space, describe_change, option_text
 
-_SAME = Interval(1.0, 1.0, 1.0)
 # A task that has had no trial may gain so much, and half of it after so many trials without a gain.
 _HOPE, _HALF = 0.25, 12
 # Of the best times at most so much is hoped for beyond what the machine's rates allow.
@@ -28,10 +27,10 @@ class TaskProgress:
 
     prepared: Prepared
     space: Space
-    search: Search
+    search: Searcher
     share: float
     bound_share: float = 0.0
-    best: Interval = _SAME
+    best: RatioInterval = UNCHANGED
     best_point: Point | None = None
     trials: int = 0
     refused: int = 0
@@ -62,7 +61,7 @@ class TaskProgress:
         left = 1.0 - min(self.bound_share / self.best.ratio, 1.0) if self.bound_share else 1.0
         return self.share * self.best.ratio * min(hope, max(left, 0.02))
 
-    def note(self, point: Point, ratio: Interval, error: str) -> None:
+    def note(self, point: Point, ratio: RatioInterval, error: str) -> None:
         """Take a trial's outcome."""
         self.trials += 1
         if error:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..core.printed import count_text
-from .measuring.racing import Interval
+from .measuring.racing import RatioInterval
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class TaskResult:
     share: float
     seconds: float
     bound_share: float
-    best: Interval
+    best: RatioInterval
     change: str
     accepted: bool
     trials: int
@@ -52,9 +52,9 @@ class TuningResult:
     target: str
     threads: int
     tasks: tuple[TaskResult, ...]
-    ratio: Interval
+    ratio: RatioInterval
     estimate: float
-    contests: tuple[tuple[tuple[str, ...], Interval], ...]
+    contests: tuple[tuple[tuple[str, ...], RatioInterval], ...]
     trials: int
     seconds: float
     records: str

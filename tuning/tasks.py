@@ -36,11 +36,11 @@ def extract_tasks(
     ``default`` is None are not tuned, and say why. Raises CompileError for dynamic sizes, and as ``compile`` does.
     """
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-        compilation = begin(source, input_shapes, options or api.make_options(), workers)
+        compilation = begin_compilation(source, input_shapes, options or api.make_options(), workers)
         return make_tasks(compilation, plan_network(compilation, folder).plan)
 
 
-def begin(
+def begin_compilation(
     source: CompilationSource, input_shapes: InputShapes | None, options: Options, workers: int | None = None
 ) -> Compilation:
     """A compilation of what is to be tuned. Raises TargetError for a target that cannot be."""

@@ -37,7 +37,7 @@ add answer append apply ask assign attempt attend bisect build cast choose clamp
 cover cut decode demand dequantize detach digest draw emit encode escape evaluate examine explain extract fill find fit fold
 freeze hoist infer inline insert interleave iterate judge link load lower make measure merge pack parse peek permute place plan
 prefix quantize read reduce rehearse remember replace replay request requantize require resize resolve run sample saturate
-save scale seal serve shorten show shrink shutdown snapshot splat start step store stretch suppress tell touch transform
+save scale seal serve shorten show shrink shutdown snapshot splat start step store stretch suppress tell touch transform tune
 unpack validate verify widen wrap write assemble interpolate rewrite
 """
 IRREGULAR = "bound built chosen drawn found frozen given held hidden kept known made rewritten shown taken told written"

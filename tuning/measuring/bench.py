@@ -23,7 +23,7 @@ from .spin import Spin
 _SAMPLE = 4e-4
 _MOST_CALLS, _MOST_COPIES = 512, 64
 MOST_BYTES = 64 << 20
-_GUARD = 64  # bytes behind a result that nobody may write
+_GUARD_BYTES = 64  # bytes behind a result that nobody may write
 _PATTERN = 0xA5
 # Of pairs, how many may be thrown away before the machine counts as loaded all the time.
 _MOST_DISTURBED = 2
@@ -72,7 +72,7 @@ class Bench:
         self._spin = Spin()
         self._inputs = [self._draw(text) for text in setup.inputs]
         self._copies = [self._inputs, *self._copy_weights()]
-        self._places = [_guarded(_nbytes(text)) for text in setup.results]
+        self._places = [_allocate_guarded(_type_bytes(text)) for text in setup.results]
         self._default = _Linked(self, default, 1)
         self._calls = self._count_calls()
         self._timed = _Linked(self, default, self._calls)
@@ -124,7 +124,7 @@ class Bench:
         """Normal floats; of integers 0 and 1, which are flags and places in anything."""
         shape, dtype = parse_tensor_type(text)
         kind = numpy_dtype(dtype)
-        array = aligned_bytes(_nbytes(text)).view(kind).reshape(shape)
+        array = aligned_bytes(_type_bytes(text)).view(kind).reshape(shape)
         if kind.kind in "biu":
             array[...] = self._random.integers(0, 2 if 1 not in shape or math.prod(shape) > 1 else 1, shape)
         else:
@@ -155,7 +155,7 @@ class Bench:
 
     def _compare(self, found: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> str:
         for number, text in enumerate(self.setup.results):
-            size = _nbytes(text)
+            size = _type_bytes(text)
             if np.any(found[number][size:] != _PATTERN):
                 return f"it writes behind its result {number}"
             kind = numpy_dtype(parse_tensor_type(text)[1])
@@ -207,13 +207,13 @@ class _Linked:
         return self._clock() - begin
 
 
-def _nbytes(text: str) -> int:
+def _type_bytes(text: str) -> int:
     shape, dtype = parse_tensor_type(text)
     return math.prod(shape) * numpy_dtype(dtype).itemsize
 
 
-def _guarded(nbytes: int) -> np.ndarray:
-    made = aligned_bytes(nbytes + _GUARD)
+def _allocate_guarded(nbytes: int) -> np.ndarray:
+    made = aligned_bytes(nbytes + _GUARD_BYTES)
     made.fill(_PATTERN)
     return made
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from ...core.model import TensorInfo, numpy_dtype
 from ...runtime.module import Module, load_module
-from .jobs import pin
-from .racing import Interval
+from .jobs import pin_process
+from .racing import RatioInterval
 from .spin import Spin
 
 # Seconds of a sample, pairs at least, and pairs at most; a network of a second is run as often as its time allows.
@@ -36,19 +36,19 @@ class Contest:
     difference: str = ""
 
     @property
-    def interval(self) -> Interval:
+    def interval(self) -> RatioInterval:
         """The time of the program over that of the other one."""
-        return Interval.of(self.seconds, self.others)
+        return RatioInterval.of(self.seconds, self.others)
 
 
 def run_contest(path: str, other: str, threads: int, cpus: Sequence[int], seconds: float) -> Contest:
     """Run two programs in turn for some ``seconds``: that in the file ``path``, and the ``other`` one."""
-    pin(cpus)
+    pin_process(cpus)
     programs = [load_module(each, num_threads=threads) for each in (path, other)]
     inputs = _draw_inputs(programs[0].inputs)
     difference = _compare(*(program.run(inputs) for program in programs))
     clock = time.thread_time if threads == 1 else time.perf_counter  # see Bench
-    runs = [_repeat(program, inputs, clock) for program in programs]
+    runs = [_make_timer(program, inputs, clock) for program in programs]
     spin, found, disturbed = Spin(), list[tuple[float, float]](), 0
     end = time.monotonic() + seconds
     while len(found) < _MOST_PAIRS:
@@ -70,11 +70,11 @@ def run_contest(path: str, other: str, threads: int, cpus: Sequence[int], second
 
 
 def _is_fine(found: Sequence[tuple[float, float]]) -> bool:
-    interval = Interval.of([mine for mine, _ in found], [theirs for _, theirs in found])
+    interval = RatioInterval.of([mine for mine, _ in found], [theirs for _, theirs in found])
     return interval.high / interval.low < 1 + _FINE
 
 
-def _repeat(program: Module, inputs: Sequence[np.ndarray], clock: Callable[[], float]) -> Callable[[], float]:
+def _make_timer(program: Module, inputs: Sequence[np.ndarray], clock: Callable[[], float]) -> Callable[[], float]:
     """A function that runs a program some times, and returns the seconds of one."""
     main, arguments = program["main"], (*inputs, *program.run(inputs))
     begin = clock()

@@ -20,7 +20,7 @@ def warm_up() -> None:
     from ...runtime.process import link  # noqa: F401
 
 
-def race(setup: Setup, default: Kernel, candidate: Kernel, bar: float) -> Measured:
+def race_candidate(setup: Setup, default: Kernel, candidate: Kernel, bar: float) -> Measured:
     """The race of a candidate against the default on a kernel's arrays, which are kept for the next one."""
     return _find_bench(setup, default).race(candidate, bar)
 
@@ -31,7 +31,7 @@ def time_default(setup: Setup, default: Kernel) -> float:
 
 
 def _find_bench(setup: Setup, default: Kernel) -> Bench:
-    pin(setup.cpus)
+    pin_process(setup.cpus)
     key = hashlib.sha256(default.object + repr((setup.inputs, setup.threads, setup.seed)).encode()).hexdigest()
     if key not in _benches:
         _benches.clear()
@@ -39,7 +39,7 @@ def _find_bench(setup: Setup, default: Kernel) -> Bench:
     return _benches[key]
 
 
-def pin(cpus: Sequence[int]) -> None:
+def pin_process(cpus: Sequence[int]) -> None:
     """Let this process run on these CPUs alone, as far as it may; on any for none."""
     allowed = set(cpus) & os.sched_getaffinity(0)
     if allowed:

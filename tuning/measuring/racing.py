@@ -21,7 +21,7 @@ _LEAST_OF_BETTER, _SURE, _FINE = 12, 1.05, 0.004
 
 
 @dataclass(frozen=True)
-class Interval:
+class RatioInterval:
     """A ratio of times, between the bounds of its confidence interval."""
 
     ratio: float
@@ -29,14 +29,17 @@ class Interval:
     high: float
 
     @staticmethod
-    def of(seconds: Sequence[float], others: Sequence[float], wider: float = _WIDER) -> Interval:
+    def of(seconds: Sequence[float], others: Sequence[float], wider: float = _WIDER) -> RatioInterval:
         """The interval of the median of ``seconds / others``, pair by pair; nothing is known of less than two pairs."""
         logs = np.log(np.asarray(seconds, float) / np.asarray(others, float))
         if len(logs) < 2:
-            return Interval(float(np.exp(logs[0])) if len(logs) else math.inf, 0.0, math.inf)
+            return RatioInterval(float(np.exp(logs[0])) if len(logs) else math.inf, 0.0, math.inf)
         low, median, high = np.percentile(logs, (25, 50, 75))
         half = wider * _NOTCH * (high - low) / math.sqrt(len(logs))
-        return Interval(*(float(np.exp(each)) for each in (median, median - half, median + half)))
+        return RatioInterval(*(float(np.exp(each)) for each in (median, median - half, median + half)))
+
+
+UNCHANGED = RatioInterval(1.0, 1.0, 1.0)
 
 
 def is_decided(seconds: Sequence[float], others: Sequence[float], bar: float) -> bool:
@@ -51,7 +54,7 @@ def is_decided(seconds: Sequence[float], others: Sequence[float], bar: float) ->
         return True
     if count not in LOOKS:
         return False
-    found = Interval.of(seconds, others)
+    found = RatioInterval.of(seconds, others)
     if min(s / o for s, o in zip(seconds, others, strict=True)) > bar and found.ratio > _WORSE * bar:
         return True
     wide = found.high / found.low

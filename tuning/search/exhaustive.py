@@ -17,11 +17,11 @@ class GridSearch:
         self._points = itertools.product(*(range(len(knob.options)) for knob in space.knobs))
 
     def propose(self, count: int) -> list[Point]:
-        """See ``Search``."""
+        """See ``Searcher``."""
         return self._chosen.take(self._points, count)
 
     def tell(self, point: Point, ratio: float) -> None:
-        """See ``Search``: it does not matter here."""
+        """See ``Searcher``: it does not matter here."""
         self._chosen.add(point)
 
 
@@ -32,9 +32,9 @@ class RandomSearch:
         self._chosen, self._random = Chosen(space), Random(seed)
 
     def propose(self, count: int) -> list[Point]:
-        """See ``Search``."""
+        """See ``Searcher``."""
         return self._chosen.draw(self._random, count)
 
     def tell(self, point: Point, ratio: float) -> None:
-        """See ``Search``: it does not matter here."""
+        """See ``Searcher``: it does not matter here."""
         self._chosen.add(point)

@@ -1,6 +1,6 @@
 """Pattern search: the neighbours of the best points, those that look good before others, and some points far away.
 
-It is Droplet's idea (Canesche et al., "The Droplet Search Algorithm for Kernel Scheduling", 2024) from the default,
+It is Droplet's idea (Canesche et al., "The Droplet Searcher Algorithm for Kernel Scheduling", 2024) from the default,
 with a filter that is learned from what was measured (as Helion's pattern search has).
 """
 
@@ -38,7 +38,7 @@ class PatternSearch:
         return rank_correlation(*zip(*self._found, strict=True)) if self._found else 0.0
 
     def propose(self, count: int) -> list[Point]:
-        """See ``Search``."""
+        """See ``Searcher``."""
         made: list[Point] = []
         near = 0
         for _ in range(count):
@@ -53,7 +53,7 @@ class PatternSearch:
         return made if len(made) == count else [*made, *self._chosen.draw(self._random, count - len(made))]
 
     def tell(self, point: Point, ratio: float) -> None:
-        """See ``Search``."""
+        """See ``Searcher``."""
         self._chosen.add(point)
         self._known.tell(point, ratio)
         if (predicted := self._predicted.pop(point, None)) is not None and math.isfinite(ratio):

@@ -10,7 +10,7 @@ from typing import Protocol
 from ..spaces.space import Point, Space, draw_points, steps_of
 
 
-class Search(Protocol):
+class Searcher(Protocol):
     """Which points of a space are measured next."""
 
     def propose(self, count: int) -> list[Point]:
@@ -54,7 +54,7 @@ class Known:
         self.ratios: dict[Point, float] = {space.default: 1.0}
 
     def tell(self, point: Point, ratio: float) -> None:
-        """See ``Search``."""
+        """See ``Searcher``."""
         self.ratios[point] = ratio
 
     def list_best(self, count: int) -> list[Point]:

@@ -7,15 +7,15 @@ from collections.abc import Callable
 from ..spaces.space import Space
 from .exhaustive import GridSearch, RandomSearch
 from .pattern import PatternSearch
-from .searcher import Search
+from .searcher import Searcher
 
-SEARCHES: dict[str, Callable[[Space, int], Search]] = {
+SEARCHES: dict[str, Callable[[Space, int], Searcher]] = {
     "pattern": PatternSearch,
     "random": RandomSearch,
     "grid": GridSearch,
 }
 
 
-def make_search(name: str, space: Space, seed: int) -> Search:
+def make_search(name: str, space: Space, seed: int) -> Searcher:
     """The search of a name in ``SEARCHES``."""
     return SEARCHES[name](space, seed)

@@ -117,7 +117,7 @@ class NestSpace:
     def _fits(self, nest: NestRecipe) -> bool:
         """Return whether the sums of a tile are not many more than there are registers."""
         value = self._value(nest.value)
-        tile = tile_of(nest, _extents(value))
+        tile = tile_of(nest, _axis_extents(value))
         lanes, along = self.target.lanes, tile.get(value.contiguous, 1)
         vectors = -(-along // lanes) * math.prod(n for axis, n in tile.items() if axis != value.contiguous)
         default = next(each for each in (self.recipe.result, *self.recipe.stages) if each.value == nest.value)
@@ -125,12 +125,12 @@ class NestSpace:
 
 
 def _count_vectors(nest: NestRecipe, value: KernelValue, lanes: int) -> int:
-    tile = tile_of(nest, _extents(value))
+    tile = tile_of(nest, _axis_extents(value))
     others = math.prod(n for axis, n in tile.items() if axis != value.contiguous)
     return -(-tile.get(value.contiguous, 1) // lanes) * others
 
 
-def _extents(value: KernelValue) -> dict[str, int]:
+def _axis_extents(value: KernelValue) -> dict[str, int]:
     return {axis.name: require_static(axis.extent) for axis in (*value.axes, *value.sums)}
 
 
@@ -141,7 +141,7 @@ def _list_choices(
 
     ``patches`` says that the kernel transforms patches of pixels: tiles are then as large as these.
     """
-    prefix, extents, tile = f"{of}." if of else "", _extents(value), tile_of(nest, _extents(value))
+    prefix, extents, tile = f"{of}." if of else "", _axis_extents(value), tile_of(nest, _axis_extents(value))
     packed = {block.axis for block in value.packed}
     whole = value.intrinsic == "linear_transform"
     for axis, size in tile.items():
@@ -150,11 +150,11 @@ def _list_choices(
         if axis not in packed and not fixed:
             lies = axis == value.contiguous
             sizes = _vector_sizes(extents[axis], target.lanes) if lies else [n for n in _ROWS if n <= extents[axis]]
-            yield Knob(f"{prefix}tile.{axis}", _ordered(sizes, size)), size
+            yield Knob(f"{prefix}tile.{axis}", _sort_options(sizes, size)), size
         levels = _list_blocks(nest, axis, size)
         for number, default in enumerate([0] if not levels and not of else levels):
             blocks = [n for n in _BLOCKS if n * size < extents[axis]]
-            yield Knob(f"{prefix}block{number or ''}.{axis}", _ordered([0, *blocks], default)), default
+            yield Knob(f"{prefix}block{number or ''}.{axis}", _sort_options([0, *blocks], default)), default
     if not of and len(nest.cuts) + len(nest.whole) > 1:
         yield _list_orders(_slots(nest, tile))
     if len(nest.sums) > 1:
@@ -162,7 +162,7 @@ def _list_choices(
     yield from _sum_choices(nest, value, extents, prefix)
     if nest.row_chunk:
         chunks = [n * target.lanes for n in _ROW_VECTORS if n * target.lanes <= extents[value.row]]
-        yield Knob(f"{prefix}row", _ordered(chunks, nest.row_chunk)), nest.row_chunk
+        yield Knob(f"{prefix}row", _sort_options(chunks, nest.row_chunk)), nest.row_chunk
     if not value.once:
         yield Knob(f"{prefix}overlap", (False, True)), bool(nest.overlapping)
 
@@ -181,7 +181,7 @@ def _sum_choices(
     steps = max(extents[axis] for axis in nest.sums)
     options = [n for n in _AT_ONCE if n == 1 or n <= steps]
     options += [extents[axis] for axis in nest.sums if extents[axis] <= _AT_ONCE[-1]]  # a window's row whole
-    yield Knob(f"{prefix}at_once", _ordered(options, nest.at_once)), nest.at_once
+    yield Knob(f"{prefix}at_once", _sort_options(options, nest.at_once)), nest.at_once
     if value.intrinsic != "outer_product" or nest.apart:
         yield Knob(f"{prefix}apart", (False, True)), nest.apart
 
@@ -195,7 +195,7 @@ def _vector_sizes(extent: int, lanes: int) -> list[int]:
 
 def _read_choices(nest: NestRecipe, value: KernelValue, prefix: str) -> dict[str, Any]:
     """The options of one value's knobs that make a recipe."""
-    tile = tile_of(nest, _extents(value))
+    tile = tile_of(nest, _axis_extents(value))
     chosen: dict[str, Any] = {f"{prefix}tile.{axis}": size for axis, size in tile.items()}
     for axis, size in tile.items():
         blocks = enumerate(_list_blocks(nest, axis, size))
@@ -237,7 +237,7 @@ def _list_blocks(nest: NestRecipe, axis: str, size: int) -> list[int]:
     return [-step if step % size else step // size for step in steps]
 
 
-def _ordered(options: Iterable[int], default: int) -> tuple[int, ...]:
+def _sort_options(options: Iterable[int], default: int) -> tuple[int, ...]:
     return tuple(sorted({*options, default}))
 
 
@@ -288,7 +288,7 @@ def _swap(order: tuple[Slot, ...], number: int) -> tuple[Slot, ...]:
 
 def _choose_nest(nest: NestRecipe, value: KernelValue, chosen: Mapping[str, Any], prefix: str) -> NestRecipe:
     """The loops of one value with the options that are chosen."""
-    extents = _extents(value)
+    extents = _axis_extents(value)
     default = tile_of(nest, extents)
     tile = {axis: chosen.get(f"{prefix}tile.{axis}", size) for axis, size in default.items()}
     blocks = {}

@@ -7,16 +7,16 @@ import math
 import numpy as np
 import pytest
 
-from tilewright.tuning.measuring.racing import LOOKS, Interval, is_decided
+from tilewright.tuning.measuring.racing import LOOKS, RatioInterval, is_decided
 
 
-def race(ratio: float, noise: float, seed: int, bar: float = 1.0) -> tuple[int, Interval]:
+def race(ratio: float, noise: float, seed: int, bar: float = 1.0) -> tuple[int, RatioInterval]:
     """The pairs that a race takes, and what it finds, where times scatter by ``noise``."""
     random, seconds, others = np.random.default_rng(seed), list[float](), list[float]()
     while not is_decided(seconds, others, bar):
         others.append(1e-4 * math.exp(random.normal(0, noise)))
         seconds.append(1e-4 * ratio * math.exp(random.normal(0, noise)))
-    return len(seconds), Interval.of(seconds, others)
+    return len(seconds), RatioInterval.of(seconds, others)
 
 
 def test_a_hopeless_candidate_gets_one_pair() -> None:
@@ -45,7 +45,7 @@ def test_a_race_has_an_end() -> None:
 
 
 def test_an_interval_of_little_is_wide() -> None:
-    assert Interval.of([], []) == Interval(math.inf, 0.0, math.inf)
-    assert Interval.of([2.0], [1.0]) == Interval(2.0, 0.0, math.inf)
-    found = Interval.of([1.0, 1.1, 0.9, 1.0], [1.0, 1.0, 1.0, 1.0])
+    assert RatioInterval.of([], []) == RatioInterval(math.inf, 0.0, math.inf)
+    assert RatioInterval.of([2.0], [1.0]) == RatioInterval(2.0, 0.0, math.inf)
+    found = RatioInterval.of([1.0, 1.1, 0.9, 1.0], [1.0, 1.0, 1.0, 1.0])
     assert found.low < 1 < found.high

@@ -10,7 +10,7 @@ import pytest
 import tilewright as tw
 from tilewright.passes.schedule.language.loopnest import Axis, KernelValue
 from tilewright.tuning.search.predictor import Predictor, rank_correlation
-from tilewright.tuning.search.searcher import Search
+from tilewright.tuning.search.searcher import Searcher
 from tilewright.tuning.search.table import SEARCHES, make_search
 from tilewright.tuning.spaces.space import Knob, Point
 
@@ -37,7 +37,7 @@ class Hills:
         return 0.5 + 0.1 * sum(abs(a - b) for a, b in zip(point, self.best, strict=True))
 
 
-def run(search: Search, space: Hills, trials: int) -> list[Point]:
+def run(search: Searcher, space: Hills, trials: int) -> list[Point]:
     points: list[Point] = []
     while len(points) < trials and (proposed := search.propose(4)):
         for point in proposed:

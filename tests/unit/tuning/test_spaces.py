@@ -23,7 +23,9 @@ TARGET = Target.parse("x86 -mcpu=x86-64-v4")
 def product(m: int, n: int, k: int, rows: int = 6, packed: bool = False) -> tw.Schedule:
     """A product as its family would schedule it: blocks of 32 columns around rows."""
     blocks = (Block(1, "n", 32),) if packed else ()
-    value = KernelValue("result", (Axis("m", m), Axis("n", n)), (Axis("k", k),), intrinsic="outer_product", packed=blocks)
+    value = KernelValue(
+        "result", (Axis("m", m), Axis("n", n)), (Axis("k", k),), intrinsic="outer_product", packed=blocks
+    )
     made = carve(tw.Schedule.start([value]), [("n", min(32, n)), ("m", min(rows, m))])
     return overlap(share(unroll_sum(made)))
 
