@@ -53,25 +53,34 @@ class Machine:
 
 @dataclass(frozen=True)
 class Rates:
-    """What one core can do in a second: floating-point operations, and bytes that it copies, by how many these are."""
+    """What one core can do in a second: floating-point operations, and bytes that it copies, by how many these are.
+
+    Up to ``cached_bytes`` lie in its own caches, where the time of moving them says little: it is that of instructions.
+    """
 
     flops: float
     bytes: tuple[tuple[int, float], ...]
+    cached_bytes: int
+
+    def join(self, other: Rates) -> Rates:
+        """The higher ones of these rates and those that were measured at another time."""
+        pairs = zip(self.bytes, other.bytes, strict=True)
+        return Rates(max(self.flops, other.flops), tuple(map(max, pairs)), self.cached_bytes)
 
     def least_seconds(self, flops: float, nbytes: float) -> float:
         """The least time of work with so many operations, that reads and writes so many bytes."""
         rates = [rate for size, rate in self.bytes if size >= nbytes] or [self.bytes[-1][1]]
-        return max(flops / self.flops, nbytes / rates[0])
+        return max(flops / self.flops, nbytes / rates[0] if nbytes > self.cached_bytes else 0.0)
 
 
-# Bytes that are copied, from what stays in the first cache to what stays in none.
-_COPIES = (32 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, _COPIED)
+# Bytes that are copied, of which few stay in a core's own caches.
+_COPIES = (4 << 20, 16 << 20, _COPIED)
 
 
 def measure_rates(target: Target) -> Rates:
     """The rates of one core, for work whose data lies where so many bytes do."""
     copies = tuple((size, make_copy_probe(size).rate()) for size in _COPIES)
-    return Rates(make_arithmetic_probe(target).rate(), copies)
+    return Rates(make_arithmetic_probe(target).rate(), copies, target.l2_bytes)
 
 
 def make_arithmetic_probe(target: Target) -> Probe:

@@ -174,9 +174,10 @@ def _prepare_tasks(
 ) -> list[TaskProgress]:
     """Measure the kernels, and begin a search for each that is worth it; the most expensive first."""
     tunable = [task for task in tasks if task.default is not None]
+    before = laboratory.measure_rates()
     prepared = laboratory.prepare(tunable)
     total = sum(each.seconds * each.task.calls for each in prepared)
-    rates = laboratory.measure_rates()
+    rates = before.join(laboratory.measure_rates())
     found = []
     for each in sorted(prepared, key=lambda p: -p.seconds * p.task.calls):
         share = each.seconds * each.task.calls / total
@@ -192,9 +193,14 @@ def _prepare_tasks(
 
 
 def _bound_share(prepared: Prepared, rates: Rates) -> float:
-    """How near a kernel's default is to what the machine can do; 0 where several threads share it."""
+    """How near a kernel's default is to what the machine can do; 0 where that is not known.
+
+    That is where several threads share it, and where it took less time than it can: something else had slowed down what
+    the machine's rates were measured by.
+    """
     task = prepared.task
-    return rates.least_seconds(task.flops, task.bytes) / prepared.seconds if task.threads == 1 else 0.0
+    share = rates.least_seconds(task.flops, task.bytes) / prepared.seconds
+    return share if task.threads == 1 and share <= 1 else 0.0
 
 
 def _list_nearest(task: Task, space: NestSpace, database: Database) -> list[Point]:

@@ -1,0 +1,111 @@
+"""Measuring: candidates that are right, wrong, crash and never end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tilewright.core.program import Kernel
+from tilewright.dialects import codegen
+from tilewright.tuning import laboratory as laboratory_module
+from tilewright.tuning.laboratory import Laboratory, Prepared
+from tilewright.tuning.measuring.bench import Bench
+from tilewright.tuning.measuring.spin import Spin
+from tilewright.tuning.task import Task
+
+_KERNEL = "define void @{name}(ptr %args, i64 %lo, i64 %hi, ptr %scratch) {{\n{body}\n}}"
+
+
+def as_kernel(prepared: Prepared, body: str) -> Kernel:
+    """The default's kernel with other code, in LLVM IR."""
+    text = _KERNEL.format(name=prepared.task.name, body=body)
+    return replace(prepared.default, object=codegen.compile_text(text.encode(), prepared.task.target, 2))
+
+
+@pytest.fixture(scope="module")
+def laboratory(product_task: Task) -> Iterator[Laboratory]:
+    with Laboratory(product_task.target, 1) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def prepared(laboratory: Laboratory, product_task: Task) -> Prepared:
+    [made] = laboratory.prepare([product_task])
+    return made
+
+
+def test_a_default_against_itself_is_right_and_takes_the_same_time(laboratory: Laboratory, prepared: Prepared) -> None:
+    found = laboratory.race(prepared, prepared.default, 1.0)
+    assert not found.error and len(found.seconds) == len(found.default_seconds) >= 3
+    assert prepared.seconds > 0 and all(second > 0 for second in found.seconds)
+
+
+def test_a_candidate_is_compiled_and_right(laboratory: Laboratory, prepared: Prepared) -> None:
+    assert prepared.task.default is not None
+    steps = json.dumps(prepared.task.default.to_json()["steps"])
+    [candidate] = laboratory.begin_compiling(prepared.task, [steps]).result()
+    assert candidate.kernel is not None and not candidate.error
+    assert not laboratory.race(prepared, candidate.kernel, 1.0).error
+
+
+def test_steps_that_cannot_be_are_refused_in_words(laboratory: Laboratory, prepared: Prepared) -> None:
+    good = json.dumps(prepared.task.default.to_json()["steps"]) if prepared.task.default else ""
+    bad = json.dumps([["split", "nobody", 4]])
+    first, second = laboratory.begin_compiling(prepared.task, [bad, good]).result()
+    assert (first.kernel, first.error) == (None, "refused") and "nobody" in first.reason
+    assert second.kernel is not None
+
+
+_RESULT = "%r = getelementptr ptr, ptr %args, i64 2\n%p = load ptr, ptr %r\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("ret void", "result 0 "),  # it writes nothing
+        (f"{_RESULT}store float 1.0, ptr %p\nret void", "result 0 "),
+        (
+            f"{_RESULT}%e = getelementptr i8, ptr %p, i64 {23 * 53 * 4}\nstore i8 1, ptr %e\nret void",
+            "behind its result",
+        ),
+    ],
+)
+def test_a_wrong_candidate_is_caught(laboratory: Laboratory, prepared: Prepared, body: str, reason: str) -> None:
+    found = laboratory.race(prepared, as_kernel(prepared, body), 1.0)
+    assert found.error == "wrong" and reason in found.reason and not found.seconds
+    assert not laboratory.race(prepared, prepared.default, 1.0).error
+
+
+def test_a_candidate_that_crashes_costs_itself_alone(laboratory: Laboratory, prepared: Prepared) -> None:
+    crashing = as_kernel(prepared, "%p = inttoptr i64 8 to ptr\nstore volatile i64 1, ptr %p\nret void")
+    found = laboratory.race(prepared, crashing, 1.0)
+    assert found.error == "crash" and "SIGSEGV" in found.reason
+    assert not laboratory.race(prepared, prepared.default, 1.0).error
+
+
+def test_a_candidate_without_an_end_is_ended(
+    laboratory: Laboratory, prepared: Prepared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(laboratory_module, "_LEAST_SECONDS", 3.0)
+    endless = as_kernel(prepared, "br label %a\na:\n%v = load volatile i64, ptr %args\nbr label %a")
+    found = laboratory.race(prepared, endless, 1.0)
+    assert found.error == "timeout" and "3 s" in found.reason
+    monkeypatch.undo()
+    assert not laboratory.race(prepared, prepared.default, 1.0).error
+
+
+def test_weights_lie_in_several_places_where_the_network_has_many(prepared: Prepared) -> None:
+    setup = replace(prepared.setup, network_bytes=1 << 20, cpus=())
+    own = sum(np.prod([int(n) for n in setup.inputs[i].split("x")[:-1]]) * 4 for i in setup.weights)
+    bench = Bench(setup, prepared.default)
+    assert len(bench.copies) == min(64, (1 << 20) // own) > 1
+    assert len(Bench(replace(setup, network_bytes=0), prepared.default).copies) == 1
+
+
+def test_spins_are_disturbed_seldom() -> None:
+    spin = Spin()
+    assert sum(spin.run() for _ in range(50)) < 50

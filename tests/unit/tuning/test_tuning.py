@@ -1,0 +1,238 @@
+"""Tuning as a whole: what it measures, keeps, finds again after any end, and lets the network decide."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright import te
+from tilewright.core.target import Target
+from tilewright.records.database import Database
+from tilewright.records.trial import Trial, Winner, target_key
+from tilewright.tuning import api
+from tilewright.tuning.budget import Budget, parse_seconds
+from tilewright.tuning.measuring.contest import Contest
+from tilewright.tuning.network import settle_winners
+from tilewright.tuning.spaces.space import list_neighbours
+from tilewright.tuning.task import Task
+
+TARGET = target_key(Target.parse("x86"))
+
+
+def trials_of(path: Path) -> list[Trial]:
+    with Database.open(path, readonly=True) as database:
+        return list(database.trials())
+
+
+@pytest.fixture(scope="module")
+def tuned(network: bytes, tmp_path_factory: pytest.TempPathFactory) -> tuple[tw.TuningResult, Path]:
+    path = tmp_path_factory.mktemp("tuned") / "records.sqlite"
+    return tw.tune(network, num_threads=1, trials=10, records=path, name="net"), path
+
+
+def test_each_trial_is_in_the_records(tuned: tuple[tw.TuningResult, Path], tasks: list[Task]) -> None:
+    result, path = tuned
+    trials = trials_of(path)
+    assert result.trials == 10 == len([trial for trial in trials if trial.error != "refused"])
+    assert {trial.kernel for trial in trials} <= {task.name for task in tasks}
+    for trial in trials:
+        assert (trial.target, trial.threads) == (TARGET, 1) and trial.version == tw.__version__
+        assert len(trial.seconds) == len(trial.default_seconds) and trial.process.count(":") == 2
+        tw.Schedule.from_json(trial.schedule).check()
+
+
+def test_the_result_says_what_became_of_each_kernel(tuned: tuple[tw.TuningResult, Path], tasks: list[Task]) -> None:
+    result, path = tuned
+    assert {task.name for task in result.tasks} == {task.name for task in tasks}
+    searched = [task for task in result.tasks if not task.skipped]
+    assert sum(task.trials for task in searched) == 10
+    assert sum(task.share for task in result.tasks) == pytest.approx(1, abs=0.1)
+    assert all(len(task.history) == task.trials for task in searched)
+    assert result.records == str(path) and "net" in str(result)
+    assert json.loads(json.dumps(result.to_json()))["trials"] == 10
+
+
+def test_what_was_measured_is_not_measured_again(tuned: tuple[tw.TuningResult, Path], network: bytes) -> None:
+    _, path = tuned
+    before = {(trial.kernel, trial.steps): trial.time for trial in trials_of(path)}
+    tw.tune(network, num_threads=1, trials=4, records=path)
+    after = {(trial.kernel, trial.steps): trial.time for trial in trials_of(path)}
+    assert all(after[key] == when for key, when in before.items())
+    assert len(after) >= len(before) + 4
+
+
+def test_winners_are_taken_by_compilations(tasks: list[Task], network: bytes, tmp_path: Path) -> None:
+    """A winner that tuning would write: the program has its schedule, and computes the same."""
+    task = tasks[0]
+    space = api.NestSpace(task.default, task.target) if task.default else None
+    assert space is not None
+    schedule = next(filter(None, map(space.schedule, list_neighbours(space, space.default))))
+    assert schedule is not None
+    data = schedule.to_json()
+    winner = Winner(task.name, TARGET, 1, json.dumps(data["values"]), json.dumps(data["steps"]), 0.9, 0.89, 0.91)
+    with Database.open(tmp_path / "r.sqlite") as database:
+        database.accept([winner])
+    x = np.random.default_rng(0).standard_normal((23, 37)).astype(np.float32)
+    plain = tw.compile(network, num_threads=1, records=False)
+    made = tw.compile(network, num_threads=1, records=tmp_path / "r.sqlite")
+    assert any("1 kernel" in note for note in made.report.notes)
+    np.testing.assert_allclose(made.run([x])[0], plain.run([x])[0], rtol=1e-4, atol=1e-4)
+
+
+_SCRIPT = """
+import sys
+import tilewright as tw
+if __name__ == "__main__":
+    tw.tune(sys.argv[1], num_threads=1, trials=400, records=sys.argv[2], seed=3)
+"""
+
+
+def test_nothing_is_lost_or_repeated_when_it_is_killed(network: bytes, tmp_path: Path) -> None:
+    model, script, path = tmp_path / "m.onnx", tmp_path / "run.py", tmp_path / "r.sqlite"
+    model.write_bytes(network)
+    script.write_text(_SCRIPT)
+    seen: dict[tuple[str, str], float] = {}
+    for seed in range(3):
+        process = subprocess.Popen([sys.executable, str(script), str(model), str(path)], start_new_session=True)
+        wanted, end = len(seen) + random.Random(seed).randint(2, 6), time.monotonic() + 120
+        while (not path.exists() or _count(path) < wanted) and time.monotonic() < end and process.poll() is None:
+            time.sleep(0.05)
+        assert process.poll() is None
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        now = {(trial.kernel, trial.steps): trial.time for trial in trials_of(path)}
+        assert len(now) >= wanted
+        assert all(now[key] == when for key, when in seen.items())  # each is there as it was
+        seen = now
+
+
+def _count(path: Path) -> int:
+    try:
+        return len(trials_of(path))
+    except tw.TilewrightError:
+        return 0
+
+
+def test_an_interrupt_ends_the_search_and_keeps_the_rest(network: bytes, tmp_path: Path) -> None:
+    def interrupt(tuning: api.Tuning) -> None:
+        if tuning.stage == "searching" and tuning.budget.used_trials == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    result = tw.tune(network, num_threads=1, trials=300, records=tmp_path / "r.sqlite", progress=interrupt)
+    assert 2 <= result.trials < 20
+
+
+class Judged:
+    """A network in which each kernel's schedule changes the time by a known factor."""
+
+    def __init__(self, factors: Mapping[str, float], wrong: str = "") -> None:
+        self.factors, self.wrong, self.contests = factors, wrong, 0
+
+    def contest(self, schedules: Mapping[str, Any], seconds: float) -> Contest:
+        self.contests += 1
+        ratio = float(np.prod([self.factors[name] for name in schedules]))
+        noise = np.random.default_rng(self.contests).normal(1, 0.002, (2, 40))
+        return Contest(tuple(ratio * noise[0]), tuple(noise[1]), 0, 0.0, "" if self.wrong not in schedules else "odd")
+
+
+def settled(network: Judged) -> api.NetworkVerdict:
+    return settle_winners(network, dict.fromkeys(network.factors), dict.fromkeys(network.factors, 1.0), 1.0)  # type: ignore[arg-type]
+
+
+def test_a_network_takes_all_where_it_is_faster() -> None:
+    verdict = settled(network := Judged({"a": 0.9, "b": 0.95}))
+    assert set(verdict.accepted) == {"a", "b"} and network.contests == 1
+    assert verdict.ratio.high < 1 and verdict.ratio.ratio == pytest.approx(0.855, abs=0.01)
+
+
+def test_a_network_leaves_out_what_makes_it_slower() -> None:
+    verdict = settled(Judged({"a": 0.9, "b": 1.3, "c": 0.95, "d": 0.97}))
+    assert "b" not in verdict.accepted and "a" in verdict.accepted and verdict.ratio.high < 1
+
+
+@pytest.mark.parametrize("factors", [{}, {"a": 1.0}, {"a": 1.1, "b": 1.2}, {"a": 1.0, "b": 1.0, "c": 1.0}])
+def test_a_network_takes_nothing_that_does_not_make_it_faster(factors: dict[str, float]) -> None:
+    verdict = settled(Judged(factors))
+    assert verdict.accepted == () and verdict.ratio.ratio == 1
+
+
+def test_a_network_takes_nothing_that_is_wrong() -> None:
+    verdict = settled(Judged({"a": 0.5, "b": 0.9}, wrong="a"))
+    assert verdict.accepted == ("b",) and verdict.wrong == "odd"
+
+
+def norms(rows: int, columns: int) -> list[te.Tensor]:
+    a = te.placeholder((rows, columns), name="a")
+    k = te.reduce_axis((0, columns), name="k")
+    squares = te.compute((rows,), lambda i: te.sum(a[i, k] * a[i, k], axis=k), name="squares")
+    return [a, te.compute((rows, columns), lambda i, j: a[i, j] / te.sqrt(squares[i]), name="b")]
+
+
+def test_tensor_expressions_are_tuned_and_built_with_what_was_found(tmp_path: Path) -> None:
+    result = tw.tune(norms, [20, 70], num_threads=1, trials=4, records=tmp_path / "r.sqlite")
+    assert result.name == "norms" and 0 < result.trials <= 4
+    a, b = norms(20, 70)
+    schedule = te.create_schedule(b.op)
+    for stage in schedule.stages:
+        if not stage.is_placeholder:
+            schedule[stage.op].auto()
+    x = np.random.default_rng(0).standard_normal((20, 70)).astype(np.float32)
+    made = tw.build(schedule, [a, b], num_threads=1, records=tmp_path / "r.sqlite").run([x])[0]
+    np.testing.assert_allclose(made, x / np.sqrt((x * x).sum(1, keepdims=True)), rtol=1e-4)
+
+
+def test_what_cannot_be_tuned_is_refused_in_words(network: bytes, tmp_path: Path) -> None:
+    def refuse(error: type[Exception], words: str, *args: Any, **options: Any) -> None:
+        with pytest.raises(error, match=words) as caught:
+            tw.tune(*args, records=tmp_path / "r.sqlite", **options)
+        assert "\n" not in str(caught.value)
+
+    refuse(tw.InputError, "time is 'soon'", network, time="soon")
+    refuse(tw.InputError, "trials is 0", network, trials=0)
+    refuse(tw.InputError, "search is 'best'", network, search="best")
+    refuse(tw.ModelError, "missing.onnx", "missing.onnx", trials=1)
+    refuse(tw.InputError, "args are those of a tensor expression", network, [1], trials=1)
+    refuse(tw.ExpressionError, "returns no tensors", lambda n: n, [1], trials=1)
+    (tmp_path / "other.sqlite").write_text("this is no database")
+    with pytest.raises(tw.TilewrightError, match=r"other\.sqlite"):
+        tw.tune(network, trials=1, records=tmp_path / "other.sqlite")
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("5m", 300), ("1.5h", 5400), ("20", 20), ("2min", 120)])
+def test_times_are_read(text: str, seconds: float) -> None:
+    assert parse_seconds(text, "--time") == seconds
+
+
+@pytest.mark.parametrize("text", ["", "m", "-3s", "0", "5 d", "1e9", "five"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(tw.InputError, match="--time is"):
+        parse_seconds(text, "--time")
+
+
+def test_a_budget_ends_by_trials_and_when_nothing_gets_better(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("tilewright.tuning.budget.clock.monotonic", lambda: now[0])
+    budget = Budget(None, 10, 30)
+    budget.start()
+    assert not budget.is_over and budget.trials_left(4) == 4
+    budget.note(8, 0.9)
+    assert budget.trials_left(4) == 2 and not budget.is_over
+    now[0] += 29
+    budget.note(1, 0.8)
+    now[0] += 29
+    assert not budget.is_over
+    now[0] += 2
+    assert budget.is_over
+    assert not Budget(5.0).is_over
