@@ -17,7 +17,9 @@ def replace_cold_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(children, "measure_run_memory", lambda program, shapes: 20 << 20)
 
 
-def _compile_here(model: str, folder: str, input_shapes: InputShapes, target: str) -> tuple[str, dict[str, Any]]:
-    module = tw.compile(model, target=target, input_shapes=input_shapes, workers=0)
+def _compile_here(
+    model: str, folder: str, input_shapes: InputShapes, target: str, threads: int | None, records: Any
+) -> tuple[str, dict[str, Any]]:
+    module = tw.compile(model, target, input_shapes, threads, workers=0, records=records)
     costs = {"seconds": 1.0, "stages": {"link": 1.0}, "peak_bytes": 1 << 20, "cached": True, "cached_seconds": 0.5}
     return str(module.export_library(f"{folder}/model.so")), costs

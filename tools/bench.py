@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from tilewright.core.errors import InputError
 from tilewright.tools._common import (
     add_input_shape,
+    add_records,
     add_rounds,
     add_target,
     as_command,
@@ -16,6 +17,7 @@ from tilewright.tools._common import (
     check_target,
     file_name,
     file_path,
+    find_records,
     make_parser,
     print_report,
 )
@@ -75,6 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     add_inputs(cli)
     cli.add_argument("-o", "--output", type=file_path, metavar="FILE.md", help="write the table as markdown")
     add_input_shape(cli)
+    add_records(cli)
     return cli
 
 
@@ -94,6 +97,7 @@ def _check_bench_args(args: argparse.Namespace) -> None:
         raise InputError("--kernels and --ops are two measurements: give one of them")
     if args.ops and (args.compare or args.input_shape):
         raise InputError("--ops compares with onnxruntime at sizes of its own: leave --compare and --input-shape out")
+    find_records(args)
     check_target(args, [] if args.kernels or args.ops else args.models)
     for name in [*args.compare, *(["onnxruntime"] if args.ops else [])]:
         rivals.require_rival(name)

@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.core.errors import InputError
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from tilewright.core.progress import Teller
     from tilewright.driver.assembly import Stepwise
     from tilewright.driver.options import Options
+    from tilewright.records import Winner
 
 _COLUMNS = ("ms", "% time", "calls", "MFLOP", "MB", "GFLOP/s", "GB/s", "bound", "% peak", "nodes", "kernel")
 _SPARE = ("kernel", "MB", "MFLOP", "GB/s", "calls")  # of a narrow table
@@ -71,13 +72,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         asked = {"opt_level": args.opt_level, "cache": not args.no_cache, "untrusted": args.untrusted}
         options = api.make_options(args.target, progress=say, records=find_records(args), **asked)
         programs = api.specialized_shapes(args.model, given, args.specialize, options.model_limits) or {"": given}
-        records = {sizes: _measure_program(args, shapes, options, say) for sizes, shapes in programs.items()}
+        found = {sizes: _measure_program(args, shapes, options, say) for sizes, shapes in programs.items()}
     if args.plot:
-        _plot.draw(next(iter(records.values())), args.plot)
+        _plot.draw(next(iter(found.values())), args.plot)
     if args.json:
-        several = {"model": args.model, "specializations": [{"sizes": s, **own} for s, own in records.items()]}
-        return print_report(several if args.specialize else records[""], [], args)
-    for sizes, record in records.items():
+        several = {"model": args.model, "specializations": [{"sizes": s, **own} for s, own in found.items()]}
+        return print_report(several if args.specialize else found[""], [], args)
+    for sizes, record in found.items():
         print_report(record, [*([f"specialized for {sizes}:"] if sizes else []), *_head_lines(record)], args)
         if not args.quiet:
             _print_kernels(record["kernels"][: None if args.all else args.top], args.full)
@@ -134,15 +135,23 @@ def _measure_program(args: argparse.Namespace, shapes: InputShapes, options: Opt
     arrays = tensor.order_inputs(inputs, {info.name: info for info in infos})
     tensor.check_shapes([array.shape for array in arrays], infos)
     seconds = made.time(arrays, args.rounds, between)
-    return explain(args.model, made, seconds, machine.rates())
+    winners = options.records.winners.get(options.target, {})
+    return explain(args.model, made, seconds, machine.rates(), winners)
 
 
-def explain(model: str, made: Stepwise, seconds: Sequence[float], machine: dict[str, float]) -> dict[str, Any]:
+def explain(
+    model: str,
+    made: Stepwise,
+    seconds: Sequence[float],
+    machine: dict[str, float],
+    winners: Mapping[str, Winner] | None = None,
+) -> dict[str, Any]:
     """Everything that is known, the slowest kernel first; times and work are of all calls of a kernel together.
 
     ``machine`` has the rates of one core, ``flops`` and ``bytes`` a second. The least time that a kernel's arithmetic
     takes at the one and its arguments and results at the other say what it is bound by; ``peak_share`` is that least
     time over the measured one. It can exceed 1 for a kernel whose data lies in a cache, since copies go beyond those.
+    ``winners`` are the records that kernels have their schedules from, by kernel.
     """
     kernels, total, count = [], sum(seconds), len(made.program.calls)
     for kernel in made.kernels.values():
@@ -156,6 +165,7 @@ def explain(model: str, made: Stepwise, seconds: Sequence[float], machine: dict[
             "schedule": kernel.schedule,
             "schedule_json": json.loads(kernel.schedule_json) if kernel.schedule_json else None,
             "steps": kernel.extent,
+            "tuned": _describe_winner((winners or {}).get(kernel.name)) if kernel.tuned else None,
             "codegen": kernel.codegen,
             "note": kernel.note,
             "reason": kernel.reason,
@@ -172,6 +182,12 @@ def explain(model: str, made: Stepwise, seconds: Sequence[float], machine: dict[
     kernels.sort(key=lambda kernel: -kernel["seconds"])
     record = {"model": model, "seconds": total, "arena_bytes": made.program.arena_bytes, "machine": machine}
     return {**record, "kernels": kernels, "host": _host(made, seconds[count:], total)}
+
+
+def _describe_winner(winner: Winner | None) -> dict[str, Any]:
+    """What a record says of a schedule: its time over that of the kernel's own, and what it was tuned for."""
+    names = ("ratio", "low", "high", "network", "version", "time")
+    return {name: getattr(winner, name) for name in names} if winner else {}
 
 
 def _host(made: Stepwise, seconds: Sequence[float], total: float) -> list[dict[str, Any]]:
@@ -202,6 +218,9 @@ def _head_lines(record: dict[str, Any]) -> list[str]:
     if plain:
         spent = sum(kernel["share"] for kernel in plain)
         lines.append(f"plain loops, without a schedule: {len(plain)} of the kernels, {spent:.1%} of the time")
+    if tuned := [kernel for kernel in record["kernels"] if kernel["tuned"] is not None]:
+        spent = sum(kernel["share"] for kernel in tuned)
+        lines.append(f"tuned schedules, from records: {len(tuned)} of the kernels, {spent:.1%} of the time")
     if slow := [kernel for kernel in record["kernels"] if _is_slow(kernel)]:
         names = ", ".join(shorten(_title(kernel), _SHOWN_SLOW_NODES) for kernel in slow[:_SHOWN_SLOW])
         more = f" and {len(slow) - _SHOWN_SLOW} more" if len(slow) > _SHOWN_SLOW else ""
@@ -269,10 +288,21 @@ def _kernel_facts(kernel: dict[str, Any], full: bool = False) -> Iterator[tuple[
         yield "layout", kernel["layout"]
     for i, part in enumerate(_schedule(kernel, full)):
         yield "" if i else "schedule", part
+    if (tuned := kernel["tuned"]) is not None:
+        yield "tuned", _tuned_text(tuned)
     if kernel["reason"]:
         yield "reason", f"no schedule of the whole: {kernel['reason']}"
     if kernel["note"]:
         yield "note", kernel["note"]
+
+
+def _tuned_text(tuned: dict[str, Any]) -> str:
+    """Where a tuned schedule is from, and what it gained there."""
+    if not tuned:
+        return "the schedule is from a record"
+    network = f", for {name_text(tuned['network'])}" if tuned["network"] else ""
+    text = f"{tuned['ratio']:.2f} of the time of its own schedule ({tuned['low']:.2f} to {tuned['high']:.2f})"
+    return f"{text} when it was tuned{network}"
 
 
 def _schedule(kernel: dict[str, Any], full: bool) -> list[str]:

@@ -41,7 +41,14 @@ def run_module(name: str, words: Sequence[str], **environment: str) -> tuple[dic
     return json.loads(out), memory.bytes, seconds
 
 
-def compile_cold(model: str, folder: str, input_shapes: InputShapes, target: str) -> tuple[str, dict[str, Any]]:
+def compile_cold(
+    model: str,
+    folder: str,
+    input_shapes: InputShapes,
+    target: str,
+    threads: int | None = None,
+    records: Path | bool = True,
+) -> tuple[str, dict[str, Any]]:
     """Compile a model into ``folder``, twice; returns the program's path, and what that took from a cold start.
 
     The first time with an empty cache, so that nothing can come from it, and then with all of it there:
@@ -49,10 +56,17 @@ def compile_cold(model: str, folder: str, input_shapes: InputShapes, target: str
     """
     shapes = [f"--input-shape={option_text(name, said)}" for name, said in input_shapes.items()]
     words = [model, "--target", target, "-o", os.path.join(folder, "model.so"), "--json", *shapes]
+    words += [*([f"--threads={threads}"] if threads else []), *records_words(records)]
     cache = {"TILEWRIGHT_CACHE_DIR": os.path.join(folder, "cache"), "TILEWRIGHT_CACHE_SIZE": "100GB"}
     made, peak, seconds = run_module("compile", words, **cache)
-    again = run_module("benchmarks.cached", [json.dumps([model, target, input_shapes])], **cache)[0]
+    asked = [model, target, input_shapes, threads, records if isinstance(records, bool) else str(records)]
+    again = run_module("benchmarks.cached", [json.dumps(asked)], **cache)[0]
     return made["path"], {"seconds": seconds, "stages": made["seconds"], "peak_bytes": peak, **again}
+
+
+def records_words(records: Path | bool) -> list[str]:
+    """The options of commands for a choice of records (``find_records``)."""
+    return [f"--records={records}"] if not isinstance(records, bool) else [] if records else ["--no-records"]
 
 
 def measure_run_memory(program: str, shapes: InputShapes) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.driver import machine
-from tilewright.tools._common import showing_progress
+from tilewright.tools._common import find_records, showing_progress
 from tilewright.tools.benchmarks.markdown import describe_setup, format_table
 from tilewright.tools.benchmarks.measure import interleave
 from tilewright.tools.benchmarks.model_bench import counting_rounds, format_spread, summarize_spread
@@ -29,7 +29,7 @@ def measure_kernels(args: argparse.Namespace) -> tuple[dict[str, Any], str]:
     models = {name: kernels.get(name) for name in names}
     from tilewright.driver import api
 
-    options = api.make_options(args.target)
+    options = api.make_options(args.target, num_threads=1, records=find_records(args))
     peak = machine.make_arithmetic_probe(options.target)
     records = []
     for number, (name, model) in enumerate(models.items(), 1):

@@ -18,7 +18,7 @@ from tilewright.core.model import TensorInfo, explain_dynamic_sizes
 from tilewright.core.sizes import has_dynamic_extents
 from tilewright.core.specialization import fix_sizes
 from tilewright.driver import machine
-from tilewright.tools._common import is_program, print_report, print_table, showing_progress
+from tilewright.tools._common import find_records, is_program, print_report, print_table, showing_progress
 from tilewright.tools.benchmarks import children
 from tilewright.tools.benchmarks.measure import (
     REST,
@@ -52,7 +52,7 @@ def measure_model(args: argparse.Namespace) -> dict[str, Any]:
     infos = _find_inputs(model, shapes)
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         with showing_progress(f"compiling {model}", args) as say:
-            program, compiled = _compile(model, folder, shapes, args.target)
+            program, compiled = _compile(model, folder, shapes, args)
             say(f"running {program} alone")
             peak = children.measure_run_memory(program, {info.name: info.static_shape for info in infos})
             say(f"loading {model}")
@@ -106,9 +106,17 @@ def _find_inputs(model: str, shapes: InputShapes) -> Sequence[TensorInfo]:
     return inputs
 
 
-def _compile(model: str, folder: str, shapes: InputShapes, target: str) -> tuple[str, dict[str, Any] | None]:
-    """The program's path; and what compiling it took, if it was compiled."""
-    return (model, None) if is_program(model) else children.compile_cold(model, folder, shapes, target)
+def _compile(
+    model: str, folder: str, shapes: InputShapes, args: argparse.Namespace
+) -> tuple[str, dict[str, Any] | None]:
+    """The program's path; and what compiling it took, if it was compiled.
+
+    Where it is measured with one number of threads it is compiled for that, and has the schedules tuned for it.
+    """
+    if is_program(model):
+        return model, None
+    threads = args.threads[0] if len(args.threads) == 1 else None
+    return children.compile_cold(model, folder, shapes, args.target, threads, find_records(args))
 
 
 def _load_modules(program: str, threads: Sequence[int]) -> dict[int, Module]:

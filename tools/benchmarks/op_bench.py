@@ -16,7 +16,7 @@ from onnx import helper
 
 from tilewright.core.errors import ModelError, TilewrightError
 from tilewright.driver import machine
-from tilewright.tools._common import showing_progress
+from tilewright.tools._common import find_records, showing_progress
 from tilewright.tools.benchmarks.kernel_bench import judge
 from tilewright.tools.benchmarks.markdown import describe_setup, format_table
 from tilewright.tools.benchmarks.measure import REST, compute_ratio, interleave, relative_error
@@ -72,7 +72,7 @@ def _measure_operator(
         rival = OnnxRuntime(str(path), {}, threads)
         want = list(map(np.asarray, rival.run(inputs)))
         _declare_outputs(model, want)
-        module = api.compile(model, args.target, num_threads=threads)
+        module = api.compile(model, args.target, num_threads=threads, records=find_records(args))
         got = module.run(inputs)
         runs = {"ours": lambda: module.run(inputs), "theirs": lambda: rival.run(inputs)}
         if threads == 1:

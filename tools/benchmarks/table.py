@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.core.dims import option_text
-from tilewright.tools._common import showing_progress
-from tilewright.tools.benchmarks.children import run_module
+from tilewright.tools._common import find_records, showing_progress
+from tilewright.tools.benchmarks.children import records_words, run_module
 from tilewright.tools.benchmarks.markdown import describe_setup, format_table
 from tilewright.tools.benchmarks.measure import geometric_mean
 from tilewright.tools.benchmarks.model_bench import OURS, format_megabytes, format_spread, format_tail, largest_error
@@ -21,6 +21,7 @@ def measure_models(args: argparse.Namespace) -> tuple[dict[str, Any], str]:
     options += [f"--input-shape={option_text(name, said)}" for name, said in args.input_shape]
     options += [f"--target={args.target}", f"--rounds={args.rounds}", f"--seed={args.seed}", "--json"]
     options += [f"--fill={args.fill}", *([f"--inputs={args.inputs}"] if args.inputs else [])]
+    options += records_words(find_records(args))
     with showing_progress("measuring", args) as say:
         records = []
         for number, model in enumerate(args.models):

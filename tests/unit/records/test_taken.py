@@ -21,6 +21,7 @@ from tilewright.passes import pipeline
 from tilewright.records import Winner, target_key
 from tilewright.records.database import Database
 from tilewright.tools import compile as compile_tool
+from tilewright.tools import explain as explain_tool
 from tilewright.workers import Pool
 
 W = np.random.default_rng(0).standard_normal((32, 48), np.float32) / 8
@@ -213,3 +214,17 @@ def test_the_commands_take_them(path: str, kernel: Kernel, tmp_path: Path, capsy
         assert compile_tool.main(given) == 2
         error = capsys.readouterr().err
         assert said in error and error.count("\n") == 1
+
+
+def test_explain_says_which_schedules_are_tuned(
+    path: str, kernel: Kernel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = winner(kernel, other(kernel), ratio=0.8, low=0.75, high=0.9, network="net")
+    words = [path, "--rounds", "1", "--no-cache", "--records", str(save(tmp_path, [found]))]
+    assert explain_tool.main(words) == 0
+    out = capsys.readouterr().out
+    assert "tuned schedules, from records: 1 of the kernels" in out
+    assert "tuned     0.80 of the time of its own schedule (0.75 to 0.90) when it was tuned, for net\n" in out
+    assert explain_tool.main([*words, "--json"]) == 0
+    [shown] = [k for k in json.loads(capsys.readouterr().out)["kernels"] if k["name"] == kernel.name]
+    assert (shown["tuned"]["ratio"], shown["schedule"]) == (0.8, str(other(kernel)))
