@@ -136,6 +136,11 @@ class Module:
         return self._program
 
     @property
+    def recipe(self) -> Recipe | None:
+        """What makes the texts of ``get_source``, if the program was compiled in this process."""
+        return self._recipe
+
+    @property
     def bounded(self) -> bool:
         """Return whether calls wait for others: ``max_concurrency``."""
         return self._limit is not None

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from . import contrib, ir, nd, runtime, target, te, testing, tir, topi, transform
+from . import contrib, ir, nd, relay, runtime, target, te, testing, tir, topi, transform
 from .driver import build, lower
+from .ir import IRModule
 from .nd import cpu, cuda, device
 from .runtime import get_global_func, register_func
 from .te import const
 
 __all__ = [
+    "IRModule",
     "build",
     "const",
     "contrib",
@@ -25,6 +27,7 @@ __all__ = [
     "lower",
     "nd",
     "register_func",
+    "relay",
     "runtime",
     "target",
     "te",

@@ -17,6 +17,10 @@ __all__ = ["NDArray", "array", "cpu", "cuda", "device", "empty"]
 class NDArray(nd.NDArray):
     """A tensor on the CPU; ``asnumpy`` and ``copyto`` are TVM's."""
 
+    def numpy(self) -> np.ndarray:
+        """A copy of the elements, which later runs leave as it is."""
+        return super().numpy().copy()
+
     def asnumpy(self) -> np.ndarray:
         """As ``numpy``."""
         return self.numpy()
@@ -38,7 +42,12 @@ def array(source: Any, device: Any = "cpu") -> NDArray:
 
 def empty(shape: int | Sequence[int], dtype: Any = "float32", device: Any = "cpu") -> NDArray:
     """A tensor of any content."""
-    return NDArray(nd.empty(shape, dtype, device).numpy())
+    return wrap(nd.empty(shape, dtype, device).numpy())
+
+
+def wrap(source: np.ndarray) -> NDArray:
+    """A tensor on the memory of an array."""
+    return NDArray(source)
 
 
 def cuda(index: int = 0) -> NoReturn:

@@ -34,6 +34,12 @@ def replace_params(
     return result
 
 
+def replaceable_params(params: Sequence[np.ndarray], manifest: Manifest) -> dict[str, np.ndarray]:
+    """Those of ``params``, by name, that ``replace_params`` takes others for."""
+    pairs = zip(manifest.params, params, strict=True)
+    return {info.name: array for info, array in pairs if _replaceable(info.name, manifest)}
+
+
 def _refuse_unknown(name: str, manifest: Manifest) -> None:
     """Raise InputError for the name of a weight that cannot be replaced."""
     if name in manifest.prepared:

@@ -13,7 +13,7 @@ from ...core.errors import InputError
 from ...core.model import OBJECTS, TensorInfo
 from ...core.printed import name_text
 from ...core.sizes import Extent, has_dynamic_extents
-from ..artifact.parameters import replace_params
+from ..artifact.parameters import replace_params, replaceable_params
 from ..description import describe_program
 from ..executors.graph_executor import Graph
 from ..executors.runner import start
@@ -140,6 +140,11 @@ class GraphModule:
         """Shapes and dtypes of the inputs by name."""
         infos = self.module.inputs
         return {info.name: info.shape for info in infos}, {info.name: info.dtype for info in infos}
+
+    @property
+    def params(self) -> dict[str, np.ndarray]:
+        """The weights in use, by name, that ``load_params`` replaces: none of a dynamic program."""
+        return {} if self._graph is None else replaceable_params(self._params, self._graph.manifest)
 
     def load_params(self, params: bytes | str | os.PathLike[str] | Mapping[str, Any]) -> None:
         """Replace weights of the model by those of a safetensors file, its bytes, or arrays by name; in this object.

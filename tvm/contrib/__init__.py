@@ -1,5 +1,5 @@
-"""``tvm.contrib``: compilers of the system, and temporary folders."""
+"""``tvm.contrib``: compilers of the system, executors of programs, and temporary folders."""
 
-from . import cc, clang, utils
+from . import cc, clang, graph_executor, utils
 
-__all__ = ["cc", "clang", "utils"]
+__all__ = ["cc", "clang", "graph_executor", "utils"]

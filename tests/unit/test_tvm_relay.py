@@ -1,0 +1,161 @@
+"""Networks in TVM's spellings: imported, built, run on an executor, saved and loaded."""
+
+from __future__ import annotations
+
+import dataclasses
+import timeit
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import small_network
+
+import tilewright as tw
+import tilewright.tvm as tvm
+from tilewright.tvm import relay
+from tilewright.tvm.contrib import graph_executor, utils
+
+X, W = small_network.X, small_network.W
+WRONG: Any = 5
+
+
+def expected(weight: np.ndarray = W) -> np.ndarray:
+    return 1 / (1 + np.exp(-np.maximum(X @ weight, 0)))
+
+
+@pytest.fixture(scope="module")
+def built() -> tuple[Any, dict[str, Any], Any]:
+    mod, params = relay.frontend.from_onnx(small_network.network(), {"x": X.shape})
+    with tvm.transform.PassContext(opt_level=3, config={}):
+        return mod, params, relay.build(mod, target="llvm", params=params, mod_name="net")
+
+
+def test_the_classic_way(built: Any):
+    mod, params, lib = built
+    assert params["w"].numpy().tolist() == W.tolist() and mod["main"].params == ("x",)
+    assert "func.func @main" in str(mod) and mod["main"].astext() == mod.astext()
+    dev = tvm.device("llvm", 0)
+    module = graph_executor.GraphModule(lib["default"](dev))
+    module.set_input("x", X.astype("float64"))  # cast, as TVM does
+    module.run()
+    out = module.get_output(1, tvm.nd.empty((4, 8))).numpy()
+    np.testing.assert_allclose(out, expected(), rtol=1e-5)
+    times = np.array(timeit.Timer(lambda: module.run()).repeat(repeat=2, number=2))
+    assert (times > 0).all() and (module.get_num_inputs(), module.get_num_outputs()) == (1, 2)
+    before = module.get_output(1).numpy()
+    module.run(x=np.zeros_like(X))
+    assert before.tolist() == out.tolist() and (module.get_output(1).numpy() == 0.5).all()
+    assert module.get_input("x").numpy().tolist() == np.zeros_like(X).tolist()
+    assert module.get_input_index("x") == 0 and module.get_input_info() == ({"x": (4, 6)}, {"x": "float32"})
+
+
+def test_times_of_an_executor(built: Any):
+    module = graph_executor.GraphModule(built[2]["net"](tvm.cpu(0)))
+    made = module.benchmark(tvm.cpu(0), repeat=2, number=1, x=X)
+    header, row = str(made).splitlines()[1:]
+    assert header == " mean (ms)   median (ms)    max (ms)     min (ms)     std (ms)  "
+    assert len(row.split()) == 5 and len(made.results) == 2
+    paused = module.benchmark(tvm.cpu(0), repeat=3, number=1, cooldown_interval_ms=0.01, repeats_to_cooldown=2)
+    assert len(paused.results) == 3
+    assert module.benchmark(tvm.cpu(0), repeat=1, number=1, end_to_end=True, x=X).min > 0
+    timed = module.module.time_evaluator("run", tvm.cpu(0), number=1, repeat=2)()
+    assert np.array(timed.results).shape == (2,)
+
+
+def test_a_factory_that_was_saved(built: Any):
+    lib, temp = built[2], utils.tempdir()
+    lib.export_library(temp.relpath("net.so"))
+    loaded = tvm.runtime.load_module(temp.relpath("net.so"))
+    for name in ("net", "default"):
+        gmod = loaded[name](tvm.cpu(0))
+        gmod["set_input"](0, tvm.nd.array(X))
+        gmod["run"]()
+        np.testing.assert_allclose(gmod["get_output"](1).numpy(), expected(), rtol=1e-5)
+    made = tvm.nd.empty((4, 8)), tvm.nd.empty((8, 4))
+    loaded["net"](tvm.nd.array(X), made[1], made[0])
+    np.testing.assert_allclose(made[0].numpy(), expected(), rtol=1e-5)
+    graph, library, _ = lib
+    module = graph_executor.create(graph, library, tvm.cpu())
+    module.run(x=X)
+    np.testing.assert_allclose(module.get_output(1).numpy(), expected(), rtol=1e-5)
+
+
+def test_weights_of_a_users():
+    mod, params = relay.frontend.from_onnx(small_network.network(), {"x": X.shape})
+    params["w"] = tvm.nd.array(2 * W)
+    with tvm.target.Target("llvm"):
+        lib = relay.build(mod, params=params)
+    module = graph_executor.GraphModule(lib["default"](tvm.cpu()))
+    module.run(x=X)
+    np.testing.assert_allclose(module.get_output(1).numpy(), expected(2 * W), rtol=1e-5)
+    (read,) = relay.load_param_dict(relay.save_param_dict(params)).values()
+    assert read.numpy().tolist() == (2 * W).tolist()
+    for name, value in lib.get_params().items():  # those that the compiler has left as they are
+        module.set_input(name, value)
+
+
+def test_extents_that_stay_open():
+    mod, params = relay.frontend.from_onnx(open_network(), {"x": (relay.Any(), 6)})
+    lib = relay.build(mod, "llvm", params=params)
+    module = graph_executor.GraphModule(lib["default"](tvm.cpu()))
+    for rows in (2, 4):
+        module.run(x=X[:rows])
+        np.testing.assert_allclose(module.get_output(0).numpy(), np.maximum(X[:rows] @ W, 0), rtol=1e-5)
+
+
+def open_network() -> Any:
+    model = small_network.network()
+    del model.graph.node[2:]
+    del model.graph.output[:]
+    model.graph.output.add().CopyFrom(onnx_value("b"))
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n"
+    return model
+
+
+def onnx_value(name: str) -> Any:
+    from onnx import TensorProto, helper
+
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 8])
+
+
+MODEL = small_network.network()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda mod, lib: relay.frontend.from_onnx(MODEL, opset=3), tw.ModelError, "opset is 3"),
+        (lambda mod, lib: relay.frontend.from_onnx(MODEL, dtype={"x": "int8"}), tw.ModelError, "'x' is float32"),
+        (lambda mod, lib: relay.frontend.from_onnx(MODEL, convert_config={"a": 1}), tw.ModelError, "convert_config"),
+        (lambda mod, lib: relay.frontend.from_keras, tw.ModelError, "from_keras is not there: export"),
+        (lambda mod, lib: relay.build(WRONG, "llvm"), tw.ModelError, "takes a network"),
+        (lambda mod, lib: relay.build(mod, "cuda"), tw.TargetError, "'cuda' is none"),
+        (lambda mod, lib: relay.build(mod, "llvm", params={"v": W}), tw.ModelError, "no weight 'v'"),
+        (
+            lambda mod, lib: relay.build(mod, "llvm", params={"w": X}),
+            tw.ModelError,
+            r"float32\[4, 6\] and must be float32",
+        ),
+        (lambda mod, lib: relay.build(mod, "llvm", executor="vm"), tw.CompileError, "executor is 'vm'"),
+        (lambda mod, lib: mod["other"], tw.ModelError, "its only one is 'main'"),
+        (lambda mod, lib: lib["default"](5), tw.InputError, "takes its device"),
+        (lambda mod, lib: graph_executor.GraphModule(lib), tw.InputError, "takes an executor"),
+        (lambda mod, lib: graph_executor.create("{}", lib, tvm.cpu()), tw.InputError, "another program"),
+        (lambda mod, lib: lib["default"](tvm.cpu())["debug"], tw.InputError, "no function 'debug'"),
+        (lambda mod, lib: lib.export_library("x.so", fcompile=WRONG), tw.InputError, "needs no fcompile"),
+        (lambda mod, lib: relay.load_param_dict(b"xx"), tw.InputError, "no weights"),
+        (lambda mod, lib: relay.create_executor("debug"), tw.CompileError, "no executor 'debug'"),
+    ],
+)
+def test_what_has_no_meaning_here_is_refused_in_words(
+    built: Any, call: Callable[[Any, Any], Any], error: type[Exception], message: str
+):
+    with pytest.raises(error, match=message):
+        call(built[0], built[2])
+
+
+def test_names_that_are_not_there_are_said():
+    with pytest.raises(AttributeError, match=r"relay has no 'nn': it has"):
+        getattr(relay, "nn")  # noqa: B009
+    assert dataclasses.is_dataclass(tvm.IRModule)

@@ -1,0 +1,19 @@
+"""``tvm.relay``: networks of ONNX files."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from ..runtime import load_param_dict, save_param_dict
+from . import frontend
+from .build_module import build, create_executor
+from .frontend import Any
+
+__all__ = ["Any", "build", "create_executor", "frontend", "load_param_dict", "save_param_dict"]
+
+
+def __getattr__(name: str) -> NoReturn:
+    raise AttributeError(
+        f"tilewright.tvm.relay has no '{name}': it has {', '.join(__all__)}; networks are ONNX models, and te writes"
+        " operators"
+    )
