@@ -10,7 +10,7 @@ from ..core.cpus import ARCHITECTURES
 from ..core.errors import TargetError
 from ..core.target import Target as Cpu
 
-_IGNORED = ("-mtriple=", "-keys=", "-libs=", "-link-params=", "-num-cores=", "-opt-level=")
+_IGNORED = ("-mtriple=", "-keys=", "-libs=", "-link-params=", "-num-cores=", "-opt-level=", "-model=", "-device=")
 _CURRENT: ContextVar[tuple[Target, ...]] = ContextVar("targets", default=())
 
 
@@ -57,6 +57,12 @@ class Target:
     def keys(self) -> tuple[str, ...]:
         """The kinds of hardware that it is."""
         return ("cpu",)
+
+    @property
+    def model(self) -> str:
+        """The name that ``-model=`` gives it, by which records of tuning are found first; "unknown" without."""
+        words = (word.removeprefix("-model=") for word in self._text.split() if word.startswith("-model="))
+        return next(words, "unknown")
 
     @property
     def mcpu(self) -> str:

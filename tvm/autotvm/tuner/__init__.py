@@ -1,0 +1,8 @@
+"""``autotvm.tuner``: which configs are tried next."""
+
+from . import callback
+from .index_based_tuner import GridSearchTuner, RandomTuner
+from .search_tuner import GATuner, XGBTuner
+from .tuner import Tuner
+
+__all__ = ["GATuner", "GridSearchTuner", "RandomTuner", "Tuner", "XGBTuner", "callback"]
