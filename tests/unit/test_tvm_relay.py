@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
+import json
 import timeit
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +16,12 @@ import small_network
 
 import tilewright as tw
 import tilewright.tvm as tvm
-from tilewright.tvm import relay
+from tilewright.passes.infra.context import PassContext
+from tilewright.tvm import autotvm, relay
+from tilewright.tvm.autotvm.kernels import find_schedules
+from tilewright.tvm.autotvm.tuner import GATuner, RandomTuner, XGBTuner
 from tilewright.tvm.contrib import graph_executor, utils
+from tilewright.tvm.relay import build_module
 
 X, W = small_network.X, small_network.W
 WRONG: Any = 5
@@ -159,3 +166,60 @@ def test_names_that_are_not_there_are_said():
     with pytest.raises(AttributeError, match=r"relay has no 'nn': it has"):
         getattr(relay, "nn")  # noqa: B009
     assert dataclasses.is_dataclass(tvm.IRModule)
+
+
+def test_kernels_are_tuned_and_built_by_a_log(built: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The way of the classic script: tasks, a tuner for each, and a build with the best of the log."""
+    mod, params, lib = built
+    tasks = autotvm.task.extract_from_program(mod["main"], params, "llvm")
+    names = {kernel.name for kernel in lib.module.manifest.kernels}
+    assert tasks and {task.name for task in tasks} <= names
+    task, log = tasks[0], tmp_path / "net.log"
+    assert task.workload[0] == task.name and task.args[0][0] == "TENSOR" and task.flop > 1
+    option = autotvm.measure_option("local", autotvm.LocalRunner(number=1, repeat=1))
+    tuner = GATuner(task, pop_size=4)
+    tuner.tune(4, option, callbacks=[autotvm.callback.log_to_file(log)])
+    records = list(autotvm.record.load_from_file(log))
+    default = task.config_space.knob2point(task.config_space.default)
+    assert records[0][0].config.index == default and {result.error_no for _, result in records} <= {0, 1}
+    assert all(getattr(result, "ratio") > 0 for _, result in records if not result.error_no)  # noqa: B009
+    rows = [json.loads(line) for line in log.read_text().splitlines()]
+    index = next(number for number, row in enumerate(rows) if number and not row["result"][1])
+    rows[index]["ratio"] = 0.5  # as if it had been twice as fast
+    rows[index]["result"][0] = [1e-9]
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    chosen = rows[index]["config"]["entity"][-1]
+    assert chosen[0] == "schedule"
+    seen, build_model = [], build_module.api.build_model
+
+    def build(*given: Any) -> Any:
+        seen.append(PassContext.current().config["schedules"])
+        return build_model(*given)
+
+    monkeypatch.setattr(build_module.api, "build_model", build)
+    with autotvm.apply_history_best(log), tvm.transform.PassContext(opt_level=3, config={}):
+        tuned = relay.build(mod, "llvm", params=params, mod_name="net")
+        found = find_schedules(task.target, sorted(names))
+    assert {name: each.to_json()["steps"] for name, each in found.items()} == {task.name: chosen[2]["steps"]}
+    assert seen == [found]
+    module = graph_executor.GraphModule(tuned["default"](tvm.cpu()))
+    module.run(x=X)
+    np.testing.assert_allclose(module.get_output(1).numpy(), expected(), rtol=1e-5)
+    tuner = XGBTuner(task) if importlib.util.find_spec("xgboost") else RandomTuner(task)
+    tuner.load_history(autotvm.record.load_from_file(log))
+    assert tuner.next_batch(1)
+
+
+def test_what_a_log_has_that_was_slower_is_not_taken(built: Any, tmp_path: Path):
+    """Also a schedule that does not fit this version is left out, and names of other networks' kernels are."""
+    mod, params, _ = built
+    (task, *_), log = autotvm.task.extract_from_program(mod, params, "llvm"), tmp_path / "net.log"
+    config = task.config_space.get(task.config_space.knob2point(task.config_space.default))
+    slow = autotvm.measure.KernelResult((1e-6,), 0, 0.1, 0.0)
+    row = json.loads(autotvm.record.encode(autotvm.MeasureInput(task.target, task, config), slow))
+    rows = [row, {**row, "input": ["llvm", "other_kernel", [], {}], "ratio": 0.5}]
+    log.write_text("".join(json.dumps(each) + "\n" for each in rows))
+    with autotvm.apply_history_best(str(log)):
+        assert find_schedules(task.target, [task.name]) == {}
+    with pytest.raises(tw.InputError, match="a kernel fuses many ops"):
+        autotvm.task.extract_from_program(mod, params, "llvm", ops=["nn.conv2d"])

@@ -18,7 +18,7 @@ from .boosted import BoostedRanking
 from .predictor import rank_correlation
 from .searcher import Chosen, Known
 
-_WALKS, _STEPS = 64, 60  # walks at once, and the most steps of one
+_WALKS, _WALK_STEPS = 64, 60  # walks at once, and the most steps of one
 _UNCHANGED = 20  # steps after which walks that find nothing better end
 _SPARE = 10  # every so many points is a random one
 
@@ -100,8 +100,8 @@ class AnnealingSearch:
         best = dict(zip(points, map(float, scores), strict=True))
         scale = max(float(np.std(scores)), 1e-6)
         unchanged = 0
-        for step in range(_STEPS):
-            heat = scale * (1 - step / _STEPS) + 1e-9
+        for step in range(_WALK_STEPS):
+            heat = scale * (1 - step / _WALK_STEPS) + 1e-9
             moved = [self._move(point) for point in points]
             found = self._model.predict(moved)
             keep = np.exp(np.minimum((found - scores) / heat, 0.0))
@@ -128,6 +128,6 @@ class AnnealingSearch:
             number = self._random.randrange(len(point))
             option = self._random.randrange(len(self._space.knobs[number].options))
             moved = (*point[:number], option, *point[number + 1 :])
-            if moved != point and self._space.steps(moved) is not None:
+            if moved != point and self._space.schedule(moved) is not None:
                 return moved
         return point

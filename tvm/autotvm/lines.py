@@ -12,7 +12,7 @@ from typing import Any
 
 from ...core.errors import RecordError, TargetError
 from ..target import Target
-from .measure import MeasureInput, MeasureResult
+from .measure import KernelResult, MeasureInput, MeasureResult
 from .space import ConfigEntity
 from .templates import Task
 
@@ -46,6 +46,8 @@ def encode(inp: MeasureInput, result: MeasureResult, protocol: str = "json") -> 
         "version": AUTOTVM_LOG_VERSION,
         "tvm_version": WRITER,
     }
+    if isinstance(result, KernelResult):
+        row["ratio"] = result.ratio
     return json.dumps(row)
 
 
@@ -63,6 +65,9 @@ def decode(row: str, protocol: str = "json") -> tuple[MeasureInput, MeasureResul
         target, name, args, _ = read["input"]
         costs, error_no, all_cost, timestamp = read["result"]
         result = MeasureResult(tuple(map(float, costs)), int(error_no), float(all_cost), float(timestamp))
+        if "ratio" in read:
+            result = KernelResult(*result)
+            result.ratio = float(read["ratio"])
         config = ConfigEntity.from_json_dict(read["config"])
         workload = str(name), tuple(map(_freeze, args))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:

@@ -16,8 +16,10 @@ from ...core.errors import CompileTimeoutError, ExpressionError, ScheduleError, 
 from ...driver import expressions
 from ...te.schedule import Schedule, create_schedule
 from ...te.tensor import PlaceholderOp, Tensor
+from ...tuning.laboratory import Laboratory
 from ...workers import Job, Limits, get_pool
 from . import jobs
+from .kernels import KernelMeasurer, KernelTask
 from .measure import LocalBuilder, LocalRunner, MeasureBatch, MeasureErrorNo, MeasureInput, MeasureResult
 from .templates import Task
 
@@ -26,7 +28,11 @@ _START_SECONDS = 30  # of the process that measures, besides what a config may t
 
 def create_measure_batch(task: Task, option: Mapping[str, Any]) -> MeasureBatch:
     """A function that measures some configs of a task at once."""
-    return TemplateMeasurer(task, option["builder"], option["runner"])
+    builder, runner = option["builder"], option["runner"]
+    if isinstance(task, KernelTask):
+        laboratory = Laboratory(task.kernel.target, task.kernel.threads)
+        return KernelMeasurer(task, laboratory, builder.n_parallel)
+    return TemplateMeasurer(task, builder, runner)
 
 
 @dataclass(frozen=True)

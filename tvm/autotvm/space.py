@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -214,7 +213,8 @@ class ConfigSpace(Config):
             index = random.randrange(low, high)
             if index not in without and self.is_index_valid(index):
                 return index
-        left = [index for index in range(low, high) if index not in without and self.is_index_valid(index)]
+        numbers = range(low, high if high - low <= _MOST_FILTERED else low)
+        left = [index for index in numbers if index not in without and self.is_index_valid(index)]
         if not left:
             raise ExpressionError("there is no other config: all are excluded")
         return random.choice(left)
@@ -261,14 +261,10 @@ class ConfigSpace(Config):
         """The point of the first config: an entity's number for each knob."""
         return tuple(0 for _ in self.space_map)
 
-    def steps(self, point: Sequence[int]) -> str | None:
-        """The config of a point as a log has it; None for one that a filter leaves out."""
+    def steps(self, point: Sequence[int]) -> Any:
+        """What tells a point's config from others; None for one that there is not."""
         index = self.knob2point(point)
-        return json.dumps(self.get(index).to_json_dict()["entity"]) if self.is_index_valid(index) else None
-
-    def find(self, schedule: Any) -> Point | None:
-        """None: schedules of kernels are no configs of a template."""
-        return None
+        return [each.data for each in self._entities_of(index).values()] if self.is_index_valid(index) else None
 
     def __repr__(self) -> str:
         rows = [f"  {number:2d} {name}: {space}\n" for number, (name, space) in enumerate(self.space_map.items())]

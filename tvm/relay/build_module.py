@@ -8,16 +8,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-import numpy as np
-
-from ...core.errors import CompileError, InputError, ModelError
-from ...core.model import Model, Param
+from ...core.errors import CompileError, InputError
 from ...driver import api
 from ...runtime.graph.graph_module import GraphModule
 from .. import nd
+from ..autotvm.extraction import apply_histories
 from ..ir import Function, IRModule, find_module
 from ..runtime import Module
 from ..target import Target
+from ..weights import with_weights
 
 
 class GraphExecutorFactoryModule:
@@ -101,34 +100,14 @@ def build(
     _refuse_executor(executor)
     chosen = Target.of(target)
     model = dataclasses.replace(with_weights(module.model, params or {}), name=mod_name)
-    made = api.build_model(model, chosen.own)
+    with apply_histories(model, chosen):
+        made = api.build_model(model, chosen.own)
     return GraphExecutorFactoryModule(module, chosen, Module.of(made), mod_name)
 
 
 def create_executor(kind: str = "debug", mod: Any = None, device: Any = None, target: Any = "llvm") -> NoReturn:
     """Interpreters of networks: CompileError."""
     raise CompileError(f"there is no executor '{kind}' of a network that is not built: relay.build makes a program")
-
-
-def with_weights(model: Model, given: Mapping[str, Any]) -> Model:
-    """A model with weights of the user's in place of its own. Raises ModelError for those that are none of it."""
-    own = dict(model.params)
-    for name, value in given.items():
-        if name not in own:
-            raise ModelError(f"the network has no weight '{name}': it has {', '.join(sorted(own)[:8]) or 'none'}")
-        info, array = own[name].info, nd.nd.array(value).numpy()
-        held = own[name].array()
-        if (array.shape, array.dtype) != (held.shape, held.dtype):
-            raise ModelError(
-                f"weight '{name}' is {array.dtype}{list(array.shape)} and must be {held.dtype}{list(held.shape)}"
-            )
-        if not np.array_equal(_bytes_of(array), _bytes_of(held)):
-            own[name] = Param(info, array.copy())
-    return dataclasses.replace(model, params=own)
-
-
-def _bytes_of(array: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 def _refuse_executor(executor: Any) -> None:

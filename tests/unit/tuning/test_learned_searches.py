@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
@@ -17,14 +16,24 @@ from tilewright.tuning.spaces.space import Knob, Point
 TARGET = (3, 5, 1, 6, 2)
 
 
+class Named:
+    """What stands for a point's schedule."""
+
+    def __init__(self, point: Point) -> None:
+        self.point = point
+
+    def to_json(self) -> Any:
+        return {"steps": self.point}
+
+
 class Bowl:
     """Five knobs of eight options; a fifth of the points is not legal."""
 
     knobs = tuple(Knob(f"k{number}", tuple(1 << option for option in range(8))) for number in range(5))
     default = (0, 0, 0, 0, 0)
 
-    def steps(self, point: Point) -> str | None:
-        return json.dumps(point) if sum(point) % 5 != 4 else None
+    def schedule(self, point: Point) -> Any:
+        return Named(point) if sum(point) % 5 != 4 else None
 
     def find(self, schedule: Any) -> Point | None:
         return None
@@ -43,7 +52,7 @@ def search(made: Any, trials: int, late: int = 0) -> list[Point]:
         waiting.append(made.propose(4))
         if len(waiting) > late:
             for point in waiting.pop(0):
-                assert space.steps(point) is not None and point not in tried and point != space.default
+                assert space.schedule(point) is not None and point not in tried and point != space.default
                 tried.append(point)
                 made.tell(point, ratio(point))
     return tried

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....core.errors import InputError
+from ....core.errors import ExpressionError, InputError
 from ..space import ConfigEntity
 from ..templates import Task
 from .tuner import Tuner
@@ -29,26 +29,31 @@ class IndexBaseTuner(Tuner):
         made: list[ConfigEntity] = []
         while len(made) < batch_size and self.has_next():
             index = self._choose()
+            if index is None:  # of a large space, numbers without a config have counted, too
+                self.visited_max = len(self.visited)
+                break
             self.visited[index] = None
             made.append(self.space.get(index))
         return made
 
-    def _choose(self) -> int:
+    def _choose(self) -> int | None:
+        """The next number; None where there is no more."""
         raise NotImplementedError
 
 
 class GridSearchTuner(IndexBaseTuner):
     """Tries configs in the order of their numbers."""
 
-    def _choose(self) -> int:
+    def _choose(self) -> int | None:
         last = max(self.visited, default=self.begin_idx - 1)
-        found = self.space.get_next_index(last, start=self.begin_idx, end=self.end_idx)
-        assert found is not None  # has_next has counted it
-        return found
+        return self.space.get_next_index(last, start=self.begin_idx, end=self.end_idx)
 
 
 class RandomTuner(IndexBaseTuner):
     """Tries configs in random order."""
 
-    def _choose(self) -> int:
-        return self.space.get_rand_index(self.begin_idx, self.end_idx, to_exclude=self.visited)
+    def _choose(self) -> int | None:
+        try:
+            return self.space.get_rand_index(self.begin_idx, self.end_idx, to_exclude=self.visited)
+        except ExpressionError:
+            return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ....core.errors import InputError
@@ -11,12 +12,41 @@ from ....tuning.search.annealing import AnnealingSearch
 from ....tuning.search.boosted import BoostedRanking, describe_options, load_xgboost
 from ....tuning.search.genetic import GeneticSearch
 from ....tuning.search.searcher import Search
-from ....tuning.spaces.space import Point
+from ....tuning.spaces.space import Knob, Point
 from .. import features
 from ..measure import MeasureInput, MeasureResult, mean_cost
-from ..space import ConfigEntity
+from ..space import ConfigEntity, ConfigSpace
 from ..templates import Task
 from .tuner import Tuner, logger
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """What searches take for a schedule: they compare its steps."""
+
+    steps: Any
+
+    def to_json(self) -> dict[str, Any]:
+        """As a schedule's."""
+        return {"steps": self.steps}
+
+
+class Configs:
+    """The configs of a task as a space of the engine's searches."""
+
+    def __init__(self, space: ConfigSpace) -> None:
+        self._space = space
+        self.knobs: tuple[Knob, ...] = space.knobs
+        self.default: Point = space.default
+
+    def schedule(self, point: Point) -> Any:
+        """What stands for the config of a point; None where there is none."""
+        steps = self._space.steps(point)
+        return None if steps is None else _Choice(steps)
+
+    def find(self, schedule: Any) -> Point | None:
+        """None: schedules of kernels are no configs of a template."""
+        return None
 
 
 class SearchTuner(Tuner):
@@ -78,7 +108,7 @@ class GATuner(SearchTuner):
     ) -> None:
         if not 0 < elite_num <= pop_size:
             raise InputError(f"elite_num is {elite_num} and pop_size {pop_size}: at least 1, and no more than pop_size")
-        super().__init__(task, GeneticSearch(task.config_space, seed, pop_size, elite_num, mutation_prob))
+        super().__init__(task, GeneticSearch(Configs(task.config_space), seed, pop_size, elite_num, mutation_prob))
 
 
 class XGBTuner(SearchTuner):
@@ -108,8 +138,8 @@ class XGBTuner(SearchTuner):
         load_xgboost()
         self.feature_type, self.loss_type = feature_type, loss_type
         loss: Any = loss_type
-        model = BoostedRanking(task.config_space, loss, self.describe, num_threads or 1)
-        super().__init__(task, AnnealingSearch(task.config_space, seed, model, plan_size))
+        model = BoostedRanking(Configs(task.config_space), loss, self.describe, num_threads or 1)
+        super().__init__(task, AnnealingSearch(Configs(task.config_space), seed, model, plan_size))
 
     @property
     def correlation(self) -> float:
@@ -126,6 +156,6 @@ class XGBTuner(SearchTuner):
     def describe(self, point: Point) -> list[float]:
         """The features of a config; none of one that makes no schedule."""
         if self.feature_type == "knob":
-            return describe_options(self.space, point)
+            return describe_options(Configs(self.space), point)
         nests = self.task.read_nests(self.space.get(self.space.knob2point(point)))
         return features.describe_loops(nests) if self.feature_type == "itervar" else features.describe_curves(nests)

@@ -85,6 +85,8 @@ class Tuner:
         try:
             while tried < n_trial and self.has_next():
                 configs = self.next_batch(min(batch, n_trial - tried))
+                if not configs:
+                    break
                 inputs = [MeasureInput(self.task.target, self.task, each) for each in configs]
                 results = measure_batch(inputs)
                 for given, result in zip(inputs, results, strict=True):
@@ -104,6 +106,7 @@ class Tuner:
                     logger.setLevel(logging.DEBUG)
         finally:
             logger.setLevel(level)
+            getattr(measure_batch, "close", lambda: None)()
             for callback in callbacks:
                 getattr(callback, "finish", lambda: None)()
         if tried and len(reasons) == tried:

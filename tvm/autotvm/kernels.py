@@ -1,0 +1,184 @@
+"""Kernels of a network as tasks: their configs are schedules of the space that the engine searches."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...core.errors import ScheduleError
+from ...core.model import parse_tensor_type
+from ...passes.infra.context import PassContext
+from ...passes.schedule.language.schedule import Schedule
+from ...tuning.laboratory import Laboratory, Prepared
+from ...tuning.measuring.bench import Measured
+from ...tuning.measuring.racing import Interval
+from ...tuning.spaces.nest_space import NestSpace
+from ...tuning.spaces.space import Knob, Point
+from ...tuning.task import Task as Kernel
+from ..target import Target
+from .features import NestRow, read_kernel_nests
+from .history import find_histories
+from .knobs import OtherOptionEntity, OtherOptionSpace
+from .measure import KernelResult, MeasureErrorNo, MeasureInput, MeasureResult
+from .space import Config, ConfigSpace
+from .templates import Task
+
+logger = logging.getLogger("autotvm")
+
+SCHEDULE = "schedule"  # the entity that has a config's schedule as JSON
+_MOST_COUNTED = 1 << 11  # configs of a space of which those without a schedule are left out of its length
+_SHOWN = 80  # characters of a knob's options
+_ERRORS = {
+    "refused": MeasureErrorNo.INSTANTIATION_ERROR,
+    "compile": MeasureErrorNo.COMPILE_HOST,
+    "crash": MeasureErrorNo.RUNTIME_DEVICE,
+    "wrong": MeasureErrorNo.WRONG_ANSWER,
+    "timeout": MeasureErrorNo.RUN_TIMEOUT,
+}
+
+
+class KernelConfigSpace(ConfigSpace):
+    """The schedules of a kernel. Each config has its schedule with it, so that a log is all that a build needs."""
+
+    def __init__(self, space: NestSpace) -> None:
+        super().__init__()
+        self._space = space
+        for knob in space.knobs:
+            self.space_map[knob.name] = KernelOptions([_as_json(option) for option in knob.options])
+            self.entities[knob.name] = self.space_map[knob.name][0]
+
+    @property
+    def knobs(self) -> tuple[Knob, ...]:
+        """See ``ConfigSpace``."""
+        return self._space.knobs
+
+    @property
+    def default(self) -> Point:
+        """The point of the schedule that the kernel has without tuning."""
+        return self._space.default
+
+    def steps(self, point: Sequence[int]) -> Any:
+        """The primitives of a point's schedule; None where there is none."""
+        schedule = self._space.schedule(tuple(point))
+        return None if schedule is None else schedule.to_json()["steps"]
+
+    def is_index_valid(self, index: int) -> bool:
+        """Return whether there is a schedule of this number."""
+        return super().is_index_valid(index) and self.steps(self.point2knob(index)) is not None
+
+    def subrange_length(self, start: int, end: int) -> int:
+        """How many configs there are between two numbers; of a large space those without a schedule count, too."""
+        if end - start > _MOST_COUNTED:
+            return end - start
+        return sum(self.is_index_valid(index) for index in range(start, end))
+
+    def _entities_of(self, index: int) -> dict[str, Any]:
+        made, schedule = super()._entities_of(index), self._space.schedule(tuple(self.point2knob(index)))
+        return made if schedule is None else {**made, SCHEDULE: OtherOptionEntity(schedule.to_json())}
+
+
+class KernelOptions(OtherOptionSpace):
+    """The options of one knob, of which there may be hundreds."""
+
+    def __repr__(self) -> str:
+        shown = ", ".join(map(str, self.entities))
+        return f"OtherOption([{shown if len(shown) <= _SHOWN else shown[:_SHOWN] + ' ...'}]) len={len(self)}"
+
+
+def _as_json(option: Any) -> Any:
+    return [_as_json(each) for each in option] if isinstance(option, tuple | list) else option
+
+
+class KernelTask(Task):
+    """A kernel of a network: its name has a hash of what it computes, its arguments are its tensors."""
+
+    def __init__(self, kernel: Kernel, target: Target) -> None:
+        types = [parse_tensor_type(text) for text in (*kernel.signature.inputs, *kernel.signature.results)]
+        super().__init__(kernel.name, [("TENSOR", *each) for each in types], target)
+        assert kernel.default is not None  # others are no tasks
+        self.kernel = kernel
+        self.config_space = KernelConfigSpace(NestSpace(kernel.default, kernel.target))
+        self.flop = float(max(kernel.flops, 1))
+
+    def read_nests(self, config: Config) -> list[NestRow]:
+        """The loops of a config."""
+        return read_kernel_nests(Schedule.from_json(config[SCHEDULE].val)) if SCHEDULE in config.entities else []
+
+
+class KernelMeasurer:
+    """Measures configs of a kernel beside its default schedule, in turn, until it is known which is faster.
+
+    Costs are ratios to the default's time, pair by pair, times that time: so they can be compared whatever else runs.
+    """
+
+    def __init__(self, task: KernelTask, laboratory: Laboratory, n_parallel: int) -> None:
+        self.n_parallel = n_parallel
+        self._task, self._laboratory = task, laboratory
+        self._prepared: Prepared | None = None
+        self._best = 1.0
+
+    def __call__(self, inputs: Sequence[MeasureInput]) -> list[MeasureResult]:
+        """Compile all, then measure one after the other."""
+        begin = time.monotonic()
+        if self._prepared is None:
+            [self._prepared] = self._laboratory.prepare([self._task.kernel])
+        steps = [json.dumps(each.config[SCHEDULE].val["steps"]) for each in inputs]
+        candidates = self._laboratory.begin_compiling(self._task.kernel, steps).result()
+        waited = (time.monotonic() - begin) / len(inputs)
+        made = []
+        for candidate in candidates:
+            begin = time.monotonic()
+            if candidate.kernel is None:
+                found = Measured(error=candidate.error, reason=candidate.reason)
+            else:
+                found = self._laboratory.race(self._prepared, candidate.kernel, self._best)
+            made.append(self._read_result(found, self._prepared.seconds, waited + time.monotonic() - begin))
+        return made
+
+    def close(self) -> None:
+        """End the processes."""
+        self._laboratory.close()
+
+    def _read_result(self, found: Measured, default: float, took: float) -> MeasureResult:
+        if found.error:
+            number = _ERRORS.get(found.error, MeasureErrorNo.UNKNOWN_ERROR)
+            return MeasureResult((number.name, found.reason), int(number), took, time.time())
+        pairs = zip(found.seconds, found.default_seconds, strict=True)
+        made = KernelResult(tuple(own / other * default for own, other in pairs), 0, took, time.time())
+        interval = Interval.of(found.seconds, found.default_seconds)
+        made.ratio = interval.ratio
+        self._best = min(self._best, interval.ratio)
+        return made
+
+
+def find_schedules(target: Target, kernels: Sequence[str]) -> dict[str, Schedule]:
+    """The schedules of kernels in the logs of the ``with`` around that were faster than the kernels' own.
+
+    One that does not fit this version is left out, which the log "autotvm" tells.
+    """
+    found: dict[str, Schedule] = {}
+    for history in find_histories():
+        for (key, workload), (given, result) in history.best.items():
+            name = workload[0]
+            if key not in (target.model, *target.keys) or name not in kernels or name in found:
+                continue
+            if SCHEDULE not in given.config.entities or getattr(result, "ratio", 0.0) >= 1:
+                continue
+            try:
+                found[name] = Schedule.from_json(given.config[SCHEDULE].val)
+            except ScheduleError as error:
+                logger.warning("the record of kernel '%s' is left out: %s", name, error)
+    return found
+
+
+def schedule_context(schedules: Mapping[str, Schedule]) -> PassContext:
+    """The context around, with schedules for kernels besides those that it has."""
+    current = PassContext.current()
+    given = current.config.get("schedules", {})
+    if not schedules or isinstance(given, str):
+        return current
+    config = {**current.config, "schedules": {**schedules, **given}}
+    return PassContext(current.opt_level, current.required_pass, current.disabled_pass, current.instruments, config)
