@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from . import autotvm, contrib, ir, nd, relay, runtime, target, te, testing, tir, topi, transform
+from . import auto_scheduler, autotvm, contrib, ir, nd, relay, runtime, target, te, testing, tir, topi, transform
 from .driver import build, lower
 from .ir import IRModule
 from .nd import cpu, cuda, device
@@ -16,6 +16,7 @@ from .te import const
 
 __all__ = [
     "IRModule",
+    "auto_scheduler",
     "autotvm",
     "build",
     "const",

@@ -12,6 +12,7 @@ from ..runtime.module import Module
 from ..te.computation import Lowered
 from ..te.schedule import Schedule
 from ..te.tensor import Tensor
+from .autotvm.kernels import schedule_context
 from .target import Target
 
 
@@ -43,7 +44,8 @@ def build(
     _refuse_binds(binds)
     chosen = Target.of(target)
     if isinstance(inputs, Schedule):
-        return expressions.build(inputs, _check_arguments(args), chosen.own, name)
+        with schedule_context(getattr(inputs, "kernels", {})):
+            return expressions.build(inputs, _check_arguments(args), chosen.own, name)
     return expressions.build(inputs, chosen.own)
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from ..passes.infra import context
 
+_RECORDS = ("relay.backend.use_auto_scheduler",)
+
 
 def PassContext(
     opt_level: int = 2,
@@ -15,11 +17,14 @@ def PassContext(
     instruments: Sequence[Any] | None = None,
     config: Mapping[str, Any] | None = None,
 ) -> context.PassContext:
-    """The package's own, of which names of passes and keys of ``config`` are."""
+    """The package's own, of which names of passes and keys of ``config`` are.
+
+    Of TVM's keys those count as set that say to use tuning records, which ``ApplyHistoryBest`` does by itself.
+    """
     return context.PassContext(
         opt_level=opt_level,
         required_pass=list(required_pass or []),
         disabled_pass=list(disabled_pass or []),
         instruments=list(instruments or []),
-        config=dict(config or {}),
+        config={key: value for key, value in (config or {}).items() if key not in _RECORDS},
     )

@@ -185,7 +185,7 @@ def test_kernels_are_tuned_and_built_by_a_log(built: Any, tmp_path: Path, monkey
     assert all(getattr(result, "ratio") > 0 for _, result in records if not result.error_no)  # noqa: B009
     rows = [json.loads(line) for line in log.read_text().splitlines()]
     index = next(number for number, row in enumerate(rows) if number and not row["result"][1])
-    rows[index]["ratio"] = 0.5  # as if it had been twice as fast
+    rows[index]["ratio"] = [0.5, 0.6]  # as if it had been twice as fast
     rows[index]["result"][0] = [1e-9]
     log.write_text("".join(json.dumps(row) + "\n" for row in rows))
     chosen = rows[index]["config"]["entity"][-1]
@@ -217,7 +217,7 @@ def test_what_a_log_has_that_was_slower_is_not_taken(built: Any, tmp_path: Path)
     config = task.config_space.get(task.config_space.knob2point(task.config_space.default))
     slow = autotvm.measure.KernelResult((1e-6,), 0, 0.1, 0.0)
     row = json.loads(autotvm.record.encode(autotvm.MeasureInput(task.target, task, config), slow))
-    rows = [row, {**row, "input": ["llvm", "other_kernel", [], {}], "ratio": 0.5}]
+    rows = [row, {**row, "input": ["llvm", "other_kernel", [], {}], "ratio": [0.5, 0.6]}]
     log.write_text("".join(json.dumps(each) + "\n" for each in rows))
     with autotvm.apply_history_best(str(log)):
         assert find_schedules(task.target, [task.name]) == {}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from contextvars import ContextVar
 from typing import Any
 
+from ...passes.schedule.language.schedule import Schedule
 from ..target import Target
 from .space import Config, FallbackConfigEntity
 
@@ -20,6 +22,10 @@ class DispatchContext:
     def query(self, target: Target | None, workload: Any) -> Config | None:
         """The config for a workload; None leaves the answer to the contexts around."""
         return None
+
+    def find_schedules(self, target: Target, kernels: Collection[str]) -> dict[str, Schedule]:
+        """The schedules that it has for kernels of a network, by name."""
+        return {}
 
     def __enter__(self) -> Any:
         _ENTERED.set((*_ENTERED.get(), self))

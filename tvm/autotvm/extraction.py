@@ -14,7 +14,7 @@ from ...tuning.tasks import extract_tasks
 from ..ir import find_module
 from ..target import Target
 from ..weights import with_weights
-from .history import find_histories
+from .dispatcher import list_contexts
 from .kernels import KernelTask, find_schedules, schedule_context
 
 logger = logging.getLogger("autotvm")
@@ -45,7 +45,7 @@ def extract_from_program(
 
 def apply_histories(model: Model, target: Target) -> AbstractContextManager[object]:
     """A context in which a network's kernels get what the logs of the ``with`` around have for them."""
-    if not any(find_histories()):
+    if not list_contexts():
         return nullcontext()
     names = [kernel.name for kernel in extract_tasks(model, options=api.make_options(target.own))]
     return schedule_context(find_schedules(target, names))

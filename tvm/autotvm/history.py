@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from io import TextIOBase
 from typing import Any
 
-from ...core.errors import RecordError
+from ...core.errors import RecordError, ScheduleError
+from ...passes.schedule.language.schedule import Schedule
 from ..target import Target
-from .dispatcher import DispatchContext, list_contexts
+from .dispatcher import DispatchContext
 from .lines import load_from_buffer, load_from_file
 from .measure import MeasureInput, MeasureResult, mean_cost
 from .space import Config
 
+logger = logging.getLogger("autotvm")
+
+SCHEDULE = "schedule"  # the entity that has a kernel's schedule as JSON
 Record = tuple[MeasureInput, MeasureResult]
 
 
@@ -50,10 +55,20 @@ class ApplyHistoryBest(DispatchContext):
         keys = [key for key in (chosen.model, *chosen.keys) if key != "unknown"]
         return next((self.best[key, workload] for key in keys if (key, workload) in self.best), None)
 
+    def find_schedules(self, target: Target, kernels: Collection[str]) -> dict[str, Schedule]:
+        """The schedules that were faster than the kernels' own, for certain.
 
-def find_histories() -> Iterator[ApplyHistoryBest]:
-    """The logs of the ``with`` around, the innermost first."""
-    return (each for each in list_contexts() if isinstance(each, ApplyHistoryBest))
+        One that does not fit this version is left out, which the log "autotvm" tells.
+        """
+        found: dict[str, Schedule] = {}
+        for (key, workload), (given, result) in self.best.items():
+            name = workload[0]
+            if key not in (target.model, *target.keys) or name not in kernels or name in found:
+                continue
+            if SCHEDULE in given.config.entities and getattr(result, "high", 0.0) < 1:
+                made = read_schedule(name, given.config[SCHEDULE].val)
+                found |= {} if made is None else {name: made}
+        return found
 
 
 def _read_records(records: Any) -> Iterator[Record]:
@@ -69,3 +84,12 @@ def _read_records(records: Any) -> Iterator[Record]:
                 yield each
             else:
                 yield from _read_records(each)
+
+
+def read_schedule(kernel: str, data: Any) -> Schedule | None:
+    """The schedule of a record; None, and a line in the log, where it is none of this version."""
+    try:
+        return Schedule.from_json(data)
+    except ScheduleError as error:
+        logger.warning("the record of kernel '%s' is left out: %s", kernel, error)
+        return None

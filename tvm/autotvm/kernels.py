@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ...core.errors import ScheduleError
 from ...core.model import parse_tensor_type
 from ...passes.infra.context import PassContext
 from ...passes.schedule.language.schedule import Schedule
@@ -19,16 +17,14 @@ from ...tuning.spaces.nest_space import NestSpace
 from ...tuning.spaces.space import Knob, Point
 from ...tuning.task import Task as Kernel
 from ..target import Target
+from .dispatcher import list_contexts
 from .features import NestRow, read_kernel_nests
-from .history import find_histories
+from .history import SCHEDULE
 from .knobs import OtherOptionEntity, OtherOptionSpace
 from .measure import KernelResult, MeasureErrorNo, MeasureInput, MeasureResult
 from .space import Config, ConfigSpace
 from .templates import Task
 
-logger = logging.getLogger("autotvm")
-
-SCHEDULE = "schedule"  # the entity that has a config's schedule as JSON
 _MOST_COUNTED = 1 << 11  # configs of a space of which those without a schedule are left out of its length
 _SHOWN = 80  # characters of a knob's options
 _ERRORS = {
@@ -45,7 +41,7 @@ class KernelConfigSpace(ConfigSpace):
 
     def __init__(self, space: NestSpace) -> None:
         super().__init__()
-        self._space = space
+        self.space = space
         for knob in space.knobs:
             self.space_map[knob.name] = KernelOptions([_as_json(option) for option in knob.options])
             self.entities[knob.name] = self.space_map[knob.name][0]
@@ -53,16 +49,16 @@ class KernelConfigSpace(ConfigSpace):
     @property
     def knobs(self) -> tuple[Knob, ...]:
         """See ``ConfigSpace``."""
-        return self._space.knobs
+        return self.space.knobs
 
     @property
     def default(self) -> Point:
         """The point of the schedule that the kernel has without tuning."""
-        return self._space.default
+        return self.space.default
 
     def steps(self, point: Sequence[int]) -> Any:
         """The primitives of a point's schedule; None where there is none."""
-        schedule = self._space.schedule(tuple(point))
+        schedule = self.space.schedule(tuple(point))
         return None if schedule is None else schedule.to_json()["steps"]
 
     def is_index_valid(self, index: int) -> bool:
@@ -76,7 +72,7 @@ class KernelConfigSpace(ConfigSpace):
         return sum(self.is_index_valid(index) for index in range(start, end))
 
     def _entities_of(self, index: int) -> dict[str, Any]:
-        made, schedule = super()._entities_of(index), self._space.schedule(tuple(self.point2knob(index)))
+        made, schedule = super()._entities_of(index), self.space.schedule(tuple(self.point2knob(index)))
         return made if schedule is None else {**made, SCHEDULE: OtherOptionEntity(schedule.to_json())}
 
 
@@ -100,7 +96,8 @@ class KernelTask(Task):
         super().__init__(kernel.name, [("TENSOR", *each) for each in types], target)
         assert kernel.default is not None  # others are no tasks
         self.kernel = kernel
-        self.config_space = KernelConfigSpace(NestSpace(kernel.default, kernel.target))
+        self.space = NestSpace(kernel.default, kernel.target)
+        self.config_space = KernelConfigSpace(self.space)
         self.flop = float(max(kernel.flops, 1))
 
     def read_nests(self, config: Config) -> list[NestRow]:
@@ -114,10 +111,12 @@ class KernelMeasurer:
     Costs are ratios to the default's time, pair by pair, times that time: so they can be compared whatever else runs.
     """
 
-    def __init__(self, task: KernelTask, laboratory: Laboratory, n_parallel: int) -> None:
+    def __init__(
+        self, task: KernelTask, laboratory: Laboratory, n_parallel: int, prepared: Prepared | None = None
+    ) -> None:
         self.n_parallel = n_parallel
         self._task, self._laboratory = task, laboratory
-        self._prepared: Prepared | None = None
+        self._prepared = prepared
         self._best = 1.0
 
     def __call__(self, inputs: Sequence[MeasureInput]) -> list[MeasureResult]:
@@ -149,28 +148,16 @@ class KernelMeasurer:
         pairs = zip(found.seconds, found.default_seconds, strict=True)
         made = KernelResult(tuple(own / other * default for own, other in pairs), 0, took, time.time())
         interval = Interval.of(found.seconds, found.default_seconds)
-        made.ratio = interval.ratio
+        made.ratio, made.high = interval.ratio, interval.high
         self._best = min(self._best, interval.ratio)
         return made
 
 
-def find_schedules(target: Target, kernels: Sequence[str]) -> dict[str, Schedule]:
-    """The schedules of kernels in the logs of the ``with`` around that were faster than the kernels' own.
-
-    One that does not fit this version is left out, which the log "autotvm" tells.
-    """
+def find_schedules(target: Target, kernels: Collection[str]) -> dict[str, Schedule]:
+    """The schedules of kernels that the contexts of the ``with`` around have, the innermost first."""
     found: dict[str, Schedule] = {}
-    for history in find_histories():
-        for (key, workload), (given, result) in history.best.items():
-            name = workload[0]
-            if key not in (target.model, *target.keys) or name not in kernels or name in found:
-                continue
-            if SCHEDULE not in given.config.entities or getattr(result, "ratio", 0.0) >= 1:
-                continue
-            try:
-                found[name] = Schedule.from_json(given.config[SCHEDULE].val)
-            except ScheduleError as error:
-                logger.warning("the record of kernel '%s' is left out: %s", name, error)
+    for context in list_contexts():
+        found = {**context.find_schedules(target, kernels), **found}
     return found
 
 

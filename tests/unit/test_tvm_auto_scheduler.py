@@ -1,0 +1,206 @@
+"""Tasks without a template in TVM's spellings: what is printed, tuned, logged and built again."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import small_network
+
+import tilewright as tw
+import tilewright.tvm as tvm
+from tilewright.tvm import auto_scheduler, relay, te
+from tilewright.tvm.autotvm.kernels import find_schedules
+from tilewright.tvm.contrib import graph_executor
+
+WRONG: Any = 5
+SHAPE = (48, 32, 64, "float32")
+X, W = small_network.X, small_network.W
+
+
+@auto_scheduler.register_workload
+def matmul_add(n: int, length: int, m: int, dtype: str) -> list[te.Tensor]:
+    a, b = te.placeholder((n, length), dtype, "A"), te.placeholder((length, m), dtype, "B")
+    c = te.placeholder((n, m), dtype, "C")
+    k = te.reduce_axis((0, length), name="k")
+    product = te.compute((n, m), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="matmul")
+    out = te.compute((n, m), lambda i, j: product[i, j] + c[i, j], name="out")
+    return [a, b, c, out]
+
+
+@pytest.fixture(scope="module")
+def task() -> auto_scheduler.SearchTask:
+    return auto_scheduler.SearchTask(func=matmul_add, args=SHAPE, target="llvm")
+
+
+@pytest.fixture(scope="module")
+def network() -> Any:
+    return relay.frontend.from_onnx(small_network.network(), {"x": X.shape})
+
+
+def test_what_tvm_prints(task: auto_scheduler.SearchTask):
+    assert str(task.compute_dag) == (
+        "A = PLACEHOLDER [48, 32]\nB = PLACEHOLDER [32, 64]\nmatmul(i, j) += (A[i, k]*B[k, j])\n"
+        "C = PLACEHOLDER [48, 64]\nout(i, j) = (matmul[i, j] + C[i, j])\n"
+    )
+    assert task.compute_dag.flop_ct == 2 * 48 * 32 * 64 + 48 * 64
+    assert task.workload_key == '["matmul_add", 48, 32, 64, "float32"]'
+    a = te.placeholder((4,), name="A")
+    b = te.compute((4,), lambda i: te.max(te.exp(a[i]), 0.5).astype("int32"), name="B")
+    assert "B(i) = int32(max(exp(A[i]), 0.5))" in str(auto_scheduler.ComputeDAG([a, b]))
+
+
+def options(trials: int, log: Path, a_round: int = 4, verbose: int = 1) -> auto_scheduler.TuningOptions:
+    callbacks = [auto_scheduler.RecordToFile(str(log))]
+    runner = auto_scheduler.LocalRunner(repeat=10, enable_cpu_cache_flush=True)
+    made = {"num_measures_per_round": a_round, "runner": runner, "measure_callbacks": callbacks, "verbose": verbose}
+    return auto_scheduler.TuningOptions(num_measure_trials=trials, **made)
+
+
+def run(built: Any) -> None:
+    random = np.random.default_rng(0)
+    a, b, c = (random.standard_normal(shape).astype("float32") for shape in ((48, 32), (32, 64), (48, 64)))
+    out = tvm.nd.empty((48, 64))
+    built(a, b, c, out)
+    np.testing.assert_allclose(out.numpy(), a @ b + c, rtol=1e-4, atol=1e-4)
+
+
+def test_a_workload_is_tuned_and_built(
+    task: auto_scheduler.SearchTask, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    log = tmp_path / "matmul.json"
+    task.tune(options(6, log, 3, verbose=2))
+    said = capsys.readouterr().out
+    assert said.count("[ Measure ]") == 2 and "Get 3 programs to measure:\n" in said and "[ Done ]" in said
+    assert re.search(r"^[.E]+[*ET]*$", said, re.M) and "No: 6\tGFLOPS: " in said
+    rows = [json.loads(line) for line in log.read_text().splitlines()]
+    assert len(rows) == 6 and rows[0]["i"][0][0] == task.workload_key and rows[0]["v"] == "v0.6"
+    good = [row for row in rows if not row["r"][1]]
+    good[-1].update(ratio=[0.5, 0.6])
+    log.write_text("".join(json.dumps(row) + "\n" for row in good))
+    (step,) = good[-1]["i"][1][1]
+    assert step[0] == "TW" and step[1] in {kernel.name for kernel in task.kernels}
+    sch, args = task.apply_best(log)
+    assert {name: each.to_json()["steps"] for name, each in sch.kernels.items()} == {step[1]: step[2]["steps"]}
+    printed = task.print_best(log)
+    assert f"s = tw.Schedule.start(values)  # {step[1]}" in printed and "s = s.split(" in printed
+    assert "loops of the compiler's own" in tvm.lower(sch, args, simple_mode=True)
+    run(tvm.build(sch, args, "llvm"))
+    assert len(auto_scheduler.RecordReader(log).read_lines(2)) == min(2, len(good))
+    best = auto_scheduler.load_best_record(log, task.workload_key)
+    assert best is not None and best.result.cost == min(sum(row["r"][0]) / len(row["r"][0]) for row in good)
+
+
+def test_schedules_that_were_not_faster_are_not_taken(task: auto_scheduler.SearchTask, tmp_path: Path):
+    log = tmp_path / "slow.json"
+    state = task.kernels[0].default
+    assert state is not None
+    given = auto_scheduler.MeasureInput(task, task.kernels[0].name, state.to_json())
+    auto_scheduler.save_records(log, [given], [auto_scheduler.MeasureResult((1e-9,), 0, "", 0.1, 0.0, 0.9, 1.1)])
+    assert task.apply_best(log)[0].kernels == {} and "compiler's own schedule" in task.print_best(log)
+    with log.open("a") as file:
+        file.write('{"i": [["cut')
+    assert len(list(auto_scheduler.load_records(log))) == 1
+
+
+def test_tasks_of_a_network(network: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (mod, params), log = network, tmp_path / "net.json"
+    tasks, weights = auto_scheduler.extract_tasks(mod["main"], params, "llvm")
+    assert len(tasks) == len(weights) > 2 and min(weights) >= 1
+    assert "PLACEHOLDER [" in str(tasks[0].compute_dag) and json.loads(tasks[0].workload_key) == [tasks[0].desc]
+    tasks, weights = tasks[:2], weights[:2]
+    total = tmp_path / "total_latency.tsv"
+    watched = [auto_scheduler.PrintTableInfo(), auto_scheduler.LogEstimatedLatency(total)]
+    scheduler = auto_scheduler.TaskScheduler(tasks, weights, callbacks=watched)
+    scheduler.tune(options(6, log, 2))
+    said = capsys.readouterr().out
+    assert "|  ID  |                       Task Description                        | Latency (ms) | Speed" in said
+    assert re.search(rf"\|    0 \| +{tasks[0].desc} \| +\d+\.\d{{3}} \| +\d+\.\d\d \| +2 \|", said), said
+    assert "Estimated total latency: - ms\tTrials: 0\tUsed time : " in said and "Next ID: 0" in said
+    lines = total.read_text().splitlines()
+    assert len(lines) == 3 and re.fullmatch(
+        r"ElapsedTime\(s\)\t\d+\tEstimatedLatency\(ms\)\t\d+\.\d{3}\tTrials\t6", lines[-1]
+    )
+    rows = [json.loads(line) for line in log.read_text().splitlines()]
+    assert len(rows) == 6 and {row["i"][0][0] for row in rows} == {task.workload_key for task in tasks}
+    again = auto_scheduler.TaskScheduler(tasks, weights, load_log_file=log, strategy="round-robin", callbacks=[])
+    again.tune(options(2, log, 1, verbose=0))
+    texts = [line.split('"TW"')[1].split("]]]]")[0] for line in log.read_text().splitlines()]
+    assert len(texts) == len(set(texts)) == 8  # nothing was measured again
+    index = next(number for number, row in enumerate(rows) if not row["r"][1])
+    rows[index].update(ratio=[0.5, 0.6])
+    log.write_text(json.dumps(rows[index]) + "\n")
+    name = rows[index]["i"][1][1][0][1]
+    passes = tvm.transform.PassContext(opt_level=3, config={"relay.backend.use_auto_scheduler": True})
+    with auto_scheduler.ApplyHistoryBest(str(log)), passes:
+        found = find_schedules(tasks[0].target, [task.desc for task in tasks])
+        lib = relay.build(mod, "llvm", params=params)
+    assert [*found] == [name]
+    module = graph_executor.GraphModule(lib["default"](tvm.cpu()))
+    module.run(x=X)
+    expected = 1 / (1 + np.exp(-np.maximum(X @ W, 0)))
+    np.testing.assert_allclose(module.get_output(1).numpy(), expected, rtol=1e-5)
+
+
+def test_a_schedule_in_one_call(task: auto_scheduler.SearchTask):
+    policy = auto_scheduler.SketchPolicy(task, auto_scheduler.RandomModel(), seed=3)
+    tuning = auto_scheduler.TuningOptions(num_measure_trials=2, verbose=0)
+    run(tvm.build(*auto_scheduler.auto_schedule(task, policy, tuning)))
+
+
+def make(**given: Any) -> Any:
+    return auto_scheduler.SearchTask(func=matmul_add, args=SHAPE, target="llvm", **given)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda task: auto_scheduler.SearchTask(func="nobody", args=()), tw.ExpressionError, "no workload 'nobody'"),
+        (lambda task: auto_scheduler.SearchTask(target="llvm"), tw.InputError, "a task is of a workload"),
+        (lambda task: make(hardware_params=WRONG), tw.InputError, "leave hardware_params out"),
+        (lambda task: make(task_inputs={"A": X}), tw.InputError, "leave task_inputs out"),
+        (lambda task: auto_scheduler.register_workload("matmul_add", len), tw.ExpressionError, "override=True"),
+        (lambda task: auto_scheduler.LocalRPCMeasureContext(), tw.InputError, "is for GPUs"),
+        (lambda task: auto_scheduler.RPCRunner("k", "host", 9190), tw.InputError, "no other machine"),
+        (lambda task: auto_scheduler.LocalRunner(device=1), tw.InputError, "one CPU"),
+        (lambda task: auto_scheduler.TuningOptions(builder="far"), tw.InputError, "builder is 'far'"),
+        (lambda task: auto_scheduler.TaskScheduler([task], strategy="best"), tw.InputError, "strategy is 'best'"),
+        (lambda task: auto_scheduler.TaskScheduler([task], [1, 2]), tw.InputError, "1 tasks, and 2 weights"),
+        (lambda task: auto_scheduler.TaskScheduler([task]).tune(auto_scheduler.TuningOptions()), tw.InputError, "at"),
+        (
+            lambda task: task.tune(auto_scheduler.TuningOptions(1, verbose=0), "ga"),
+            tw.InputError,
+            "choose from default",
+        ),
+        (lambda task: task.apply_best("nowhere.json"), tw.TilewrightError, "cannot read the log"),
+        (lambda task: task.print_best("nowhere.json", "cuda"), tw.InputError, "print_mode is 'cuda'"),
+        (lambda task: auto_scheduler.RecordToFile("nowhere/log.json"), tw.TilewrightError, "there is no folder"),
+        (lambda task: auto_scheduler.ApplyHistoryBest(WRONG), tw.TilewrightError, "records are a log's path"),
+        (lambda task: auto_scheduler.SketchPolicy(task, params={"a": 1}), tw.InputError, "no sketches here"),
+    ],
+)
+def test_what_has_no_meaning_here_is_refused_in_words(
+    task: auto_scheduler.SearchTask,
+    call: Callable[[Any], Any],
+    error: type[Exception],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(error, match=message):
+        call(task)
+
+
+def test_a_log_without_the_workload(task: auto_scheduler.SearchTask, tmp_path: Path):
+    (tmp_path / "empty.json").write_text("")
+    with pytest.raises(tw.TilewrightError, match="Cannot find any valid schedule for"):
+        task.apply_best(tmp_path / "empty.json")
+    (tmp_path / "bad.json").write_text('{"i": 3}\n')
+    with pytest.raises(tw.TilewrightError, match="line 1: this is no record"):
+        task.apply_best(tmp_path / "bad.json")

@@ -1,0 +1,171 @@
+"""Rounds of a task's search: some schedules are proposed, compiled and measured, and callbacks are told."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...core.errors import InputError
+from ...tuning.laboratory import Laboratory
+from ...tuning.search.searcher import Search
+from ...tuning.spaces.space import Point
+from ...tuning.task import Task as Kernel
+from ..autotvm.kernels import KernelMeasurer, KernelTask
+from ..autotvm.measure import KernelResult
+from ..autotvm.measure import MeasureInput as ConfigInput
+from ..target import Target
+from .measure import MeasureInput, MeasureResult
+from .policies import make_policy_search
+
+_LEAST_GAIN = 0.02  # of a kernel's time, that is hoped for however often it was tried
+
+
+def print_title(title: str, verbose: int = 1) -> None:
+    """The line that TVM prints above what follows."""
+    if verbose:
+        print(f"{'-' * 70}\n{'-' * 30}  [ {title} ]\n{'-' * 70}")
+
+
+@dataclass
+class KernelProgress:
+    """A kernel of a task: its search, and the best time so far of ``default`` seconds."""
+
+    task: KernelTask
+    measurer: KernelMeasurer
+    search: Search
+    default: float
+    ratio: float = 1.0
+    trials: int = 0
+    exhausted: bool = False
+    known: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def seconds(self) -> float:
+        """Of a run, by the best schedule."""
+        return self.task.kernel.calls * self.default * self.ratio
+
+    @property
+    def hope(self) -> float:
+        """Seconds that more trials may gain."""
+        return 0.0 if self.exhausted else self.seconds * max(1 / (2 + self.trials), _LEAST_GAIN)
+
+
+class TaskRounds:
+    """The search of one task, with ``laboratory`` to measure in."""
+
+    def __init__(
+        self, task: Any, kernels: Sequence[Kernel], target: Target, laboratory: Laboratory, policy: Any
+    ) -> None:
+        self.task, self.laboratory = task, laboratory
+        self.verbose = 1
+        self._kernels: list[KernelProgress] = []
+        self._fixed = 0.0  # seconds of kernels that have no space
+        self._policy = policy
+        self.number, self.best_flops = 0, 0.0
+        prepared = laboratory.prepare(kernels)
+        for kernel, each in zip(kernels, prepared, strict=True):
+            made = KernelTask(kernel, target) if kernel.default is not None else None
+            if made is None or not made.config_space.space_map:
+                self._fixed += each.seconds * kernel.calls
+                continue
+            search = make_policy_search(policy, made.space)
+            self._kernels.append(KernelProgress(made, KernelMeasurer(made, laboratory, 1, each), search, each.seconds))
+
+    @property
+    def seconds(self) -> float:
+        """Of a run of the task, by the best schedules."""
+        return self._fixed + sum(each.seconds for each in self._kernels)
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether there is no more to try."""
+        return all(each.exhausted for each in self._kernels)
+
+    def restore(self, schedules: Sequence[tuple[str, Any, MeasureResult]]) -> None:
+        """Tell the searches of records: kernels, schedules and results."""
+        known = {each.task.name: each for each in self._kernels}
+        for name, state, result in schedules:
+            if name not in known:
+                continue
+            ratio = result.ratio if not result.error_no else math.inf
+            known[name].known[json.dumps(state["steps"])] = ratio
+            known[name].ratio = min(known[name].ratio, ratio if result.high < 1 else 1.0)
+
+    def run(self, count: int, callbacks: Sequence[Any]) -> tuple[list[MeasureInput], list[MeasureResult]]:
+        """Try so many schedules of the kernel of which most is hoped."""
+        print_title("Search", self.verbose)
+        begin = time.monotonic()
+        kernel, points = self._choose(count)
+        if self.verbose:
+            spent = time.monotonic() - begin
+            print(f"Propose schedules\t\t#s: {len(points)}\tTime elapsed: {spent:.2f}")
+        inputs, results = self._measure(kernel, points) if kernel and points else ([], [])
+        for each in callbacks:
+            each.callback(self, inputs, results)
+        return inputs, results
+
+    def _choose(self, count: int) -> tuple[KernelProgress | None, list[Point]]:
+        while ready := [each for each in self._kernels if not each.exhausted]:
+            kernel = max(ready, key=lambda each: each.hope)
+            points = kernel.search.propose(count)
+            kernel.exhausted = not points
+            for point in [p for p in points if self._steps(kernel, p) in kernel.known]:  # measured before
+                kernel.search.tell(point, kernel.known[self._steps(kernel, point)])
+                points.remove(point)
+            if points:
+                return kernel, points
+        return None, []
+
+    @staticmethod
+    def _steps(kernel: KernelProgress, point: Point) -> str:
+        return json.dumps(kernel.task.config_space.steps(point))
+
+    def _measure(
+        self, kernel: KernelProgress, points: Sequence[Point]
+    ) -> tuple[list[MeasureInput], list[MeasureResult]]:
+        print_title("Measure", self.verbose)
+        begin, space = time.monotonic(), kernel.task.config_space
+        configs = [space.get(space.knob2point(point)) for point in points]
+        if self.verbose:
+            print(f"Get {len(points)} programs to measure:")
+        given = [ConfigInput(kernel.task.target, kernel.task, config) for config in configs]
+        inputs, results = [], []
+        for point, config, found in zip(points, configs, kernel.measurer(given), strict=True):
+            ratio, high = (found.ratio, found.high) if isinstance(found, KernelResult) else (math.inf, math.inf)
+            kernel.search.tell(point, ratio)
+            kernel.trials += 1
+            kernel.ratio = min(kernel.ratio, ratio if high < 1 else 1.0)
+            words = "" if not found.error_no else ": ".join(map(str, found.costs))
+            costs = tuple(each * kernel.task.kernel.calls for each in found.costs) if not found.error_no else ()
+            result = MeasureResult(costs, found.error_no, words, found.all_cost, found.timestamp, ratio, high)
+            inputs.append(MeasureInput(self.task, kernel.task.name, config["schedule"].val))
+            results.append(result)
+        self._print_results(inputs, results, time.monotonic() - begin)
+        return inputs, results
+
+    def _print_results(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult], spent: float) -> None:
+        """Dots for what was built, and stars for what was measured; with much to say each result."""
+        if not self.verbose:
+            return
+        failed = {0: "*", 1: "E", 2: "E", 6: "T", 7: "T"}
+        print("".join("." if each.error_no not in (1, 2, 6) else "E" for each in results), end="")
+        print("".join(failed.get(each.error_no, "E") for each in results if each.error_no not in (1, 2, 6)))
+        for given, result in zip(inputs, results, strict=True):
+            self.number += 1
+            flops = self.task.compute_dag.flop_ct / result.cost / 1e9
+            self.best_flops = max(self.best_flops, flops)
+            if self.verbose > 1:
+                print(f"{'=' * 50}\nNo: {self.number}\tGFLOPS: {flops:.2f} / {self.best_flops:.2f}\tresults: {result}")
+                print(f"{'=' * 50}\n{given.kernel}: {result.error_msg or given.state['steps']}")
+        print(f"Time elapsed for measurement: {spent:.2f} s")
+
+
+def make_laboratory(kernels: Sequence[Kernel]) -> Laboratory:
+    """Where the kernels of tasks are measured. Raises InputError where there are none."""
+    if not kernels:
+        raise InputError("there is nothing to tune: the tasks have no kernels")
+    return Laboratory(kernels[0].target, kernels[0].threads)

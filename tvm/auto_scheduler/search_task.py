@@ -1,0 +1,201 @@
+"""``auto_scheduler.SearchTask``: a computation whose schedule is searched, without a template."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from ...core.errors import InputError, RecordError
+from ...driver import api
+from ...passes.schedule.language.schedule import Schedule as KernelSchedule
+from ...te.schedule import Schedule
+from ...te.tensor import ComputeOp, Op, Tensor
+from ...tuning.expressions import make_computation
+from ...tuning.task import Task as Kernel
+from ...tuning.tasks import extract_tasks
+from ..autotvm.history import read_schedule
+from ..target import Target
+from .compute_dag import ComputeDAG, KernelDAG
+from .measure import LocalBuilder, LocalRunner, PythonBasedMeasureCallback
+from .measure_record import find_best, load_records
+from .rounds import TaskRounds, make_laboratory, print_title
+from .workload_registry import Workload, make_workload_key, workload_key_to_tensors
+
+
+@dataclass(frozen=True)
+class TuningOptions:
+    """How much to try: ``num_measure_trials`` schedules, or until none was better for ``early_stopping``.
+
+    ``measure_callbacks`` are told of each round; ``verbose`` is 0 for no words, 1, or 2 for each result.
+    """
+
+    num_measure_trials: int = 0
+    early_stopping: int | None = None
+    num_measures_per_round: int = 64
+    verbose: int = 1
+    builder: LocalBuilder | str = "local"
+    runner: LocalRunner | str = "local"
+    measure_callbacks: Sequence[PythonBasedMeasureCallback] | None = None
+    callbacks: list[PythonBasedMeasureCallback] = field(init=False, repr=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        for name, kind in (("builder", LocalBuilder), ("runner", LocalRunner)):
+            given = getattr(self, name)
+            if given != "local" and not isinstance(given, kind):
+                raise InputError(f"the {name} is {given!r}: give 'local', or auto_scheduler.{kind.__name__}()")
+        self.callbacks.extend(self.measure_callbacks or ())
+
+
+class TunedSchedule(Schedule):
+    """A schedule that the compiler makes, with what was found for its kernels."""
+
+    def __init__(self, outputs: Sequence[Op], kernels: dict[str, KernelSchedule]) -> None:
+        super().__init__(outputs)
+        self.kernels = kernels
+        for stage in self.stages:
+            if isinstance(stage.op, ComputeOp):
+                self[stage.op].auto()
+
+
+class SearchTask:
+    """A workload with arguments, or a kernel of a network; ``compute_dag`` is what it computes, as text.
+
+    Raises ExpressionError for what is no workload, InputError for what has no meaning here.
+    """
+
+    def __init__(
+        self,
+        func: str | Workload | None = None,
+        args: Sequence[Any] | None = None,
+        compute_dag: Any = None,
+        workload_key: str | None = None,
+        target: Any = None,
+        target_host: Any = None,
+        hardware_params: Any = None,
+        layout_rewrite_option: Any = None,
+        task_inputs: Any = None,
+        task_inputs_overwrite: bool = False,
+        task_inputs_save_to_file: bool = False,
+        desc: str = "",
+    ) -> None:
+        for name, given in (("hardware_params", hardware_params), ("layout_rewrite_option", layout_rewrite_option)):
+            if given is not None:
+                raise InputError(f"the compiler knows the machine, and packs weights itself: leave {name} out")
+        if task_inputs:
+            raise InputError("schedules are measured on arrays of their own: leave task_inputs out")
+        if func is not None:
+            workload_key = make_workload_key(func, args or ())
+        if workload_key is None:
+            raise InputError("a task is of a workload: SearchTask(func=matmul, args=(128, 128), target='llvm')")
+        self.workload_key, self.desc = workload_key, desc
+        self.target = Target.of(target)
+        self.compute_dag: ComputeDAG | KernelDAG = compute_dag or ComputeDAG(workload_key_to_tensors(workload_key))
+
+    @staticmethod
+    def of_kernel(kernel: Kernel, target: Target) -> SearchTask:
+        """The task of a network's kernel."""
+        types, key = kernel.signature, json.dumps([kernel.name])
+        dag = KernelDAG(kernel.nodes, types.inputs, types.results, kernel.flops)
+        made = SearchTask(compute_dag=dag, workload_key=key, target=target, desc=kernel.name)
+        made.__dict__["kernels"] = [kernel]
+        return made
+
+    @cached_property
+    def kernels(self) -> list[Kernel]:
+        """The kernels that the compiler makes of it."""
+        assert isinstance(self.compute_dag, ComputeDAG)
+        tensors, name = self.compute_dag.tensors, json.loads(self.workload_key)[0]
+        computation = make_computation(lambda: tensors, (), name)
+        return extract_tasks((computation,), options=api.make_options(self.target.own))
+
+    def tune(self, tuning_options: TuningOptions, search_policy: Any = None, adaptive_training: bool = False) -> None:
+        """Search for schedules that are faster than the compiler's own; callbacks keep what is found."""
+        with make_laboratory(self.kernels) as laboratory:
+            rounds = TaskRounds(self, self.kernels, self.target, laboratory, search_policy)
+            rounds.verbose = tuning_options.verbose
+            tried, best, since = 0, rounds.seconds, 0
+            patience = tuning_options.early_stopping or float("inf")
+            while tried < tuning_options.num_measure_trials:
+                count = min(tuning_options.num_measures_per_round, tuning_options.num_measure_trials - tried)
+                inputs, _ = rounds.run(count, tuning_options.callbacks)
+                if not inputs:
+                    break
+                tried += len(inputs)
+                since = 0 if rounds.seconds < best else since + len(inputs)
+                best = min(best, rounds.seconds)
+                if since >= patience:
+                    if tuning_options.verbose:
+                        print(f"Stop early since no performance improvement in the last {since} measurement trials.")
+                    break
+            print_title("Done", tuning_options.verbose)
+
+    def apply_best(
+        self, log_file: str | os.PathLike[str], include_compatible: bool = False, layout_rewrite_option: Any = None
+    ) -> tuple[TunedSchedule, list[Tensor]]:
+        """The best schedule of a log, and its arguments, for ``tvm.lower`` and ``tvm.build``.
+
+        It is the compiler's own where no record was faster. Raises RecordError for a log without a record of the
+        workload, and for a kernel of a network, which ``relay.build`` makes.
+        """
+        if not isinstance(self.compute_dag, ComputeDAG):
+            raise RecordError(f"'{self.desc}' is a kernel of a network: build it with auto_scheduler.ApplyHistoryBest")
+        found = self._find_best(log_file)
+        outputs = [each.op for each in self.compute_dag.outputs]
+        return TunedSchedule(outputs, found), self.compute_dag.tensors
+
+    def print_best(self, log_file: str | os.PathLike[str], print_mode: str = "schedule") -> str:
+        """The best schedules of a log, as calls of ``tw.Schedule``'s primitives, a kernel after the other."""
+        if print_mode != "schedule":
+            raise InputError(f"print_mode is '{print_mode}': programs run on the CPU, 'schedule' prints the calls")
+        rows = []
+        for name, schedule in self._find_best(log_file).items():
+            rows.append(f"s = tw.Schedule.start(values)  # {name}\n")
+            for step in schedule.to_json()["steps"]:
+                rows.append(f"s = s.{step[0]}({', '.join(map(repr, step[1:]))})\n")
+        return "".join(rows) or "# the compiler's own schedule is the best of the log\n"
+
+    def _find_best(self, log_file: str | os.PathLike[str]) -> dict[str, KernelSchedule]:
+        records = list(load_records(log_file))
+        if not any(each.workload_key == self.workload_key and not each.result.error_no for each in records):
+            raise RecordError(f"Cannot find any valid schedule for {self.workload_key} in file {log_file}")
+        names, found = {kernel.name for kernel in self.kernels}, {}
+        for name, record in find_best(records, self.workload_key).items():
+            if name in names and record.schedule and (made := read_schedule(name, record.schedule[1])):
+                found[name] = made
+        return found
+
+    def __repr__(self) -> str:
+        return f"SearchTask({self.workload_key}, {self.target})"
+
+
+def create_task(
+    func: Any, args: Sequence[Any], target: Any, target_host: Any = None, hardware_params: Any = None
+) -> Any:
+    """As ``SearchTask``."""
+    return SearchTask(func=func, args=args, target=target, target_host=target_host, hardware_params=hardware_params)
+
+
+def auto_schedule(
+    task: SearchTask, search_policy: Any = None, tuning_options: TuningOptions | None = None
+) -> tuple[Schedule, list[Tensor]]:
+    """Tune a workload, and give the best schedule that it found, with its arguments."""
+    found: list[Any] = []
+
+    class Keep(PythonBasedMeasureCallback):
+        def callback(self, policy: Any, inputs: Sequence[Any], results: Sequence[Any]) -> None:
+            found.extend(zip(inputs, results, strict=True))
+
+    options = tuning_options or TuningOptions()
+    options.callbacks.append(Keep())
+    task.tune(options, search_policy)
+    assert isinstance(task.compute_dag, ComputeDAG)
+    best: dict[str, tuple[float, KernelSchedule]] = {}
+    for given, result in found:
+        if result.high < 1 and result.ratio < best.get(given.kernel, (1.0, None))[0]:
+            best[given.kernel] = (result.ratio, KernelSchedule.from_json(given.state))
+    schedules = {name: schedule for name, (_, schedule) in best.items()}
+    return TunedSchedule([each.op for each in task.compute_dag.outputs], schedules), task.compute_dag.tensors
