@@ -20,7 +20,7 @@ from .searcher import Chosen, Known
 
 _WALKS, _WALK_STEPS = 64, 60  # walks at once, and the most steps of one
 _UNCHANGED = 20  # steps after which walks that find nothing better end
-_SPARE = 10  # every so many points is a random one
+_EACH_RANDOM = 10  # every so many points is a random one
 
 
 class Model(Protocol):
@@ -59,13 +59,13 @@ class AnnealingSearch:
         return float(np.mean(self._correlations)) if self._correlations else 0.0
 
     def propose(self, count: int) -> list[Point]:
-        """See ``Search``."""
+        """See ``Searcher``."""
         if len(self._known.ratios) - 1 >= self._learned + self._plan:
             self._learn()
         made: list[Point] = []
         while len(made) < count:
             self._proposed += 1
-            planned = self._queue.pop(0) if self._queue and self._proposed % _SPARE else None
+            planned = self._queue.pop(0) if self._queue and self._proposed % _EACH_RANDOM else None
             fresh = [planned] if planned and self._chosen.add(planned) else self._chosen.draw(self._random, 1)
             if not fresh:
                 break
@@ -73,7 +73,7 @@ class AnnealingSearch:
         return made
 
     def tell(self, point: Point, ratio: float) -> None:
-        """See ``Search``."""
+        """See ``Searcher``."""
         self._chosen.add(point)
         self._known.tell(point, ratio)
         self._new.append(point)

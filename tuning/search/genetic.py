@@ -31,11 +31,11 @@ class GeneticSearch:
         self._generation: list[Point] = []  # of those that were told, since the last breeding
 
     def propose(self, count: int) -> list[Point]:
-        """See ``Search``."""
+        """See ``Searcher``."""
         made: list[Point] = []
         while len(made) < count:
             if not self._queue:
-                self._queue = self._breed() if len(self._known.ratios) > 2 else []
+                self._queue = self._make_generation() if len(self._known.ratios) > 2 else []
                 self._queue += self._chosen.draw(self._random, self._population - len(self._queue))
             if not self._queue:
                 break
@@ -43,12 +43,12 @@ class GeneticSearch:
         return made
 
     def tell(self, point: Point, ratio: float) -> None:
-        """See ``Search``."""
+        """See ``Searcher``."""
         self._chosen.add(point)
         self._known.tell(point, ratio)
         self._generation.append(point)
 
-    def _breed(self) -> list[Point]:
+    def _make_generation(self) -> list[Point]:
         """The next generation."""
         parents = list(dict.fromkeys([*self._generation, *self._known.list_best(self._elites)]))
         speeds = [1 / ratio if math.isfinite(ratio := self._known.ratios[point]) else 0.0 for point in parents]

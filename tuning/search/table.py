@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..spaces.space import Space
+from .annealing import AnnealingSearch
 from .exhaustive import GridSearch, RandomSearch
+from .genetic import GeneticSearch
 from .pattern import PatternSearch
 from .searcher import Searcher
 
@@ -13,6 +15,8 @@ SEARCHES: dict[str, Callable[[Space, int], Searcher]] = {
     "pattern": PatternSearch,
     "random": RandomSearch,
     "grid": GridSearch,
+    "genetic": GeneticSearch,
+    "annealing": AnnealingSearch,
 }
 
 

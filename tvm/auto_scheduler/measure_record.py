@@ -15,6 +15,7 @@ from typing import Any
 
 from ...core.errors import RecordError
 from ..autotvm.lines import append_rows
+from ..autotvm.measure import read_ratio, write_ratio
 from .measure import MeasureInput, MeasureResult, PythonBasedMeasureCallback
 
 logger = logging.getLogger("auto_scheduler")
@@ -60,7 +61,7 @@ def dump_record_to_string(inp: MeasureInput, res: MeasureResult) -> str:
         "i": [task, [[], [[OWN_STEP, inp.kernel, inp.state]]]],
         "r": [list(res.costs) if not res.error_no else [_FAILED], res.error_no, res.all_cost, res.timestamp],
         "v": VERSION,
-        "ratio": [res.ratio, res.high] if not res.error_no else None,
+        "ratio": write_ratio(res.ratio, res.high) if not res.error_no else None,
     }
     return json.dumps(row)
 
@@ -70,7 +71,7 @@ def load_record_from_string(record: str) -> Record:
     try:
         read = json.loads(record)
         (task, state), (costs, error_no, all_cost, timestamp) = read["i"], read["r"]
-        ratio = map(float, read.get("ratio") or (1.0, 1.0))
+        ratio = read_ratio(read.get("ratio") or (1.0, 1.0))
         seconds = tuple(map(float, costs))
         result = MeasureResult(seconds, int(error_no), "", float(all_cost), float(timestamp), *ratio)
         return Record(str(task[0]), str(task[1]), list(state[1]), result)

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...core.errors import InputError
 from ...tuning.search.annealing import AnnealingSearch
-from ...tuning.search.searcher import Search
+from ...tuning.search.searcher import Searcher
 from ...tuning.search.table import SEARCHES, make_search
 from ...tuning.spaces.space import Space
 
@@ -49,7 +49,7 @@ class SketchPolicy:
         self.search = getattr(program_cost_model, "search", "pattern")
 
 
-def make_policy_search(policy: Any, space: Space) -> Search:
+def make_policy_search(policy: Any, space: Space) -> Searcher:
     """The search of a policy, or of its name. Raises InputError for what is none."""
     name = policy.search if isinstance(policy, SketchPolicy) else _SEARCHES.get("default" if policy is None else policy)
     if name is None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...core.errors import InputError
 from ...tuning.laboratory import Laboratory
-from ...tuning.search.searcher import Search
+from ...tuning.search.searcher import Searcher
 from ...tuning.spaces.space import Point
 from ...tuning.task import Task as Kernel
 from ..autotvm.kernels import KernelMeasurer, KernelTask
@@ -36,7 +36,7 @@ class KernelProgress:
 
     task: KernelTask
     measurer: KernelMeasurer
-    search: Search
+    search: Searcher
     default: float
     ratio: float = 1.0
     trials: int = 0

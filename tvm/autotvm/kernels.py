@@ -12,7 +12,7 @@ from ...passes.infra.context import PassContext
 from ...passes.schedule.language.schedule import Schedule
 from ...tuning.laboratory import Laboratory, Prepared
 from ...tuning.measuring.bench import Measured
-from ...tuning.measuring.racing import Interval
+from ...tuning.measuring.racing import RatioInterval
 from ...tuning.spaces.nest_space import NestSpace
 from ...tuning.spaces.space import Knob, Point
 from ...tuning.task import Task as Kernel
@@ -147,7 +147,7 @@ class KernelMeasurer:
             return MeasureResult((number.name, found.reason), int(number), took, time.time())
         pairs = zip(found.seconds, found.default_seconds, strict=True)
         made = KernelResult(tuple(own / other * default for own, other in pairs), 0, took, time.time())
-        interval = Interval.of(found.seconds, found.default_seconds)
+        interval = RatioInterval.of(found.seconds, found.default_seconds)
         made.ratio, made.high = interval.ratio, interval.high
         self._best = min(self._best, interval.ratio)
         return made

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...core.errors import RecordError, TargetError
 from ..target import Target
-from .measure import KernelResult, MeasureInput, MeasureResult
+from .measure import KernelResult, MeasureInput, MeasureResult, read_ratio, write_ratio
 from .space import ConfigEntity
 from .templates import Task
 
@@ -47,7 +47,7 @@ def encode(inp: MeasureInput, result: MeasureResult, protocol: str = "json") -> 
         "tvm_version": WRITER,
     }
     if isinstance(result, KernelResult):
-        row["ratio"] = [result.ratio, result.high]
+        row["ratio"] = write_ratio(result.ratio, result.high)
     return json.dumps(row)
 
 
@@ -67,7 +67,7 @@ def decode(row: str, protocol: str = "json") -> tuple[MeasureInput, MeasureResul
         result = MeasureResult(tuple(map(float, costs)), int(error_no), float(all_cost), float(timestamp))
         if "ratio" in read:
             result = KernelResult(*result)
-            result.ratio, result.high = map(float, read["ratio"])
+            result.ratio, result.high = read_ratio(read["ratio"])
         config = ConfigEntity.from_json_dict(read["config"])
         workload = str(name), tuple(map(_freeze, args))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -133,6 +134,17 @@ class KernelResult(MeasureResult):
 
     ratio = 1.0
     high = 1.0
+
+
+def write_ratio(ratio: float, high: float) -> list[float | None]:
+    """A ratio and its upper bound as logs have them: None for one that is not known."""
+    return [ratio, high if math.isfinite(high) else None]
+
+
+def read_ratio(data: Any) -> tuple[float, float]:
+    """The inverse of ``write_ratio``. Raises ValueError or TypeError for what is none."""
+    ratio, high = data
+    return float(ratio), math.inf if high is None else float(high)
 
 
 MeasureBatch = Callable[[Sequence[MeasureInput]], list[MeasureResult]]

@@ -11,7 +11,7 @@ from ....core.errors import InputError
 from ....tuning.search.annealing import AnnealingSearch
 from ....tuning.search.boosted import BoostedRanking, describe_options, load_xgboost
 from ....tuning.search.genetic import GeneticSearch
-from ....tuning.search.searcher import Search
+from ....tuning.search.searcher import Searcher
 from ....tuning.spaces.space import Knob, Point
 from .. import features
 from ..measure import MeasureInput, MeasureResult, mean_cost
@@ -52,7 +52,7 @@ class Configs:
 class SearchTuner(Tuner):
     """Tries the first config, then what a search proposes."""
 
-    def __init__(self, task: Task, search: Search) -> None:
+    def __init__(self, task: Task, search: Searcher) -> None:
         super().__init__(task)
         self.search = search
         default = self.space.knob2point(self.space.default)
