@@ -22,7 +22,7 @@ from ..target import Target
 from .compute_dag import ComputeDAG, KernelDAG
 from .measure import LocalBuilder, LocalRunner, PythonBasedMeasureCallback
 from .measure_record import find_best, load_records
-from .rounds import TaskRounds, make_laboratory, print_title
+from .rounds import TaskRounds, laboratory_of, print_title
 from .workload_registry import Workload, make_workload_key, workload_key_to_tensors
 
 
@@ -114,24 +114,24 @@ class SearchTask:
 
     def tune(self, tuning_options: TuningOptions, search_policy: Any = None, adaptive_training: bool = False) -> None:
         """Search for schedules that are faster than the compiler's own; callbacks keep what is found."""
-        with make_laboratory(self.kernels) as laboratory:
-            rounds = TaskRounds(self, self.kernels, self.target, laboratory, search_policy)
-            rounds.verbose = tuning_options.verbose
-            tried, best, since = 0, rounds.seconds, 0
-            patience = tuning_options.early_stopping or float("inf")
-            while tried < tuning_options.num_measure_trials:
-                count = min(tuning_options.num_measures_per_round, tuning_options.num_measure_trials - tried)
-                inputs, _ = rounds.run(count, tuning_options.callbacks)
-                if not inputs:
-                    break
-                tried += len(inputs)
-                since = 0 if rounds.seconds < best else since + len(inputs)
-                best = min(best, rounds.seconds)
-                if since >= patience:
-                    if tuning_options.verbose:
-                        print(f"Stop early since no performance improvement in the last {since} measurement trials.")
-                    break
-            print_title("Done", tuning_options.verbose)
+        laboratory = laboratory_of(self.kernels)
+        rounds = TaskRounds(self, self.kernels, self.target, laboratory, search_policy)
+        rounds.verbose = tuning_options.verbose
+        tried, best, since = 0, rounds.seconds, 0
+        patience = tuning_options.early_stopping or float("inf")
+        while tried < tuning_options.num_measure_trials:
+            count = min(tuning_options.num_measures_per_round, tuning_options.num_measure_trials - tried)
+            inputs, _ = rounds.run(count, tuning_options.callbacks)
+            if not inputs:
+                break
+            tried += len(inputs)
+            since = 0 if rounds.seconds < best else since + len(inputs)
+            best = min(best, rounds.seconds)
+            if since >= patience:
+                if tuning_options.verbose:
+                    print(f"Stop early since no performance improvement in the last {since} measurement trials.")
+                break
+        print_title("Done", tuning_options.verbose)
 
     def apply_best(
         self, log_file: str | os.PathLike[str], include_compatible: bool = False, layout_rewrite_option: Any = None

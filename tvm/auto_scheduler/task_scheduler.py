@@ -9,7 +9,7 @@ from typing import Any
 
 from ...core.errors import InputError
 from .measure_record import load_records
-from .rounds import TaskRounds, make_laboratory, print_title
+from .rounds import TaskRounds, laboratory_of, print_title
 from .search_task import SearchTask, TuningOptions
 
 _UNKNOWN = 1e10  # seconds of a task that was not measured
@@ -136,10 +136,10 @@ class TaskScheduler:
                 f"num_measure_trials is {tune_option.num_measure_trials}: it must be at least {len(self.tasks)} here"
             )
         kernels = [kernel for task in self.tasks for kernel in task.kernels]
-        with make_laboratory(kernels) as laboratory:
-            rounds = [TaskRounds(t, t.kernels, t.target, laboratory, search_policy) for t in self.tasks]
-            self._restore(rounds)
-            self._tune(rounds, tune_option, count, per_task_early_stopping)
+        laboratory = laboratory_of(kernels)
+        rounds = [TaskRounds(t, t.kernels, t.target, laboratory, search_policy) for t in self.tasks]
+        self._restore(rounds)
+        self._tune(rounds, tune_option, count, per_task_early_stopping)
 
     def _tune(self, rounds: Sequence[TaskRounds], options: TuningOptions, count: int, patience: int | None) -> None:
         best, since = float("inf"), 0

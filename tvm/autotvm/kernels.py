@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from ...core.model import parse_tensor_type
+from ...core.target import Target as CpuTarget
 from ...passes.infra.context import PassContext
 from ...passes.schedule.language.schedule import Schedule
 from ...tuning.laboratory import Laboratory, Prepared
@@ -105,6 +107,12 @@ class KernelTask(Task):
         return read_kernel_nests(Schedule.from_json(config[SCHEDULE].val)) if SCHEDULE in config.entities else []
 
 
+@lru_cache(4)
+def find_laboratory(target: CpuTarget, threads: int) -> Laboratory:
+    """Where kernels of a target are measured: its processes wait some minutes for the next task, and then end."""
+    return Laboratory(target, threads)
+
+
 class KernelMeasurer:
     """Measures configs of a kernel beside its default schedule, in turn, until it is known which is faster.
 
@@ -136,10 +144,6 @@ class KernelMeasurer:
                 found = self._laboratory.race(self._prepared, candidate.kernel, self._best)
             made.append(self._read_result(found, self._prepared.seconds, waited + time.monotonic() - begin))
         return made
-
-    def close(self) -> None:
-        """End the processes."""
-        self._laboratory.close()
 
     def _read_result(self, found: Measured, default: float, took: float) -> MeasureResult:
         if found.error:

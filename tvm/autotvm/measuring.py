@@ -16,10 +16,9 @@ from ...core.errors import CompileTimeoutError, ExpressionError, ScheduleError, 
 from ...driver import expressions
 from ...te.schedule import Schedule, create_schedule
 from ...te.tensor import PlaceholderOp, Tensor
-from ...tuning.laboratory import Laboratory
 from ...workers import Job, Limits, get_pool
 from . import jobs
-from .kernels import KernelMeasurer, KernelTask
+from .kernels import KernelMeasurer, KernelTask, find_laboratory
 from .measure import LocalBuilder, LocalRunner, MeasureBatch, MeasureErrorNo, MeasureInput, MeasureResult
 from .templates import Task
 
@@ -30,7 +29,7 @@ def create_measure_batch(task: Task, option: Mapping[str, Any]) -> MeasureBatch:
     """A function that measures some configs of a task at once."""
     builder, runner = option["builder"], option["runner"]
     if isinstance(task, KernelTask):
-        laboratory = Laboratory(task.kernel.target, task.kernel.threads)
+        laboratory = find_laboratory(task.kernel.target, task.kernel.threads)
         return KernelMeasurer(task, laboratory, builder.n_parallel)
     return TemplateMeasurer(task, builder, runner)
 
