@@ -303,7 +303,7 @@ def stepwise(
     workers: int | None = None,
 ) -> Stepwise:
     """Compile a model to kernels that can be called, and measured, one by one."""
-    options = replace(options or make_options(), executor="objects")
+    options = replace(options or make_options(), executor="objects", sessions=False)
     options.refuse_several("calling kernels one by one")
     options.refuse_foreign()
     compilation = Compilation.start(settled_source(source), options, workers, RequestedSizes.of(input_shapes))

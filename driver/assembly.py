@@ -102,8 +102,6 @@ def check_plan(compilation: Compilation, planned: Planned) -> None:
 def assemble(compilation: Compilation, planned: Planned) -> CompiledProgram:
     """Compile the kernels, prepare the weights and emit the entry."""
     options, report = compilation.options, compilation.report
-    if options.executor == "engine":  # which has one program: sessions run that, and replace their states
-        planned = replace(planned, plan=replace(planned.plan, session=None))
     plan = planned.plan
     objects = compile_code(compilation, planned.externals)
     parts = _make_parts(compilation, planned)

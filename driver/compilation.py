@@ -109,7 +109,9 @@ class Compilation:
     def settings(self, target: Target) -> Settings:
         """Settings for passes that run in this process."""
         given = self.options
-        return Settings(target, given.opt_level, given.context, given.model_limits, given.states, given.codegens)
+        sessions = given.sessions and given.executor == "objects"  # an engine has one program, which sessions run, too
+        limits, states = given.model_limits, given.states
+        return Settings(target, given.opt_level, given.context, limits, states, given.codegens, sessions)
 
     def run(
         self,

@@ -57,7 +57,10 @@ class Planned:
 class Settings:
     """The settings of a compilation that its jobs need. ``context`` is the pass context that the user entered, if any;
     ``model_limits`` is what the import accepts. ``states`` are those that the user declares, as pairs of an output and
-    an input; None for those that are found. ``codegens`` are the names of code generators that take part."""
+    an input; None for those that are found. ``codegens`` are the names of code generators that take part.
+
+    Without ``sessions`` there is no program of its own for these.
+    """
 
     target: Target
     opt_level: int = 3
@@ -65,6 +68,7 @@ class Settings:
     model_limits: ModelLimits = ORDINARY
     states: tuple[tuple[str, str], ...] | None = None
     codegens: tuple[str, ...] = ()
+    sessions: bool = True
 
     def schedules(self, kernel: str | None = None) -> str:
         """A text that identifies the schedules given by hand, for one kernel or all; "" for none."""
@@ -207,7 +211,9 @@ def plan_model(model: Model, folder: str, settings: Settings) -> tuple[Planned, 
     from ..passes import sessions
 
     limits, declared = settings.model_limits, settings.states
-    plan = sessions.plan_with_session(model, settings.target, settings.pass_context(), limits, declared)
+    plan = sessions.plan_with_session(
+        model, settings.target, settings.pass_context(), limits, declared, alone=not settings.sessions
+    )
     originals = [info.name for info in plan.params if info.name not in plan.prepare]
     originals += [info.name for program in plan.prepare.values() for info in program.params]
     params = {name: _spill(model.params[name], folder) for name in dict.fromkeys(originals)}

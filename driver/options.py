@@ -84,6 +84,8 @@ class Options:
 
     ``codegens`` are the names of the user's code generators that take part, in the order in which they choose.
 
+    Without ``sessions`` no program of its own is made for these.
+
     ``variants`` are the targets besides the first one. ``weights`` says whether these have a file of their own, beside
     the program, or are a part of its code.
 
@@ -104,6 +106,7 @@ class Options:
     profile: bool = False
     states: tuple[tuple[str, str], ...] | None = None
     codegens: tuple[str, ...] = ()
+    sessions: bool = True
     records: TunedSchedules = field(default_factory=TunedSchedules, compare=False)
 
     @property

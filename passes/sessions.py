@@ -28,11 +28,13 @@ def plan_with_session(
     context: PassContext | None = None,
     limits: ModelLimits = ORDINARY,
     declared: Sequence[tuple[str, str]] | None = None,
+    alone: bool = False,
 ) -> Plan:
     """``pipeline.plan`` with the states of the program, and a program for sessions, where it can write over some.
 
-    ``declared`` are pairs of an output and the input that it is in the next run; None for what is found. Raises
-    CompileError for those that do not fit the model.
+    ``declared`` are pairs of an output and the input that it is in the next run; None for what is found. A program that
+    is ``alone`` has none for sessions, which replace its states. Raises CompileError for those that do not fit the
+    model.
     """
     context = context or PassContext.current()
     model = pipeline.normalize_model(model, context)
@@ -41,7 +43,7 @@ def plan_with_session(
         states = find_states(main, model.inputs, model.outputs, None if declared is None else dict(declared))
         arguments, results = list_arguments(main), list_ops(main)[-1].operands
         written = [s.axis is not None or is_update(results[s.output], arguments[s.input]) for s in states]
-    if not any(written):
+    if alone or not any(written):
         made = pipeline.plan(model, target, context, limits)
         return replace(made, main=replace(made.main, states=states))
     plan_session = partial(_plan_session, model, states, target, context, limits)
