@@ -6,7 +6,7 @@ import functools
 from collections.abc import Sequence
 
 from ...core.sizes import Extent
-from ...dialects import arith, extents, ir, llvm, tensor
+from ...dialects import arith, extents, ir, llvm, memref, tensor
 from ...dialects.builders import index_constant
 from ...dialects.types import DYNAMIC
 from ...dialects.walk import defining_op
@@ -45,7 +45,7 @@ def find_destination_operand(value: ir.Value) -> int | None:
 def emit_dynamic_sizes(value: ir.Value) -> list[ir.Value]:
     """The open extents of a tensor in order, computed at the insertion point without the tensor where that can be."""
     shape = ir.RankedTensorType(value.type).shape
-    return [_emit_size(value, axis) for axis, extent in enumerate(shape) if extent < 0]
+    return [emit_size(value, axis) for axis, extent in enumerate(shape) if extent < 0]
 
 
 def note_sizes(value: ir.Value) -> tuple[Extent, ...]:
@@ -63,31 +63,33 @@ def slice_amounts(op: ir.Operation, which: str) -> list[ir.Value]:
     return [next(given) if number == DYNAMIC else index_constant(number) for number in static]
 
 
-def _emit_size(value: ir.Value, axis: int) -> ir.Value:
-    kind = ir.RankedTensorType(value.type)
+def emit_size(value: ir.Value, axis: int) -> ir.Value:
+    """The size of a tensor, or a buffer, along an axis, from what it is made of, as far as that is a view."""
+    kind = ir.ShapedType(value.type)
     if kind.shape[axis] >= 0:
         return extents.index(kind.shape[axis])
-    op = defining_op(value)
-    if op is None:
+    if (op := defining_op(value)) is None:
         return _dim(value, axis)
-    if op.name == "tensor.empty":
-        return _operand_of(list(op.operands), kind, axis)
-    if op.name == "tensor.cast":
-        return _emit_size(op.operands[0], axis)
-    if op.name == "tensor.extract_slice":
-        return _operand_of(operand_segment(op, 2), kind, axis)
-    if op.name == "tensor.expand_shape":
-        return _operand_of(list(op.operands)[1:], kind, axis)
-    if op.name == "tensor.collapse_shape":
-        return functools.reduce(arith.muli, [_emit_size(op.operands[0], dim) for dim in reassociation_of(op)[axis]])
+    match op.name:
+        case "tensor.empty" | "memref.alloc":
+            return _operand_of(list(op.operands), kind, axis)
+        case "tensor.cast" | "memref.cast":
+            return emit_size(op.operands[0], axis)
+        case "tensor.extract_slice" | "memref.subview" | "memref.reinterpret_cast":
+            return _operand_of(operand_segment(op, 2), kind, axis)
+        case "tensor.expand_shape" | "memref.expand_shape":
+            return _operand_of(list(op.operands)[1:], kind, axis)
+        case "tensor.collapse_shape" | "memref.collapse_shape":
+            sizes = [emit_size(op.operands[0], dim) for dim in reassociation_of(op)[axis]]
+            return functools.reduce(arith.muli, sizes)
     if is_append(op):
-        return op.operands[2] if axis == 0 else _emit_size(op.operands[0], axis)
+        return op.operands[2] if axis == 0 else emit_size(op.operands[0], axis)
     if (source := find_destination(value)) is not None:
-        return _emit_size(source, axis)
+        return emit_size(source, axis)
     return _dim(value, axis)
 
 
-def _operand_of(operands: Sequence[ir.Value], kind: ir.RankedTensorType, axis: int) -> ir.Value:
+def _operand_of(operands: Sequence[ir.Value], kind: ir.ShapedType, axis: int) -> ir.Value:
     """Of the operands that are a type's open extents in order, the one of an axis."""
     return operands[sum(n < 0 for n in kind.shape[:axis])]
 
@@ -100,7 +102,8 @@ def operand_segment(op: ir.Operation, number: int) -> list[ir.Value]:
 
 
 def _dim(value: ir.Value, axis: int) -> ir.Value:
-    return tensor.DimOp(value, extents.index(axis)).result
+    dim = memref.DimOp if isinstance(value.type, ir.MemRefType) else tensor.DimOp
+    return dim(value, extents.index(axis)).result
 
 
 def hide_formula(number: ir.Value) -> ir.Value:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import arith, func, ir, llvm
+from ...dialects import arith, func, ir, llvm, memref
+from ...dialects.builders import index_constant
 from ...dialects.scalars import call_intrinsic
 from ...dialects.walk import collect, defining_op, find_named
 from ..infra.base import ModuleForm, Pass
 from ..ir.kernel import has_only_nests, list_functions, run_upstream
+from ..ir.maps import reassociation_of
 from ..ir.rewrite import rewrite
 from .extrema import choose_extrema
 
@@ -82,6 +84,7 @@ class LowerToLlvm(Pass):
         """Lower the whole module."""
         for function in list_functions(module):
             choose_extrema(function)
+        rewrite(module, memref.ExpandShapeOp, _expand_into_open)
         to_code = _list_passes(module)
         narrow = _has_bfloat16(module)
         if narrow:
@@ -111,6 +114,28 @@ def _has_bfloat16(module: ir.Module) -> bool:
     kinds = {kind for function in functions for kind in (*function.type.inputs, *function.type.results)}
     kinds.update(result.type for op in find_named(module, *_BEGINNINGS) for result in op.results)
     return any(map(_is_bfloat16, kinds))
+
+
+def _expand_into_open(view: ir.Operation) -> ir.Value | None:
+    """A view with several open sizes in place of one as strides and sizes: upstream asserts that there is one."""
+    source, kind = view.operands[0], ir.MemRefType(view.results[0].type)
+    groups = reassociation_of(view)
+    if all(sum(kind.shape[axis] < 0 for axis in group) <= 1 for group in groups):
+        return None
+    base, offset, *rest = memref.ExtractStridedMetadataOp(source).results
+    open_ = list(view.operands)[1:]
+    given, strides = iter(open_), list[ir.Value]()
+    sizes = [next(given) if n < 0 else index_constant(n) for n in kind.shape]
+    for group, stride in zip(groups, rest[len(groups) :], strict=True):
+        own = [stride]
+        for axis in reversed(group[1:]):
+            own.insert(0, arith.muli(own[0], sizes[axis]))
+        strides += own
+    mark = ir.MemRefType.get_dynamic_stride_or_offset()
+    steps, begin = kind.get_strides_and_offset()
+    asked = [stride for stride, step in zip(strides, steps, strict=True) if step == mark]
+    offsets = [offset] if begin == mark else []
+    return memref.ReinterpretCastOp(kind, base, offsets, open_, asked, [begin], list(kind.shape), list(steps)).result
 
 
 def _convert_rounded(conversion: ir.Operation) -> ir.Value | None:

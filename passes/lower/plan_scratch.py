@@ -11,9 +11,10 @@ from ...dialects import arith, func, ir, memref, scf, tw
 from ...dialects.builders import index_constant
 from ...dialects.context import at_node
 from ...dialects.types import element_bits, nbytes
-from ...dialects.walk import defining_op, find_named
+from ...dialects.walk import defining_op, find_named, integer_of
 from ..infra.base import ModuleForm, Pass
-from ..ir.dynamic_sizes import hide_formula
+from ..ir.dynamic_sizes import emit_size, hide_formula
+from ..ir.edit import replace
 from ..ir.kernel import integer_attr, list_functions
 from ..ir.routine_ops import LOOPS_AND_BRANCHES
 
@@ -127,6 +128,14 @@ def _hoist(value: ir.Value, place: ir.Operation, alloc: ir.Operation) -> None:
     op = defining_op(value)
     if op is None and value.owner == place.block:
         return
+    if op is not None and op.name == "memref.dim" and (axis := integer_of(op.operands[1])) is not None:
+        with ir.InsertionPoint(op), op.location:
+            found = emit_size(op.operands[0], axis)
+        if (dim := defining_op(found)) is None or dim.name != op.name or dim.operands[0] != op.operands[0]:
+            replace(op, [found])
+            _hoist(found, place, alloc)
+            return
+        dim.erase()
     if op is None or len(op.regions) or not op.name.startswith(("arith.", "memref.dim", "memref.reinterpret_cast")):
         raise CompileError(f"pass 'plan-scratch': a buffer's size depends on a kernel's data{at_node(alloc)}")
     for operand in op.operands:

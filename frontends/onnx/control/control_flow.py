@@ -5,16 +5,17 @@ Kernels never allocate, the program may. The ops that it carries out are marked;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from math import prod
 from typing import Any, TypeVar
 
 from ....core.errors import UnsupportedError
-from ....core.sizes import Extent, Sym
+from ....core.sizes import Extent, Sym, symbols_of
 from ....dialects import builders, extents, ir, scalars, scf, tw
 from ....dialects.loops import Draft, index, while_loop
-from ....dialects.types import is_static_type
+from ....dialects.types import DYNAMIC, element_bits
 from ..state.context import Context
 from ..state.refusals import Unsupported
 from ..values.forms import Form
@@ -23,6 +24,9 @@ from ..values.tensor import Tensor
 from .ranks import Forms, demand_ranked, join_forms, known_of
 
 _BEYOND_KERNELS = "it calls the host, or has values of changing sizes, inside of what is one kernel"
+# Bytes that the ops of a branch, or of an iteration, read and write. In a kernel these have one thread, and weights as
+# the model has them. For less, more kernels cost more than they gain.
+MOST_IN_KERNEL = 1 << 20
 Made = TypeVar("Made")
 # Of the number of the iteration and the carried values before it: whether another one follows, and the values after it.
 Iteration = Callable[[ir.Value, Sequence[Tensor]], tuple[Tensor | None, Sequence[Tensor]]]
@@ -41,13 +45,19 @@ def first_accepted(ctx: Context, *ways: Callable[[], Made]) -> Made:
 
 
 @contextmanager
-def filling_kernel(ctx: Context, draft: Draft) -> Iterator[None]:
-    """Fill a draft that becomes part of one kernel; refuses what only a program can do."""
+def filling_kernel(ctx: Context, draft: Draft, dynamic: bool = False) -> Iterator[None]:
+    """Fill a draft that becomes part of one kernel; refuses what only a program can do.
+
+    ``dynamic``: it may take and give tensors of sizes that only the run knows, but that are known ahead of the kernel.
+    """
     around, ctx.graph.in_kernel = ctx.graph.in_kernel, True
+    known = extents.names()
     try:
         with draft.insertion_point():
             yield
-            if any(map(_is_dynamic_or_object, (*draft.arguments, *draft.results))) or draft.find_ops(_is_no_kernel):
+            values = (*draft.arguments, *draft.results)
+            fits = all(_has_size(value, known if dynamic else ()) for value in values)
+            if not fits or draft.find_ops(_is_no_kernel):
                 ctx.unsupported(_BEYOND_KERNELS)
     finally:
         ctx.graph.in_kernel = around
@@ -59,9 +69,20 @@ def refuse_in_kernel(ctx: Context) -> None:
         ctx.unsupported(_BEYOND_KERNELS)
 
 
-def _is_dynamic_or_object(value: ir.Value) -> bool:
-    """Whether a value is no tensor, or one whose size only the run knows."""
-    return not is_static_type(value.type)
+def _has_size(value: ir.Value, known: Collection[str]) -> bool:
+    """Whether a value is a tensor of a size that is known, in symbols of these at most."""
+    if isinstance(value.type, ir.NoneType):
+        return False
+    return all(symbols_of(n).issubset(known) for n in extents.recall_shape(value) if isinstance(n, Sym))
+
+
+def count_traffic(draft: Draft) -> int:
+    """The bytes that the structured ops of a draft read and write, with one element along axes of open sizes."""
+    ops = draft.find_ops(lambda op: op.name == "linalg.generic")
+    kinds = [ir.ShapedType(v.type) for op in ops for v in op.operands if isinstance(v.type, ir.ShapedType)]
+    return sum(
+        prod(1 if n == DYNAMIC else n for n in kind.shape) * element_bits(kind.element_type) // 8 for kind in kinds
+    )
 
 
 def _is_no_kernel(op: ir.Operation) -> bool:

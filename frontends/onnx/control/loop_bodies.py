@@ -9,12 +9,13 @@ import onnx
 from onnx import NodeProto
 
 from ....dialects.loops import Draft
+from ....dialects.types import is_static_type
 from ..proto.nodes import node_captures
 from ..proto.weights import DTYPES
 from ..state.context import Context
 from ..values.forms import Form, form_of
 from ..values.tensor import Tensor
-from .control_flow import filling_kernel
+from .control_flow import MOST_IN_KERNEL, count_traffic, filling_kernel
 from .ranks import demand_ranked
 
 _RANDOM = {
@@ -67,13 +68,20 @@ class LoopBody:
     def draft(self, forms: Sequence[Form], outputs: Sequence[int]) -> tuple[Draft, list[Tensor]]:
         """One iteration as a draft, whose arguments are the inputs, with the outputs of these positions as results.
 
-        It becomes part of a kernel, and is refused where it needs more than that.
+        It becomes part of a kernel, and is refused where it needs more than that, or is worth kernels of its own.
         """
         draft = Draft([form.type for form in forms])
-        with filling_kernel(self._ctx, draft):
+        with filling_kernel(self._ctx, draft, dynamic=True):
             made = self.convert([f.wrap(v) for f, v in zip(forms, draft.arguments, strict=True)], outputs)
             draft.results = [t.value for t in made]
+            if not all(is_static_type(value.type) for value in (*draft.arguments, *draft.results)):
+                self.refuse_long(draft)
         return draft, made
+
+    def refuse_long(self, draft: Draft) -> None:
+        """Leave iterations that take long to the program, which runs them on all threads."""
+        if count_traffic(draft) > MOST_IN_KERNEL:
+            self._ctx.unsupported("an iteration is worth kernels of its own")
 
     def types(self, forms: Sequence[Form], outputs: Sequence[int]) -> list[Form]:
         """What an iteration gives for inputs of these forms, without a trace of it in the program."""

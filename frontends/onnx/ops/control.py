@@ -16,9 +16,8 @@ import onnx
 
 from ....dialects import builders, ir, scalars, scf
 from ....dialects.loops import Draft
-from ....dialects.types import nbytes
 from ..control.alternatives import Way, convert_either
-from ..control.control_flow import emit_branches, filling_kernel, first_accepted
+from ..control.control_flow import MOST_IN_KERNEL, count_traffic, emit_branches, filling_kernel, first_accepted
 from ..state.context import Context
 from ..state.registry import op
 from ..values.forms import Form, form_of
@@ -48,11 +47,6 @@ def branch(
     return tuple(convert_either(ctx, chosen, ways, convert))
 
 
-# Bytes that the ops of a branch read and write. A kernel's branch has one thread, and weights as the model has them; a
-# program takes some 40 us to branch, in which a core copies about as many.
-_MOST_IN_KERNEL = 1 << 20
-
-
 def _as_kernel(ctx: Context, condition: ir.Value, ways: Sequence[Way]) -> list[Tensor]:
     """Both branches in one kernel. Refuses what gives different types, and much work where a program can branch."""
     drafts: list[Draft] = []
@@ -64,7 +58,7 @@ def _as_kernel(ctx: Context, condition: ir.Value, ways: Sequence[Way]) -> list[T
                 made = way()
                 draft.results = [t.value for t in made]
             undo.callback(draft.drop)
-            if not ctx.graph.in_kernel and _count_traffic(draft) > _MOST_IN_KERNEL:
+            if not ctx.graph.in_kernel and count_traffic(draft) > MOST_IN_KERNEL:
                 ctx.unsupported("its branches are worth kernels of their own")
             drafts.append(draft)
             forms.append(list(map(form_of, made)))
@@ -76,9 +70,3 @@ def _as_kernel(ctx: Context, condition: ir.Value, ways: Sequence[Way]) -> list[T
         with ir.InsertionPoint(block):
             scf.YieldOp(draft.place([]))
     return [form.wrap(value) for form, value in zip(forms[0], whole.results, strict=True)]
-
-
-def _count_traffic(draft: Draft) -> int:
-    """The bytes that the structured ops of a draft, whose sizes are all known, read and write."""
-    ops = draft.find_ops(lambda op: op.name == "linalg.generic")
-    return sum(nbytes(value.type) for op in ops for value in op.operands if isinstance(value.type, ir.ShapedType))

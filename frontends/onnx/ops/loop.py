@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 
+from ....core.sizes import Extent, Sym, max_of
 from ....dialects import builders, ir, scalars
 from ....dialects.loops import Draft, States, for_loop, index, store, while_loop
 from ....dialects.types import element_type
@@ -102,21 +103,23 @@ def _no_iteration(run: Run) -> Outputs:
 
 
 def _loop_in_kernel(run: Run) -> Outputs:
-    """One kernel. Refuses what changes its shape, and scan outputs of a length that is not known."""
+    """One kernel. Refuses what changes its shape, and scan outputs of a length that only the iterations tell."""
     ctx, before = run.ctx, forms_of(list(run.moving.values()))
     draft, [go, *made] = run.body.draft([Form("int64", run.number_shape), *before], run.outputs)
     try:
         if difference := describe_change(ctx, run.names, before, forms_of(made[: len(before)])):
             ctx.unsupported(difference)
-        count = _static_count(run, go)
+        count = _find_count(run, go)
         if count is None and run.shown:
             ctx.unsupported(RUN_TIME)
+        if isinstance(count, Sym):
+            run.body.refuse_long(draft)
         _refuse_endless(run, go)
     except Unsupported:
         draft.drop()
         raise
     elements = made[len(before) :]
-    outs = [builders.empty((count or 0, *t.shape), element_type(t.dtype)) for t in elements]
+    outs = [builders.empty((0 if count is None else count, *t.shape), element_type(t.dtype)) for t in elements]
     values = _emit_loop(run, draft, go, count, [*(t.value for t in run.moving.values()), *outs])
     return {i: ctx.wrap(v, t.dtype) for i, v, t in zip(run.outputs[1:], values, made, strict=True)}
 
@@ -153,14 +156,19 @@ def _refuse_endless(run: Run, go: Tensor) -> None:
         run.ctx.invalid("it has no trip count, and its condition always holds: it does not end")
 
 
-def _static_count(run: Run, go: Tensor) -> int | None:
-    """The number of iterations, or None where it is known only at run time; ``go`` is the condition for the next."""
+def _find_count(run: Run, go: Tensor) -> Extent | None:
+    """The number of iterations, or None where only the iterations tell it; ``go`` is the condition for the next."""
     if run.begins and _truth(go) is False:
         return None if run.limit is None and run.trip is not None else 1
-    return run.limit if run.begins and _truth(go) else None
+    if not run.begins or not _truth(go):
+        return None
+    if run.limit is not None or run.trip is None or run.ctx.graph.in_kernel or not run.shown:
+        return run.limit
+    [trip] = run.ctx.sizes(run.ctx.reshape(run.trip, [1]), "M")
+    return max_of(trip, 0)
 
 
-def _emit_loop(run: Run, draft: Draft, go: Tensor, count: int | None, carried: States) -> list[ir.Value]:
+def _emit_loop(run: Run, draft: Draft, go: Tensor, count: Extent | None, carried: States) -> list[ir.Value]:
     states = len(run.moving)
 
     def step(i: ir.Value, old: States) -> tuple[ir.Value, list[ir.Value]]:

@@ -17,6 +17,22 @@ func.func @add(%x: memref<4x4xf32>, %r: memref<4x4xf32>, %lo: index) attributes 
   return
 }
 
+// Rows may be divided into two axes of open sizes.
+// CHECK-LABEL: llvm.func @divide(
+// CHECK-SAME:    %[[X:.*]]: !llvm.ptr, %{{.*}}: i64, %[[B:[a-z0-9]*]]: i64, %[[LO:[a-z0-9]*]]: i64)
+// CHECK-DAG:     llvm.mul %[[B]]
+// CHECK:         llvm.load %{{.*}} : !llvm.ptr -> f32
+// CHECK-NOT:     unrealized_conversion_cast
+// CHECK:         llvm.return
+func.func @divide(%x: memref<8xf32>, %a: index, %b: index, %lo: index) -> f32 {
+  %n = arith.muli %a, %b : index
+  %rows = memref.reinterpret_cast %x to offset: [0], sizes: [%n, 2], strides: [2, 1] : memref<8xf32> to memref<?x2xf32>
+  %e = memref.expand_shape %rows [[0, 1], [2]] output_shape [%a, %b, 2] : memref<?x2xf32> into memref<?x?x2xf32>
+  %c0 = arith.constant 0 : index
+  %v = memref.load %e[%lo, %c0, %c0] : memref<?x?x2xf32>
+  return %v : f32
+}
+
 // A product with a power of two is one function; with another power than a whole one it is not.
 // CHECK-LABEL: llvm.func @scale(
 // CHECK:         llvm.call_intrinsic "llvm.ldexp.v4f32.v4i32"(%{{.*}}, %{{.*}}) : (vector<4xf32>, vector<4xi32>) -> vector<4xf32>

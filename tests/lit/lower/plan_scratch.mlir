@@ -61,5 +61,25 @@ func.func @computes(%n: index, %lo: index, %hi: index) {
   return
 }
 
+// The size of a view of a buffer is that of the buffer, also where the view itself is made later.
+// CHECK-LABEL: func.func @views(
+// CHECK-SAME:    %[[N:.*]]: index, %[[SCRATCH:.*]]: memref<1xi8>
+// CHECK:         %[[SAME:.*]] = arith.muli %{{.*}}, %[[N]]
+// CHECK:         memref.view %[[SCRATCH]][{{.*}}][%[[N]]] : memref<1xi8> to memref<?x3xf32>
+// CHECK:         memref.view %[[SCRATCH]][{{.*}}][%[[SAME]]] : memref<1xi8> to memref<?x3xf32>
+func.func @views(%n: index, %lo: index, %hi: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  scf.for %i = %c0 to %n step %c1 {
+    %a = memref.alloc(%n) : memref<?x3xf32>
+    %e = memref.expand_shape %a [[0, 1], [2]] output_shape [1, %n, 3] : memref<?x3xf32> into memref<1x?x3xf32>
+    %c = memref.collapse_shape %e [[0, 1], [2]] : memref<1x?x3xf32> into memref<?x3xf32>
+    %size = memref.dim %c, %c0 : memref<?x3xf32>
+    %b = memref.alloc(%size) : memref<?x3xf32>
+    linalg.copy ins(%c : memref<?x3xf32>) outs(%b : memref<?x3xf32>)
+  }
+  return
+}
+
 // SIZE: error: pass 'plan-scratch': a buffer's size depends on a kernel's data at node 'topk1'
 // LOOP: error: pass 'plan-scratch': a loop or branch of a kernel hands on a buffer at node 'loop1'

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
+from open_case import guarded
 from text_model import check, model, values
 
 import tilewright as tw
 from tilewright.core.errors import InputError
 from tilewright.frontends import import_model
+from tilewright.tools.debugging.oracle import make_session
 
 
 def grown(go: str = "go = Identity(on)", outputs: str = "float[n,3] v") -> str:
@@ -66,6 +68,61 @@ def test_scan_outputs_of_no_iterations_have_the_extents_that_the_body_declares(t
     """
     inputs = {"y": values(2), "m": np.array(trips), "five": np.array([5])}
     check(model("float[n] v, float[k,l] all", nodes, inputs), inputs)
+
+
+STEP = "p = MatMul(x, w) q = MatMul(h, r) s = Add(p, q) g = Tanh(s) o = Mul(g, x)"
+ATTENTION = """
+    k = MatMul(h, w) t = Transpose<perm = [0, 2, 1]>(k) s = MatMul(x, t) a = Softmax<axis = -1>(s)
+    y = MatMul(a, h) g = Add(y, x) o = ReduceSum<keepdims = 0>(a, last)
+"""
+
+
+def scanned(step: str, shape: str, width: int) -> onnx.ModelProto:
+    """A Scan over an open number of steps whose states have open sizes, too."""
+    made = onnx.parser.parse_model(f"""<ir_version: 9, opset_import: ["": 18]>
+    g (float[steps, {shape}] xs, float[{shape}] first) => (float[{shape}] v, float all) {{
+        v, all = Scan<num_scan_inputs = 1, body = b (float[{shape}] h, float[{shape}] x) => (float[{shape}] g, float o)
+            {{ {step} }}>(first, xs)
+    }}""")
+    weights = {"w": values(width, width) / width, "r": values(width, width) / width, "last": np.array([-1])}
+    made.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in weights.items())
+    made.graph.output[1].type.tensor_type.ClearField("shape")
+    return made
+
+
+@pytest.mark.parametrize(("step", "shape"), [(STEP, "rows, 8"), (ATTENTION, "rows, words, 8")])
+def test_a_scan_of_open_sizes_is_one_kernel(step: str, shape: str):
+    made = scanned(step, shape, 8)
+    with guarded():
+        module = tw.compile(made, workers=0, num_threads=1, cache=False)
+    routine, session = module.manifest.routine, make_session(made)
+    assert routine is not None and [call.op for call in routine.calls] == ["func.call"]
+    for steps, rows, words in ((3, 2, 5), (1, 1, 1), (4, 19, 9)):
+        sizes = [rows, words, 8] if "words" in shape else [rows, 8]
+        inputs = [values(steps, *sizes), values(*sizes)]
+        wanted = session.run(None, dict(zip(["xs", "first"], inputs, strict=True)))
+        for got, want in zip(module(*inputs), wanted, strict=True):
+            np.testing.assert_allclose(got, want, 1e-5, 1e-5)
+
+
+def test_a_scan_of_open_sizes_whose_steps_take_long_is_carried_out():
+    assert "tw.control" not in str(import_model(scanned(STEP, "rows, 8", 8)).module)
+    assert "tw.control" in str(import_model(scanned(STEP, "rows, 512", 512)).module)
+
+
+@pytest.mark.parametrize("trips", [-1, 0, 1, 5])
+def test_scan_outputs_of_a_trip_count_that_an_input_tells_are_a_kernel_s(trips: int):
+    nodes = """
+        v, all = Loop <body = cell (int64 i, bool on, float[n,3] a) => (bool go, float[n,3] b, float[n] e) {
+            go = Identity(on)
+            b = Add(a, x)
+            e = ReduceSum<keepdims = 0>(b, one)
+        }> (m, , x)
+    """
+    inputs = {"x": values(2, 3), "m": np.array(trips)}
+    made = model("float[n,3] v, float[k,n] all", nodes, inputs, {"one": np.array([1])})
+    assert "tw.control" not in str(import_model(made).module)
+    check(made, inputs)
 
 
 BRANCHES = """
