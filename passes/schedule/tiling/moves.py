@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ....core.target import Target
-from ....dialects import func, ir
+from ....dialects import func, ir, tw
 from ....dialects.builders import element_of
 from ....dialects.types import element_bits
 from ....dialects.walk import defining_op
@@ -35,6 +35,7 @@ def choose_moves(function: func.FuncOp, target: Target) -> Moves:
     """
     root = defining_op(terminator_of(function).operands[0]) if makes_one_tensor(function) else None
     pieces = _pieces(root, _Numbers(function)) if root is not None and root.name in _READERS else None
+    pieces = [piece for piece in pieces or () if 0 not in piece.sizes and not _is_there(piece, function)]
     if root is None or not pieces:
         raise NotSchedulable("no kernel that only moves data")
     result = root.results[0]
@@ -42,11 +43,18 @@ def choose_moves(function: func.FuncOp, target: Target) -> Moves:
     sources = [shape_of(a) for a in function.arguments]
     if any(len(s) != len(shape) for s in sources):
         raise NotSchedulable("data of another rank")
-    pieces = [piece for piece in pieces if 0 not in piece.sizes]
     groups = _find_runs(pieces, shape, sources)
     lanes = target.lanes * 32 // element_bits(element_of(result))
     moves = tuple(_tile(_collapse_piece(piece, groups, shape, sources), ROW_VECTORS * lanes) for piece in pieces)
     return Moves(groups, moves, min(_SHARES, max(move.counts[move.shared] for move in moves)))
+
+
+def _is_there(piece: Move, function: func.FuncOp) -> bool:
+    """Return whether a box lies where it is to be: in the argument that the result is written over."""
+    over = function.attributes.get(tw.OVER, None)
+    if over is None or piece.source != ir.IntegerAttr(over).value:
+        return False
+    return piece.begin == piece.start and set(piece.steps) <= {1}
 
 
 class _Numbers:

@@ -259,3 +259,11 @@ def test_rows_that_repeat_an_element(times: int, outer: int, length: int, elemen
     x = random(data, element)
     check(text, [x], np.ascontiguousarray(np.broadcast_to(x[:, None, :, None], made)))
     assert "unroll d" in schedule_text(text)
+
+
+@pytest.mark.parametrize(("over", "boxes"), [("", 3), (" attributes {tw.over = 1 : i64}", 1)])
+def test_what_a_result_is_written_over_is_not_copied(over: str, boxes: int) -> None:
+    text = f"""func.func @k(%row: tensor<4x1x16xf32>, %all: tensor<4x64x16xf32>) -> tensor<4x64x16xf32>{over} {{
+      %y = tensor.insert_slice %row into %all[0, 3, 0] [4, 1, 16] [1, 1, 1] : tensor<4x1x16xf32> into tensor<4x64x16xf32>
+      return %y : tensor<4x64x16xf32> }}"""
+    assert schedule_text(text).count("copy") == boxes
