@@ -8,7 +8,6 @@ from functools import partial, reduce
 from typing import Any
 
 import torch
-from torch._decomp import decomposition_table
 from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
 from .arithmetic import ARITHMETIC
@@ -41,7 +40,6 @@ def make_decompositions(open_sizes: bool = False) -> dict[Any, Callable[..., Any
             aten._transformer_encoder_layer_fwd.default: _encoder_layer,
             aten.gelu.default: _gelu,
             aten.rrelu_with_noise_functional.default: _rrelu,
-            aten.index_copy.default: _index_copy,
             aten.index_put.default: _index_put,
             aten._unsafe_index_put.default: _unsafe_index_put,
             aten.constant_pad_nd.default: _pad,
@@ -445,13 +443,3 @@ def _roll(x: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> t
         rest = -shift % size if size else 0
         x = torch.cat((x.narrow(dim, rest, size - rest), x.narrow(dim, 0, rest)), dim) if rest else x
     return x
-
-
-def _index_copy(x: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tensor) -> Any:
-    """One place is chosen by a comparison; several are written as torch does it."""
-    if x.dim() == 0 or index.numel() != 1:
-        return decomposition_table[torch.ops.aten.index_copy.default](x, dim, index, source)
-    places = torch.arange(x.shape[dim], device=x.device)
-    shape = [1] * x.dim()
-    shape[dim] = x.shape[dim]
-    return torch.where((places == index).reshape(shape), source, x)
