@@ -12,7 +12,7 @@ import numpy as np
 
 from ....core.sizes import Extent, has_dynamic_extents, if_equal
 from ....dialects import builders, complexes, ir, scalars, tensor
-from ....dialects.loops import index, sequential
+from ....dialects.loops import at, for_loop, index, sequential, store
 from ....dialects.positions import position, wrap
 from ....dialects.types import element_type, is_complex
 from ..primitives.gathers import progression, take, take_elements
@@ -126,7 +126,8 @@ def tensor_scatter(
 ) -> Tensor:
     """``update`` written over the cache from each batch's start along an axis; with ``circular`` on from its beginning.
 
-    Each element of the result looks up whether it is written to, so no start can write outside.
+    The cache is copied, or written over where it is a state, and then the update's rows alone. Those that a start puts
+    outside are left out.
     """
     axis = ctx.axis(axis, cache.rank)
     update = _fitting_update(ctx, update, cache, axis)
@@ -137,15 +138,38 @@ def tensor_scatter(
         return cache
     starts = starts or ctx.zeros(cache.shape[:1], "int64")
 
-    def body(*at: ir.Value) -> ir.Value:
-        offset = scalars.sub(at[axis], scalars.to_index(builders.extract(starts.value, [at[0]])))
-        if mode == "circular":
-            offset = wrap(scalars.rem(offset, scalars.like(offset, extent)), extent)
-        written = scalars.compare("lt", offset, scalars.like(offset, count), signed=False)  # below 0 is large
-        source = [*at[:axis], scalars.select(written, offset, scalars.like(offset, 0)), *at[axis + 1 :]]
-        return scalars.select(written, builders.extract(update.value, source), builders.extract(cache.value, at))
+    def write(outer: Sequence[ir.Value], states: Sequence[ir.Value]) -> list[ir.Value]:
+        start = scalars.to_index(builders.extract(starts.value, [outer[0]]))
+        first, steps, begin = (
+            _circular_range(start, count, extent) if mode == "circular" else _range(start, count, extent)
+        )
 
-    return ctx.wrap(builders.index_map(cache.shape, element_type(cache.dtype), body), cache.dtype)
+        def row(step: ir.Value, states: Sequence[ir.Value]) -> list[ir.Value]:
+            place = scalars.add(begin, step)
+            if mode == "circular":
+                beyond = scalars.compare("ge", place, index(extent))
+                place = scalars.select(beyond, scalars.sub(place, index(extent)), place)
+            source, target = dict(enumerate([*outer, scalars.add(first, step)])), dict(enumerate([*outer, place]))
+            return [store(at(update.value, source), states[0], target)]
+
+        return for_loop(steps, states, row)
+
+    return ctx.wrap(sequential(update.shape[:axis], [cache.value], write)[0], cache.dtype)
+
+
+def _range(start: ir.Value, count: Extent, extent: Extent) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """Of rows from a start on, which may be outside: the first one inside, how many are, and where that one goes."""
+    zero = index(0)
+    start = scalars.minimum(scalars.maximum(start, index(-count)), index(extent))
+    first = scalars.maximum(scalars.sub(zero, start), zero)
+    end = scalars.minimum(index(count), scalars.sub(index(extent), start))
+    return first, scalars.maximum(scalars.sub(end, first), zero), scalars.add(start, first)
+
+
+def _circular_range(start: ir.Value, count: Extent, extent: Extent) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """The same where the first row is behind the last one."""
+    some = scalars.maximum(index(extent), index(1))  # where there is none, there are no rows either
+    return index(0), index(count), wrap(scalars.rem(start, some), extent)
 
 
 def _choose_fold(
