@@ -8,16 +8,20 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import builders, ir
+from ...dialects.walk import defining_op
 from ..analysis.classify import classify_sum
 from ..analysis.kinds import Contraction
 from ..infra.base import Pass
 from ..ir.edit import list_programs, param_values
-from ..ir.maps import set_maps
+from ..ir.maps import permutation_of, permute, set_maps
 from ..ir.structure import indexing_maps, list_ops, loop_extents, loops_along
+from ..ir.uses import has_one_use
 from .rewriting.orders import can_reorder_result, reorder_operand, reorder_result
 
 # Rows, and columns, from which it is worth moving what they read: fewer are dot products of operands as they lie.
 _ENOUGH = 8
+# Rows, or columns, for which a transpose takes longer than it saves.
+_FEW = 2
 # What dynamic extents count as.
 _LIKELY = 128
 
@@ -39,8 +43,8 @@ class ArrangeProducts(Pass):
         %z = linalg.generic {(m, n) -> (n, m)} ins(%u)
 
     The columns are the loop, of any of the operands, for which the fewest elements are moved. Weights count nothing,
-    since `split-prepare` moves them ahead of time. What few rows read, or few
-    columns have, is not moved.
+    since `split-prepare` moves them ahead of time. What few rows read, or few columns have, is not moved, and a
+    transpose of a model's that one row or two read is left out: of the keys of all tokens before, in a decoder.
     """
 
     name: ClassVar[str] = "arrange-products"
@@ -65,6 +69,8 @@ class _Product:
         """Move what has to be moved for the best columns, if there are any."""
         if not self._is_plain():
             return
+        for number in range(2):
+            self._read_in_place(number)
         last = self._innermost(2, self.loops)
         columns = min(self._candidates(last), key=lambda loop: self._count_moved(loop, last), default=None)
         if columns is None:
@@ -75,6 +81,18 @@ class _Product:
             _exchange_operands(self.op)
         if not self._lies_along(1, columns) and not self._is_packed(1):
             reorder_operand(self.op, 1, self._order_along(1, columns))
+
+    def _read_in_place(self, number: int) -> None:
+        """Read what a transpose reads that this product alone needs, and whose few rows take less time than it does."""
+        source = defining_op(self.op.operands[number])
+        order = permutation_of(source, known=False) if source is not None else None
+        if source is None or not order or order[-1] == len(order) - 1 or source.operands[0] in self.weights:
+            return
+        if self._count_rows(number) <= _FEW and has_one_use(source.results[0]):
+            maps = indexing_maps(self.op)
+            maps[number] = permute(maps[number], [order.index(d) for d in range(len(order))])
+            self.op.operands[number] = source.operands[0]
+            set_maps(self.op, maps)
 
     @property
     def loops(self) -> tuple[int, ...]:

@@ -99,3 +99,52 @@ func.func @rejects(%x: tensor<2x4xf32>, %u: tensor<8x4xf32>, %y: tensor<16x4xf32
   } -> tensor<8x16xf32>
   return %c, %d : tensor<2x16xf32>, tensor<8x16xf32>
 }
+
+// What one row alone reads is read as it lies, without the model's transpose; what many rows read is transposed.
+// CHECK-LABEL: func.func @row(
+// CHECK:         linalg.generic {indexing_maps = [#[[MK]], #[[NK]], #[[MN]]]
+// CHECK-SAME:    ins(%arg0, %arg1 : tensor<1x4xf32>, tensor<16x4xf32>)
+// CHECK-LABEL: func.func @rows(
+// CHECK:         %[[T:.*]] = linalg.generic {{.*}} ins(%arg1 : tensor<16x4xf32>)
+// CHECK:         linalg.generic {indexing_maps = [#[[MK]], #[[KN]], #[[MN]]]
+// CHECK-SAME:    ins(%arg0, %[[T]] : tensor<4x4xf32>, tensor<4x16xf32>)
+#id = affine_map<(d0, d1) -> (d0, d1)>
+#swap = affine_map<(d0, d1) -> (d1, d0)>
+func.func @row(%x: tensor<1x4xf32>, %y: tensor<16x4xf32>) -> tensor<1x16xf32> {
+  %zero = arith.constant 0.0 : f32
+  %et = tensor.empty() : tensor<4x16xf32>
+  %t = linalg.generic {indexing_maps = [#swap, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%y : tensor<16x4xf32>) outs(%et : tensor<4x16xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    linalg.yield %a : f32
+  } -> tensor<4x16xf32>
+  %e = tensor.empty() : tensor<1x16xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<1x16xf32>) -> tensor<1x16xf32>
+  %c = linalg.generic {indexing_maps = [#mk, #kn, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %t : tensor<1x4xf32>, tensor<4x16xf32>) outs(%z : tensor<1x16xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %acc, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<1x16xf32>
+  return %c : tensor<1x16xf32>
+}
+func.func @rows(%x: tensor<4x4xf32>, %y: tensor<16x4xf32>) -> tensor<4x16xf32> {
+  %zero = arith.constant 0.0 : f32
+  %et = tensor.empty() : tensor<4x16xf32>
+  %t = linalg.generic {indexing_maps = [#swap, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%y : tensor<16x4xf32>) outs(%et : tensor<4x16xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    linalg.yield %a : f32
+  } -> tensor<4x16xf32>
+  %e = tensor.empty() : tensor<4x16xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<4x16xf32>) -> tensor<4x16xf32>
+  %c = linalg.generic {indexing_maps = [#mk, #kn, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %t : tensor<4x4xf32>, tensor<4x16xf32>) outs(%z : tensor<4x16xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %acc, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<4x16xf32>
+  return %c : tensor<4x16xf32>
+}
