@@ -142,7 +142,7 @@ STATE = "tw.state"
 an append, integer: the number of the argument that it appends to.
 
 Written by passes/sessions, passes/graph/keep_states; read by passes/graph/keep_states, passes/graph/plan_memory,
-passes/ir/edit, passes/ir/routine_ops, passes/plan_routine.
+passes/graph/write_masked, passes/ir/edit, passes/ir/routine_ops, passes/plan_routine.
 """
 
 OVER = "tw.over"
@@ -150,7 +150,7 @@ OVER = "tw.over"
 lies where its result does, so that it has only to write what is new.
 
 Written by passes/graph/plan_memory; read by passes/plan_routine, passes/schedule/scripts/given,
-passes/schedule/tiling/destination_passing.
+passes/schedule/tiling/destination_passing, passes/schedule/tiling/moves.
 """
 
 # Kernels that are scheduled by a script

@@ -52,6 +52,7 @@ from .graph.store_padded import StorePadded
 from .graph.tabulate_bytes import TabulateBytes
 from .graph.widen_operands import WidenOperands
 from .graph.winograd import Winograd
+from .graph.write_masked import WriteMasked
 from .infra.base import ModuleForm, Pass
 from .infra.context import SCHEDULES, PassContext, check_context, snapshot
 from .ir.edit import list_programs, needs_routine, string_attr
@@ -130,6 +131,7 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
     return (
         ReportOutside(),  # first: checks hold for all nodes of the model, also for those that are optimised away
         KeepStates(),  # before anything looks at how states and what is put behind them are laid out
+        WriteMasked(),  # while what chooses elements of a state is an op of its own
         OutlineControl(),  # regions become functions, which all that follows rewrites like ``@main``
         Generalize(),
         SimplifyInference(),

@@ -15,7 +15,7 @@ from ..core.states import State, move_first
 from ..core.target import Target
 from ..dialects import func, ir, tw
 from . import merge, pipeline
-from .analysis.states import find_states, is_update
+from .analysis.states import find_states, is_written_over
 from .infra.context import PassContext
 from .ir.kernel import integer_attr, list_functions, symbol_of
 from .ir.signatures import list_arguments, list_attributes, update_signature
@@ -42,7 +42,7 @@ def plan_with_session(
         main = _find_main(model.module)
         states = find_states(main, model.inputs, model.outputs, None if declared is None else dict(declared))
         arguments, results = list_arguments(main), list_ops(main)[-1].operands
-        written = [s.axis is not None or is_update(results[s.output], arguments[s.input]) for s in states]
+        written = [s.axis is not None or is_written_over(results[s.output], arguments[s.input]) for s in states]
     if alone or not any(written):
         made = pipeline.plan(model, target, context, limits)
         return replace(made, main=replace(made.main, states=states))

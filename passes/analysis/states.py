@@ -15,6 +15,7 @@ from ..ir.routine_ops import base_of, is_control
 from ..ir.signatures import list_arguments
 from ..ir.structure import is_tensor, list_ops, terminator_of
 from .in_place import UPDATES
+from .masked_writes import find_masked_write
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,11 @@ def find_append(value: ir.Value) -> Append | None:
     return append if append is not None and _is_growing(append) else None
 
 
-def is_update(value: ir.Value, old: ir.Value) -> bool:
-    """Return whether a value is an argument with elements written over it, by insertions that may be in loops."""
+def is_written_over(value: ir.Value, old: ir.Value) -> bool:
+    """Return whether a value is an argument with elements written over it: by insertions, that may be in loops, or rows
+    that a mask chooses."""
+    if find_masked_write(value, old) is not None:
+        return True
     base, seen = base_of(value), False
     while base != old:
         op = defining_op(base)

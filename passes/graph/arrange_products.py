@@ -21,7 +21,7 @@ from .rewriting.orders import can_reorder_result, reorder_operand, reorder_resul
 # Rows, and columns, from which it is worth moving what they read: fewer are dot products of operands as they lie.
 _ENOUGH = 8
 # Rows, or columns, for which a transpose takes longer than it saves.
-_FEW = 2
+_TOO_FEW = 2
 # What dynamic extents count as.
 _LIKELY = 128
 
@@ -88,7 +88,7 @@ class _Product:
         order = permutation_of(source, known=False) if source is not None else None
         if source is None or not order or order[-1] == len(order) - 1 or source.operands[0] in self.weights:
             return
-        if self._count_rows(number) <= _FEW and has_one_use(source.results[0]):
+        if self._count_rows(number) <= _TOO_FEW and has_one_use(source.results[0]):
             maps = indexing_maps(self.op)
             maps[number] = permute(maps[number], [order.index(d) for d in range(len(order))])
             self.op.operands[number] = source.operands[0]

@@ -17,6 +17,7 @@ ALLOWED = {
     ): "a first choice: a match reads the tensor where the root's loops are",
     ("passes/graph/sink_views.py", "_undo"): "what a view made is what the same view the other way began with",
     ("passes/normalize/store_bools.py", "_hand_on"): "scalars",
+    ("passes/analysis/masked_writes.py", "find_masked_write"): "one op walks both whole",
     ("passes/normalize/widen_floats.py", "_compute_wide"): "scalars",
     ("passes/lower/prefetch_rows.py", "_prefetch"): "decides what is fetched ahead, not what is computed",
     (

@@ -601,3 +601,56 @@ def test_a_run_that_takes_too_long_leaves_the_states():
     assert session.length == 3
     x = tokens(1, seed=4)
     np.testing.assert_allclose(session.run([x], timeout=60)[0], expected.run(x), rtol=1e-5, atol=1e-6)
+
+
+MASKED = """
+<ir_version: 10, opset_import: ["" : 18]>
+net (KIND[n, 1, 4] new, int64[1] at, KIND[n, 6, 4] past) => (KIND[n, 1, 4] last, KIND[n, 6, 4] present) {
+  places = Constant <value = int64[6, 1] {0, 1, 2, 3, 4, 5}> ()
+  twice = Add (new, new)
+  FORM
+  last = Gather <axis = 1> (present, at)
+}
+"""
+FORMS = {
+    "chosen": "hit = Equal (places, at) present = Where (hit, twice, past)",
+    "left out": "late = Less (places, at) present = Where (late, past, twice)",
+}
+
+
+@pytest.mark.parametrize("kind", ["float", "float16"])
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_that_a_mask_chooses_are_written_where_a_state_lies(form: str, kind: str):
+    module = compiled(MASKED.replace("FORM", FORMS[form]).replace("KIND", kind), states={"present": "past"})
+    assert module.manifest.session is not None and module.manifest.session.frame.written
+    session, random = module.session(sizes={"n": 2}), np.random.default_rng(0)
+    past = np.zeros((2, 6, 4), module.inputs[2].dtype)
+    for place in (4, 0, 5, 2):
+        new = random.standard_normal((2, 1, 4)).astype(past.dtype)
+        last, past = module(new, np.array([place]), past)
+        np.testing.assert_array_equal(session(new, np.array([place]))[0], last)
+        np.testing.assert_array_equal(session["past"], past)
+
+
+def test_a_mask_that_the_state_decides_chooses_elements_of_a_copy():
+    text = MASKED.replace("FORM", "hit = Greater (past, twice) present = Where (hit, twice, past)")
+    module = compiled(text.replace("KIND", "float"), states={"present": "past"})
+    assert module.manifest.session is None
+
+
+def test_rows_of_a_cache_are_written_where_it_lies():
+    text = """
+    <ir_version: 10, opset_import: ["" : 24]>
+    net (float[n, 2, 3] new, int64[n] at, float[n, 6, 3] past) => (float[n, 2, 3] y, float[n, 6, 3] present) {
+      present = TensorScatter <axis = 1, mode = "circular"> (past, new, at)
+      y = Neg (new)
+    }
+    """
+    module = compiled(text, states={"present": "past"})
+    assert module.manifest.session is not None and module.manifest.session.frame.written
+    session, past = module.session(), np.zeros((2, 6, 3), np.float32)
+    for place in (0, 3, 5):
+        new = np.full((2, 2, 3), place, np.float32)
+        past[0, [place, (place + 1) % 6]] = past[1, [(place + 2) % 6, (place + 3) % 6]] = place
+        session(new, np.array([place, (place + 2) % 6]))
+        np.testing.assert_array_equal(session["past"], past)
