@@ -9,6 +9,7 @@ Whole numbers have 64 bits and stay at the largest one where they would be large
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -370,6 +371,8 @@ class _Writer:
             self._placed[register] = output
         elif step.op in VIEWS:
             self._place(routine, step.operands[0], output)
+        elif step.op == "tensor.select" and _is_empty_unless_taken(routine, step):
+            self._place(routine, step.operands[1], output)
         elif step.op == "scf.if":
             for region in step.regions:
                 self._place(region, region.results[step.results.index(register)], output)
@@ -822,6 +825,42 @@ class _Writer:
     def _tick(self) -> None:
         """End the run in a loop without calls, too, where it has to end."""
         self._demand_success(self._new("llvm.call @tw_tick(%frame) : (!llvm.ptr) -> i32"))
+
+
+def _is_empty_unless_taken(routine: Routine, choice: Step) -> bool:
+    """Return whether the second tensor of a choice is a kernel's, has no elements where the first one is taken, and
+    nothing else reads it: it can then be made where the choice is to lie."""
+    makers = {register: step for step in routine.steps for register in step.results}
+    reads = _count_reads(routine)
+    _, register, condition = choice.operands
+    while (step := makers.get(register)) is not None and reads[register] == 1:
+        if step.op == "func.call":
+            extents = step.operands[len(step.operands) - sum(map(_count_open, step.types)) :]
+            sizes = [makers[r] for r in extents if r in makers and makers[r].op == "arith.select"]
+            empty = (s.operands[0] == condition and _is_zero(makers.get(s.operands[1])) for s in sizes)
+            return "over" not in step.facts and len(step.results) == 1 and any(empty)
+        if step.op not in VIEWS:
+            return False
+        register = step.operands[0]
+    return False
+
+
+def _count_reads(routine: Routine) -> Counter[int]:
+    """How often each register is read."""
+    counts = Counter(routine.results)
+    for step in routine.steps:
+        counts.update(step.operands)
+        for region in step.regions:
+            counts.update(_count_reads(region))
+    return counts
+
+
+def _count_open(type_: RegisterType) -> int:
+    return sum(extent is None for extent in type_[1] or ())
+
+
+def _is_zero(step: Step | None) -> bool:
+    return step is not None and step.op == "arith.constant" and step.facts["value"] == 0
 
 
 def _say(step: Step, text: str) -> str:

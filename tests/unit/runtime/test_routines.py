@@ -197,6 +197,32 @@ def test_one_of_two_tensors_is_taken():
     assert [runner.run([np.array(x)])[0].tolist() for x in ([1, 2], [0, 2])] == [[2, 4], [0, 2]]
 
 
+@pytest.mark.parametrize("sizes", [(8, 8), (8, 9), (0, 5), (5, 0)])
+def test_a_tensor_that_is_made_where_it_is_wanted_lies_where_the_output_does(sizes):
+    def choose(*results: int) -> Routine:
+        """The input, or, where it has another size than the second one, the result of a kernel."""
+        equal = Step("arith.cmpi", (6,), (3, 4), {"predicate": 0, "bits": 64}, types=(("i1", None),))
+        wanted = Step("arith.select", (7,), (6, 2, 4), {"bits": 1}, types=(INDEX,))
+        begin = (number(2, 0), *(Step("tensor.dim", (3 + i,), (i, 2), types=(INDEX,)) for i in range(2)))
+        choice = Step("tensor.select", (9,), (0, 8, 6), types=(vector(),))
+        return Routine((0, 1), (*begin, equal, wanted, call("note", 8, (1, 1), 7), choice), results, (vector(),) * 2)
+
+    addresses = []
+
+    def note(words: Sequence[int]) -> None:
+        addresses.append(words[2])
+        add(words)
+
+    x, y = (np.arange(n) + n for n in sizes)
+    for results in ((9,), (9, 8), (8, 9)):  # the last two have other readers
+        addresses.clear()
+        made = dict(zip(results, run(choose(*results), x, y, kernels=Kernels(note=note)), strict=True))
+        np.testing.assert_array_equal(made[9], x if x.size == y.size else y + y)
+        np.testing.assert_array_equal(made.get(8, y[:0]), y[:0] if x.size == y.size or 8 not in made else y + y)
+        if x.size != y.size > 0:
+            assert (addresses == [made[9].ctypes.data]) == (results == (9,))
+
+
 def test_a_loop_fills_a_list():
     insert = host("SequenceInsert", 6, [5, 0], ["sequence", "int64"], "sequence")
     body = Routine((4, 5), (insert,), (6,), (INDEX, LIST))
