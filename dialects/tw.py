@@ -224,6 +224,12 @@ Written by passes/graph/plan_memory, passes/schedule/tiling/part_nests; read by 
 passes/lower/wrap_kernel.
 """
 
+COPIED = "tw.copied"
+"""Function, unit: the columns of a product's right operand are a copy where it is read, which no schedule has to make.
+
+Written by passes/schedule/dynamic/blocks; read by passes/ir/kernel, passes/schedule/families/contraction.
+"""
+
 FLUSH_DENORMALS = "tw.flush_denormals"
 """Function, unit: denormal numbers count as zero while the kernel runs.
 

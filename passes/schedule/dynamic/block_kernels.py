@@ -26,11 +26,15 @@ class OneFunction:
 
 @dataclass(frozen=True)
 class BlockKernel(OneFunction):
-    """A module with the one function that computes a block, and its schedule. ``sums``: sizes of chunks by loops."""
+    """A module with the one function that computes a block, and its schedule. ``sums``: sizes of chunks by loops.
+
+    whole: whether the function stands for the sum of all chunks, however many there are, not for one that is added.
+    """
 
     module: ir.Module
     schedule: Schedule
     sums: Mapping[int, int]
+    whole: bool = False
 
 
 @dataclass(frozen=True)

@@ -24,15 +24,14 @@ from .block_kernels import STEPS, Version
 from .part_loops import Computation, Part, Segment, cut_axis, divide_steps, loop_over, share_of_steps
 
 # Shares of the work that threads take, at least, where the blocks are as many.
-_SHARES = 16
+SHARES = 16
 
 
 @dataclass(frozen=True)
 class Blocks:
     """Versions of a kernel, one for each choice of the sizes that its axes are cut into.
 
-    cuts: those sizes by axis, the largest first. A version of single elements along all other axes may have more along
-    one: it comes first where the others are cut into such. sums: the open loops of the last op. panels: parts that
+    cuts: those sizes by axis, the largest first. sums: the open loops of the last op. panels: parts that
     each block's steps are cut into; of a group of blocks these are made one after another, so that the panel of a
     weight that they share stays in the cache. held: blocks of the largest size in a group. split: whether threads share
     the steps of a block: each of them computes what the steps have in common, or the block is a large part of all and
@@ -57,6 +56,11 @@ class Blocks:
     def elements(self) -> int:
         """Of the largest block's result."""
         return math.prod(self.versions[0].sizes)
+
+    @property
+    def dear(self) -> bool:
+        """Return whether an element takes so long that none is computed twice where smaller blocks avoid it."""
+        return False
 
     @property
     def ahead(self) -> bool:
@@ -100,20 +104,17 @@ class Blocks:
         border.fill(computed.buffer, inner, lo, arguments)
         extents = {axis: memref.DimOp(inner, index_constant(axis)).result for axis in self.cuts}
         segments = {
-            (axis, sizes): cut_axis(extents[axis], sizes, axis in self.repeated)
-            for axis in self.cuts
-            for sizes in dict.fromkeys(self._sizes_along(axis, version) for version in self.versions)
+            axis: cut_axis(extents[axis], sizes, axis in self.repeated, self.dear) for axis, sizes in self.cuts.items()
         }
         parts = []
         for version in self.versions:
-            along = {axis: segments[axis, self._sizes_along(axis, version)] for axis in self.cuts}
-            chosen = {axis: along[axis][version.sizes[axis]] for axis in self.cuts}
+            chosen = {axis: segments[axis][version.sizes[axis]] for axis in self.cuts}
             parts.append(self.make_part(version, chosen, replace(computed, buffer=inner)))
         if self.split:
             for part in parts:
                 part.loop_steps(lo, hi)
             return
-        groups = self._count_groups(parts[0].blocks)
+        groups = self.count_groups(parts[0])
         steps = arith.muli(groups, index_constant(self.panels))
         first, last = (share_of_steps(steps, n) for n in (lo, hi))
 
@@ -126,22 +127,16 @@ class Blocks:
 
         loop_over(first, last, 1, body)
 
-    def _sizes_along(self, axis: int, version: Version) -> tuple[int, ...]:
-        """The sizes that an axis is cut into where a version's blocks lie along the others."""
-        if any(version.sizes[other] != 1 for other in self.cuts if other != axis):
-            return self.cuts[axis]
-        return tuple(sorted({*self.cuts[axis], *(every.sizes[axis] for every in self.versions)}, reverse=True))
-
-    def _count_groups(self, largest: ir.Value) -> ir.Value:
+    def count_groups(self, largest: Part) -> ir.Value:
         """Groups of blocks whose panels are made one after another: enough for the threads, small enough to stay in
-        the cache. ``largest``: how many blocks there are of the largest size.
+        the cache. ``largest``: the part of the blocks of the largest size.
 
         Where there are panels to share no group is left without such a block: it would have much less to do.
         """
-        held = arith.ceildivsi(largest, index_constant(self.held))
-        wanted = index_constant(math.ceil(_SHARES / self.panels))
+        held = arith.ceildivsi(largest.blocks, index_constant(self.held))
+        wanted = index_constant(math.ceil(SHARES / self.panels))
         if self.panels > 1:
-            wanted = arith.minsi(wanted, arith.maxsi(largest, index_constant(1)))
+            wanted = arith.minsi(wanted, arith.maxsi(largest.blocks, index_constant(1)))
         return arith.maxsi(held, wanted)
 
     def parallel_from(self, function: func.FuncOp) -> int | None:

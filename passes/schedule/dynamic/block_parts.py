@@ -49,24 +49,28 @@ class Parts:
         return self.sources.get(value, (value, self.regions[value]))
 
 
-def block_module(function: func.FuncOp, sizes: Sequence[int], sums: Mapping[int, int], rows: bool = False) -> ir.Module:
+def block_module(
+    function: func.FuncOp, sizes: Sequence[int], sums: Mapping[int, int], rows: bool = False, whole: bool = False
+) -> ir.Module:
     """A module with one function: the kernel's ops on tensors of a block's sizes.
 
     Its arguments are those tensors of the kernel's that the result depends on, in order; with ``sums``, sizes of chunks
-    by loops of the last op, what the chunk is added to; with ``rows``, whose length stays open, that length; the sizes
-    that bodies compute with; the places in the whole where loops begin. Raises NotSchedulable as ``parts_of`` does.
+    by loops of the last op, what the chunk is added to, unless sums are ``whole``; with ``rows``, whose length stays
+    open, that length; the sizes that bodies compute with; the places in the whole where loops begin. Raises
+    NotSchedulable as ``parts_of`` does.
     """
     result = DynamicBorder.of(function).inner
-    whole = tuple(Interval(Linear(), n) for n in sizes)
-    parts = parts_of(function, whole, {loop: Interval(Linear(), n) for loop, n in sums.items()}, rows)
+    block = tuple(Interval(Linear(), n) for n in sizes)
+    parts = parts_of(function, block, {loop: Interval(Linear(), n) for loop, n in sums.items()}, rows, whole)
     inputs, made = parts.inputs(function), _part_type(result, parts.regions[result])
-    kinds = [*(_part_type(value, parts.regions[value]) for value in inputs), *([made] if sums else [])]
+    added = bool(sums) and not whole
+    kinds = [*(_part_type(value, parts.regions[value]) for value in inputs), *([made] if added else [])]
     kinds += [*[ir.IndexType.get()] * rows, *(size.type for size in parts.sizes)]
     kinds += [ir.IndexType.get()] * len(parts.places)
     module, entry = module_beside(function, kinds, [made])
     given = iter(entry.arguments)
     mapping: dict[ir.Value, ir.Value] = {value: next(given) for value in inputs}
-    if sums:
+    if added:
         last = defining_op(result)
         assert last is not None
         mapping[last.operands[len(last.operands) - 1]] = next(given)
@@ -125,12 +129,15 @@ def _count_from(begin: ir.Value, index: ir.Operation) -> None:
     index.results[0].replace_all_uses_except(counted, counted.owner.operation)
 
 
-def parts_of(function: func.FuncOp, region: Region, sums: Mapping[int, Interval], rows: bool = False) -> Parts:
+def parts_of(
+    function: func.FuncOp, region: Region, sums: Mapping[int, Interval], rows: bool = False, whole: bool = False
+) -> Parts:
     """The parts of the kernel's tensors, the sizes and the places that a region of its result depends on.
 
     Args:
         sums: the parts of open loops that the last op sums up; it adds them to what is there already.
         rows: whether ops may reduce open axes, which are then needed whole.
+        whole: whether the parts of open loops are all of them, so that the last op begins with its own initial value.
 
     Raises NotSchedulable where readers need different parts of one, or an op tells none.
     """
@@ -144,7 +151,8 @@ def parts_of(function: func.FuncOp, region: Region, sums: Mapping[int, Interval]
             raise NotSchedulable("no blocks of an op with several results")
         part = parts.regions[op.results[0]]
         if op.name == "linalg.generic":
-            _need_operands(op, part, sums if op.results[0] == result else {}, parts, rows, known)
+            of_op = sums if op.results[0] == result else {}
+            _need_operands(op, part, of_op, parts, rows, known, added=bool(of_op) and not whole)
         elif op.name in ("linalg.fill", "tensor.cast"):
             parts.need(op.operands[len(op.operands) - 1], part)
         elif op.results[0] in parts.slices:
@@ -185,9 +193,15 @@ def _slice_part(op: ir.Operation, part: Region, rows: bool, known: SizeClasses) 
 
 
 def _need_operands(
-    op: ir.Operation, part: Region, sums: Mapping[int, Interval], parts: Parts, rows: bool, known: SizeClasses
+    op: ir.Operation,
+    part: Region,
+    sums: Mapping[int, Interval],
+    parts: Parts,
+    rows: bool,
+    known: SizeClasses,
+    added: bool,
 ) -> None:
-    """Add the parts that a block of a structured op's result reads and computes with."""
+    """Add what a block of a structured op's result reads and computes with, but for what it is ``added`` to."""
     maps, extents = indexing_maps(op), known.loops(op)
     loops = [sums.get(loop, Interval(Linear(), n)) for loop, n in enumerate(extents)]
     for interval, expression in zip(part, maps[-1].results, strict=True):
@@ -195,9 +209,9 @@ def _need_operands(
         if dim is None:
             raise NotSchedulable("a result that is not indexed by its loops alone")
         loops[dim] = interval
-    if not rows and any(interval.size < 0 for interval in loops):
+    if not rows and any(interval.size < 0 and loop not in sums for loop, interval in enumerate(loops)):
         raise NotSchedulable("a sum over an open axis")
-    count = len(op.operands) - (1 if sums else 0)  # what chunks are added to is given
+    count = len(op.operands) - (1 if added else 0)
     for operand, indexing_map in zip(list(op.operands)[:count], maps, strict=False):
         if isinstance(operand.type, ir.RankedTensorType):
             parts.need(operand, _cover(known.of(operand), indexing_map, loops))

@@ -4,8 +4,8 @@ Each open axis of the result is cut into blocks of several sizes: as many as fit
 to single elements. A block's ops are the kernel's on tensors of the block's sizes: a function of static shapes
 (``block_parts.py``), whose schedule is chosen as that of every other kernel. ``block_loops.py`` has the loops.
 
-An op that sums over open axes is the last one of its kernel. What it sums up goes in chunks, the largest first, each of
-which is added to what is in the result.
+An op that sums over open axes is the last one of its kernel. Its sums stay in registers, whole, where there is one such
+axis. Else what it sums up goes in chunks, the largest first, each of which is added to what is in the result.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from ....dialects import func, ir
+from ....dialects import func, ir, tw
 from ....dialects.walk import defining_op
 from ...analysis.classify import classify_op
 from ...analysis.kinds import Contraction, Conv, OpClass
+from ...analysis.size_classes import SizeClasses
 from ...ir.kernel import list_functions
-from ...ir.structure import dim_of, indexing_maps, iterator_types, list_ops, loop_extents, shape_of
+from ...ir.structure import dim_of, index_dim, indexing_maps, iterator_types, list_ops, loop_extents, shape_of
+from ...ir.uses import nested_ops
 from ..families.block_sums import find_block_sum
 from ..families.contraction import CONVOLUTIONS, reads_windows_as_columns
 from ..families.family import (
@@ -35,16 +37,18 @@ from ..families.family import (
 from ..families.light import LIGHT
 from ..families.table import find_family
 from ..families.transposing import crossing_axis
+from ..language.loopnest import Nest
 from ..separate_windows import separate_windows
 from ..tiles.axes import result_axis
-from ..tiles.regions import NotSchedulable
+from ..tiles.regions import Interval, Linear, NotSchedulable
 from ..tiling.dynamic_border import DynamicBorder, own_inner
 from ..tiling.gather import reads_at_indices
 from ..tiling.part_nests import Chooser
 from ..tiling.tiler import may_repeat
 from .block_kernels import BlockKernel, Version
 from .block_loops import Blocks
-from .block_parts import block_module
+from .block_parts import block_module, parts_of
+from .copied_panels import PanelBlocks, find_panel
 
 # Elements along the open axes whose blocks go over a panel of a weight together.
 _HELD = 256
@@ -74,48 +78,37 @@ def choose_blocks(function: func.FuncOp, choose: Chooser) -> Blocks:
 def _make_versions(function: func.FuncOp, cuts: Mapping[int, Sizes], choose: Chooser) -> Blocks:
     """Versions for all choices of the sizes that axes are cut into."""
     result = DynamicBorder.of(function).inner
+    panel = find_panel(function, result, cuts)
+    if panel is not None:  # all blocks of rows read it
+        function.attributes[tw.COPIED] = ir.UnitAttr.get()
+        cuts = {**{axis: sizes for axis, sizes in cuts.items() if axis != panel.rows}, panel.rows: cuts[panel.rows]}
     sums, versions = find_dynamic_sums(result), []
     for chosen in itertools.product(*cuts.values()):
         sizes = list(shape_of(result))
         for axis, size in zip(cuts, chosen, strict=True):
             sizes[axis] = size
-        blocks = tuple(make_block(function, tuple(sizes), chunk, choose) for chunk in chunk_sizes(sums))
-        versions.append(Version(tuple(sizes), blocks))
-    if row := _single_row(function, result, cuts):
-        blocks = tuple(make_block(function, row, chunk, choose) for chunk in chunk_sizes(sums))
-        versions.append(Version(row, blocks))
+        versions.append(Version(tuple(sizes), make_sums(function, tuple(sizes), sums, choose)))
     shared = any(isinstance(kind, Contraction | Conv) for kind in _kinds(function))
     panels, patches = _panels(versions, shared), _patches(function, result)
     held = _HELD // math.prod(versions[0].sizes[axis] // patches.get(axis, 1) for axis in cuts)
     repeated = _repeatable(function, result, cuts)
+    if panel is not None and panels == 1 and not versions[0].has_common:
+        return PanelBlocks(tuple(versions), cuts, sums, 1, 1, panel, repeated=repeated)
     if versions[0].has_common or (shared and panels == 1):
         return Blocks(tuple(versions), cuts, sums, 1, 1, split=not sums, repeated=repeated)
     held = held if shared else _HELD_ELEMENTS // math.prod(versions[0].sizes)
     return Blocks(tuple(versions), cuts, sums, panels, max(1, held), repeated=repeated)
 
 
-def _single_row(function: func.FuncOp, result: ir.Value, cuts: Mapping[int, Sizes]) -> Sizes | None:
-    """The sizes of a longer block of one row; None of kernels that have none."""
-    shape = shape_of(result)
-    innermost = max((axis for axis, n in enumerate(shape) if n != 1), default=0)
-    columns = _choose_sizes(function, result, innermost)[1].single_row
-    if columns is None or innermost not in cuts or shape[innermost] >= 0:
-        return None
-    sizes = tuple(
-        columns if axis == innermost else cuts[axis][-1] if axis in cuts else n for axis, n in enumerate(shape)
-    )
-    return sizes if math.prod(sizes) == columns > cuts[innermost][0] else None
-
-
 def _repeatable(function: func.FuncOp, result: ir.Value, cuts: Mapping[int, Sizes]) -> frozenset[int]:
     """The axes along which blocks may overlap, each computing what both have.
 
-    Only of a family that says so: others may sum up in the result's place, where two threads would do it together.
+    Only of a family that says so, and of sums over open axes, which are made in registers or memory of the thread:
+    others may sum up in the result's place, where two threads would do it together.
     """
     family = find_family(find_anchors(function))
-    if family is None or not family.repeats or not may_repeat(result):
-        return frozenset()
-    return frozenset(cuts)
+    repeats = (family is not None and family.repeats) or find_dynamic_sums(result)
+    return frozenset(cuts) if repeats and may_repeat(result) else frozenset()
 
 
 def _panels(versions: Sequence[Version], shared: bool) -> int:
@@ -146,6 +139,43 @@ def make_block(function: func.FuncOp, sizes: Sizes, chunk: Mapping[int, int], ch
     return BlockKernel(module, schedule, chunk)
 
 
+def make_sums(function: func.FuncOp, sizes: Sizes, sums: Sequence[int], choose: Chooser) -> tuple[BlockKernel, ...]:
+    """One block that adds up whole sums in registers; one for each size of chunks where there can be no such one.
+
+    Raises NotSchedulable where no family takes a block.
+    """
+    chunks = chunk_sizes(sums)
+    if len(sums) == 1:
+        with suppress(NotSchedulable):
+            return (_make_whole(function, sizes, chunks[0], choose),)
+    return tuple(make_block(function, sizes, chunk, choose) for chunk in chunks)
+
+
+def _make_whole(function: func.FuncOp, sizes: Sizes, chunk: Mapping[int, int], choose: Chooser) -> BlockKernel:
+    """A block of whole sums, with the schedule of one that sums up a chunk.
+
+    Raises NotSchedulable where something in the kernel makes what is added up, or stages hold it, or where vectors lie
+    along it.
+    """
+    result, [loop] = DynamicBorder.of(function).inner, chunk
+    last = defining_op(result)
+    assert last is not None
+    block = tuple(Interval(Linear(), n) for n in sizes)
+    if any(inner.name == "linalg.index" and index_dim(inner) == loop for inner in nested_ops(last)):
+        raise NotSchedulable("a sum that asks where it is")
+    parts_of(function, block, {loop: Interval(Linear(), SizeClasses(function).loops(last)[loop])}, whole=True)
+    module = block_module(function, sizes, chunk, whole=True)
+    schedule = choose(list_functions(module)[0])
+    if schedule is None or schedule.stages or not _adds_in_registers(schedule.result):
+        raise NotSchedulable("sums that do not stay in registers")
+    return BlockKernel(module, schedule, chunk, whole=True)
+
+
+def _adds_in_registers(nest: Nest) -> bool:
+    """Return whether the steps of a nest's sums are taken one after another, and not by a row's vectors or in fours."""
+    return not nest.row_chunk and nest.intrinsic in ("", "outer_product") and not any(n.apart for n in nest.inner)
+
+
 def find_dynamic_sums(result: ir.Value) -> tuple[int, ...]:
     """The loops of the last op that sum over open axes."""
     op = defining_op(result)
@@ -168,7 +198,7 @@ def _sums_rows(result: ir.Value) -> bool:
     return bool(along) and along[-1] in sums
 
 
-def chunk_sizes(sums: tuple[int, ...]) -> list[dict[int, int]]:
+def chunk_sizes(sums: Sequence[int]) -> list[dict[int, int]]:
     """The sizes of chunks: the last of the loops goes in several, the others one by one."""
     return [{**dict.fromkeys(sums, 1), sums[-1]: size} for size in _CHUNKS] if sums else [{}]
 

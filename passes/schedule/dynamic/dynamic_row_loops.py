@@ -114,7 +114,7 @@ class DynamicAttention(Blocks):
             assert isinstance(version, AttentionVersion)
             sizes = " x ".join(map(str, version.sizes))
             scores = f"scores in blocks:\n{version.scores[0].schedule}\nrows in steps of {self.row.chunk}"
-            shown.append(f"blocks of {sizes}:\n{scores}\nproduct in chunks:\n{version.blocks[0].schedule}")
+            shown.append(f"blocks of {sizes}:\n{scores}\nproduct:\n{version.blocks[0].schedule}")
         return "\n".join(shown)
 
 
@@ -158,7 +158,8 @@ class AttentionPart(Part):
         rows = tuple(Interval(Linear(), 1) if loop is None else made[loop] for loop in loops_along(self.last, self.lhs))
         self._scores(rows)
         self._weights(rows)
-        Part(self.version, {}, self._stage(self.attention.product, self.weights, rows), self.sums).sum_up(region, place)
+        product = self._stage(self.attention.product, self.weights, rows)
+        Part(self.version, {}, product, self.sums).compute(region, place, None)
 
     def _stage(self, stage: func.FuncOp, held: ir.Value | None, rows: Region) -> Computation:
         """A stage on what the one before has made."""

@@ -32,7 +32,7 @@ from ..tiling.part_nests import Chooser
 from ..tiling.values import is_dot, reduces_last
 from .block_kernels import Version
 from .block_parts import block_module
-from .blocks import chunk_sizes, find_dynamic_sums, make_block
+from .blocks import find_dynamic_sums, make_block, make_sums
 from .dynamic_row_loops import AttentionVersion, DynamicAttention, DynamicRows, RowKernel, row_extent
 
 # Sizes of blocks along the rows and along the keys.
@@ -104,9 +104,9 @@ def choose_attention(function: func.FuncOp, choose: Chooser, target: Target) -> 
         sizes = [n if axis == column_axis else 1 for axis, n in enumerate(shape_of(result))]
         sizes[row_axis] = rows
         held = [rows if axis == row_of_scores else 1 for axis in range(len(walked))]
-        blocks = [make_block(list_functions(stages[2])[0], tuple(sizes), n, choose) for n in chunk_sizes((keys,))]
+        blocks = make_sums(list_functions(stages[2])[0], tuple(sizes), (keys,), choose)
         made_of = [make_block(list_functions(stages[0])[0], (*held[:-1], n), {}, choose) for n in _KEY_SIZES]
-        versions.append(AttentionVersion(tuple(sizes), tuple(blocks), tuple(made_of)))
+        versions.append(AttentionVersion(tuple(sizes), blocks, tuple(made_of)))
     cuts: dict[int, Sizes] = {axis: (1,) for axis, n in enumerate(shape_of(result)) if axis != column_axis and n != 1}
     weighed = list_functions(stages[1])[0]
     row = _make_row(weighed, (*[1] * (len(walked) - 1), row_extent(weighed)), target)

@@ -11,6 +11,7 @@ from ....core.target import Target
 from ....dialects import arith, func, ir, memref, scf, tensor
 from ....dialects.builders import index_constant
 from ....dialects.walk import defining_op
+from ...analysis.size_classes import SizeClasses
 from ...ir.dynamic_sizes import hide_formula
 from ...ir.structure import dim_of, indexing_maps
 from ..tiles.buffers import tensor_of, view_of, write
@@ -60,12 +61,13 @@ class Segment:
         return Interval(Linear(0, ((hide_formula(arith.minui(piece, self.latest)), self.unit),)), self.size)
 
 
-def cut_axis(extent: ir.Value, sizes: Sequence[int], repeat: bool) -> dict[int, Segment]:
+def cut_axis(extent: ir.Value, sizes: Sequence[int], repeat: bool, dear: bool = False) -> dict[int, Segment]:
     """An axis cut into blocks, as many of each size as fit, the largest first. It is made of whole smallest ones.
 
     repeat: whether elements may be computed twice. The rest is then one more block, which begins in the one before,
     where that has half of its elements at least, or where there are but smallest ones besides. Elsewhere no element
     is in two blocks: threads that computed it at the same time could read what the other has half done.
+    dear: whether elements take long, so that the rest is smaller blocks unless these have as many elements.
     """
     found, start, rest, zero, unit = {}, Linear(), extent, index_constant(0), sizes[-1]
     for size, smaller in itertools.pairwise((*sizes, 0)):
@@ -73,7 +75,7 @@ def cut_axis(extent: ir.Value, sizes: Sequence[int], repeat: bool) -> dict[int, 
         count, left, latest = arith.divui(rest, width), arith.remui(rest, width), None
         if repeat and size > unit:
             latest = arith.divui(arith.subi(extent, width), index_constant(unit))
-            least = 1 if smaller <= unit else -(-size // 2)
+            least = 1 if smaller <= unit else size - smaller + 1 if dear else -(-size // 2)
             fits = arith.cmpi(arith.CmpIPredicate.uge, extent, width)
             more = arith.andi(fits, arith.cmpi(arith.CmpIPredicate.uge, left, index_constant(least)))
             count = arith.addi(count, arith.select(more, index_constant(1), zero))
@@ -174,7 +176,9 @@ class Part:
 
     def compute(self, region: Region, place: ir.Value, panel: ir.Value | None) -> None:
         """One block of the result, ``region``, or a panel of it, into ``place``."""
-        if self.sums:
+        if self.version.blocks[0].whole:
+            self.compute_whole(region, place)
+        elif self.sums:
             self.sum_up(region, place)
         else:
             block = self.version.blocks[0]
@@ -209,6 +213,15 @@ class Part:
         write(fill_box(capture_scalar(fill.operands[0]), tensor_of(total, writable=True), whole), total)
         self._chunks(last, self.sums, region, {}, total)
         write(copy_box(tensor_of(total), tensor_of(place, writable=True), whole), place)
+
+    def compute_whole(self, region: Region, place: ir.Value) -> None:
+        """A block of sums over one open axis, which stay in registers until all is added."""
+        [block], [loop] = self.version.blocks, self.sums
+        last = defining_op(DynamicBorder.of(self.source).inner)
+        assert last is not None  # what sums up
+        extent = SizeClasses(self.source).loops(last)[loop]
+        sums = {loop: Interval(Linear(), extent)}
+        self.compute_block(block, region, sums, place, lengths={loop: self.loop_extent(last, loop)})
 
     def _chunks(
         self, op: ir.Operation, sums: Sequence[int], region: Region, chosen: Mapping[int, Interval], total: ir.Value
@@ -253,18 +266,20 @@ class Part:
         sums: Mapping[int, Interval],
         place: ir.Value,
         steps: tuple[ir.Value, ir.Value] | None = None,
+        lengths: Mapping[int, ir.Value] | None = None,
     ) -> None:
         """One block, or its ``steps`` [first, end), into ``place``; what it sums up is added to what is there.
 
         Each element is read there before it is written: to bufferization what is read lies in another buffer.
+        ``lengths``: of the loops that a block sums up whole, which is added to nothing.
         """
-        parts = parts_of(self.source, region, sums)
-        own, on = [tensor_of(place)] if sums else [], self.computed.target
+        parts = parts_of(self.source, region, sums, whole=block.whole)
+        own, on = [tensor_of(place)] if sums and not block.whole else [], self.computed.target
         given = given_to(block.function, self.source, parts, self.arguments, own, on)
         first, end = steps or (index_constant(0), index_constant(block.schedule.extent))
         target = tensor_of(place, writable=True)
         result = DynamicBorder.of(block.function).inner
-        write(build_nest(block.schedule, result, target, first, end, given, self.computed.target), place)
+        write(build_nest(block.schedule, result, target, first, end, given, self.computed.target, lengths), place)
 
 
 def loop_over(first: ir.Value, end: ir.Value, step: int, body: Callable[[ir.Value], None]) -> None:

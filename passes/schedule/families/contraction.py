@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ....core.target import Target
-from ....dialects import ir
+from ....dialects import ir, tw
 from ....dialects.builders import element_of
 from ....dialects.types import element_bits, nbytes
 from ...analysis.classify import classify_op
@@ -125,6 +125,8 @@ def _choose_panel(
     does not stay in the second cache, goes over several tiles of columns. Threads share the copies.
     """
     if not isinstance(kind, Contraction) or len(kind.k) != 1 or not is_read(op.operands[kind.rhs]):
+        return 0
+    if op.parent is not None and tw.COPIED in op.parent.attributes:
         return 0
     if not all(isinstance(element_of(value), ir.F32Type) for value in op.operands):
         return 0
@@ -362,7 +364,7 @@ PRODUCTS = Family(
     "products",
     lambda anchors: len(anchors) == 1 and isinstance(anchors[0][1], Contraction),
     schedule_products,
-    replace(PRODUCT_BLOCKS, single_row=128),  # as many vectors as wait for no sum, whose lines are fetched together
+    PRODUCT_BLOCKS,
     begin=lambda op, facts, target: [op] if isinstance(facts.kind(op), Contraction) else None,
     pack=pack_product,
 )

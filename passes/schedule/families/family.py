@@ -83,8 +83,7 @@ class BlockSizes:
 
     rows: along all axes but the innermost one. columns: along the innermost axis. most: elements of a block at most.
     rows_of_columns: in place of ``rows`` where the innermost axis is dynamic too. plane: along the two axes of images
-    before the innermost one, where both are dynamic; none where these go as all others. single_row: more columns, of a
-    block of one row.
+    before the innermost one, where both are dynamic; none where these go as all others.
     """
 
     rows: Sizes
@@ -92,7 +91,6 @@ class BlockSizes:
     most: int | None = 1 << 15
     rows_of_columns: Sizes = ()
     plane: tuple[Sizes, Sizes] | None = None
-    single_row: int | None = None
 
     def of_rows(self, dynamic_columns: bool, others: int) -> Sizes:
         """The sizes along rows of blocks that have ``others`` elements along the other axes."""
@@ -184,8 +182,7 @@ WINDOW_BLOCKS = BlockSizes((16, 4, 1), (16, 4, 1))
 CONVOLUTION_BLOCKS = replace(WINDOW_BLOCKS, plane=((2, 1), (4, 1)))
 # Vectors of pixels of one row, which a tile of filters reads.
 COLUMN_BLOCKS = BlockSizes((8, 1), (64, 32, 16, 4, 1), None)
-# Rows go over a block of the weight together. With sizes closer to each other, where columns are dynamic, these take
-# twice as long to compile and are as fast.
-PRODUCT_BLOCKS = BlockSizes((64, 16, 4, 1), (32, 8, 1), None, rows_of_columns=(32, 8, 1))
+# Rows go over a block of the weight together, or over columns of an operand that is none.
+PRODUCT_BLOCKS = BlockSizes((64, 16, 4, 1), (128, 32, 8, 1), None, rows_of_columns=(32, 8, 4, 1))
 # Sums of columns wait for one another unless there are many at once; their rows share nothing.
 DOT_BLOCKS = BlockSizes((64, 16, 4, 1), (128, 32, 8, 1), None, rows_of_columns=(1,))

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from ....core.target import Target
@@ -70,6 +70,7 @@ def build_nest(
     hi: ir.Value,
     arguments: dict[ir.Value, ir.Value],
     target: Target,
+    lengths: Mapping[int, ir.Value] | None = None,
 ) -> ir.Value:
     """Emit the loops at the insertion point; returns the tensor that ``dest`` has become.
 
@@ -79,6 +80,7 @@ def build_nest(
         lo, hi: the part of the parallel axis to compute.
         arguments: the tensors, squeezed, to use for the function's arguments.
         target: has the instruction for sums of products of bytes, and vectors of some length.
+        lengths: how far the loops of the result's sums go, where that differs from the extents of the function.
     """
     border = Border.of(result)
     owner = defining_op(result)
@@ -86,6 +88,7 @@ def build_nest(
     staged = [(stage, value_called(stage.value.name, owner.block)) for stage in schedule.stages]
     overwritten = [argument for argument, value in arguments.items() if value == dest]
     form = TileForm.of(schedule.result).apply(border.inner, RESULT, target.lanes, target.dot_product)
+    form = replace(form, lengths=lengths or {})
     tiler = Tiler(arguments, HANDLERS, form, overwritten=overwritten)
     loops = _Loops(schedule.result, border.inner, staged)
 

@@ -13,7 +13,7 @@ from ...analysis.kinds import Contraction, Conv, Pooling
 from ...ir.structure import dim_of, indexing_maps, iterator_types, shape_of, terminator_of
 from ..tiles.axes import NARROWEST, power_ceil, power_floor
 from ..tiles.loops import Values, for_each_between, for_each_chunk, for_each_step_together, list_rest
-from ..tiles.regions import Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
+from ..tiles.regions import ROW, Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
 from ..tiles.structured import Tile, capture_scalar, clone_body, extract, insert, loop_along, make_empty, make_generic
 from .dot_product import dot_products, grouped_loop
 from .gather import gather_sum, reads_at_indices
@@ -67,6 +67,9 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
     combiner, clipped = combiner_of(op), _clip_windows(tiler, op, loops)
     in_parts = not contracted and combiner is not None and combiner.name == "arith.addf"
 
+    if inside is not None and inside in form.lengths:
+        loops[inside] = Interval(Linear(), ROW)
+
     def accumulate(remaining: Sequence[int], acc: ir.Value) -> ir.Value:
         if not remaining:
             tile = tile_op(tiler.scope(), op, loops, region, None, Tile(acc, init.dims))
@@ -90,6 +93,15 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
                 value = step(offset + Linear(i * extent), size, value)
             return value
 
+        def add_up(length: ir.Value, total: ir.Value) -> ir.Value:
+            zero, whole = index_constant(0), arith.divui(length, index_constant(_CHAIN))
+            if not in_parts:
+                return for_each_between(zero, length, total, lambda offset, value: step(offset, 1, value))
+            made = for_each_between(zero, whole, total, lambda start, value: chain(start * _CHAIN, _CHAIN, value))
+            none = linalg.fill(arith.ConstantOp(element_of(total), 0.0).result, make_empty_tile(op.results[0], region))
+            rest = arith.muli(whole, index_constant(_CHAIN))
+            return _add(for_each_between(rest, length, none, lambda offset, value: step(offset, 1, value)), made)
+
         def chain(start: Linear, length: int, total: ir.Value) -> ir.Value:
             zero = arith.ConstantOp(element_of(total), 0.0).result
             none = linalg.fill(zero, make_empty_tile(op.results[0], region))
@@ -97,6 +109,8 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
                 for_each_chunk(length, 1, none, lambda o, size, value: steps(start + o, size, value), at_once), total
             )
 
+        if loop in form.lengths:
+            return add_up(form.lengths[loop], acc)
         if loop in clipped:
             return for_each_between(*clipped[loop], acc, lambda offset, value: step(offset, 1, value))
         if in_parts and extents[loop] > _CHAIN:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ....core.target import DotProduct
 from ....dialects import builders, ir, linalg
@@ -40,6 +40,7 @@ class Form:
     outer_product: whether the tile and that loop stay together as a matmul.
     dot: the instruction for sums of products of bytes; None: it is no such sum.
     length: of whole rows, where only the run knows it.
+    lengths: of the anchor's sums, by loop, where only the run knows them; what its function says counts for nothing.
     lanes: of float32 in a vector.
     """
 
@@ -52,7 +53,12 @@ class Form:
     outer_product: bool = False
     dot: DotProduct | None = None
     length: ir.Value | None = None
+    lengths: Mapping[int, ir.Value] = field(default_factory=dict)
     lanes: int = 16
+
+    def sums_to_length(self, op: ir.Operation, loop: int) -> bool:
+        """Return whether a loop of an op sums up to one of the ``lengths``."""
+        return self.anchor is not None and op == self.anchor and loop in self.lengths
 
 
 class Tiler:
@@ -262,7 +268,7 @@ def tile_op(
 ) -> Tile:
     """One structured op on tiles. Loops of size 1 are gone; what is left has permutations as indexing maps."""
     kept = [i for i, interval in enumerate(loops) if interval.size != 1]
-    if any(loops[i].size < 0 for i in kept):
+    if any(loops[i].size < 0 and not tiler.form.sums_to_length(op, i) for i in kept):
         raise NotSchedulable("a tile of open size")
     if math.prod(loops[i].size for i in kept if iterator_types(op)[i] == "parallel") > MAX_TILE:
         raise NotSchedulable("a tile of more elements than registers and a compiler can take")

@@ -48,13 +48,15 @@ func.func @bias(%x: tensor<?x8xf32>, %b: tensor<8xf32>, %n: index) -> tensor<?x8
   return %r : tensor<?x8xf32>
 }
 
-// A sum over an open axis: chunks of 64, of 8 and of 1, each added to what is in a buffer of the thread's own.
+// A sum over an open axis stays in registers: so many steps are added up before these sums are.
 // CHECK-LABEL: func.func @sums(
-// CHECK:         %[[TOTAL:.*]] = memref.alloc() : memref<8xf32>
-// CHECK:         scf.for %{{.*}} step %c64
-// CHECK:           bufferization.to_tensor %[[TOTAL]] restrict
-// CHECK:         scf.for %{{.*}} step %c8
-// CHECK:         scf.for %{{.*}} step %c1
+// CHECK-NOT:     memref.alloc
+// CHECK:         %[[STEPS:.*]] = memref.dim
+// CHECK:         %[[CHAINS:.*]] = arith.divui %[[STEPS]], %c32
+// CHECK:         scf.for %{{.*}} = %c0 to %[[CHAINS]] step %c1 iter_args
+// CHECK:           scf.for %{{.*}} = %c0 to %c32 step %c1 iter_args
+// CHECK:         scf.for %{{.*}} to %[[STEPS]] step %c1 iter_args
+// CHECK:         bufferization.materialize_in_destination
 func.func @sums(%x: tensor<?x8xf32>) -> tensor<8xf32> {
   %z = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<8xf32>
