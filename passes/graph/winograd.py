@@ -189,7 +189,9 @@ class _Form:
     def likely(self) -> tuple[int, int, int]:
         """Images, height and width; where only the run knows them, what they may be like."""
         side = max(_LEAST_SIDE, min(_MOST_SIDE, _SIDE_BY_CHANNELS // max(self.c, self.f)))
-        n, h, w = (n if n >= 0 else guess for n, guess in zip((self.n, self.h, self.w), (1, side, side), strict=True))
+        height = max(side * side, _LEAST_LENGTH) if len(self.groups) == 3 else side
+        guesses = zip((self.n, self.h, self.w), (1, height, side), strict=True)
+        n, h, w = (size if size >= 0 else guess for size, guess in guesses)
         return n, h, w
 
     @property
@@ -316,8 +318,8 @@ _CACHED, _MADDS_PER_CACHED = 1 << 18, 3
 # The lanes of the smallest vectors.
 _CHANNELS = 4
 
-# An image whose size is open: networks have smaller ones of more channels.
-_LEAST_SIDE, _MOST_SIDE, _SIDE_BY_CHANNELS = 8, 64, 4096
+# An image whose size is open: networks have smaller ones of more channels. A sequence has as many elements.
+_LEAST_SIDE, _MOST_SIDE, _SIDE_BY_CHANNELS, _LEAST_LENGTH = 8, 64, 4096, 256
 
 
 def _join_axes(data: ir.Value, window: Sequence[int], strides: Sequence[int]) -> list[list[int]]:

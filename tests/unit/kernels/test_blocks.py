@@ -42,6 +42,7 @@ KINDS = {
         "c = Conv<pads = [1, 1, 1, 1]>(x, v) s = Conv(x, e) y = Add(c, s)",
         "A 32 6 B",
     ),
+    "patches of sequences": ("float[A, 32, B] x", "c = Conv<pads = [1, 1]>(x, line) y = Relu(c)", "A 32 B"),
     "few rows of a long sum": ("float[A, 600] x", "y = MatMul(x, u)", "A 600"),
     "convolution": ("float[2, 6, A, B] x", "c = Conv<pads = [1, 1, 1, 1]>(x, k) y = Relu(c)", "2 6 A B"),
     "pointwise": ("float[A, 6, B, 10] x", "c = Conv(x, o) r = Relu(c) l = Conv(r, q1) y = Add(l, c)", "A 6 B 10"),
@@ -197,6 +198,7 @@ WEIGHTS = {
     "pieces": (72, 16),
     "v": (64, 32, 3, 3),
     "t": (32, 64, 3, 3),
+    "line": (128, 32, 3),
     "e": (64, 32, 1, 1),
     "k": (20, 6, 3, 3),
     "d": (32, 1, 3, 3),
@@ -363,6 +365,10 @@ def test_a_kernel_has_versions_down_to_single_elements():
 def test_a_thread_takes_its_share_at_once_where_the_steps_of_a_block_have_a_transform_in_common():
     transforms = [kernel for kernel in kernels("patches") if kernel.name.startswith("transform_matmul")]
     assert transforms and all(kernel.ahead and kernel.parallel for kernel in transforms)
+
+
+def test_sequences_are_convolved_in_patches():
+    assert any("linear_transform" in text for text in schedules("patches of sequences").values())
 
 
 def test_patches_are_made_apart_where_their_filters_do_not_stay_in_the_cache():
