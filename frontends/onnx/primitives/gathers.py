@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....core.sizes import count_elements, has_dynamic_extents
+from ....core.sizes import count_elements
 from ....dialects import builders, ir
 from ....dialects.positions import position
 from ....dialects.types import element_type
@@ -19,7 +19,7 @@ def take(ctx: Context, x: Tensor, indices: Tensor, inside: bool = False, axis: i
     if inside and (run := _as_range(indices)) is not None:
         return ctx.reshape(cut(ctx, x, {axis: run}), shape)
     behind = x.shape[axis + 1 :]
-    if len(behind) > 1 and not has_dynamic_extents(behind):  # a slice lies in one piece: one long row
+    if len(behind) > 1 and 0 not in behind:  # a slice lies in one piece: one long row
         rows = ctx.reshape(x, [*x.shape[: axis + 1], count_elements(behind)])
         return ctx.reshape(take(ctx, rows, indices, inside, axis), shape)
     along = range(axis, axis + indices.rank)

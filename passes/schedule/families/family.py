@@ -169,11 +169,11 @@ class Family:
 
 
 # Most kernels: short rows of long columns, so that a block's vectors lie along them.
-LIGHT_BLOCKS = BlockSizes((16, 4, 1), (128, 16, 4, 1))
+LIGHT_BLOCKS = BlockSizes((16, 4, 1), (256, 64, 16, 4, 1))
 # Rows that share nothing go one by one: a third of the code.
-MAPPED_BLOCKS = BlockSizes((16, 4, 1), (128, 16, 4, 1), rows_of_columns=(1,))
+MAPPED_BLOCKS = BlockSizes((16, 4, 1), (256, 64, 16, 4, 1), rows_of_columns=(1,))
 # Rows share the places that are computed along the columns.
-GATHERED_BLOCKS = BlockSizes((16, 4, 1), (128, 16, 4, 1), rows_of_columns=(8, 1))
+GATHERED_BLOCKS = BlockSizes((16, 4, 1), (256, 64, 16, 4, 1), rows_of_columns=(8, 1))
 # Square tiles, turned in registers.
 TURNED_BLOCKS = BlockSizes((16, 4, 1), (16, 1), rows_of_columns=(16, 1))
 # A window's rows share what they read.

@@ -86,6 +86,14 @@ def _compute_row(tiler: Tiler, op: ir.Operation, loops: Sequence[Interval], targ
     return Tile(made.emit(body) if "reduction" in iterator_types(op) else made.emit_cases(body), target.dims)
 
 
+def _take_rest(number: ir.Value, by: ir.Value) -> ir.Value:
+    """The rest of a division, which nearly no row makes: most numbers are below twice what they are divided by."""
+    small = arith.cmpi(arith.CmpIPredicate.ult, number, by)
+    less = arith.select(small, number, arith.subi(number, by))
+    fits = arith.cmpi(arith.CmpIPredicate.ult, less, by)
+    return branch(fits, number.type, lambda: less, lambda: arith.remui(less, by))
+
+
 @dataclass(frozen=True)
 class _Row:
     """What a body computes: the op, the map of its tile's op, and what the row is written into."""
@@ -175,7 +183,9 @@ class _Body:
             walkers = [self.kept[0] if interval.size > 1 else None for interval in region]
             self.read(op.results[0], self._read(op.operands[0], region), walkers)
         elif op.name != "tensor.extract" and not op.regions and all(map(self._is_uniform, op.operands)):
-            self.uniform.update(zip(op.results, self._clone(op, self.uniform).results, strict=True))
+            rest = op.name == "arith.remui" and isinstance(op.results[0].type, ir.IndexType)
+            made = [_take_rest(*map(self._scalar, op.operands))] if rest else self._clone(op, self.uniform).results
+            self.uniform.update(zip(op.results, made, strict=True))
         else:
             self.rest.append(op)
             if (bounds := self._bound_steps(op)) is not None:

@@ -310,11 +310,11 @@ def test_rows_of_a_product_share_copies_of_its_columns():
 
 
 def test_blocks_of_many_known_rows_have_few_of_them_and_long_vectors():
-    assert any("blocks of 1 x 20 x 128" in text for text in schedules("resize to many rows").values())
+    assert any("blocks of 1 x 20 x 256" in text for text in schedules("resize to many rows").values())
 
 
 def test_blocks_beside_many_known_rows_are_wide():
-    assert any("blocks of 1 x 128" in text for text in schedules("sums beside many known rows").values())
+    assert any("blocks of 1 x 256" in text for text in schedules("sums beside many known rows").values())
 
 
 @pytest.mark.parametrize("kind", ["scaled images of known size", "centred images of known size"])
