@@ -44,7 +44,7 @@ def begin_compilation(
     source: CompilationSource, input_shapes: InputShapes | None, options: Options, workers: int | None = None
 ) -> Compilation:
     """A compilation of what is to be tuned. Raises TargetError for a target that cannot be."""
-    options = replace(options, executor="objects")
+    options = replace(options, executor="objects", sessions=False)
     options.refuse_several("tuning")
     options.refuse_foreign()
     return Compilation.start(source, options, workers, RequestedSizes.of(input_shapes))
