@@ -35,26 +35,28 @@ def parse_line(line: str) -> object:
         raise RecordError("it is no JSON") from None
 
 
-def iterate_lines(file: BinaryIO) -> Iterator[str | RecordError]:
-    """The lines of a file that are not empty; for one that is too long, or no text, what is wrong with it."""
+def iterate_lines(file: BinaryIO) -> Iterator[tuple[int, str | RecordError]]:
+    """The lines of a file that are not empty, and their numbers; of one that is too long or no text what is wrong."""
+    number = 0
     while line := file.readline(LONGEST_LINE + 1):
+        number += 1
         if len(line) > LONGEST_LINE:
             while line and not line.endswith(b"\n"):
                 line = file.readline(LONGEST_LINE)
-            yield RecordError(f"it has more than {LONGEST_LINE} bytes")
+            yield number, RecordError(f"it has more than {LONGEST_LINE} bytes")
             continue
         try:
             text = line.decode("utf-8-sig").strip()
         except UnicodeDecodeError:
-            yield RecordError("it is no text in UTF-8")
+            yield number, RecordError("it is no text in UTF-8")
             continue
         if text:
-            yield text
+            yield number, text
 
 
-def read_winners(lines: Iterable[str | RecordError], target: str, threads: int) -> Iterator[Winner]:
+def read_winners(lines: Iterable[tuple[int, str | RecordError]], target: str, threads: int) -> Iterator[Winner]:
     """The winners of a target among lines; other lines are skipped, most of them unread."""
-    for line in lines:
+    for _, line in lines:
         if isinstance(line, str) and target in line:
             try:
                 found = read_line(line)

@@ -16,7 +16,8 @@ from ..core.target import Target
 # What can be wrong with a trial; "" is nothing. "refused" is a schedule that cannot be carried out.
 ERRORS = ("", "refused", "compile", "crash", "timeout", "wrong")
 
-_MOST_CHARACTERS = {"values": 1 << 18, "steps": 1 << 18}  # characters; what is read may come from anywhere
+# Of texts; what is read may come from anywhere.
+_MOST_CHARACTERS = {"values": 1 << 18, "steps": 1 << 18, "default_steps": 1 << 18}
 LONGEST_TEXT = 4096  # of any other text
 _MOST_SECONDS = 1 << 16
 _CONFIDENCE = 0.95
@@ -44,7 +45,8 @@ class Trial:
     ``seconds`` has the candidate's time in each pair that counted, ``default_seconds`` the default schedule's beside
     it; both are empty for a trial that failed: ``error`` is one of ``ERRORS``, ``reason`` a line about it.
     ``took`` are the seconds of the whole trial, ``load`` the load average then, ``process`` who measured
-    (host:pid:start), ``time`` when, in seconds of the epoch.
+    (host:pid:start), ``time`` when, in seconds of the epoch. ``default_steps`` are those of the default schedule, ""
+    where they were not noted.
     """
 
     kernel: str
@@ -61,6 +63,7 @@ class Trial:
     process: str = ""
     version: str = ""
     time: float = 0.0
+    default_steps: str = ""
 
     @property
     def ratios(self) -> tuple[float, ...]:
@@ -117,7 +120,8 @@ class Winner:
 
     The first five fields are those of a ``Trial``. ``ratio`` is the kernel's time over that of its default schedule,
     with ``low`` and ``high``, the bounds of its confidence interval. ``network`` is what was tuned, and
-    ``network_ratio``, ``network_low`` and ``network_high`` are the same of that as a whole.
+    ``network_ratio``, ``network_low`` and ``network_high`` are the same of that as a whole. ``default_steps`` are as in
+    a ``Trial``.
     """
 
     kernel: str
@@ -134,6 +138,7 @@ class Winner:
     network_high: float = 1.0
     version: str = ""
     time: float = 0.0
+    default_steps: str = ""
 
     @property
     def schedule(self) -> str:
@@ -163,8 +168,9 @@ def _read_record(kind: type[Record], data: Any) -> Record:
         raise RecordError(f"it has no '{missing[0]}'")
     types = _field_types(kind)
     known = {name: _read_field(name, types[name], data[name]) for name in types if name in data}
-    for name in ("values", "steps"):
-        _check_json(name, known[name])
+    for name in ("values", "steps", "default_steps"):
+        if name != "default_steps" or known.get(name):
+            _check_json(name, known[name])
     return kind(**known)
 
 

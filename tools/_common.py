@@ -38,6 +38,7 @@ from tilewright.tools._tables import table_lines
 
 _BAD_CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)")
 _HELP_WIDTH = 79
+_AGES = (("d", 86400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0))
 USER_ERROR = 2
 INTERRUPTED = 130
 
@@ -518,6 +519,12 @@ def print_report(
         print(json.dumps(record, default=str))  # symbols are text
     elif not args.quiet:
         show(lines, longest=longest)
+
+
+def age_text(seconds: float) -> str:
+    """Seconds that have passed as ``3 d ago``."""
+    unit, size = next(((unit, size) for unit, size in _AGES if seconds >= size), _AGES[-1])
+    return f"{seconds / size:.0f} {unit} ago"
 
 
 def widen_array(array: np.ndarray) -> np.ndarray:

@@ -47,6 +47,11 @@ ABOUT = {
         " (4GiB; 0 is no cache)",
         ("ls", "prune 500MB"),
     ),
+    "records": About(
+        "kernels and their best schedules on stdout; exit code 1 if verify finds a fault; $TILEWRIGHT_RECORDS is the"
+        " user's file",
+        ("ls", "export --winners -o shared.jsonl"),
+    ),
     "debug": About(
         "findings on stdout; exit code 1 if something is wrong; files in the folder of --save or --dump-dir",
         ("model.onnx --against onnxruntime --save fault", "model.so --watch nan --inputs x.npz"),

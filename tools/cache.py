@@ -12,11 +12,10 @@ from tilewright.core.own_files import cache_folder
 from tilewright.core.printed import size_text
 from tilewright.driver.cache import compile_cache
 from tilewright.driver.cache.store import KINDS, Cache, Item, why_unsafe
-from tilewright.tools._common import as_command, make_parser, print_report, print_table, showing_progress
+from tilewright.tools._common import age_text, as_command, make_parser, print_report, print_table, showing_progress
 
 DAMAGED = 1
 _COLUMNS = ("kind", "entries", "size", "last used", "oldest")
-_AGES = (("d", 86400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0))
 
 
 @as_command
@@ -111,7 +110,7 @@ def _removal_record(cache: Cache, removed: Sequence[Item]) -> dict[str, Any]:
 
 
 def _kind_row(kind: str, summary: dict[str, Any]) -> tuple[str, ...]:
-    ages = _age(summary["newest"]), _age(summary["oldest"])
+    ages = age_text(summary["newest"]), age_text(summary["oldest"])
     return kind, str(summary["entries"]), size_text(summary["bytes"]), *ages
 
 
@@ -122,11 +121,6 @@ def _describe_items(items: Sequence[Item]) -> str:
 
 def _left(cache: Cache) -> str:
     return f"{_describe_items(cache.items())} left in {cache.folder}"
-
-
-def _age(seconds: float) -> str:
-    unit, size = next(((unit, size) for unit, size in _AGES if seconds >= size), _AGES[-1])
-    return f"{seconds / size:.0f} {unit} ago"
 
 
 if __name__ == "__main__":

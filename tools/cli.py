@@ -21,6 +21,7 @@ COMMANDS = {
     "profile": "time a model's or a program's kernels: a table, CSV, JSON, a trace for Perfetto",
     "tune": "search for faster schedules of a model's kernels",
     "cache": "show, prune or verify the compile cache",
+    "records": "show, share or check what tuning has found",
     "debug": "find the first wrong node of a model, and the pass that makes it wrong",
     "reduce": "find a small part of a model that fails to compile, or differs from onnxruntime",
     "header": "write a C header for a compiled program",

@@ -127,5 +127,5 @@ def test_a_line_of_anything_else_is_refused(line: str, said: str) -> None:
 
 def test_lines_are_bounded() -> None:
     data = b"\xef\xbb\xbfone\n\n" + b"x" * (3 * LONGEST_LINE) + b"\n\xff\n  two  \r\nthree"
-    found = [line if isinstance(line, str) else "refused" for line in iterate_lines(io.BytesIO(data))]
-    assert found == ["one", "refused", "refused", "two", "three"]
+    found = [(n, line if isinstance(line, str) else "refused") for n, line in iterate_lines(io.BytesIO(data))]
+    assert found == [(1, "one"), (3, "refused"), (4, "refused"), (5, "two"), (6, "three")]
