@@ -49,12 +49,33 @@ def constant_bytes(symbol: str, data: bytes, section: str = "") -> str:
     return f'llvm.mlir.global internal constant @{symbol}("{escaped}") {{alignment = 8 : i64{place}}}\n'
 
 
+def word_table(symbol: str, words: Sequence[int]) -> str:
+    """A constant of words; one of zero where there are none."""
+    values = f"dense<[{', '.join(map(str, words or [0]))}]> : tensor<{len(words or [0])}xi64>"
+    return f"llvm.mlir.global internal constant @{symbol}({values}) : !llvm.array<{len(words or [0])} x i64>\n"
+
+
+def record_table(
+    symbol: str, fields: Sequence[str], records: Sequence[Sequence[int | str]], linkage: str = "internal"
+) -> str:
+    """A constant of records, each with an ``i64``, or a ``ptr`` to what a symbol names, for each of the fields."""
+    record = f"!llvm.struct<({', '.join(fields)})>"
+    kind = f"!llvm.array<{len(records)} x {record}>"
+    lines = [f"llvm.mlir.global {linkage} constant @{symbol}() : {kind} {{", f"  %t0 = llvm.mlir.poison : {kind}"]
+    for i, values in enumerate(records):
+        lines.append(f"  %r{i}_0 = llvm.mlir.poison : {record}")
+        for at, (field, value) in enumerate(zip(fields, values, strict=True)):
+            type_ = "!llvm.ptr" if field == "ptr" else field
+            made = f'addressof @"{value}"' if field == "ptr" else f"constant({value} : {field})"
+            lines.append(f"  %v{i}_{at} = llvm.mlir.{made} : {type_}")
+            lines.append(f"  %r{i}_{at + 1} = llvm.insertvalue %v{i}_{at}, %r{i}_{at}[{at}] : {record}")
+        lines.append(f"  %t{i + 1} = llvm.insertvalue %r{i}_{len(fields)}, %t{i}[{i}] : {kind}")
+    return "\n".join([*lines, f"  llvm.return %t{len(records)} : {kind}", "}\n"])
+
+
 def signature(symbol: str, tensors: Sequence[TensorInfo]) -> str:
     """A constant for ``@tw_take_tensors``: for each tensor dtype, bytes of an element, bytes of all, rank, extents."""
-    words = [word for info in tensors for word in _tensor_record(info)] or [0]
-    type_ = f"!llvm.array<{len(words)} x i64>"
-    values = f"dense<[{', '.join(map(str, words))}]> : tensor<{len(words)}xi64>"
-    return f"llvm.mlir.global internal constant @{symbol}({values}) : {type_}\n"
+    return word_table(symbol, [word for info in tensors for word in _tensor_record(info)])
 
 
 def _tensor_record(info: TensorInfo) -> list[int]:

@@ -3,7 +3,7 @@
 llvm.func @pthread_self() -> i64
 
 // Writes the monotonic clock's nanoseconds to a place of `stamps`, unless that is null.
-llvm.func @tw_stamp(%stamps: !llvm.ptr, %index: i64) {
+llvm.func internal @tw_stamp(%stamps: !llvm.ptr, %index: i64) {
   %null = llvm.mlir.zero : !llvm.ptr
   %on = llvm.icmp "ne" %stamps, %null : !llvm.ptr
   scf.if %on {

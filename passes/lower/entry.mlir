@@ -238,12 +238,12 @@ llvm.func internal @tw_clock() -> i64 {
   llvm.return %time : i64
 }
 
-// One call of a recording: kernel, number of its words, extent, pieces of a thread's part (0: this thread does all), bytes
+// One call of a table: kernel, number of its words, extent, pieces of a thread's part (0: this thread does all), bytes
 // of scratch memory for each thread.
 !call = !llvm.struct<(ptr, i64, i64, i64, i64)>
 
 // Nanoseconds of a clock that only goes on, exact to a few milliseconds; reading it takes some 5 nanoseconds.
-llvm.func @tw_now() -> i64 {
+llvm.func internal @tw_now() -> i64 {
   %coarse = arith.constant 6 : i32
   %time = llvm.call @tw_read_clock(%coarse) : (i32) -> i64
   llvm.return %time : i64
@@ -262,9 +262,25 @@ llvm.func internal @tw_read_clock(%clock: i32) -> i64 {
   llvm.return %now : i64
 }
 
-// Asks the process that hosts this code (Python) whether a signal wants the run to end; at most every 50 ms, of which
-// `checked` has the last time, as asking takes the interpreter's lock. Not 0 where it does: an error is set then.
-llvm.func @tw_interrupted(%checked: !llvm.ptr) -> i32 attributes {passthrough = ["noinline"]} {
+// Asks the process that hosts this code (Python) whether a signal wants the run to end. Not 0 where it does: an error is set
+// then.
+llvm.func internal @tw_ask_signals() -> i32 {
+  %success = arith.constant 0 : i32
+  %signalled = llvm.call @TVMFFIEnvCheckSignals() : () -> i32
+  %ends = arith.cmpi ne, %signalled, %success : i32
+  %raised = scf.if %ends -> i32 {
+    %kind = llvm.mlir.addressof @tw_error_is_set : !llvm.ptr
+    %nothing = llvm.mlir.addressof @tw_nothing : !llvm.ptr
+    %failure = llvm.call @tw_raise(%kind, %nothing, %nothing) : (!llvm.ptr, !llvm.ptr, !llvm.ptr) -> i32
+    scf.yield %failure : i32
+  } else {
+    scf.yield %success : i32
+  }
+  llvm.return %raised : i32
+}
+
+// The same, at most every 50 ms, of which `checked` has the last time, as asking takes the interpreter's lock.
+llvm.func internal @tw_interrupted(%checked: !llvm.ptr) -> i32 attributes {passthrough = ["noinline"]} {
   %period = arith.constant 50000000 : i64
   %success = arith.constant 0 : i32
   %now = llvm.call @tw_now() : () -> i64
@@ -273,17 +289,8 @@ llvm.func @tw_interrupted(%checked: !llvm.ptr) -> i32 attributes {passthrough = 
   %due = arith.cmpi sge, %spent, %period : i64
   %result = scf.if %due -> i32 {
     llvm.store %now, %checked : i64, !llvm.ptr
-    %signalled = llvm.call @TVMFFIEnvCheckSignals() : () -> i32
-    %ends = arith.cmpi ne, %signalled, %success : i32
-    %raised = scf.if %ends -> i32 {
-      %kind = llvm.mlir.addressof @tw_error_is_set : !llvm.ptr
-      %nothing = llvm.mlir.addressof @tw_nothing : !llvm.ptr
-      %failure = llvm.call @tw_raise(%kind, %nothing, %nothing) : (!llvm.ptr, !llvm.ptr, !llvm.ptr) -> i32
-      scf.yield %failure : i32
-    } else {
-      scf.yield %success : i32
-    }
-    scf.yield %raised : i32
+    %asked = llvm.call @tw_ask_signals() : () -> i32
+    scf.yield %asked : i32
   } else {
     scf.yield %success : i32
   }
@@ -313,13 +320,39 @@ llvm.func @tw_report(%word_at: !llvm.ptr, %text: !llvm.ptr, %before: i32) -> i32
   llvm.return %status : i32
 }
 
-// Makes calls of a table in order (runtime/threads.py), `count` (1 or more) or those that begin within so many nanoseconds,
-// and returns how many it made. A call's words follow those of the call before, `most` of them at most: each is one of the
-// bases, which are the addresses of this run (or 0, of sizes), and an offset to it.
-llvm.func @tw_run_calls(%count: i64, %calls: !llvm.ptr, %which: !llvm.ptr, %offsets: !llvm.ptr, %most: i64,
-                        %bases: !llvm.ptr, %scratch: !llvm.ptr, %context: !llvm.ptr, %nanoseconds: i64) -> i64 {
+// The bases of a run's words (core/call_layout.py): the addresses of the arena, of the tensors, of the weights.
+llvm.func @tw_fill_bases(%bases: !llvm.ptr, %arena: !llvm.ptr, %spans: !llvm.ptr, %tensors: i64, %context: !llvm.ptr,
+                         %weights: i64) {
   %zero = arith.constant 0 : i64
   %one = arith.constant 1 : i64
+  llvm.store %arena, %bases : !llvm.ptr, !llvm.ptr
+  %of_tensors = llvm.getelementptr inbounds %bases[1] : (!llvm.ptr) -> !llvm.ptr, i64
+  scf.for %i = %zero to %tensors step %one : i64 {
+    %from = llvm.getelementptr %spans[%i] : (!llvm.ptr, i64) -> !llvm.ptr, !llvm.struct<(i64, i64)>
+    %to = llvm.getelementptr %of_tensors[%i] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+    %address = llvm.load %from : !llvm.ptr -> i64
+    llvm.store %address, %to : i64, !llvm.ptr
+  }
+  %of_weights = llvm.getelementptr %of_tensors[%tensors] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+  scf.for %i = %zero to %weights step %one : i64 {
+    %from = llvm.getelementptr %context[0, 5, %i] : (!llvm.ptr, i64) -> !llvm.ptr, !context
+    %to = llvm.getelementptr %of_weights[%i] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+    %address = llvm.load %from : !llvm.ptr -> i64
+    llvm.store %address, %to : i64, !llvm.ptr
+  }
+  llvm.return
+}
+
+// Makes calls of a table in order (core/call_layout.py), `count` (1 or more) or those that begin within so many
+// nanoseconds, and returns how many it made, and the number of their words. A call's words follow those of the call before,
+// `most` of them at most: each is one of the bases, which are the addresses of this run (or 0, of sizes), and an offset to
+// it. It notes when each call has ended, unless `stamps` is null.
+llvm.func internal @tw_make_calls(%count: i64, %calls: !llvm.ptr, %which: !llvm.ptr, %offsets: !llvm.ptr, %most: i64,
+                                  %bases: !llvm.ptr, %scratch: !llvm.ptr, %context: !llvm.ptr, %nanoseconds: i64,
+                                  %stamps: !llvm.ptr) -> !llvm.struct<(i64, i64)> {
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %false = arith.constant false
   %args = llvm.alloca %most x i64 : (i64) -> !llvm.ptr
   %begin = llvm.call @tw_now() : () -> i64
   %made:2 = scf.while (%i = %zero, %first = %zero) : (i64, i64) -> (i64, i64) {
@@ -354,17 +387,99 @@ llvm.func @tw_run_calls(%count: i64, %calls: !llvm.ptr, %which: !llvm.ptr, %offs
     }
     %next = arith.addi %first, %length : i64
     %after = arith.addi %i, %one : i64
+    llvm.call @tw_stamp(%stamps, %after) : (!llvm.ptr, i64) -> ()
     %more = arith.cmpi slt, %after, %count : i64
-    %now = llvm.call @tw_now() : () -> i64
-    %spent = arith.subi %now, %begin : i64
-    %early = arith.cmpi slt, %spent, %nanoseconds : i64
-    %on = arith.andi %more, %early : i1
+    %on = scf.if %more -> i1 {
+      %now = llvm.call @tw_now() : () -> i64
+      %spent = arith.subi %now, %begin : i64
+      %early = arith.cmpi slt, %spent, %nanoseconds : i64
+      scf.yield %early : i1
+    } else {
+      scf.yield %false : i1
+    }
     scf.condition(%on) %after, %next : i64, i64
   } do {
   ^bb0(%i: i64, %first: i64):
     scf.yield %i, %first : i64, i64
   }
-  llvm.return %made#0 : i64
+  %none = llvm.mlir.poison : !llvm.struct<(i64, i64)>
+  %number = llvm.insertvalue %made#0, %none[0] : !llvm.struct<(i64, i64)>
+  %both = llvm.insertvalue %made#1, %number[1] : !llvm.struct<(i64, i64)>
+  llvm.return %both : !llvm.struct<(i64, i64)>
+}
+
+// The same for a host (runtime/process/threads.py), which asks for signals itself.
+llvm.func @tw_run_calls(%count: i64, %calls: !llvm.ptr, %which: !llvm.ptr, %offsets: !llvm.ptr, %most: i64,
+                        %bases: !llvm.ptr, %scratch: !llvm.ptr, %context: !llvm.ptr, %nanoseconds: i64) -> i64 {
+  %null = llvm.mlir.zero : !llvm.ptr
+  %both = llvm.call @tw_make_calls(%count, %calls, %which, %offsets, %most, %bases, %scratch, %context, %nanoseconds, %null)
+    : (i64, !llvm.ptr, !llvm.ptr, !llvm.ptr, i64, !llvm.ptr, !llvm.ptr, !llvm.ptr, i64, !llvm.ptr)
+    -> !llvm.struct<(i64, i64)>
+  %made = llvm.extractvalue %both[0] : !llvm.struct<(i64, i64)>
+  llvm.return %made : i64
+}
+
+// Makes all calls of a table. Every 50 ms it asks for signals between two of them; not 0 where one has ended the run.
+llvm.func @tw_make_all_calls(%count: i64, %calls: !llvm.ptr, %which: !llvm.ptr, %offsets: !llvm.ptr, %most: i64,
+                             %bases: !llvm.ptr, %scratch: !llvm.ptr, %context: !llvm.ptr, %stamps: !llvm.ptr) -> i32 {
+  %zero = arith.constant 0 : i64
+  %period = arith.constant 50000000 : i64
+  %success = arith.constant 0 : i32
+  %null = llvm.mlir.zero : !llvm.ptr
+  llvm.call @tw_stamp(%stamps, %zero) : (!llvm.ptr, i64) -> ()
+  %timed = llvm.icmp "ne" %stamps, %null : !llvm.ptr
+  %end:3 = scf.while (%made = %zero, %words = %zero, %status = %success) : (i64, i64, i32) -> (i64, i64, i32) {
+    %left = arith.cmpi slt, %made, %count : i64
+    %fine = arith.cmpi eq, %status, %success : i32
+    %on = arith.andi %left, %fine : i1
+    scf.condition(%on) %made, %words, %status : i64, i64, i32
+  } do {
+  ^bb0(%made: i64, %words: i64, %status: i32):
+    %rest = arith.subi %count, %made : i64
+    %next = llvm.getelementptr %calls[%made] : (!llvm.ptr, i64) -> !llvm.ptr, !call
+    %its_which = llvm.getelementptr %which[%words] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+    %its_offsets = llvm.getelementptr %offsets[%words] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+    %later = llvm.getelementptr %stamps[%made] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+    %its_stamps = llvm.select %timed, %later, %null : i1, !llvm.ptr
+    %both = llvm.call @tw_make_calls(%rest, %next, %its_which, %its_offsets, %most, %bases, %scratch, %context, %period,
+                                     %its_stamps)
+      : (i64, !llvm.ptr, !llvm.ptr, !llvm.ptr, i64, !llvm.ptr, !llvm.ptr, !llvm.ptr, i64, !llvm.ptr)
+      -> !llvm.struct<(i64, i64)>
+    %more = llvm.extractvalue %both[0] : !llvm.struct<(i64, i64)>
+    %more_words = llvm.extractvalue %both[1] : !llvm.struct<(i64, i64)>
+    %after = arith.addi %made, %more : i64
+    %after_words = arith.addi %words, %more_words : i64
+    %early = arith.cmpi slt, %after, %count : i64
+    %signalled = scf.if %early -> i32 {
+      %asked = llvm.call @tw_ask_signals() : () -> i32
+      scf.yield %asked : i32
+    } else {
+      scf.yield %success : i32
+    }
+    scf.yield %after, %after_words, %signalled : i64, i64, i32
+  }
+  llvm.return %end#2 : i32
+}
+
+// Reads words behind a run's calls, by base and offset, and raises the first that is not 0 with its text, unless the run
+// has failed before.
+llvm.func @tw_read_reports(%count: i64, %reports: !llvm.ptr, %bases: !llvm.ptr, %before: i32) -> i32 {
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %end = scf.for %i = %zero to %count step %one iter_args(%status = %before) -> i32 : i64 {
+    %which_at = llvm.getelementptr %reports[%i, 0] : (!llvm.ptr, i64) -> !llvm.ptr, !llvm.struct<(i64, i64, ptr)>
+    %offset_at = llvm.getelementptr %reports[%i, 1] : (!llvm.ptr, i64) -> !llvm.ptr, !llvm.struct<(i64, i64, ptr)>
+    %text_at = llvm.getelementptr %reports[%i, 2] : (!llvm.ptr, i64) -> !llvm.ptr, !llvm.struct<(i64, i64, ptr)>
+    %which = llvm.load %which_at : !llvm.ptr -> i64
+    %offset = llvm.load %offset_at : !llvm.ptr -> i64
+    %text = llvm.load %text_at : !llvm.ptr -> !llvm.ptr
+    %base_at = llvm.getelementptr %bases[%which] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+    %base = llvm.load %base_at : !llvm.ptr -> !llvm.ptr
+    %word_at = llvm.getelementptr %base[%offset] : (!llvm.ptr, i64) -> !llvm.ptr, i8
+    %said = llvm.call @tw_report(%word_at, %text, %status) : (!llvm.ptr, !llvm.ptr, i32) -> i32
+    scf.yield %said : i32
+  }
+  llvm.return %end : i32
 }
 
 // Memory that a call before left, or null.

@@ -13,7 +13,7 @@ With ``profile``, ``main`` takes the time around each kernel call. ``create`` th
 of the weights: of the counters (``runtime/counters.py``) that belong to this ``main`` alone, or null to count nothing.
 
 A specialized program beside it exports ``create_1`` and so on, and leaves ``metadata`` to the first one. The generated
-part is only data and the straight list of calls; ``entry.mlir``, ``counters.mlir`` and ``dialects/packed.mlir`` have
+part is data, and a ``main`` that hands it on; ``entry.mlir``, ``counters.mlir`` and ``dialects/packed.mlir`` have
 what is the same in every program. All is code for any CPU of the architecture, so that a program can say what it is for
 wherever it is.
 """
@@ -29,12 +29,12 @@ from ...core.program import METADATA_SECTION, WEIGHTS_SYMBOL, Kernel, Program, m
 from ...core.target import Target, detect_host
 from ...dialects import codegen, ir, packed
 from ...dialects.context import diagnostics, reused_context, run_pipeline
-from .main_text import main_text, report_texts
+from .main_text import main_text
 from .routine_text import facts_text, routine_text
 
 _SUPPORT = [Path(__file__).with_name(name) for name in ("entry.mlir", "counters.mlir", "frame.mlir")]
 _LOWERING = "builtin.module(convert-scf-to-cf,convert-to-llvm,reconcile-unrealized-casts)"
-# Straight calls gain nothing from more, and a model may have a thousand of them.
+# A routine's steps gain nothing from more, and a model may have a thousand of them.
 _OPT_LEVEL = 1
 _SUPPORT_OPT_LEVEL = 2
 _TABLE_OPT_LEVEL = 0  # of functions that only give addresses, when a program is loaded: 5 ms less than at level 1
@@ -50,12 +50,12 @@ llvm.func @tw_take_tensors(!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, !llvm.ptr) -> i
 llvm.func @tw_refuse_overlap(!llvm.ptr, i64, i64, !llvm.ptr) -> i32
 llvm.func @tw_take_arena(!llvm.ptr, i64, i64) -> !llvm.ptr
 llvm.func @tw_give_arena(!llvm.ptr, !llvm.ptr)
-llvm.func @tw_parallel_for(!llvm.ptr, !llvm.ptr, i64, i64, !llvm.ptr, i64, !llvm.ptr)
+llvm.func @tw_fill_bases(!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, !llvm.ptr, i64)
+llvm.func @tw_make_all_calls(i64, !llvm.ptr, !llvm.ptr, !llvm.ptr, i64, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr)
+  -> i32
 llvm.func @tw_run_calls(i64, !llvm.ptr, !llvm.ptr, !llvm.ptr, i64, !llvm.ptr, !llvm.ptr, !llvm.ptr, i64) -> i64
-llvm.func @tw_now() -> i64
-llvm.func @tw_interrupted(!llvm.ptr) -> i32
 llvm.func @tw_report(!llvm.ptr, !llvm.ptr, i32) -> i32
-llvm.func @tw_stamp(!llvm.ptr, i64)
+llvm.func @tw_read_reports(i64, !llvm.ptr, !llvm.ptr, i32) -> i32
 llvm.func @tw_counting(!llvm.ptr, !llvm.ptr) -> !llvm.ptr
 llvm.func @tw_count_run(!llvm.ptr, i64, !llvm.ptr)
 llvm.func @tw_create(!llvm.ptr, i32, i64, !llvm.ptr, !llvm.ptr) -> i32
@@ -184,7 +184,6 @@ def entry_text(
         packed.text_list("tw_names", names),
         packed.constant_bytes("tw_count", count.encode() + b"\0"),
         *map(_declaration, used),
-        *report_texts(program),
         main_text(program, used, profile),
         _create_text(program, number, profile),
         _table_text(tuple(used), number),
@@ -211,18 +210,11 @@ def _metadata_text(metadata: str | None) -> str:
 
 def _table_text(names: Sequence[str], number: int) -> str:
     """Kernels' addresses as a constant array, and the function that reads it."""
-    type_ = f"!llvm.array<{len(names)} x ptr>"
-    lines = [f"llvm.mlir.global internal constant @tw_kernels() : {type_} {{", f"  %t0 = llvm.mlir.poison : {type_}"]
-    for i, name in enumerate(names):
-        lines += [
-            f'  %k{i} = llvm.mlir.addressof @"{name}" : !llvm.ptr',
-            f"  %t{i + 1} = llvm.insertvalue %k{i}, %t{i}[{i}] : {type_}",
-        ]
-    lines += [f"  llvm.return %t{len(names)} : {type_}", "}"]
+    table = packed.record_table("tw_kernels", ("ptr",), [(name,) for name in names])
     usage = packed.constant_bytes("tw_usage", f"kernel takes an index below {len(names)}".encode() + b"\0")
     kernel = packed.packed_function(make_export_name("kernel", number), _KERNEL.format(kernels=len(names)))
     run_calls = packed.packed_function(make_export_name("run_calls", number), _ADDRESS.format(symbol="tw_run_calls"))
-    return "\n".join([*lines, usage + kernel + run_calls])
+    return table + usage + kernel + run_calls
 
 
 _CREATE = """  %weights = llvm.mlir.constant({weights} : i64) : i64

@@ -103,22 +103,12 @@ def routine_text(program: Program, number: int = 0) -> str:
 
 def facts_text(kernels: Sequence[Kernel], number: int = 0) -> str:
     """The table of facts about kernels, in the order in which the ``number``-th program calls them first."""
-    type_ = f"!llvm.array<{len(kernels)} x {_FACTS}>"
-    head = f"llvm.mlir.global external constant @tw_facts_{number}() : {type_} {{"
-    lines = [head, f"  %t0 = llvm.mlir.poison : {type_}"]
-    for i, kernel in enumerate(kernels):
+    rows = []
+    for kernel in kernels:
         scratch = -1 if kernel.asks_scratch else align_size(kernel.scratch_bytes)
-        numbers = (kernel.extent, kernel.pieces if kernel.parallel else 0, kernel.parallel_from, scratch)
-        lines += [
-            f'  %a{i} = llvm.mlir.addressof @"{kernel.name}" : !llvm.ptr',
-            f"  %r{i}_0 = llvm.mlir.poison : {_FACTS}",
-        ]
-        lines.append(f"  %r{i}_1 = llvm.insertvalue %a{i}, %r{i}_0[0] : {_FACTS}")
-        for at, value in enumerate(numbers, 1):
-            lines.append(f"  %n{i}_{at} = llvm.mlir.constant({value} : i64) : i64")
-            lines.append(f"  %r{i}_{at + 1} = llvm.insertvalue %n{i}_{at}, %r{i}_{at}[{at}] : {_FACTS}")
-        lines.append(f"  %t{i + 1} = llvm.insertvalue %r{i}_5, %t{i}[{i}] : {type_}")
-    return "\n".join([*lines, f"  llvm.return %t{len(kernels)} : {type_}", "}\n"])
+        pieces = kernel.pieces if kernel.parallel else 0
+        rows.append((kernel.name, kernel.extent, pieces, kernel.parallel_from, scratch))
+    return packed.record_table(f"tw_facts_{number}", ("ptr", *["i64"] * 4), rows, "external")
 
 
 class _Writer:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...core.arena import align_size
+from ...core.call_layout import CallLayout
 from ...core.errors import InputError
-from ...core.program import Kernel, Program, Slot
+from ...core.program import Kernel, Program
 from ..process.deadline import Deadline
 from ..process.link import Library
 from ..process.threads import Team
@@ -47,24 +48,18 @@ class CallTable:
     ) -> None:
         find = library.get_function("kernel")
         addresses = {name: find(i).value for i, name in enumerate(kernels)}
+        layout = CallLayout.of(program, kernels)
         self._library = library  # owns the code
         self._team = make_team(library.get_function("run_calls")().value, threads)
         self._arena_bytes = program.arena_bytes
-        lengths = [len(call.args) for call in program.calls]
-        self._firsts = [0, *np.cumsum(lengths).tolist()]
-        self._most = max(lengths, default=1)
-        rows = [
-            _call_row(addresses[call.kernel], kernels[call.kernel], len(call.args), threads) for call in program.calls
-        ]
+        self._firsts = [0, *np.cumsum([words for _, words, *_ in layout.rows]).tolist()]
+        self._most = layout.most_words
+        rows = [(addresses[name], *numbers) for name, *numbers in layout.rows]
         self._calls = np.array(rows, np.int64).reshape(-1, 5)
-        slots = [slot for call in program.calls for slot in call.args]
-        firsts = {"input": 1, "output": 1 + len(program.inputs)}
-        firsts["param"] = firsts["output"] + len(program.outputs)
-        self._which = np.array([_base(slot, firsts) for slot in slots], np.int64)
-        self._offsets = np.array([slot.offset for slot in slots], np.int64)
-        self._reports = [(_base(r.slot, firsts), r.slot.offset, r.text) for r in program.reports]
+        self._which, self._offsets = (np.array(words, np.int64) for words in (layout.which, layout.offsets))
+        self._reports = layout.reports
         self._tables = tuple(table.ctypes.data for table in (self._calls, self._which, self._offsets))
-        self._scratch_bytes = max((stride * (threads if pieces else 1) for *_, pieces, stride in rows), default=0)
+        self._scratch_bytes = layout.count_scratch(threads)
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -117,14 +112,3 @@ class CallTable:
         self._team.run_calls(count, calls + row, which, offsets, self._most, bases, scratch, deadline)
         if first + count == len(self._calls):
             self._check(memory)
-
-
-def _call_row(address: int, kernel: Kernel, words: int, threads: int) -> tuple[int, int, int, int, int]:
-    """A call as ``tw_run_calls`` reads it: address, number of words, extent, pieces, scratch bytes of a thread."""
-    pieces = kernel.pieces if kernel.parallel and threads > 1 else 0
-    return address, words, kernel.extent, pieces, align_size(kernel.scratch_bytes)
-
-
-def _base(slot: Slot, firsts: Mapping[str, int]) -> int:
-    """Which of the bases a slot lies on; ``firsts`` are the first ones of the inputs, the outputs and the weights."""
-    return 0 if slot.space == "arena" else firsts[slot.space] + slot.index
