@@ -21,7 +21,7 @@ from ..tiles.regions import NotSchedulable
 from ..tiling.destination_passing import destination_passing, is_empty
 from ..tiling.dynamic_border import DynamicBorder
 from .block_kernels import STEPS, Version
-from .part_loops import Computation, Part, Segment, cut_axis, divide_steps, loop_over, share_of_steps
+from .part_loops import Computation, Part, Segment, cut_axis, divide_steps, least_rest, loop_over, share_of_steps
 
 # Shares of the work that threads take, at least, where the blocks are as many.
 SHARES = 16
@@ -36,7 +36,8 @@ class Blocks:
     weight that they share stays in the cache. held: blocks of the largest size in a group. split: whether threads share
     the steps of a block: each of them computes what the steps have in common, or the block is a large part of all and
     has no panels.
-    repeated: the axes along which elements may be in two blocks.
+    repeated: the axes along which elements may be in two blocks. singles: whether the smallest blocks are worth more
+    code than blocks most of which is computed twice.
     """
 
     versions: tuple[Version, ...]
@@ -46,6 +47,7 @@ class Blocks:
     held: int
     split: bool = field(default=False, kw_only=True)
     repeated: frozenset[int] = field(default=frozenset(), kw_only=True)
+    singles: bool = field(default=False, kw_only=True)
 
     @property
     def extent(self) -> int:
@@ -57,10 +59,9 @@ class Blocks:
         """Of the largest block's result."""
         return math.prod(self.versions[0].sizes)
 
-    @property
-    def dear(self) -> bool:
-        """Return whether an element takes so long that none is computed twice where smaller blocks avoid it."""
-        return False
+    def least_rest(self, size: int, smaller: int, smallest: int) -> int:
+        """From how many elements on a rest is one more block that overlaps the one before (see ``cut_axis``)."""
+        return -(-size // 2) if self.singles else least_rest(size, smaller, smallest)
 
     @property
     def ahead(self) -> bool:
@@ -104,7 +105,8 @@ class Blocks:
         border.fill(computed.buffer, inner, lo, arguments)
         extents = {axis: memref.DimOp(inner, index_constant(axis)).result for axis in self.cuts}
         segments = {
-            axis: cut_axis(extents[axis], sizes, axis in self.repeated, self.dear) for axis, sizes in self.cuts.items()
+            axis: cut_axis(extents[axis], sizes, axis in self.repeated, self.least_rest)
+            for axis, sizes in self.cuts.items()
         }
         parts = []
         for version in self.versions:

@@ -91,13 +91,14 @@ def _make_versions(function: func.FuncOp, cuts: Mapping[int, Sizes], choose: Cho
     shared = any(isinstance(kind, Contraction | Conv) for kind in _kinds(function))
     panels, patches = _panels(versions, shared), _patches(function, result)
     held = _HELD // math.prod(versions[0].sizes[axis] // patches.get(axis, 1) for axis in cuts)
-    repeated = _repeatable(function, result, cuts)
+    repeated, family = _repeatable(function, result, cuts), find_family(find_anchors(function))
+    singles = family is not None and family.singles
     if panel is not None and panels == 1 and not versions[0].has_common:
         return PanelBlocks(tuple(versions), cuts, sums, 1, 1, panel, repeated=repeated)
     if versions[0].has_common or (shared and panels == 1):
-        return Blocks(tuple(versions), cuts, sums, 1, 1, split=not sums, repeated=repeated)
+        return Blocks(tuple(versions), cuts, sums, 1, 1, split=not sums, repeated=repeated, singles=singles)
     held = held if shared else _HELD_ELEMENTS // math.prod(versions[0].sizes)
-    return Blocks(tuple(versions), cuts, sums, panels, max(1, held), repeated=repeated)
+    return Blocks(tuple(versions), cuts, sums, panels, max(1, held), repeated=repeated, singles=singles)
 
 
 def _repeatable(function: func.FuncOp, result: ir.Value, cuts: Mapping[int, Sizes]) -> frozenset[int]:

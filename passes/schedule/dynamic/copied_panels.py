@@ -75,10 +75,9 @@ class PanelBlocks(Blocks):
 
     panel: Panel
 
-    @property
-    def dear(self) -> bool:
-        """An element is a sum of products."""
-        return True
+    def least_rest(self, size: int, smaller: int, smallest: int) -> int:
+        """So many that smaller blocks would have as many elements: these are sums of products, single columns slow."""
+        return 1 if smaller <= smallest else size - smaller + 1
 
     def make_part(self, version: Version, segments: Mapping[int, Segment], computed: Computation) -> Part:
         """What emits the loop over a version's blocks."""

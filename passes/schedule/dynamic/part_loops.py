@@ -61,13 +61,21 @@ class Segment:
         return Interval(Linear(0, ((hide_formula(arith.minui(piece, self.latest)), self.unit),)), self.size)
 
 
-def cut_axis(extent: ir.Value, sizes: Sequence[int], repeat: bool, dear: bool = False) -> dict[int, Segment]:
+# From how many elements on a rest is one more block of a size; also given are the next smaller and the smallest size.
+LeastRest = Callable[[int, int, int], int]
+
+
+def least_rest(size: int, smaller: int, smallest: int) -> int:
+    """Half of the elements, or one where there are but smallest blocks besides."""
+    return 1 if smaller <= smallest else -(-size // 2)
+
+
+def cut_axis(extent: ir.Value, sizes: Sequence[int], repeat: bool, least: LeastRest = least_rest) -> dict[int, Segment]:
     """An axis cut into blocks, as many of each size as fit, the largest first. It is made of whole smallest ones.
 
-    repeat: whether elements may be computed twice. The rest is then one more block, which begins in the one before,
-    where that has half of its elements at least, or where there are but smallest ones besides. Elsewhere no element
-    is in two blocks: threads that computed it at the same time could read what the other has half done.
-    dear: whether elements take long, so that the rest is smaller blocks unless these have as many elements.
+    repeat: whether elements may be computed twice. A rest of the ``least`` number is then one more block, which begins
+    in the one before. Elsewhere no element is in two blocks: threads that computed it at the same time could read what
+    the other has half done.
     """
     found, start, rest, zero, unit = {}, Linear(), extent, index_constant(0), sizes[-1]
     for size, smaller in itertools.pairwise((*sizes, 0)):
@@ -75,9 +83,9 @@ def cut_axis(extent: ir.Value, sizes: Sequence[int], repeat: bool, dear: bool = 
         count, left, latest = arith.divui(rest, width), arith.remui(rest, width), None
         if repeat and size > unit:
             latest = arith.divui(arith.subi(extent, width), index_constant(unit))
-            least = 1 if smaller <= unit else size - smaller + 1 if dear else -(-size // 2)
+            enough = index_constant(least(size, smaller, unit))
             fits = arith.cmpi(arith.CmpIPredicate.uge, extent, width)
-            more = arith.andi(fits, arith.cmpi(arith.CmpIPredicate.uge, left, index_constant(least)))
+            more = arith.andi(fits, arith.cmpi(arith.CmpIPredicate.uge, left, enough))
             count = arith.addi(count, arith.select(more, index_constant(1), zero))
             left = arith.select(more, zero, left)
         count = hide_formula(count)

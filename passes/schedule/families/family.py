@@ -147,6 +147,7 @@ class Family:
     schedule: the kernel's loops; None for plain loops.
     blocks: the sizes of blocks where sizes are dynamic.
     repeats: whether blocks may overlap: no tile reads what it has written, so each thread writes the same.
+    singles: whether a rest of less than half a block goes in the smallest blocks: elements take too long to repeat.
     begin: the ops that a kernel has at first whose last anchor is the given op; None if it is not of the family. What
         follows that op elementwise joins them.
     absorb: what else the anchor's kernel takes, if no other kernel has it.
@@ -161,6 +162,7 @@ class Family:
     schedule: Callable[[KernelView], Schedule | None]
     blocks: BlockSizes
     repeats: bool = field(default=False, kw_only=True)
+    singles: bool = field(default=False, kw_only=True)
     begin: Callable[[ir.Operation, OpFacts, Target], list[ir.Operation] | None] = lambda op, facts, target: None
     absorb: Callable[[ir.Operation, OpFacts], list[ir.Operation]] = lambda op, facts: []
     merge: Callable[[Group, OpFacts, Taken], list[ir.Operation] | None] = lambda group, facts, taken: None

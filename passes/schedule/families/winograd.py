@@ -285,8 +285,9 @@ WINOGRAD = Family(
     "winograd",
     lambda anchors: _find_kinds(anchors) == [Transform, Contraction, Transform],
     schedule_winograd,
-    replace(WINDOW_BLOCKS, plane=((1,), (8, 4, 1))),
+    replace(WINDOW_BLOCKS, plane=((1,), (14, 7, 4, 1))),
     repeats=True,
+    singles=True,
     begin=_begin,
     pack=lambda ops, target, columns: pack_product(ops[-2:-1], target, columns),
 )
@@ -295,8 +296,9 @@ PATCH_PRODUCTS = Family(
     "winograd, patches apart",
     lambda anchors: _find_kinds(anchors)[-2:] == [Contraction, Transform],
     schedule_winograd,
-    replace(WINDOW_BLOCKS, plane=((4, 1), (4, 1))),
+    replace(WINDOW_BLOCKS, plane=((4, 1), (7, 4, 1))),
     repeats=True,
+    singles=True,
 )
 TRANSFORMS = Family(
     "transforms",
