@@ -30,7 +30,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "te": "core dialects",
         "driver": "codegens core dialects frontends passes records runtime te workers",
         "tuning": "core driver passes records runtime te workers",
-        "tvm": "core driver passes runtime te tuning workers",
+        "tvm": "core driver passes records runtime te tuning workers",
         "tools": "core driver frontends passes records runtime tuning workers",
     },
     "runtime": {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Callable
@@ -14,6 +15,8 @@ import small_network
 
 import tilewright as tw
 import tilewright.tvm as tvm
+from tilewright.records.trial import Trial
+from tilewright.records.tvm_lines import write_auto_scheduler
 from tilewright.tvm import auto_scheduler, relay, te
 from tilewright.tvm.autotvm.kernels import find_schedules
 from tilewright.tvm.contrib import graph_executor
@@ -78,30 +81,34 @@ def test_a_workload_is_tuned_and_built(
     said = capsys.readouterr().out
     assert said.count("[ Measure ]") == 2 and "Get 3 programs to measure:\n" in said and "[ Done ]" in said
     assert re.search(r"^[.E]+[*ET]*$", said, re.M) and "No: 6\tGFLOPS: " in said
-    rows = [json.loads(line) for line in log.read_text().splitlines()]
-    assert len(rows) == 6 and rows[0]["i"][0][0] == task.workload_key and rows[0]["v"] == "v0.6"
-    good = [row for row in rows if not row["r"][1]]
-    good[-1].update(ratio=[0.5, 0.6])
-    log.write_text("".join(json.dumps(row) + "\n" for row in good))
-    (step,) = good[-1]["i"][1][1]
-    assert step[0] == "TW" and step[1] in {kernel.name for kernel in task.kernels}
+    trials = list(auto_scheduler.load_records(log))
+    assert len(trials) == 6 and trials[0].kernel in {kernel.name for kernel in task.kernels}
+    assert json.loads(log.read_text().splitlines()[0])["v"] == "v0.6"
+    chosen = keep_as_best(log, trials)
     sch, args = task.apply_best(log)
-    assert {name: each.to_json()["steps"] for name, each in sch.kernels.items()} == {step[1]: step[2]["steps"]}
+    assert {name: each.to_json()["steps"] for name, each in sch.kernels.items()} == {
+        chosen.kernel: json.loads(chosen.steps)
+    }
     printed = task.print_best(log)
-    assert f"s = tw.Schedule.start(values)  # {step[1]}" in printed and "s = s.split(" in printed
+    assert f"s = tw.Schedule.start(values)  # {chosen.kernel}" in printed and "s = s.split(" in printed
     assert "loops of the compiler's own" in tvm.lower(sch, args, simple_mode=True)
     run(tvm.build(sch, args, "llvm"))
-    assert len(auto_scheduler.RecordReader(log).read_lines(2)) == min(2, len(good))
-    best = auto_scheduler.load_best_record(log, task.workload_key)
-    assert best is not None and best.result.cost == min(sum(row["r"][0]) / len(row["r"][0]) for row in good)
+    assert auto_scheduler.RecordReader(log).read_lines(1, 0) == [chosen]
+    assert auto_scheduler.load_best_record(log) == chosen
+
+
+def keep_as_best(log: Path, trials: list[Trial], seconds: float = 0.5) -> Trial:
+    """Let a log have one of its trials alone, as if that took ``seconds`` where the default takes one."""
+    good = next(each for each in reversed(trials) if not each.error)
+    made = dataclasses.replace(good, seconds=(seconds,) * 8, default_seconds=(1.0,) * 8)
+    log.write_text(write_auto_scheduler(made) + "\n")
+    return made
 
 
 def test_schedules_that_were_not_faster_are_not_taken(task: auto_scheduler.SearchTask, tmp_path: Path):
     log = tmp_path / "slow.json"
-    state = task.kernels[0].default
-    assert state is not None
-    given = auto_scheduler.MeasureInput(task, task.kernels[0].name, state.to_json())
-    auto_scheduler.save_records(log, [given], [auto_scheduler.MeasureResult((1e-9,), 0, "", 0.1, 0.0, 0.9, 1.1)])
+    task.tune(options(1, log, 1, verbose=0))
+    keep_as_best(log, list(auto_scheduler.load_records(log)), 1.1)
     assert task.apply_best(log)[0].kernels == {} and "compiler's own schedule" in task.print_best(log)
     with log.open("a") as file:
         file.write('{"i": [["cut')
@@ -126,21 +133,18 @@ def test_tasks_of_a_network(network: Any, tmp_path: Path, capsys: pytest.Capture
     assert len(lines) == 3 and re.fullmatch(
         r"ElapsedTime\(s\)\t\d+\tEstimatedLatency\(ms\)\t\d+\.\d{3}\tTrials\t6", lines[-1]
     )
-    rows = [json.loads(line) for line in log.read_text().splitlines()]
-    assert len(rows) == 6 and {row["i"][0][0] for row in rows} == {task.workload_key for task in tasks}
+    trials = list(auto_scheduler.load_records(log))
+    assert len(trials) == 6 and {trial.kernel for trial in trials} == {task.desc for task in tasks}
     again = auto_scheduler.TaskScheduler(tasks, weights, load_log_file=log, strategy="round-robin", callbacks=[])
     again.tune(options(2, log, 1, verbose=0))
-    texts = [line.split('"TW"')[1].split("]]]]")[0] for line in log.read_text().splitlines()]
-    assert len(texts) == len(set(texts)) == 8  # nothing was measured again
-    index = next(number for number, row in enumerate(rows) if not row["r"][1])
-    rows[index].update(ratio=[0.5, 0.6])
-    log.write_text(json.dumps(rows[index]) + "\n")
-    name = rows[index]["i"][1][1][0][1]
+    trials = list(auto_scheduler.load_records(log))
+    assert len(trials) == 8 == len({(trial.kernel, trial.steps) for trial in trials})  # nothing is measured again
+    chosen = keep_as_best(log, trials)
     passes = tvm.transform.PassContext(opt_level=3, config={"relay.backend.use_auto_scheduler": True})
     with auto_scheduler.ApplyHistoryBest(str(log)), passes:
-        found = find_schedules(tasks[0].target, [task.desc for task in tasks])
+        found = find_schedules(tasks[0].target, chosen.threads, [task.desc for task in tasks])
         lib = relay.build(mod, "llvm", params=params)
-    assert [*found] == [name]
+    assert [*found] == [chosen.kernel]
     module = graph_executor.GraphModule(lib["default"](tvm.cpu()))
     module.run(x=X)
     expected = 1 / (1 + np.exp(-np.maximum(X @ W, 0)))
@@ -202,5 +206,5 @@ def test_a_log_without_the_workload(task: auto_scheduler.SearchTask, tmp_path: P
     with pytest.raises(tw.TilewrightError, match="Cannot find any valid schedule for"):
         task.apply_best(tmp_path / "empty.json")
     (tmp_path / "bad.json").write_text('{"i": 3}\n')
-    with pytest.raises(tw.TilewrightError, match="line 1: this is no record"):
+    with pytest.raises(tw.TilewrightError, match="line 1: it is no object with"):
         task.apply_best(tmp_path / "bad.json")

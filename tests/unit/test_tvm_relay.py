@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import json
+import logging
 import timeit
 from collections.abc import Callable
 from pathlib import Path
@@ -17,8 +18,11 @@ import small_network
 import tilewright as tw
 import tilewright.tvm as tvm
 from tilewright.passes.infra.context import PassContext
+from tilewright.records.trial import Trial, target_key
+from tilewright.records.tvm_lines import write_autotvm
 from tilewright.tvm import autotvm, relay
 from tilewright.tvm.autotvm.kernels import find_schedules
+from tilewright.tvm.autotvm.measure import KernelResult
 from tilewright.tvm.autotvm.tuner import GATuner, RandomTuner, XGBTuner
 from tilewright.tvm.contrib import graph_executor, utils
 from tilewright.tvm.relay import build_module
@@ -179,17 +183,14 @@ def test_kernels_are_tuned_and_built_by_a_log(built: Any, tmp_path: Path, monkey
     option = autotvm.measure_option("local", autotvm.LocalRunner(number=1, repeat=1))
     tuner = GATuner(task, pop_size=4)
     tuner.tune(4, option, callbacks=[autotvm.callback.log_to_file(log)])
-    records = list(autotvm.record.load_from_file(log))
-    default = task.config_space.knob2point(task.config_space.default)
-    assert records[0][0].config.index == default and {result.error_no for _, result in records} <= {0, 1}
-    assert all(getattr(result, "ratio") > 0 for _, result in records if not result.error_no)  # noqa: B009
-    rows = [json.loads(line) for line in log.read_text().splitlines()]
-    index = next(number for number, row in enumerate(rows) if number and not row["result"][1])
-    rows[index]["ratio"] = [0.5, 0.6]  # as if it had been twice as fast
-    rows[index]["result"][0] = [1e-9]
-    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    chosen = rows[index]["config"]["entity"][-1]
-    assert chosen[0] == "schedule"
+    trials = [result.trial for _, result in autotvm.record.load_from_file(log) if isinstance(result, KernelResult)]
+    default = task.find_schedule(task.config_space.get(task.config_space.knob2point(task.config_space.default)))
+    assert len(trials) == 4 and default is not None
+    assert json.loads(trials[0].steps) == default.to_json()["steps"]
+    assert {trial.error for trial in trials} <= {"", "refused"}
+    good = [trial for trial in trials[1:] if not trial.error]
+    chosen = dataclasses.replace(good[0], seconds=(0.5,) * 8, default_seconds=(1.0,) * 8)  # as if it took half the time
+    log.write_text("".join(write_autotvm(trial) + "\n" for trial in (trials[0], chosen)))
     seen, build_model = [], build_module.api.build_model
 
     def build(*given: Any) -> Any:
@@ -199,8 +200,8 @@ def test_kernels_are_tuned_and_built_by_a_log(built: Any, tmp_path: Path, monkey
     monkeypatch.setattr(build_module.api, "build_model", build)
     with autotvm.apply_history_best(log), tvm.transform.PassContext(opt_level=3, config={}):
         tuned = relay.build(mod, "llvm", params=params, mod_name="net")
-        found = find_schedules(task.target, sorted(names))
-    assert {name: each.to_json()["steps"] for name, each in found.items()} == {task.name: chosen[2]["steps"]}
+        found = find_schedules(task.target, chosen.threads, sorted(names))
+    assert {name: each.to_json()["steps"] for name, each in found.items()} == {task.name: json.loads(chosen.steps)}
     assert seen == [found]
     module = graph_executor.GraphModule(tuned["default"](tvm.cpu()))
     module.run(x=X)
@@ -210,16 +211,22 @@ def test_kernels_are_tuned_and_built_by_a_log(built: Any, tmp_path: Path, monkey
     assert tuner.next_batch(1)
 
 
-def test_what_a_log_has_that_was_slower_is_not_taken(built: Any, tmp_path: Path):
-    """Also a schedule that does not fit this version is left out, and names of other networks' kernels are."""
+def test_what_a_log_has_that_was_slower_is_not_taken(built: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    """Nor is what is of another kernel, CPU or number of threads, or does not fit this version."""
     mod, params, _ = built
     (task, *_), log = autotvm.task.extract_from_program(mod, params, "llvm"), tmp_path / "net.log"
-    config = task.config_space.get(task.config_space.knob2point(task.config_space.default))
-    slow = autotvm.measure.KernelResult((1e-6,), 0, 0.1, 0.0)
-    row = json.loads(autotvm.record.encode(autotvm.MeasureInput(task.target, task, config), slow))
-    rows = [row, {**row, "input": ["llvm", "other_kernel", [], {}], "ratio": [0.5, 0.6]}]
-    log.write_text("".join(json.dumps(each) + "\n" for each in rows))
-    with autotvm.apply_history_best(str(log)):
-        assert find_schedules(task.target, [task.name]) == {}
+    assert task.kernel.default is not None
+    data = {name: json.dumps(each) for name, each in task.kernel.default.to_json().items()}
+    where = (task.name, target_key(task.kernel.target), task.kernel.threads)
+    slow = Trial(*where, data["values"], data["steps"], (1.0,) * 8, (0.9,) * 8)
+    fast = dataclasses.replace(slow, seconds=(0.5,) * 8)
+    others = {"kernel": "other_kernel"}, {"target": "x86-128-1k-1k-0"}, {"threads": 77}, {"steps": '[["split"]]'}
+    rows = [slow, *(dataclasses.replace(fast, **each) for each in others)]
+    log.write_text("".join(f"{write_autotvm(each)}\n" for each in rows))
+    with autotvm.apply_history_best(str(log)), caplog.at_level(logging.WARNING, "autotvm"):
+        assert find_schedules(task.target, task.kernel.threads, [task.name]) == {}
+    assert f"the record of kernel '{task.name}' is left out: " in caplog.text
+    autotvm.record.pick_best(log, tmp_path / "best.log")
+    assert "other_kernel" in (tmp_path / "best.log").read_text()
     with pytest.raises(tw.InputError, match="a kernel fuses many ops"):
         autotvm.task.extract_from_program(mod, params, "llvm", ops=["nn.conv2d"])

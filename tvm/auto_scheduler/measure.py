@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
 from ...core.errors import InputError
+from ...records.trial import Trial
 from ..autotvm import measure as templates
 
 
@@ -51,30 +52,38 @@ def LocalRPCMeasureContext(*args: Any, **kwargs: Any) -> NoReturn:
 
 
 class MeasureInput(NamedTuple):
-    """A schedule of a kernel of a task, as JSON."""
+    """A schedule of a kernel of a task, as its steps."""
 
     task: Any
     kernel: str
-    state: Any
+    steps: Any
 
 
 @dataclass(frozen=True)
 class MeasureResult:
-    """``costs`` are seconds; where ``error_no`` is not 0 there are none. ``ratio`` is the time over the
-    default's, at most ``high``."""
+    """``costs`` are seconds of a run; none where ``error_no`` is not 0. ``trial`` is the engine's record."""
 
     costs: tuple[float, ...]
     error_no: int
     error_msg: str
     all_cost: float
     timestamp: float
-    ratio: float = 1.0
-    high: float = 1.0
+    trial: Trial | None = None
 
     @property
     def cost(self) -> float:
         """Mean seconds; infinite where there are none."""
         return sum(self.costs) / len(self.costs) if self.costs and not self.error_no else float("inf")
+
+    @property
+    def ratio(self) -> float:
+        """The kernel's time over that of its default schedule; infinite where it failed."""
+        return self.trial.ratio if self.trial is not None else float("inf")
+
+    @property
+    def gains(self) -> bool:
+        """Return whether the kernel is faster than with its default schedule, for certain."""
+        return self.trial is not None and self.trial.interval[1] < 1
 
     def __str__(self) -> str:
         shown = f"{self.cost:.4g}" if not self.error_no else ""

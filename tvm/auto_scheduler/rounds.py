@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...core.errors import InputError
+from ...records.trial import Trial, target_key
 from ...tuning.laboratory import Laboratory
 from ...tuning.search.searcher import Searcher
 from ...tuning.spaces.space import Point
@@ -85,15 +85,16 @@ class TaskRounds:
         """Return whether there is no more to try."""
         return all(each.exhausted for each in self._kernels)
 
-    def restore(self, schedules: Sequence[tuple[str, Any, MeasureResult]]) -> None:
-        """Tell the searches of records: kernels, schedules and results."""
-        known = {each.task.name: each for each in self._kernels}
-        for name, state, result in schedules:
-            if name not in known:
-                continue
-            ratio = result.ratio if not result.error_no else math.inf
-            known[name].known[json.dumps(state["steps"])] = ratio
-            known[name].ratio = min(known[name].ratio, ratio if result.high < 1 else 1.0)
+    def restore(self, trials: Sequence[Trial]) -> bool:
+        """Tell the searches of records; returns whether there are any of its kernels."""
+        known = {(each.task.name, target_key(each.task.kernel.target)): each for each in self._kernels}
+        found = False
+        for trial in trials:
+            if (kernel := known.get((trial.kernel, trial.target))) is not None:
+                kernel.known[json.dumps(json.loads(trial.steps))] = trial.ratio
+                kernel.ratio = min(kernel.ratio, trial.ratio if trial.interval[1] < 1 else 1.0)
+                found = True
+        return found
 
     def run(self, count: int, callbacks: Sequence[Any]) -> tuple[list[MeasureInput], list[MeasureResult]]:
         """Try so many schedules of the kernel of which most is hoped."""
@@ -134,15 +135,16 @@ class TaskRounds:
             print(f"Get {len(points)} programs to measure:")
         given = [ConfigInput(kernel.task.target, kernel.task, config) for config in configs]
         inputs, results = [], []
-        for point, config, found in zip(points, configs, kernel.measurer(given), strict=True):
-            ratio, high = (found.ratio, found.high) if isinstance(found, KernelResult) else (math.inf, math.inf)
-            kernel.search.tell(point, ratio)
+        for point, found in zip(points, kernel.measurer(given), strict=True):
+            assert isinstance(found, KernelResult)  # as a kernel's are
+            trial, calls = found.trial, kernel.task.kernel.calls
+            costs = tuple(each * calls for each in found.costs) if not trial.error else ()
+            words = f"{trial.error}: {trial.reason}" if trial.error else ""
+            result = MeasureResult(costs, found.error_no, words, trial.took, trial.time, trial)
+            kernel.search.tell(point, result.ratio)
             kernel.trials += 1
-            kernel.ratio = min(kernel.ratio, ratio if high < 1 else 1.0)
-            words = "" if not found.error_no else ": ".join(map(str, found.costs))
-            costs = tuple(each * kernel.task.kernel.calls for each in found.costs) if not found.error_no else ()
-            result = MeasureResult(costs, found.error_no, words, found.all_cost, found.timestamp, ratio, high)
-            inputs.append(MeasureInput(self.task, kernel.task.name, config["schedule"].val))
+            kernel.ratio = min(kernel.ratio, result.ratio if result.gains else 1.0)
+            inputs.append(MeasureInput(self.task, kernel.task.name, json.loads(trial.steps)))
             results.append(result)
         self._print_results(inputs, results, time.monotonic() - begin)
         return inputs, results
@@ -160,7 +162,7 @@ class TaskRounds:
             self.best_flops = max(self.best_flops, flops)
             if self.verbose > 1:
                 print(f"{'=' * 50}\nNo: {self.number}\tGFLOPS: {flops:.2f} / {self.best_flops:.2f}\tresults: {result}")
-                print(f"{'=' * 50}\n{given.kernel}: {result.error_msg or given.state['steps']}")
+                print(f"{'=' * 50}\n{given.kernel}: {result.error_msg or given.steps}")
         print(f"Time elapsed for measurement: {spent:.2f} s")
 
 

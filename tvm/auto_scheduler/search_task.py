@@ -17,11 +17,11 @@ from ...te.tensor import ComputeOp, Op, Tensor
 from ...tuning.expressions import make_computation
 from ...tuning.task import Task as Kernel
 from ...tuning.tasks import extract_tasks
-from ..autotvm.history import read_schedule
+from ..autotvm.history import choose_schedules
 from ..target import Target
 from .compute_dag import ComputeDAG, KernelDAG
 from .measure import LocalBuilder, LocalRunner, PythonBasedMeasureCallback
-from .measure_record import find_best, load_records
+from .measure_record import load_records
 from .rounds import TaskRounds, laboratory_of, print_title
 from .workload_registry import Workload, make_workload_key, workload_key_to_tensors
 
@@ -159,14 +159,11 @@ class SearchTask:
         return "".join(rows) or "# the compiler's own schedule is the best of the log\n"
 
     def _find_best(self, log_file: str | os.PathLike[str]) -> dict[str, KernelSchedule]:
-        records = list(load_records(log_file))
-        if not any(each.workload_key == self.workload_key and not each.result.error_no for each in records):
+        names = [kernel.name for kernel in self.kernels]
+        trials = [each for each in load_records(log_file) if each.kernel in names]
+        if not any(not each.error for each in trials):
             raise RecordError(f"Cannot find any valid schedule for {self.workload_key} in file {log_file}")
-        names, found = {kernel.name for kernel in self.kernels}, {}
-        for name, record in find_best(records, self.workload_key).items():
-            if name in names and record.schedule and (made := read_schedule(name, record.schedule[1])):
-                found[name] = made
-        return found
+        return choose_schedules(trials, self.target, self.kernels[0].threads, names)
 
     def __repr__(self) -> str:
         return f"SearchTask({self.workload_key}, {self.target})"
@@ -193,9 +190,6 @@ def auto_schedule(
     options.callbacks.append(Keep())
     task.tune(options, search_policy)
     assert isinstance(task.compute_dag, ComputeDAG)
-    best: dict[str, tuple[float, KernelSchedule]] = {}
-    for given, result in found:
-        if result.high < 1 and result.ratio < best.get(given.kernel, (1.0, None))[0]:
-            best[given.kernel] = (result.ratio, KernelSchedule.from_json(given.state))
-    schedules = {name: schedule for name, (_, schedule) in best.items()}
+    trials = [result.trial for _, result in found if result.trial is not None]
+    schedules = choose_schedules(trials, task.target, task.kernels[0].threads, [each.name for each in task.kernels])
     return TunedSchedule([each.op for each in task.compute_dag.outputs], schedules), task.compute_dag.tensors

@@ -195,8 +195,6 @@ class TaskScheduler:
         if self.load_log_file is None:
             return
         records = list(load_records(self.load_log_file))
-        for number, (task, each) in enumerate(zip(self.tasks, rounds, strict=True)):
-            own = [record for record in records if record.workload_key == task.workload_key and record.schedule]
-            each.restore([(*record.schedule, record.result) for record in own if record.schedule])
-            if own:
+        for number, each in enumerate(rounds):
+            if each.restore(records):
                 self.best_costs[number] = each.seconds

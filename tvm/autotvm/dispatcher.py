@@ -23,8 +23,8 @@ class DispatchContext:
         """The config for a workload; None leaves the answer to the contexts around."""
         return None
 
-    def find_schedules(self, target: Target, kernels: Collection[str]) -> dict[str, Schedule]:
-        """The schedules that it has for kernels of a network, by name."""
+    def find_schedules(self, target: Target, threads: int, kernels: Collection[str]) -> dict[str, Schedule]:
+        """The schedules that it has for kernels of a network, by name, for a target and a number of threads."""
         return {}
 
     def __enter__(self) -> Any:

@@ -47,8 +47,10 @@ def apply_histories(model: Model, target: Target) -> AbstractContextManager[obje
     """A context in which a network's kernels get what the logs of the ``with`` around have for them."""
     if not list_contexts():
         return nullcontext()
-    names = [kernel.name for kernel in extract_tasks(model, options=api.make_options(target.own))]
-    return schedule_context(find_schedules(target, names))
+    kernels = extract_tasks(model, options=api.make_options(target.own))
+    if not kernels:
+        return nullcontext()
+    return schedule_context(find_schedules(target, kernels[0].threads, [kernel.name for kernel in kernels]))
 
 
 def extract_from_multiple_program(

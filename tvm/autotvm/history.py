@@ -10,15 +10,15 @@ from typing import Any
 
 from ...core.errors import RecordError, ScheduleError
 from ...passes.schedule.language.schedule import Schedule
+from ...records.trial import Trial, target_key
 from ..target import Target
 from .dispatcher import DispatchContext
 from .lines import load_from_buffer, load_from_file
-from .measure import MeasureInput, MeasureResult, mean_cost
+from .measure import KernelResult, MeasureInput, MeasureResult, mean_cost
 from .space import Config
 
 logger = logging.getLogger("autotvm")
 
-SCHEDULE = "schedule"  # the entity that has a kernel's schedule as JSON
 Record = tuple[MeasureInput, MeasureResult]
 
 
@@ -29,6 +29,7 @@ class ApplyHistoryBest(DispatchContext):
     """
 
     def __init__(self, records: Any = None) -> None:
+        self.trials: list[Trial] = []  # of kernels, which are compared with their defaults
         self.best: dict[tuple[str, Any], Record] = {}
         if records is not None:
             self.load(records)
@@ -37,6 +38,8 @@ class ApplyHistoryBest(DispatchContext):
         """Add the records of more logs."""
         for pair in _read_records(records):
             inp, result = pair
+            if isinstance(result, KernelResult):
+                self.trials.append(result.trial)
             if result.error_no:
                 continue
             for key in dict.fromkeys((inp.target.model, *inp.target.keys)):
@@ -55,20 +58,12 @@ class ApplyHistoryBest(DispatchContext):
         keys = [key for key in (chosen.model, *chosen.keys) if key != "unknown"]
         return next((self.best[key, workload] for key in keys if (key, workload) in self.best), None)
 
-    def find_schedules(self, target: Target, kernels: Collection[str]) -> dict[str, Schedule]:
-        """The schedules that were faster than the kernels' own, for certain.
+    def find_schedules(self, target: Target, threads: int, kernels: Collection[str]) -> dict[str, Schedule]:
+        """The schedules that were faster than the kernels' own, for certain, for this target and as many threads.
 
         One that does not fit this version is left out, which the log "autotvm" tells.
         """
-        found: dict[str, Schedule] = {}
-        for (key, workload), (given, result) in self.best.items():
-            name = workload[0]
-            if key not in (target.model, *target.keys) or name not in kernels or name in found:
-                continue
-            if SCHEDULE in given.config.entities and getattr(result, "high", 0.0) < 1:
-                made = read_schedule(name, given.config[SCHEDULE].val)
-                found |= {} if made is None else {name: made}
-        return found
+        return choose_schedules(self.trials, target, threads, kernels)
 
 
 def _read_records(records: Any) -> Iterator[Record]:
@@ -86,10 +81,19 @@ def _read_records(records: Any) -> Iterator[Record]:
                 yield from _read_records(each)
 
 
-def read_schedule(kernel: str, data: Any) -> Schedule | None:
-    """The schedule of a record; None, and a line in the log, where it is none of this version."""
-    try:
-        return Schedule.from_json(data)
-    except ScheduleError as error:
-        logger.warning("the record of kernel '%s' is left out: %s", kernel, error)
-        return None
+def choose_schedules(
+    trials: Iterable[Trial], target: Target, threads: int, kernels: Collection[str]
+) -> dict[str, Schedule]:
+    """The schedules of trials with which kernels are faster than with their own, for certain; of several the best."""
+    own, best = target_key(target.own), dict[str, Trial]()
+    for trial in trials:
+        fits = (trial.target, trial.threads) == (own, threads) and trial.kernel in kernels
+        if fits and trial.interval[1] < 1 and trial.ratio < (best[trial.kernel].ratio if trial.kernel in best else 1.0):
+            best[trial.kernel] = trial
+    found: dict[str, Schedule] = {}
+    for name, trial in best.items():
+        try:
+            found[name] = Schedule.from_json(trial.schedule)
+        except ScheduleError as error:
+            logger.warning("the record of kernel '%s' is left out: %s", name, error)
+    return found

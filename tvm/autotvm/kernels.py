@@ -3,43 +3,40 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
 import time
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
+from importlib.metadata import version
 from typing import Any
 
+from ...core.errors import ScheduleError
 from ...core.model import parse_tensor_type
 from ...core.target import Target as CpuTarget
 from ...passes.infra.context import PassContext
 from ...passes.schedule.language.schedule import Schedule
+from ...records.trial import Trial, target_key
 from ...tuning.laboratory import Laboratory, Prepared
 from ...tuning.measuring.bench import Measured
-from ...tuning.measuring.racing import RatioInterval
 from ...tuning.spaces.nest_space import NestSpace
 from ...tuning.spaces.space import Knob, Point
 from ...tuning.task import Task as Kernel
 from ..target import Target
 from .dispatcher import list_contexts
 from .features import NestRow, read_kernel_nests
-from .history import SCHEDULE
-from .knobs import OtherOptionEntity, OtherOptionSpace
-from .measure import KernelResult, MeasureErrorNo, MeasureInput, MeasureResult
+from .knobs import OtherOptionSpace
+from .measure import KernelResult, MeasureInput, MeasureResult
 from .space import Config, ConfigSpace
 from .templates import Task
 
 _MOST_COUNTED = 1 << 11  # configs of a space of which those without a schedule are left out of its length
+_PROCESS = f"{socket.gethostname()}:{os.getpid()}:{int(time.time())}"
 _SHOWN = 80  # characters of a knob's options
-_ERRORS = {
-    "refused": MeasureErrorNo.INSTANTIATION_ERROR,
-    "compile": MeasureErrorNo.COMPILE_HOST,
-    "crash": MeasureErrorNo.RUNTIME_DEVICE,
-    "wrong": MeasureErrorNo.WRONG_ANSWER,
-    "timeout": MeasureErrorNo.RUN_TIMEOUT,
-}
 
 
 class KernelConfigSpace(ConfigSpace):
-    """The schedules of a kernel. Each config has its schedule with it, so that a log is all that a build needs."""
+    """The schedules of a kernel."""
 
     def __init__(self, space: NestSpace) -> None:
         super().__init__()
@@ -73,10 +70,6 @@ class KernelConfigSpace(ConfigSpace):
             return end - start
         return sum(self.is_index_valid(index) for index in range(start, end))
 
-    def _entities_of(self, index: int) -> dict[str, Any]:
-        made, schedule = super()._entities_of(index), self.space.schedule(tuple(self.point2knob(index)))
-        return made if schedule is None else {**made, SCHEDULE: OtherOptionEntity(schedule.to_json())}
-
 
 class KernelOptions(OtherOptionSpace):
     """The options of one knob, of which there may be hundreds."""
@@ -104,7 +97,22 @@ class KernelTask(Task):
 
     def read_nests(self, config: Config) -> list[NestRow]:
         """The loops of a config."""
-        return read_kernel_nests(Schedule.from_json(config[SCHEDULE].val)) if SCHEDULE in config.entities else []
+        schedule = self.find_schedule(config)
+        return [] if schedule is None else read_kernel_nests(schedule)
+
+    def find_index(self, trial: Trial) -> int | None:
+        """The number of the config that a record is of; None where it is of another kernel, or of no config."""
+        if trial.kernel != self.name:
+            return None
+        try:
+            point = self.space.find(Schedule.from_json(trial.schedule))
+        except ScheduleError:
+            return None
+        return None if point is None else self.config_space.knob2point(point)
+
+    def find_schedule(self, config: Any) -> Schedule | None:
+        """The schedule of a config; None where there is none."""
+        return self.space.schedule(tuple(self.config_space.point2knob(config.index)))
 
 
 @lru_cache(4)
@@ -116,7 +124,7 @@ def find_laboratory(target: CpuTarget, threads: int) -> Laboratory:
 class KernelMeasurer:
     """Measures configs of a kernel beside its default schedule, in turn, until it is known which is faster.
 
-    Costs are ratios to the default's time, pair by pair, times that time: so they can be compared whatever else runs.
+    Its results have the engine's records.
     """
 
     def __init__(
@@ -132,36 +140,49 @@ class KernelMeasurer:
         begin = time.monotonic()
         if self._prepared is None:
             [self._prepared] = self._laboratory.prepare([self._task.kernel])
-        steps = [json.dumps(each.config[SCHEDULE].val["steps"]) for each in inputs]
+        schedules = [self._task.find_schedule(each.config) for each in inputs]
+        steps = [json.dumps(each.to_json()["steps"]) for each in schedules if each is not None]
+        assert len(steps) == len(inputs)  # spaces give no others
         candidates = self._laboratory.begin_compiling(self._task.kernel, steps).result()
         waited = (time.monotonic() - begin) / len(inputs)
-        made = []
-        for candidate in candidates:
+        made: list[MeasureResult] = []
+        for candidate, text in zip(candidates, steps, strict=True):
             begin = time.monotonic()
             if candidate.kernel is None:
                 found = Measured(error=candidate.error, reason=candidate.reason)
             else:
                 found = self._laboratory.race(self._prepared, candidate.kernel, self._best)
-            made.append(self._read_result(found, self._prepared.seconds, waited + time.monotonic() - begin))
+            trial = self._make_trial(found, text, waited + time.monotonic() - begin)
+            self._best = min(self._best, trial.ratio)
+            made.append(KernelResult.of(trial))
         return made
 
-    def _read_result(self, found: Measured, default: float, took: float) -> MeasureResult:
-        if found.error:
-            number = _ERRORS.get(found.error, MeasureErrorNo.UNKNOWN_ERROR)
-            return MeasureResult((number.name, found.reason), int(number), took, time.time())
-        pairs = zip(found.seconds, found.default_seconds, strict=True)
-        made = KernelResult(tuple(own / other * default for own, other in pairs), 0, took, time.time())
-        interval = RatioInterval.of(found.seconds, found.default_seconds)
-        made.ratio, made.high = interval.ratio, interval.high
-        self._best = min(self._best, interval.ratio)
-        return made
+    def _make_trial(self, found: Measured, steps: str, took: float) -> Trial:
+        kernel = self._task.kernel
+        assert kernel.default is not None  # others are no tasks
+        return Trial(
+            kernel.name,
+            target_key(kernel.target),
+            kernel.threads,
+            json.dumps(kernel.default.to_json()["values"]),
+            steps,
+            found.seconds,
+            found.default_seconds,
+            found.error,
+            found.reason,
+            took,
+            found.load,
+            _PROCESS,
+            version("tilewright"),
+            time.time(),
+        )
 
 
-def find_schedules(target: Target, kernels: Collection[str]) -> dict[str, Schedule]:
+def find_schedules(target: Target, threads: int, kernels: Collection[str]) -> dict[str, Schedule]:
     """The schedules of kernels that the contexts of the ``with`` around have, the innermost first."""
     found: dict[str, Schedule] = {}
     for context in list_contexts():
-        found = {**context.find_schedules(target, kernels), **found}
+        found = {**context.find_schedules(target, threads, kernels), **found}
     return found
 
 

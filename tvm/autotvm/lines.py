@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ...core.errors import RecordError, TargetError
+from ...records.tvm_lines import is_foreign, read_autotvm, write_autotvm
 from ..target import Target
-from .measure import KernelResult, MeasureInput, MeasureResult, read_ratio, write_ratio
+from .measure import KernelResult, MeasureInput, MeasureResult, mean_cost
 from .space import ConfigEntity
 from .templates import Task
 
@@ -38,6 +39,8 @@ def measure_str_key(inp: MeasureInput, include_config: bool = True) -> str:
 def encode(inp: MeasureInput, result: MeasureResult, protocol: str = "json") -> str:
     """The line of an input and its result."""
     check_protocol(protocol)
+    if isinstance(result, KernelResult):
+        return write_autotvm(result.trial)
     costs = list(result.costs) if not result.error_no else [_FAILED]
     row = {
         "input": [str(inp.target), inp.task.name, inp.task.args, inp.task.kwargs],
@@ -46,8 +49,6 @@ def encode(inp: MeasureInput, result: MeasureResult, protocol: str = "json") -> 
         "version": AUTOTVM_LOG_VERSION,
         "tvm_version": WRITER,
     }
-    if isinstance(result, KernelResult):
-        row["ratio"] = write_ratio(result.ratio, result.high)
     return json.dumps(row)
 
 
@@ -65,9 +66,6 @@ def decode(row: str, protocol: str = "json") -> tuple[MeasureInput, MeasureResul
         target, name, args, _ = read["input"]
         costs, error_no, all_cost, timestamp = read["result"]
         result = MeasureResult(tuple(map(float, costs)), int(error_no), float(all_cost), float(timestamp))
-        if "ratio" in read:
-            result = KernelResult(*result)
-            result.ratio, result.high = read_ratio(read["ratio"])
         config = ConfigEntity.from_json_dict(read["config"])
         workload = str(name), tuple(map(_freeze, args))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -77,7 +75,9 @@ def decode(row: str, protocol: str = "json") -> tuple[MeasureInput, MeasureResul
     except TargetError as error:
         logger.warning("a record is left out: %s", error)
         return None
-    config.cost = sum(result.costs) / max(len(result.costs), 1)
+    if not is_foreign(trial := read_autotvm(row)) and trial.kernel == task.name:
+        result = KernelResult.of(trial)
+    config.cost = mean_cost(result) if not result.error_no else _FAILED
     return MeasureInput(task.target, task, config), result
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import enum
-import math
 import os
+import statistics
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ...core.errors import InputError
+from ...records.trial import Trial
 from ..target import Target
 
 
@@ -24,6 +25,17 @@ class MeasureErrorNo(enum.IntEnum):
     BUILD_TIMEOUT = 6
     RUN_TIMEOUT = 7
     UNKNOWN_ERROR = 8
+
+
+# What the engine's trials end with, in TVM's numbers.
+_ERRORS = {
+    "": MeasureErrorNo.NO_ERROR,
+    "refused": MeasureErrorNo.INSTANTIATION_ERROR,
+    "compile": MeasureErrorNo.COMPILE_HOST,
+    "crash": MeasureErrorNo.RUNTIME_DEVICE,
+    "wrong": MeasureErrorNo.WRONG_ANSWER,
+    "timeout": MeasureErrorNo.RUN_TIMEOUT,
+}
 
 
 class MeasureInput(NamedTuple):
@@ -130,21 +142,24 @@ def measure_option(builder: Any, runner: Any) -> dict[str, Any]:
 
 
 class KernelResult(MeasureResult):
-    """Of a kernel of a network: ``ratio`` is its time over that of its default schedule, at most ``high``."""
+    """Of a kernel of a network; ``costs`` are times the default's, as ``trial`` has them, which is the engine's record.
 
-    ratio = 1.0
-    high = 1.0
+    So they can be compared whatever else has run.
+    """
 
+    trial: Trial
 
-def write_ratio(ratio: float, high: float) -> list[float | None]:
-    """A ratio and its upper bound as logs have them: None for one that is not known."""
-    return [ratio, high if math.isfinite(high) else None]
-
-
-def read_ratio(data: Any) -> tuple[float, float]:
-    """The inverse of ``write_ratio``. Raises ValueError or TypeError for what is none."""
-    ratio, high = data
-    return float(ratio), math.inf if high is None else float(high)
+    @staticmethod
+    def of(trial: Trial) -> KernelResult:
+        """The result that a record tells."""
+        number = _ERRORS.get(trial.error, MeasureErrorNo.UNKNOWN_ERROR)
+        costs: tuple[Any, ...] = (number.name, trial.reason)
+        if not trial.error:
+            default = statistics.median(trial.default_seconds) if trial.default_seconds else 1.0
+            costs = tuple(ratio * default for ratio in trial.ratios) or trial.seconds
+        made = KernelResult(costs, int(number), trial.took, trial.time)
+        made.trial = trial
+        return made
 
 
 MeasureBatch = Callable[[Sequence[MeasureInput]], list[MeasureResult]]

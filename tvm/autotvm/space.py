@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -151,7 +152,7 @@ class ConfigSpace(Config):
         return math.prod(self.dims)
 
     def __len__(self) -> int:
-        return self.subrange_length(0, self.range_length)
+        return min(self.subrange_length(0, self.range_length), sys.maxsize)  # Python has no longer length
 
     def subrange_length(self, start: int, end: int) -> int:
         """How many configs there are from number ``start`` to before ``end``."""

@@ -14,7 +14,8 @@ from ....tuning.search.genetic import GeneticSearch
 from ....tuning.search.searcher import Searcher
 from ....tuning.spaces.space import Knob, Point
 from .. import features
-from ..measure import MeasureInput, MeasureResult, mean_cost
+from ..kernels import KernelTask
+from ..measure import KernelResult, MeasureInput, MeasureResult, mean_cost
 from ..space import ConfigEntity, ConfigSpace
 from ..templates import Task
 from .tuner import Tuner, logger
@@ -77,7 +78,7 @@ class SearchTuner(Tuner):
         """Tell the search."""
         for given, result in zip(inputs, results, strict=True):
             point = tuple(self.space.point2knob(given.config.index))
-            self._waiting.append((point, math.inf if result.error_no else mean_cost(result)))
+            self._waiting.append((point, _read_cost(result)))
         measured = [seconds for _, seconds in self._waiting if math.isfinite(seconds)]
         if math.isnan(self._unit) and not measured:
             return
@@ -91,13 +92,28 @@ class SearchTuner(Tuner):
         """Tell the search of records of the same workload, which it does not try again; of others it learns nothing."""
         others = 0
         for given, result in data_set:
-            known = given.task.workload == self.task.workload and given.config.index < self.space.range_length
-            if known and repr(self.space.get(given.config.index)) == repr(given.config):
-                self.update([given], [result])
-            else:
+            if (index := self._find_index(given, result)) is None:
                 others += 1
+                continue
+            self.update([given._replace(config=self.space.get(index))], [result])
         if others:
             logger.info("%d records are of other workloads, from which %s learns nothing", others, type(self).__name__)
+
+    def _find_index(self, given: MeasureInput, result: MeasureResult) -> int | None:
+        """The number of a record's config; None for what is of another workload, or of another space."""
+        if isinstance(self.task, KernelTask) and isinstance(result, KernelResult):
+            return self.task.find_index(result.trial)
+        if given.task.workload != self.task.workload or given.config.index >= self.space.range_length:
+            return None
+        known = self.space.get(given.config.index)
+        return known.index if repr(known) == repr(given.config) else None
+
+
+def _read_cost(result: MeasureResult) -> float:
+    """What is compared: of a kernel its ratio to the default's time, else seconds."""
+    if result.error_no:
+        return math.inf
+    return result.trial.ratio if isinstance(result, KernelResult) else mean_cost(result)
 
 
 class GATuner(SearchTuner):
