@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from . import auto_scheduler, autotvm, contrib, ir, nd, relay, runtime, target, te, testing, tir, topi, transform
+from . import auto_scheduler, autotvm, contrib, ir, nd, relay, rpc, runtime, target, te, testing, tir, topi, transform
 from .driver import build, lower
 from .ir import IRModule
 from .nd import cpu, cuda, device
@@ -30,6 +30,7 @@ __all__ = [
     "nd",
     "register_func",
     "relay",
+    "rpc",
     "runtime",
     "target",
     "te",

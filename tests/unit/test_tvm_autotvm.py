@@ -16,7 +16,7 @@ import tilewright as tw
 import tilewright.tvm as tvm
 from tilewright.tvm import autotvm, te
 from tilewright.tvm.autotvm.space import FallbackConfigEntity
-from tilewright.tvm.autotvm.tuner import GATuner, GridSearchTuner, RandomTuner, XGBTuner
+from tilewright.tvm.autotvm.tuner import DropletTuner, GATuner, GridSearchTuner, RandomTuner, XGBTuner
 from tilewright.tvm.autotvm.tuner import tuner as tuner_module
 
 WRONG: Any = 5
@@ -169,7 +169,7 @@ def test_random_tuning_and_the_best_of_a_log(tmp_path: Path, capsys: pytest.Capt
     run(tvm.build(s, args, "llvm"))
 
 
-@pytest.mark.parametrize("kind", [GATuner, XGBTuner, GridSearchTuner])
+@pytest.mark.parametrize("kind", [DropletTuner, GATuner, XGBTuner, GridSearchTuner])
 def test_tuners_try_each_config_once(kind: Any, monkeypatch: pytest.MonkeyPatch):
     """All of a small space; times are made up, so that nothing is built."""
     if kind is XGBTuner:
@@ -230,6 +230,39 @@ def test_a_wrong_result_is_no_result():
     GridSearchTuner(task).tune(2, OPTION, callbacks=[lambda _, inputs, results: found.extend(results)])
     assert [each.error_no for each in found] == [0, autotvm.MeasureErrorNo.WRONG_ANSWER]
     assert "'B' differs by" in str(found[1].costs)
+
+
+@autotvm.template("tests/faults")
+def faults(n: int) -> Any:
+    """A template whose kernel calls C code that aborts, or runs without an end, by its config."""
+    cfg = autotvm.get_config()
+    cfg.define_knob("fault", ["", "abort();", "for (volatile int i = 0;;) ;"])
+    a = te.placeholder((n,), name="A")
+    b = te.compute((n,), lambda i: a[i] * 2.0, name="B")
+    small = te.placeholder((16,), name="a")
+    c = te.compute((16,), lambda i: small[i] * 2.0, name="c")
+
+    def write(ins: Any, outs: Any) -> Any:
+        return te.call_extern("int32", "twice", outs[0].access_ptr("w"), ins[0].access_ptr("r"))
+
+    s = te.create_schedule(b.op)
+    outer, inner = s[b].split(b.op.axis[0], 16)
+    s[b].tensorize(inner, te.decl_tensor_intrin(c.op, write, name="twice"))
+    loop = "for (int i = 0; i < 16; ++i) c[i] = a[i] * 2.0f;"
+    code = f"#include <stdlib.h>\nvoid twice(float *c, const float *a) {{ {cfg['fault'].val} {loop} }}"
+    s[b].pragma(outer, "import_c", code)
+    return s, [a, b]
+
+
+def test_crashes_and_loops_without_an_end():
+    task = autotvm.task.create("tests/faults", [64], target="llvm")
+    runner = autotvm.LocalRunner(number=1, repeat=1, cooldown_interval=0, timeout=1)
+    found: list[Any] = []
+    option = autotvm.measure_option("local", runner)
+    GridSearchTuner(task).tune(3, option, callbacks=[lambda _, inputs, results: found.extend(results)])
+    numbers = autotvm.MeasureErrorNo
+    assert [each.error_no for each in found] == [0, numbers.RUNTIME_DEVICE, numbers.RUN_TIMEOUT]
+    assert "the program crashed (SIGABRT)" in str(found[1].costs) and "more than 1 s" in str(found[2].costs)
 
 
 def test_lines_of_tvm(caplog: pytest.LogCaptureFixture, tmp_path: Path):

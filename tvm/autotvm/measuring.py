@@ -137,5 +137,6 @@ class TemplateMeasurer:
         except CompileTimeoutError:
             return (), MeasureErrorNo.RUN_TIMEOUT, f"it took more than {runner.timeout:g} s (timeout=)"
         except TilewrightError as error:
-            return (), MeasureErrorNo.RUNTIME_DEVICE, str(error)
+            words = str(error).replace("the compiler crashed", "the program crashed")
+            return (), MeasureErrorNo.RUNTIME_DEVICE, words
         return costs, MeasureErrorNo.WRONG_ANSWER if wrong else 0, wrong

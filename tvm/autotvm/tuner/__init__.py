@@ -2,7 +2,7 @@
 
 from . import callback
 from .index_based_tuner import GridSearchTuner, RandomTuner
-from .search_tuner import GATuner, XGBTuner
+from .search_tuner import DropletTuner, GATuner, XGBTuner
 from .tuner import Tuner
 
-__all__ = ["GATuner", "GridSearchTuner", "RandomTuner", "Tuner", "XGBTuner", "callback"]
+__all__ = ["DropletTuner", "GATuner", "GridSearchTuner", "RandomTuner", "Tuner", "XGBTuner", "callback"]

@@ -11,6 +11,7 @@ from ....core.errors import InputError
 from ....tuning.search.annealing import AnnealingSearch
 from ....tuning.search.boosted import BoostedRanking, describe_options, load_xgboost
 from ....tuning.search.genetic import GeneticSearch
+from ....tuning.search.pattern import PatternSearch
 from ....tuning.search.searcher import Searcher
 from ....tuning.spaces.space import Knob, Point
 from .. import features
@@ -125,6 +126,13 @@ class GATuner(SearchTuner):
         if not 0 < elite_num <= pop_size:
             raise InputError(f"elite_num is {elite_num} and pop_size {pop_size}: at least 1, and no more than pop_size")
         super().__init__(task, GeneticSearch(Configs(task.config_space), seed, pop_size, elite_num, mutation_prob))
+
+
+class DropletTuner(SearchTuner):
+    """The neighbours of the best configs, those that look good before others: the search of ``tilewright tune``."""
+
+    def __init__(self, task: Task, seed: int = 0) -> None:
+        super().__init__(task, PatternSearch(Configs(task.config_space), seed))
 
 
 class XGBTuner(SearchTuner):
