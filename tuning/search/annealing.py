@@ -6,6 +6,7 @@ at once, whose ends are the starts of the next plan.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from random import Random
@@ -20,6 +21,7 @@ from .searcher import Chosen, Known
 
 _WALKS, _WALK_STEPS = 64, 60  # walks at once, and the most steps of one
 _UNCHANGED = 20  # steps after which walks that find nothing better end
+_LOOKED_AT = 1024  # of the points that the walks have found, which are asked whether they are legal
 _EACH_RANDOM = 10  # every so many points is a random one
 
 
@@ -114,7 +116,9 @@ class AnnealingSearch:
             if unchanged == _UNCHANGED:
                 break
         self._walks = points
-        return sorted((p for p in best if p not in self._known.ratios), key=lambda p: -best[p])[: 2 * self._plan]
+        ordered = sorted((p for p in best if p not in self._known.ratios), key=lambda p: -best[p])[:_LOOKED_AT]
+        legal = (point for point in ordered if self._space.schedule(point) is not None)
+        return list(itertools.islice(legal, 2 * self._plan))
 
     def _start_walks(self) -> list[Point]:
         """The best points so far, and random ones."""
@@ -123,11 +127,7 @@ class AnnealingSearch:
         return [*near, *(point for point, _ in zip(drawn, range(_WALKS - len(near)), strict=False))]
 
     def _move(self, point: Point) -> Point:
-        """Another legal point, which has another option of one knob; the same one where there is none at hand."""
-        for _ in range(8):
-            number = self._random.randrange(len(point))
-            option = self._random.randrange(len(self._space.knobs[number].options))
-            moved = (*point[:number], option, *point[number + 1 :])
-            if moved != point and self._space.schedule(moved) is not None:
-                return moved
-        return point
+        """A point that has another option of one knob. It need not be legal: that is asked of the best ones alone."""
+        number = self._random.randrange(len(point))
+        option = self._random.randrange(len(self._space.knobs[number].options))
+        return (*point[:number], option, *point[number + 1 :])
