@@ -45,6 +45,7 @@ class BoostedRanking:
         self._loss, self._threads = loss, threads
         self._features = features or (lambda point: describe_options(space, point))
         self._kept: dict[Point, Sequence[float]] = {}
+        self._columns = 0
         self._trees: Any = None
 
     def fit(self, ratios: Mapping[Point, float]) -> None:
@@ -53,6 +54,7 @@ class BoostedRanking:
         labels = speeds / max(float(speeds.max(initial=0.0)), 1e-12)
         if self._loss == "rank-binary":
             labels = (labels > _GOOD).astype(float)
+        self._columns = max(len(self._features_of(point)) for point in ratios)
         data = self._package.DMatrix(self._describe(list(ratios)), label=labels, nthread=self._threads)
         if self._loss != "reg":
             data.set_group([len(labels)])
@@ -65,15 +67,17 @@ class BoostedRanking:
         return np.asarray(self._trees.predict(data), float)
 
     def _describe(self, points: Sequence[Point]) -> np.ndarray:
-        """The features of points, padded with zeros where some have fewer."""
-        for point in points:
-            if point not in self._kept:
-                self._kept[point] = self._features(point)
-        rows = [self._kept[point] for point in points]
-        made = np.zeros((len(rows), max(map(len, rows), default=0)), np.float32)
-        for number, row in enumerate(rows):
+        """The features of points, float32[n, columns]: as many as those that were learned from have at most."""
+        made = np.zeros((len(points), self._columns), np.float32)
+        for number, point in enumerate(points):
+            row = self._features_of(point)[: self._columns]
             made[number, : len(row)] = row
         return made
+
+    def _features_of(self, point: Point) -> Sequence[float]:
+        if point not in self._kept:
+            self._kept[point] = self._features(point)
+        return self._kept[point]
 
 
 def describe_options(space: Space, point: Point) -> list[float]:

@@ -27,7 +27,7 @@ from .dispatcher import list_contexts
 from .features import NestRow, read_kernel_nests
 from .knobs import OtherOptionSpace
 from .measure import KernelResult, MeasureInput, MeasureResult
-from .space import Config, ConfigSpace
+from .space import ConfigSpace
 from .templates import Task
 
 _MOST_COUNTED = 1 << 11  # configs of a space of which those without a schedule are left out of its length
@@ -95,9 +95,9 @@ class KernelTask(Task):
         self.config_space = KernelConfigSpace(self.space)
         self.flop = float(max(kernel.flops, 1))
 
-    def read_nests(self, config: Config) -> list[NestRow]:
-        """The loops of a config."""
-        schedule = self.find_schedule(config)
+    def read_nests(self, point: Sequence[int]) -> list[NestRow]:
+        """The loops of the schedule of a point; none where there is none."""
+        schedule = self.space.schedule(tuple(point))
         return [] if schedule is None else read_kernel_nests(schedule)
 
     def find_index(self, trial: Trial) -> int | None:

@@ -47,10 +47,13 @@ class Task:
             self.flop = config.flop or compute_flop(made[0].outputs)
         return made
 
-    def read_nests(self, config: Config) -> list[NestRow]:
-        """The loops of a config; none where it makes no schedule."""
+    def read_nests(self, point: Sequence[int]) -> list[NestRow]:
+        """The loops of the config of a point; none where it makes no schedule."""
+        index = self.config_space.knob2point(point)
+        if not self.config_space.is_index_valid(index):
+            return []
         try:
-            return read_nests(call_template(self, config)[0])
+            return read_nests(call_template(self, self.config_space.get(index))[0])
         except Exception:  # what its measurement will say
             return []
 

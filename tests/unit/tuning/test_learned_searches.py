@@ -86,6 +86,13 @@ def test_annealing_comes_near_the_best(loss: Any):
     assert min(map(ratio, tried)) < 0.4 and made.correlation > 0
 
 
+def test_points_may_have_more_features_than_those_that_were_learned_from():
+    pytest.importorskip("xgboost")
+    made = boosted.BoostedRanking(Bowl(), "reg", lambda point: [float(point[0])] * (1 + point[1]))
+    made.fit({(0, 0, 0, 0, 0): 1.0, (1, 1, 0, 0, 0): 0.5})
+    assert made.predict([(1, 7, 0, 0, 0), (0, 0, 0, 0, 0)]).shape == (2,)
+
+
 def test_annealing_says_what_it_needs(monkeypatch: pytest.MonkeyPatch):
     def missing(name: str) -> Any:
         raise ImportError(name)

@@ -181,5 +181,5 @@ class XGBTuner(SearchTuner):
         """The features of a config; none of one that makes no schedule."""
         if self.feature_type == "knob":
             return describe_options(Configs(self.space), point)
-        nests = self.task.read_nests(self.space.get(self.space.knob2point(point)))
+        nests = self.task.read_nests(point)
         return features.describe_loops(nests) if self.feature_type == "itervar" else features.describe_curves(nests)
