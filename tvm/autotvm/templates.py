@@ -99,7 +99,9 @@ def create(task_name: str, args: Sequence[Any], target: Any, target_host: Any = 
     Raises ExpressionError for a name that no template has, and what the template raises.
     """
     made = Task(task_name, serialize_args(args), target, target_host)
-    schedule, _ = call_template(made, made.config_space)
+    schedule, tensors = call_template(made, made.config_space)
+    if opened := next((each for each in tensors if not all(isinstance(n, int) for n in each.shape)), None):
+        raise ExpressionError(f"'{opened}' of template '{task_name}' has a size that only the run knows: give numbers")
     made.flop = made.config_space.flop or compute_flop(schedule.outputs)
     return made
 
