@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ import tilewright.tvm as tvm
 from tilewright.records.trial import Trial
 from tilewright.records.tvm_lines import write_auto_scheduler
 from tilewright.tvm import auto_scheduler, relay, te
+from tilewright.tvm.auto_scheduler.steps import apply_steps
 from tilewright.tvm.autotvm.kernels import find_schedules
 from tilewright.tvm.contrib import graph_executor
 
@@ -199,6 +201,60 @@ def test_what_has_no_meaning_here_is_refused_in_words(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(error, match=message):
         call(task)
+
+
+# Lines that TVM 0.19 has written, of products of 128 x 128 x 128: the second one has loops that cannot be here.
+TVM_LINE = (
+    '{"i": [["[\\"matmul_add\\", 128, 128, 128, \\"float32\\"]", "llvm -keys=cpu", [1, 64, 64, 0, 0, 0, 0, 0], "", 1,'
+    ' []], [[], [["SP", 2, 0, 128, [64, 2, 1], 1], ["SP", 2, 4, 128, [1, 4, 1], 1], ["SP", 2, 8, 128, [32], 1],'
+    ' ["RE", 2, [0, 4, 1, 5, 8, 2, 6, 9, 3, 7]], ["FSP", 4, 0, 0, 1], ["FSP", 4, 2, 1, 1], ["RE", 4, [0, 2, 1, 3]],'
+    ' ["CA", 2, 4, 1], ["FU", 4, [0, 1]], ["AN", 4, 0, 3], ["PR", 2, 0, "auto_unroll_max_step$512"], ["AN", 2, 9, 2],'
+    ' ["AN", 4, 2, 2]]]], "r": [[0.000281859], 0, 5.10112, 1795727024], "v": "v0.6"}\n'
+)
+
+
+def test_a_log_of_tvm(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    task = auto_scheduler.SearchTask(func=matmul_add, args=(128, 128, 128, "float32"), target="llvm")
+    log, other = tmp_path / "tvm.json", TVM_LINE.replace("0.000281859", "0.0001").replace('["AN", 4, 0, 3]', "%s")
+    log.write_text(other % '["AN", 4, 0, 5]' + TVM_LINE)
+    with caplog.at_level(logging.WARNING, "auto_scheduler"):
+        sch, args = task.apply_best(log)
+    assert "step 9, ['AN', 4, 0, 5], has no place in a schedule for the CPU" in caplog.text
+    text = tvm.lower(sch, args, simple_mode=True)
+    assert "parallel (j.outer, 0, 32)" in text and "vectorize (j.inner" in text
+    tw.testing.assert_same(sch, args, "llvm")
+    assert "compute_at(matmul, out" in task.print_best(log)
+    log.write_text(other % '["AN", 4, 9, 3]')
+    with pytest.raises(tw.TilewrightError, match="makes a schedule here: the log says why"):
+        task.apply_best(log)
+
+
+def test_steps_of_tvm_that_make_stages():
+    """Cached results, factored reductions, stages that are inlined; and fused loops that are no neighbours here."""
+    a = te.placeholder((8, 64), name="A")
+    k = te.reduce_axis((0, 64), name="k")
+    b = te.compute((8, 64), lambda i, j: a[i, j] + 1.0, name="B")
+    c = te.compute((8,), lambda i: te.sum(b[i, k] * b[i, k], axis=k), name="C")
+    steps = [
+        *(["CI", 1], ["SP", 2, 1, 64, [16], 1], ["RF", 2, 2, 1], ["CHW", 3, "local"], ["CHR", 0, "global", [2]]),
+        *(["SP", 5, 0, 8, [2, 4], 1], ["AN", 5, 1, 3], ["CR", 3]),
+    ]
+    s = te.create_schedule(c.op)
+    apply_steps(s, steps)
+    assert {stage.name for stage in s.stages} == {"A", "A.global", "B", "C.rf", "C.local", "C"}
+    tw.testing.assert_same(s, [a, c], "llvm")
+    s = te.create_schedule(b.op)
+    apply_steps(
+        s, [["SP", 1, 0, 8, [2, 2], 1], ["SP", 1, 3, 64, [8], 1], ["RE", 1, [0, 3, 1, 4, 2]], ["FU", 1, [0, 1, 2]]]
+    )
+    tw.testing.assert_same(s, [a, b], "llvm")
+    for steps, message in (
+        ([["XX", 1]], "has no place"),
+        ([["RE", 7, [0]]], "not of this computation"),
+        ([3], "not of"),
+    ):
+        with pytest.raises(tw.TilewrightError, match=message):
+            apply_steps(te.create_schedule(b.op), steps)
 
 
 def test_a_log_without_the_workload(task: auto_scheduler.SearchTask, tmp_path: Path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from typing import Any
 from ...core.errors import InputError, RecordError
 from ...driver import api
 from ...passes.schedule.language.schedule import Schedule as KernelSchedule
-from ...te.schedule import Schedule
+from ...te.schedule import Schedule, create_schedule
 from ...te.tensor import ComputeOp, Op, Tensor
 from ...tuning.expressions import make_computation
 from ...tuning.task import Task as Kernel
@@ -23,7 +24,10 @@ from .compute_dag import ComputeDAG, KernelDAG
 from .measure import LocalBuilder, LocalRunner, PythonBasedMeasureCallback
 from .measure_record import load_records
 from .rounds import TaskRounds, laboratory_of, print_title
+from .steps import apply_steps
 from .workload_registry import Workload, make_workload_key, workload_key_to_tensors
+
+logger = logging.getLogger("auto_scheduler")
 
 
 @dataclass(frozen=True)
@@ -135,28 +139,55 @@ class SearchTask:
 
     def apply_best(
         self, log_file: str | os.PathLike[str], include_compatible: bool = False, layout_rewrite_option: Any = None
-    ) -> tuple[TunedSchedule, list[Tensor]]:
+    ) -> tuple[Any, list[Tensor]]:
         """The best schedule of a log, and its arguments, for ``tvm.lower`` and ``tvm.build``.
 
-        It is the compiler's own where no record was faster. Raises RecordError for a log without a record of the
-        workload, and for a kernel of a network, which ``relay.build`` makes.
+        It is the compiler's own where no record was faster. Of a log that TVM has written it has TVM's loops. Raises
+        RecordError for a log without a record of the workload, and for a kernel of a network, which ``relay.build``
+        makes.
         """
         if not isinstance(self.compute_dag, ComputeDAG):
             raise RecordError(f"'{self.desc}' is a kernel of a network: build it with auto_scheduler.ApplyHistoryBest")
-        found = self._find_best(log_file)
-        outputs = [each.op for each in self.compute_dag.outputs]
-        return TunedSchedule(outputs, found), self.compute_dag.tensors
+        tensors, outputs = self.compute_dag.tensors, [each.op for each in self.compute_dag.outputs]
+        if (foreign := self._find_foreign(log_file)) is not None:
+            return foreign, tensors
+        return TunedSchedule(outputs, self._find_best(log_file)), tensors
 
     def print_best(self, log_file: str | os.PathLike[str], print_mode: str = "schedule") -> str:
-        """The best schedules of a log, as calls of ``tw.Schedule``'s primitives, a kernel after the other."""
+        """The best schedules of a log, as calls of ``tw.Schedule``'s primitives, a kernel after the other.
+
+        Of a log that TVM has written they are primitives of tensor expressions.
+        """
         if print_mode != "schedule":
             raise InputError(f"print_mode is '{print_mode}': programs run on the CPU, 'schedule' prints the calls")
+        if (foreign := self._find_foreign(log_file)) is not None:
+            return f"{foreign.trace}\n"
         rows = []
         for name, schedule in self._find_best(log_file).items():
             rows.append(f"s = tw.Schedule.start(values)  # {name}\n")
             for step in schedule.to_json()["steps"]:
                 rows.append(f"s = s.{step[0]}({', '.join(map(repr, step[1:]))})\n")
         return "".join(rows) or "# the compiler's own schedule is the best of the log\n"
+
+    def _find_foreign(self, log_file: str | os.PathLike[str]) -> Schedule | None:
+        """The fastest schedule of TVM's in a log that has none of this package's for the workload; None for none.
+
+        Those that a schedule here does not have are left out, which the log "auto_scheduler" tells; RecordError where
+        none is left.
+        """
+        names = [] if isinstance(self.compute_dag, KernelDAG) else [kernel.name for kernel in self.kernels]
+        trials = list(load_records(log_file))
+        theirs = [each for each in trials if each.kernel == self.workload_key and each.seconds and not each.error]
+        if not theirs or any(each.kernel in names for each in trials):
+            return None
+        assert isinstance(self.compute_dag, ComputeDAG)
+        for trial in sorted(theirs, key=lambda each: sum(each.seconds) / len(each.seconds)):
+            schedule = create_schedule([each.op for each in self.compute_dag.outputs])
+            try:
+                return apply_steps(schedule, json.loads(trial.steps))
+            except RecordError as error:
+                logger.warning("a record of %s is left out: %s", self.workload_key, error)
+        raise RecordError(f"no record of {self.workload_key} in '{log_file}' makes a schedule here: the log says why")
 
     def _find_best(self, log_file: str | os.PathLike[str]) -> dict[str, KernelSchedule]:
         names = [kernel.name for kernel in self.kernels]
