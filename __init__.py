@@ -24,6 +24,7 @@ from .core.errors import (
     CompileError,
     CompileTimeoutError,
     ExpressionError,
+    FleetError,
     GuardError,
     InputError,
     InternalError,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from .runtime.registry import get_global_func, register_func
     from .runtime.session import Session
     from .tuning.api import tune
+    from .tuning.fleet.address import Fleet
     from .tuning.result import TuningResult
 
     __version__: str
@@ -68,6 +70,8 @@ __all__ = [
     "CompileReport",
     "CompileTimeoutError",
     "ExpressionError",
+    "Fleet",
+    "FleetError",
     "GuardError",
     "HostCode",
     "InputError",
@@ -117,6 +121,7 @@ __all__ = [
 _HOMES = {
     "CheckReport": ".core.report",
     "CompileReport": ".driver.options",
+    "Fleet": ".tuning.fleet.address",
     "HostCode": ".core.codegens",
     "Model": ".core.model",
     "Module": ".runtime.module",

@@ -83,6 +83,10 @@ class RecordError(TilewrightError):
     """Records of tuning cannot be read or written, or are of another program or version."""
 
 
+class FleetError(TilewrightError):
+    """Machines that measure for others cannot be reached or used: says which, why, and what to do."""
+
+
 class NonFiniteError(TilewrightError):
     """A run that is watched for NaN or infinities met one: says which call made it, and for which of the nodes."""
 

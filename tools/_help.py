@@ -42,6 +42,10 @@ ABOUT = {
         "a table on stdout; what is measured in the file of --records; a picture in the file of --plot",
         ("model.onnx --time 5m", "model.onnx --trials 200 --threads 1 --records team.sqlite --json"),
     ),
+    "fleet": About(
+        "a line when a scheduler or a worker is there; tables of status on stdout; certificates in FOLDER",
+        ("certificates ~/.local/share/tilewright/fleet", "worker tls://10.0.0.1:9190 --host 10.0.0.2 --threads 1"),
+    ),
     "cache": About(
         "entries and sizes on stdout; $TILEWRIGHT_CACHE_DIR is the cache's folder, $TILEWRIGHT_CACHE_SIZE its limit"
         " (4GiB; 0 is no cache)",

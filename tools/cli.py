@@ -20,6 +20,7 @@ COMMANDS = {
     "inspect": "describe a compiled program, without loading it",
     "profile": "time a model's or a program's kernels: a table, CSV, JSON, a trace for Perfetto",
     "tune": "search for faster schedules of a model's kernels",
+    "fleet": "run the machines that measure for tune, or see what they do",
     "cache": "show, prune or verify the compile cache",
     "records": "show, share or check what tuning has found",
     "debug": "find the first wrong node of a model, and the pass that makes it wrong",

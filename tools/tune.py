@@ -29,6 +29,7 @@ from tilewright.tools._plot import require_plotting
 
 if TYPE_CHECKING:
     from tilewright.tuning.api import Tuning
+    from tilewright.tuning.fleet.address import Fleet
     from tilewright.tuning.result import TaskResult, TuningResult
 
 _RESULT_COLUMNS = (
@@ -74,6 +75,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             search=args.search,
             records=args.records,
             seed=args.seed,
+            fleet=_find_fleet(args),
             progress=listen,
         )
     if args.plot:
@@ -101,8 +103,19 @@ def _parser() -> argparse.ArgumentParser:
     cli.add_argument("--search", choices=tuple(SEARCHES), default="pattern", help="how to search (pattern)")
     cli.add_argument("--records", type=file_path, metavar="FILE", help="where to keep what is measured (your own file)")
     cli.add_argument("--seed", type=int, default=0, metavar="N", help="of the search's random numbers (0)")
+    cli.add_argument("--fleet", metavar="ADDRESS", help="machines that measure: their scheduler, as tls://host:port")
+    cli.add_argument("--certificates", type=file_path, metavar="FOLDER", help="of the fleet (among your data)")
+    cli.add_argument("--key", metavar="NAME", help="of the fleet's workers (made of the CPU and the threads)")
     cli.add_argument("--plot", type=file_path, metavar="FILE", help="draw the progress: a .png or .svg file")
     return cli
+
+
+def _find_fleet(args: argparse.Namespace) -> Fleet | None:
+    if args.fleet is None and (args.certificates or args.key):
+        raise InputError("--certificates and --key are for --fleet ADDRESS")
+    from tilewright.tuning.fleet.address import Fleet
+
+    return Fleet(args.fleet, args.certificates, args.key) if args.fleet is not None else None
 
 
 @contextmanager
@@ -118,10 +131,12 @@ def _show_progress(args: argparse.Namespace) -> Iterator[Callable[[Tuning], obje
 
 
 def _line_teller() -> Callable[[Tuning], object]:
-    said, stage = 0.0, ""
+    said, stage, noted = 0.0, "", 0
 
     def tell(tuning: Tuning) -> None:
-        nonlocal said, stage
+        nonlocal said, stage, noted
+        show(tuning.notes[noted:], sys.stderr)
+        noted = len(tuning.notes)
         if tuning.stage == stage and time.monotonic() - said < _LINE_SECONDS:
             return
         said, stage = time.monotonic(), tuning.stage
@@ -175,6 +190,8 @@ def _report_lines(result: TuningResult) -> Iterator[str]:
     for names, interval in result.contests:
         what = f"{count_text(len(names), 'schedule')} in the network, against the default's program"
         yield f"  {what}: {interval.ratio:.3f} ({interval.low:.3f} to {interval.high:.3f})"
+    for line in result.notes:
+        yield f"fleet: {line}"
     for line in result.wrong:
         yield f"WRONG, an error of the compiler's: {line}"
     yield ""

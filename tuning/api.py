@@ -11,6 +11,7 @@ import threading
 import time as clock
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,8 @@ from ..core.dims import InputShapes
 from ..core.errors import InputError, ScheduleError
 from ..core.target import Target
 from ..driver import api
-from ..driver.compilation import CompilationSource
+from ..driver.compilation import Compilation, CompilationSource
+from ..driver.jobs import Planned
 from ..driver.machine import Rates
 from ..passes.schedule.language.schedule import Schedule as KernelSchedule
 from ..records.database import Database
@@ -30,6 +32,10 @@ from ..te.schedule import Schedule
 from .budget import Budget, parse_seconds
 from .engine import Engine
 from .expressions import make_computation
+from .fleet.address import Fleet
+from .fleet.client import reach_fleet
+from .fleet.engine import FleetEngine
+from .fleet.laboratory import FleetLaboratory, FleetNetwork
 from .laboratory import Laboratory, Prepared
 from .measuring.racing import UNCHANGED
 from .network import NetworkVerdict, TunedNetwork, settle_winners
@@ -51,12 +57,16 @@ _NEAREST = 3  # schedules of other kernels that a search begins with
 
 @dataclass
 class Tuning:
-    """Tuning under way, as ``progress`` sees it: in which ``stage`` it is, and what is known of each task."""
+    """Tuning under way, as ``progress`` sees it: in which ``stage`` it is, and what is known of each task.
+
+    ``notes`` are lines about machines that measure, as they come.
+    """
 
     name: str
     stage: str
     tasks: Sequence[TaskProgress]
     budget: Budget
+    notes: Sequence[str] = ()
 
     @property
     def estimate(self) -> float:
@@ -82,6 +92,7 @@ def tune(
     seed: int = 0,
     workers: int | None = None,
     name: str = "",
+    fleet: str | Fleet | None = None,
     progress: TuningListener = lambda tuning: None,
 ) -> TuningResult:
     """Searcher for faster schedules of a model's kernels, and keep those with which the model is faster for certain.
@@ -98,12 +109,14 @@ def tune(
         search: "pattern", "random", "grid", "genetic" or "annealing".
         records: the file that keeps what was measured; by default the user's own.
         seed: of the searches. workers: processes that compile. name: of what is tuned, in records.
+        fleet: the scheduler of machines that measure in place of this one, as "tls://host:port" or a ``Fleet``.
         progress: is called after each trial.
 
     The same call goes on where an earlier one ended, however it did: what was measured is not measured again. Ctrl-C
     ends the search, and what it found until then is tried in the network.
 
-    Raises InputError for what is no time or search, RecordError for a file that has no records, and as ``compile``.
+    Raises InputError for what is no time or search, RecordError for a file that has no records, FleetError where no
+    machine of a fleet can measure, and as ``compile``.
     """
     if search not in SEARCHES:
         raise InputError(f"search is '{search}': choose from {', '.join(SEARCHES)}")
@@ -114,6 +127,7 @@ def tune(
     if (seconds, flat, trials) == (None, None, None):
         seconds = _DEFAULT_SECONDS
     budget = Budget(seconds, trials, flat)
+    machines = reach_fleet(fleet) if fleet is not None else None
     path = Path(records) if records is not None else user_file()
     options = api.make_options(target, num_threads, records=False)  # what is tuned are the compiler's own schedules
     with contextlib.ExitStack() as stack:
@@ -124,17 +138,18 @@ def tune(
         planned = plan_network(compilation, str(folder))
         tasks = make_tasks(compilation, planned.plan)
         label = name or planned.name
-        listen = lambda stage, found: progress(Tuning(label, stage, found, budget))  # noqa: E731
-        listen("measuring the kernels", [])
         threads = tasks[0].threads if tasks else 1
-        laboratory = stack.enter_context(Laboratory(compilation.options.target, threads, workers))
+        laboratory = stack.enter_context(_open_laboratory(machines, compilation.options.target, threads, workers))
+        listen = lambda stage, found: progress(Tuning(label, stage, found, budget, laboratory.notes))  # noqa: E731
+        listen("measuring the kernels", [])
         found = _prepare_tasks(tasks, laboratory, database, search, seed)
-        engine = Engine(laboratory, found, database, budget, _own_version(), lambda e: listen("searching", e.tasks))
+        kind = FleetEngine if machines else Engine
+        engine = kind(laboratory, found, database, budget, _own_version(), lambda e: listen("searching", e.tasks))
         budget.start()
         with _end_on_interrupt(engine):
             engine.run()
         listen("trying the winners in the network", found)
-        network = TunedNetwork(compilation, planned, folder, threads, laboratory.measuring_cpus)
+        network = _make_network(laboratory, compilation, planned, folder)
         verdict = _settle(network, found, min(max(_LEAST_CONTEST, _CONTEST_PART * budget.used_seconds), _MOST_CONTEST))
         accepted = _keep(database, label, found, verdict)
         wrong = [*_describe_wrong(database, found), *([verdict.wrong] if verdict.wrong else [])]
@@ -151,7 +166,18 @@ def tune(
             str(path),
             accepted,
             tuple(wrong),
+            tuple(laboratory.notes),
         )
+
+
+def _open_laboratory(fleet: Fleet | None, target: Target, threads: int, workers: int | None) -> Laboratory:
+    return FleetLaboratory(fleet, target, threads, workers) if fleet else Laboratory(target, threads, workers)
+
+
+def _make_network(laboratory: Laboratory, compilation: Compilation, planned: Planned, folder: Path) -> TunedNetwork:
+    """The network, whose programs run where its kernels do."""
+    kind = partial(FleetNetwork, laboratory=laboratory) if isinstance(laboratory, FleetLaboratory) else TunedNetwork
+    return kind(compilation, planned, folder, laboratory.threads, laboratory.measuring_cpus)
 
 
 def _settle_source(source: Any, args: Sequence[Any] | None, name: str) -> CompilationSource:

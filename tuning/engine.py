@@ -31,7 +31,7 @@ EngineListener = Callable[["Engine"], object]
 
 
 @dataclass(frozen=True)
-class _Batch:
+class Batch:
     """Candidates of a task that are being compiled."""
 
     task: TaskProgress
@@ -60,14 +60,14 @@ class Engine:
         self._version = version
         self._process = f"{socket.gethostname()}:{os.getpid()}:{int(time.time())}"
         self._known = {task.name: self._recall(task) for task in self.tasks}
-        self._queue: deque[_Batch] = deque()
+        self._queue: deque[Batch] = deque()
         self._interrupted = False
 
     def run(self) -> None:
         """Searcher until the budget is spent, or no task has anything to gain."""
         self._listener(self)
         while not self._is_over():
-            if (task := self._choose_task()) is not None:
+            if (task := self._choose_task(self.tasks)) is not None:
                 self._begin_batch(task)
             elif not self._queue:
                 break
@@ -85,12 +85,12 @@ class Engine:
     def _is_over(self) -> bool:
         return self._interrupted or self.budget.is_over
 
-    def _choose_task(self) -> TaskProgress | None:
+    def _choose_task(self, tasks: Sequence[TaskProgress]) -> TaskProgress | None:
         """The task of which most is expected; those whose candidates are being compiled count as tried."""
         if not self.budget.trials_left(_BATCH):
             return None
         waiting = [batch.task for batch in self._queue]
-        ready = [task for task in self.tasks if task.expected_gain > 0]
+        ready = [task for task in tasks if task.expected_gain > 0]
         return max(ready, key=lambda task: task.expected_gain / (1 + waiting.count(task)), default=None)
 
     def _begin_batch(self, task: TaskProgress) -> None:
@@ -110,9 +110,9 @@ class Engine:
                 steps.append(text)
         if fresh:
             compiled = self._laboratory.begin_compiling(task.prepared.task, steps)
-            self._queue.append(_Batch(task, fresh, steps, compiled))
+            self._queue.append(Batch(task, fresh, steps, compiled))
 
-    def _measure_batch(self, batch: _Batch) -> None:
+    def _measure_batch(self, batch: Batch) -> None:
         began = time.monotonic()
         candidates = batch.candidates.result()
         waited = (time.monotonic() - began) / len(candidates)
@@ -123,13 +123,17 @@ class Engine:
                 return
 
     def _measure(self, task: TaskProgress, point: Point, steps: str, candidate: Candidate, waited: float) -> None:
-        """Race a candidate, keep the trial, and tell the search."""
+        """Race a candidate, and keep what came of it."""
         began = time.monotonic()
         if candidate.kernel is None:
             found = Measured(error=candidate.error, reason=candidate.reason)
         else:
             found = self._laboratory.race(task.prepared, candidate.kernel, task.best.ratio)
-        trial = self._make_trial(task, steps, found, waited + time.monotonic() - began)
+        self._note(task, point, steps, found, waited + time.monotonic() - began)
+
+    def _note(self, task: TaskProgress, point: Point, steps: str, found: Measured, took: float) -> None:
+        """Keep a trial, and tell the search."""
+        trial = self._make_trial(task, steps, found, took)
         self._database.add(trial)
         self._known[task.name][steps] = trial
         if found.error == "refused":  # its loops cannot be built: it cost no measurement
@@ -156,7 +160,7 @@ class Engine:
             reason=found.reason,
             took=took,
             load=found.load,
-            process=self._process,
+            process=found.process or self._process,
             version=self._version,
             time=time.time(),
         )

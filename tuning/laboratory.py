@@ -10,8 +10,9 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any, Protocol
 
-from ..core.errors import CompileTimeoutError, TilewrightError, first_line
+from ..core.errors import CompileTimeoutError, FleetError, TilewrightError, first_line
 from ..core.program import Kernel
 from ..core.target import Target
 from ..driver import jobs
@@ -32,6 +33,16 @@ _TIMES_DEFAULT, _LEAST_SECONDS = 2000.0, 20.0
 _CPU_SECONDS = 120
 
 
+class MeasuringPool(Protocol):
+    """One process that measures, here or elsewhere, as a pool."""
+
+    def with_limits(self, limits: Limits) -> MeasuringPool: ...
+
+    def run(self, jobs: Sequence[Job]) -> list[Any]: ...
+
+    def shutdown(self) -> None: ...
+
+
 @dataclass(frozen=True)
 class Prepared:
     """A task whose default schedule is compiled, and was measured: ``seconds`` of a call."""
@@ -45,7 +56,7 @@ class Prepared:
 class Laboratory:
     """The processes that compile and measure the candidates of tasks for one target and number of threads.
 
-    ``close`` ends them; ``with`` does so.
+    ``close`` ends them; ``with`` does so. ``notes`` are lines about machines that measure, as they come.
     """
 
     def __init__(self, target: Target, threads: int, workers: int | None = None) -> None:
@@ -59,7 +70,7 @@ class Laboratory:
         self._compilers = get_pool(workers or len(self._compiling_cpus))
         self._measurer = get_pool(1, measuring.MEASURER)
         self._thread = ThreadPoolExecutor(1)
-        self._threads = threads
+        self.threads, self.notes = threads, list[str]()
         [self._support] = self._compilers.run([Job("the support of kernels", jobs.emit_support, (target,))])
 
     def __enter__(self) -> Laboratory:
@@ -77,21 +88,9 @@ class Laboratory:
         """Compile the defaults of tasks, and measure each. Raises TilewrightError for one at which that fails."""
         todo = [Job(f"kernel '{t.name}'", compiling.compile_default, (t.name, t.code, self._settings)) for t in tasks]
         made: list[tuple[Kernel, bytes]] = self._compilers.run(todo)
-        prepared = []
-        for task, (kernel, table) in zip(tasks, made, strict=True):
-            setup = Setup(
-                task.name,
-                task.signature.inputs,
-                task.signature.results,
-                task.weights,
-                task.network_bytes,
-                (self._support, table),
-                self._threads,
-                self.measuring_cpus,
-            )
-            [seconds] = self._measurer.run([Job(f"kernel '{task.name}'", measuring.time_default, (setup, kernel))])
-            prepared.append(Prepared(task, setup, kernel, seconds))
-        return prepared
+        setups = [self._make_setup(task, table) for task, (_, table) in zip(tasks, made, strict=True)]
+        kernels = [kernel for kernel, _ in made]
+        return list(map(Prepared, tasks, setups, kernels, self._time_defaults(setups, kernels)))
 
     def measure_rates(self) -> Rates:
         """What one core of this machine can do."""
@@ -105,20 +104,48 @@ class Laboratory:
     def race(self, prepared: Prepared, candidate: Kernel, bar: float) -> Measured:
         """Measure a candidate against its default; ``bar`` is the ratio that it has to beat."""
         seconds = max(_LEAST_SECONDS, _TIMES_DEFAULT * prepared.seconds)
-        pool = self._measurer.with_limits(Limits(timeout=seconds, cpu_seconds=_CPU_SECONDS, bundles=False))
+        pool = self._find_measurer(prepared.task.name)
+        limits = Limits(timeout=seconds, cpu_seconds=_CPU_SECONDS, bundles=False)
         job = Job(
             f"kernel '{prepared.task.name}'",
             measuring.race_candidate,
             (prepared.setup, prepared.default, candidate, bar),
         )
         try:
-            [measured] = pool.run([job])
+            [measured] = pool.with_limits(limits).run([job])
         except CompileTimeoutError:
-            self._measurer.shutdown()
+            pool.shutdown()
             return Measured(error="timeout", reason=f"it ran for more than {seconds:.0f} s")
+        except FleetError:  # of the machine, and not of the candidate
+            raise
         except TilewrightError as error:
             return Measured(error="crash", reason=first_line(error))
         return measured
+
+    def _make_setup(self, task: Task, table: bytes) -> Setup:
+        return Setup(
+            task.name,
+            task.signature.inputs,
+            task.signature.results,
+            task.weights,
+            task.network_bytes,
+            (self._support, table),
+            self.threads,
+            self.measuring_cpus,
+        )
+
+    def _time_defaults(self, setups: Sequence[Setup], kernels: Sequence[Kernel]) -> list[float]:
+        return [
+            self._time_default(self._measurer, setup, kernel) for setup, kernel in zip(setups, kernels, strict=True)
+        ]
+
+    def _time_default(self, measurer: MeasuringPool, setup: Setup, kernel: Kernel) -> float:
+        [seconds] = measurer.run([Job(f"kernel '{setup.name}'", measuring.time_default, (setup, kernel))])
+        return seconds
+
+    def _find_measurer(self, name: str) -> MeasuringPool:
+        """The process that measures a kernel."""
+        return self._measurer
 
     def _compile(self, task: Task, steps: Sequence[str]) -> list[Candidate]:
         assert task.default is not None  # others have no candidates

@@ -37,11 +37,13 @@ class TunedNetwork:
 
     def contest(self, schedules: Mapping[str, Schedule], seconds: float) -> Contest:
         """Run the program with these schedules of kernels against that without, in a fresh process."""
-        paths = [str(self._write(each)) for each in (schedules, {})]
-        limits = Limits(timeout=seconds + _MORE_SECONDS, bundles=False)
+        mine, other = (self._write(each) for each in (schedules, {}))
+        return self._run_contest(mine, other, seconds, Limits(timeout=seconds + _MORE_SECONDS, bundles=False))
+
+    def _run_contest(self, mine: Path, other: Path, seconds: float, limits: Limits) -> Contest:
         pool = Pool(1, limits, Crew(1, jobs.MEASURER))
         try:
-            arguments = (*paths, self.threads, tuple(self.cpus), seconds)
+            arguments = (str(mine), str(other), self.threads, tuple(self.cpus), seconds)
             [found] = pool.run([Job("the contest of the programs", run_contest, arguments)])
         finally:
             pool.shutdown()

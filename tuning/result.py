@@ -45,7 +45,7 @@ class TuningResult:
     ratio: the time of the network with the accepted schedules over that without; 1 where none is accepted. estimate:
     the same as the kernels' own times say. contests: the sets of kernels that were tried in the network, with what that
     gave. records: the file that has all of it. wrong: schedules that computed something else, which is an error of the
-    compiler's. schedules: the accepted ones as JSON, by kernel.
+    compiler's. schedules: the accepted ones as JSON, by kernel. notes: what was wrong with machines that measured.
     """
 
     name: str
@@ -60,6 +60,7 @@ class TuningResult:
     records: str
     schedules: dict[str, Any]
     wrong: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def accepted(self) -> tuple[str, ...]:

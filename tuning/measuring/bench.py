@@ -53,7 +53,10 @@ class Setup:
 
 @dataclass(frozen=True)
 class Measured:
-    """A race's outcome: seconds of a call by pairs, ``error`` where there is none, in one word, and its ``reason``."""
+    """A race's outcome: seconds of a call by pairs, ``error`` where there is none, in one word, and its ``reason``.
+
+    ``process`` is who measured (host:pid:start), where that is another machine.
+    """
 
     seconds: tuple[float, ...] = ()
     default_seconds: tuple[float, ...] = ()
@@ -61,6 +64,7 @@ class Measured:
     reason: str = ""
     disturbed: int = 0
     load: float = 0.0
+    process: str = ""
 
 
 class Bench:

@@ -1,0 +1,206 @@
+"""Who sends jobs to the workers of a fleet: finds those that fit, waits for answers, and tells who was lost."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import CancelledError
+from typing import Any
+
+from ...core.errors import FleetError
+from ...workers.process import Job, Limits
+from .address import Fleet, make_security, parse_address, require_distributed
+from .encoding import encode_value
+from .jobs import ContestRequest, Request, WorkerFacts, function_name, perform_job, read_answer
+from .probe import check_scheduler
+
+_LOOK_SECONDS = 2.0  # after which it is asked whether a worker is still there
+# What a job may take beyond its own limits: to be sent, to wait for a process to begin, to be read.
+_MORE_SECONDS = 60.0
+_UNLIMITED_SECONDS = 600.0  # of a job without a limit
+_RETURN_SECONDS = 30.0  # in which a scheduler that is gone may come back
+FACTS = "tilewright"  # where the scheduler has what workers say of themselves
+
+
+class LostWorkerError(FleetError):
+    """A worker that was at a job is gone, or does not answer; ``address`` is which."""
+
+    def __init__(self, address: str, why: str) -> None:
+        super().__init__(f"the worker at {address} {why}")
+        self.address = address
+
+
+class FleetClient:
+    """A connection to a fleet's scheduler; ``close`` ends it. Raises FleetError where there is none.
+
+    Threads may share it.
+    """
+
+    def __init__(self, fleet: Fleet) -> None:
+        require_distributed()
+        from distributed import Client
+
+        self.address = parse_address(fleet.address)
+        security = make_security(self.address, fleet.certificates, "client")
+        check_scheduler(self.address, security, "client")
+        quiet_dask()
+        try:
+            self._client: Any = Client(
+                self.address, security=security, timeout=_RETURN_SECONDS, set_as_default=False, name="tilewright"
+            )
+        except (OSError, ImportError) as error:
+            raise FleetError(f"the scheduler at {self.address} cannot be used: {error}") from error
+        self._lock = threading.Lock()
+        self._slow: set[str] = set()
+
+    def __enter__(self) -> FleetClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connection."""
+        with contextlib.suppress(Exception):
+            self._client.close(timeout=2)
+
+    def list_workers(self) -> dict[str, WorkerFacts]:
+        """The workers that there are by their addresses; a worker of another program is none."""
+        found = {}
+        for address, about in self._ask(lambda: self._client.scheduler_info(n_workers=-1))["workers"].items():
+            facts = about.get(FACTS)
+            if isinstance(facts, Mapping) and address not in self._slow:
+                with contextlib.suppress(TypeError):
+                    found[address] = WorkerFacts(**facts)
+        return found
+
+    def list_processing(self) -> dict[str, int]:
+        """How many jobs each worker has, with those that wait."""
+        return {address: len(keys) for address, keys in self._ask(self._client.processing).items()}
+
+    def perform(self, address: str, request: Request | ContestRequest) -> Any:
+        """Have a worker do something, and wait for it.
+
+        Raises the error that the job ended with, LostWorkerError where the worker is gone, or takes far longer than
+        the job may, and FleetError where the scheduler does not come back.
+        """
+        message = encode_value(request)
+        limit = request.limits.timeout or _UNLIMITED_SECONDS
+        while True:
+            ahead = self.list_processing().get(address, 0)
+            answer = self._try_job(address, message, (1 + ahead) * (limit + _MORE_SECONDS))
+            if answer is not None:
+                return read_answer(answer).value
+            self._await_scheduler()
+
+    def _try_job(self, address: str, message: bytes, seconds: float) -> bytes | None:
+        """A worker's answer; None where the scheduler is gone meanwhile."""
+        facts = self.list_workers().get(address)
+        if facts is None:
+            raise LostWorkerError(address, "is gone")
+        [sent] = self._client.scatter([message], workers=[address], hash=False) if len(message) > 1 << 20 else [message]
+        future = self._client.submit(
+            perform_job,
+            sent,
+            key=f"tilewright-{uuid.uuid4().hex}",
+            workers=[address],
+            allow_other_workers=False,
+            resources={facts.key: 1},
+            retries=0,
+            pure=False,
+        )
+        end = time.monotonic() + seconds
+        try:
+            while True:
+                try:
+                    return future.result(timeout=_LOOK_SECONDS)
+                except TimeoutError:
+                    self._check(address, time.monotonic() > end, seconds)
+        except (CancelledError, OSError):  # what Dask says where its scheduler is gone
+            return None
+        except FleetError:
+            raise
+        except Exception as error:
+            if self._client.status != "running":
+                return None
+            if type(error).__name__ == "KilledWorker":
+                raise LostWorkerError(address, "is gone") from error
+            raise LostWorkerError(address, f"cannot do its job: {type(error).__name__}: {error}") from error
+        finally:
+            with contextlib.suppress(Exception):
+                future.cancel()
+
+    def _check(self, address: str, late: bool, seconds: float) -> None:
+        """Raise LostWorkerError where a worker is gone, or too late."""
+        if late:
+            with self._lock:
+                self._slow.add(address)
+            raise LostWorkerError(address, f"has not answered for {seconds:.0f} s: it is not asked any more")
+        if self._client.status == "running" and address not in self.list_workers():
+            raise LostWorkerError(address, "is gone")
+
+    def _await_scheduler(self) -> None:
+        """Wait until the scheduler is there again. Raises FleetError where it does not come back."""
+        end = time.monotonic() + _RETURN_SECONDS
+        while time.monotonic() < end:
+            if self._client.status == "running":
+                return
+            if self._client.status == "closed":
+                break
+            time.sleep(0.2)
+        raise FleetError(f"the scheduler at {self.address} is gone: start it again, and then the same command goes on")
+
+    def _ask(self, question: Callable[[], Any]) -> Any:
+        """Ask the scheduler, again where it was gone and has come back."""
+        for _ in range(3):
+            try:
+                return question()
+            except (OSError, CancelledError, AttributeError, RuntimeError, ValueError):  # as Dask's state may be
+                time.sleep(0.2)
+                self._await_scheduler()
+        raise FleetError(f"the scheduler at {self.address} does not answer: start it again")
+
+
+def reach_fleet(fleet: str | Fleet) -> Fleet:
+    """A fleet by its address alone, or with more. Raises FleetError where its scheduler does not answer, or refuses."""
+    found = fleet if isinstance(fleet, Fleet) else Fleet(fleet)
+    address = parse_address(found.address)
+    check_scheduler(address, make_security(address, found.certificates, "client"), "client")
+    return found
+
+
+class RemotePool:
+    """A worker of a fleet as a pool of one process: ``run`` does jobs there as ``workers.Pool.run`` does them here."""
+
+    def __init__(self, client: FleetClient, address: str, limits: Limits | None = None) -> None:
+        self.address = address
+        self._client, self._limits = client, limits or Limits()
+
+    def with_limits(self, limits: Limits) -> RemotePool:
+        """The same worker for jobs with limits."""
+        return RemotePool(self._client, self.address, limits)
+
+    def run(self, jobs: Sequence[Job], on_done: Callable[[int], object] = lambda number: None) -> list[Any]:
+        """Do all jobs, and return their results in order; ``on_done`` is told how many are done.
+
+        Raises the first error: CompileTimeoutError, InternalError, or FleetError where the worker is not to blame.
+        """
+        found = []
+        for job in jobs:
+            request = Request(function_name(job.function), job.what, job.arguments, self._limits)
+            found.append(self._client.perform(self.address, request))
+            on_done(len(found))
+        return found
+
+    def shutdown(self) -> None:
+        """End nothing: a worker has ended the process of a job that came to no end."""
+
+
+def quiet_dask() -> None:
+    """Keep Dask's log, which has a traceback for each connection that is lost, off the terminal."""
+    for name in ("distributed", "tornado", "asyncio"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
