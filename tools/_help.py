@@ -40,7 +40,7 @@ ABOUT = {
     ),
     "tune": About(
         "a table on stdout; what is measured in the file of --records; a picture in the file of --plot",
-        ("model.onnx --time 5m", "model.onnx --trials 200 --threads 1 --records team.sqlite --json"),
+        ("model.onnx --time 5m", "model.onnx --time 1h --threads 1 --fleet tls://10.0.0.1:9190"),
     ),
     "fleet": About(
         "a line when a scheduler or a worker is there; tables of status on stdout; certificates in FOLDER",

@@ -31,10 +31,12 @@ def _parser() -> argparse.ArgumentParser:
     cli = make_parser(
         "fleet",
         "run the machines of a fleet, or see what they do",
-        "[options] scheduler | worker ADDRESS | status ADDRESS | certificates FOLDER",
+        "[options] scheduler|worker|status|certificates [place]",
     )
     cli.add_argument("action", choices=_ACTIONS, metavar="|".join(_ACTIONS), help="what to do")
-    cli.add_argument("place", nargs="?", metavar="ADDRESS|FOLDER", help="the scheduler, as tls://host:port; a folder")
+    cli.add_argument(
+        "place", nargs="?", metavar="place", help="the scheduler of workers and status, tls://host:port; a folder"
+    )
     cli.add_argument("--certificates", type=file_path, metavar="FOLDER", help="where they are (among your data)")
     cli.add_argument("--host", metavar="HOST", help="address of this machine to be reached at (127.0.0.1)")
     cli.add_argument("--port", type=int, metavar="N", help="where a scheduler listens (9190)")

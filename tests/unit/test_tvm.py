@@ -375,7 +375,7 @@ def test_targets_as_tvm_writes_them():
         (lambda: tvm.target.Target(WRONG), "a target is a text"),
         (lambda: tvm.target.Target.current(allow_none=False), "no target is entered"),
         (lambda: tvm.cuda(0), "programs run on the CPU"),
-        (lambda: tvm.rpc.connect_tracker("host", 9190), "rpc to host:9190: programs run in this process"),
+        (lambda: tvm.rpc.connect("host", 9190), "rpc to host:9190: programs run in this process"),
         (lambda: tvm.build(vector_add()[0]), "lowered with its arguments"),
         (lambda: tvm.build(*vector_add()[:2], binds=WRONG), "leave binds out"),
         (lambda: te.extern((3,), [], WRONG), "a function of the host"),

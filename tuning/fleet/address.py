@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 DEFAULT_PORT = 9190  # that of TVM's tracker
 LOOPBACK = "127.0.0.1"
 AUTHORITY = "ca.pem"
-_ADDRESS = re.compile(r"(?:(\w+)://)?(\[[^\]]+\]|[^:/\[\]]+)(?::(\d+))?")
+_SCHEDULER_ADDRESS = re.compile(r"(?:(\w+)://)?(\[[^\]]+\]|[^:/\[\]]+)(?::(\d+))?")
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def parse_address(text: str) -> str:
 
     ``tcp://``, without encryption, is for this machine alone.
     """
-    match = _ADDRESS.fullmatch(text)
+    match = _SCHEDULER_ADDRESS.fullmatch(text)
     scheme = (match[1] or "tls") if match else ""
     if match is None or scheme not in ("tls", "tcp") or int(match[3] or DEFAULT_PORT) > 65535:
         raise FleetError(f"'{text}' is no address of a fleet: give tls://host:port")

@@ -98,7 +98,7 @@ def _make_authority() -> _Authority:
         encipher_only=False,
         decipher_only=False,
     )
-    builder = _begin(name, name, key, _MOST_DAYS)
+    builder = _begin_certificate(name, name, key, _MOST_DAYS)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     builder = builder.add_extension(usage, critical=True)
     return _Authority(builder.sign(key, hashes.SHA256()), key)
@@ -116,14 +116,16 @@ def _make_certificate(role: str, authority: _Authority, days: int) -> bytes:
     uses = [ExtendedKeyUsageOID.CLIENT_AUTH]
     if role != "client":
         uses.append(ExtendedKeyUsageOID.SERVER_AUTH)
-    builder = _begin(_name(role), authority.certificate.subject, key, days)
+    builder = _begin_certificate(_name(role), authority.certificate.subject, key, days)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     builder = builder.add_extension(x509.ExtendedKeyUsage(uses), critical=True)
     made = builder.sign(authority.key, hashes.SHA256())
     return made.public_bytes(Encoding.PEM) + _dump_key(key)
 
 
-def _begin(subject: x509.Name, issuer: x509.Name, key: EllipticCurvePrivateKey, days: int) -> x509.CertificateBuilder:
+def _begin_certificate(
+    subject: x509.Name, issuer: x509.Name, key: EllipticCurvePrivateKey, days: int
+) -> x509.CertificateBuilder:
     from cryptography import x509
 
     now = datetime.datetime.now(datetime.timezone.utc)

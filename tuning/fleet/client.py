@@ -12,16 +12,18 @@ from concurrent.futures import CancelledError
 from typing import Any
 
 from ...core.errors import FleetError
+from ...core.target import Target
+from ...records.trial import target_key
 from ...workers.process import Job, Limits
 from .address import Fleet, make_security, parse_address, require_distributed
 from .encoding import encode_value
-from .jobs import ContestRequest, Request, WorkerFacts, function_name, perform_job, read_answer
+from .jobs import ContestRequest, Request, WorkerFacts, default_key, function_name, perform_job, read_answer
 from .probe import check_scheduler
 
-_LOOK_SECONDS = 2.0  # after which it is asked whether a worker is still there
+_POLL_SECONDS = 2.0  # after which it is asked whether a worker is still there
 # What a job may take beyond its own limits: to be sent, to wait for a process to begin, to be read.
 _MORE_SECONDS = 60.0
-_UNLIMITED_SECONDS = 600.0  # of a job without a limit
+_UNLIMITED_SECONDS = 120.0  # of a job without a limit of its own
 _RETURN_SECONDS = 30.0  # in which a scheduler that is gone may come back
 FACTS = "tilewright"  # where the scheduler has what workers say of themselves
 
@@ -78,6 +80,28 @@ class FleetClient:
                     found[address] = WorkerFacts(**facts)
         return found
 
+    def match_workers(self, key: str, target: str, threads: int) -> tuple[dict[str, WorkerFacts], dict[str, str]]:
+        """The workers of a key that can measure for a ``target_key`` and a number of threads; why others cannot."""
+        found, refused = {}, {}
+        for address, facts in self.list_workers().items():
+            if facts.key == key and (reason := facts.explain_refusal(target, threads)):
+                refused[address] = f"the worker at {address} is not used: {reason}"
+            elif facts.key == key:
+                found[address] = facts
+        return found, refused
+
+    def demand_workers(self, key: str, target: str, threads: int) -> dict[str, WorkerFacts]:
+        """The same; FleetError, with the reasons, where there is none that can."""
+        found, refused = self.match_workers(key, target, threads)
+        if found:
+            return found
+        keys = sorted({facts.key for facts in self.list_workers().values()})
+        having = "; ".join(refused.values()) or (f"it has {', '.join(keys)}" if keys else "it has none at all")
+        raise FleetError(
+            f"no worker of key '{key}' at {self.address}: {having}; start one by `tilewright fleet worker"
+            f" {self.address}`"
+        )
+
     def list_processing(self) -> dict[str, int]:
         """How many jobs each worker has, with those that wait."""
         return {address: len(keys) for address, keys in self._ask(self._client.processing).items()}
@@ -117,7 +141,7 @@ class FleetClient:
         try:
             while True:
                 try:
-                    return future.result(timeout=_LOOK_SECONDS)
+                    return future.result(timeout=_POLL_SECONDS)
                 except TimeoutError:
                     self._check(address, time.monotonic() > end, seconds)
         except (CancelledError, OSError):  # what Dask says where its scheduler is gone
@@ -196,8 +220,26 @@ class RemotePool:
             on_done(len(found))
         return found
 
+    def close(self) -> None:
+        """End the connection to the fleet, which other pools may have, too."""
+        self._client.close()
+
     def shutdown(self) -> None:
         """End nothing: a worker has ended the process of a job that came to no end."""
+
+
+def connect_workers(fleet: Fleet, target: Target, threads: int = 1) -> list[RemotePool]:
+    """The workers of a fleet's key that can measure for a target, each as a pool; closing one closes all.
+
+    Raises FleetError where there is none, and as ``FleetClient``.
+    """
+    client, name = FleetClient(fleet), target_key(target)
+    try:
+        found = client.demand_workers(fleet.key or default_key(name, threads), name, threads)
+    except BaseException:
+        client.close()
+        raise
+    return [RemotePool(client, address) for address in found]
 
 
 def quiet_dask() -> None:

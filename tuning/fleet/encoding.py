@@ -18,7 +18,7 @@ import numpy as np
 from ...core.errors import FleetError
 from ...core.model import numpy_dtype
 
-_MAGIC = b"tilewright-fleet-1\n"
+_MESSAGE_MARK = b"tilewright-fleet-1\n"
 _LENGTH = struct.Struct("<Q")
 _PACKAGE = __name__.partition(".")[0]
 _CLASS = re.compile(r"[a-z_]+(\.[a-z_]+)+\.[A-Z]\w*")  # a class of a module in a folder of the package
@@ -32,16 +32,16 @@ def encode_value(value: Any) -> bytes:
     blobs: list[bytes] = []
     tree = _take_apart(value, blobs)
     header = json.dumps({"value": tree, "blobs": [len(blob) for blob in blobs]}).encode()
-    return b"".join((_MAGIC, _LENGTH.pack(len(header)), header, *blobs))
+    return b"".join((_MESSAGE_MARK, _LENGTH.pack(len(header)), header, *blobs))
 
 
 def decode_value(message: bytes) -> Any:
     """The inverse of ``encode_value``. Raises FleetError for bytes that are none of ours."""
-    begin = len(_MAGIC) + _LENGTH.size
-    if message[: len(_MAGIC)] != _MAGIC or len(message) < begin:
+    begin = len(_MESSAGE_MARK) + _LENGTH.size
+    if message[: len(_MESSAGE_MARK)] != _MESSAGE_MARK or len(message) < begin:
         raise FleetError("a message of the fleet is of another version: run the same Tilewright on all machines")
     try:
-        end = begin + _LENGTH.unpack(message[len(_MAGIC) : begin])[0]
+        end = begin + _LENGTH.unpack(message[len(_MESSAGE_MARK) : begin])[0]
         header, view = json.loads(message[begin:end]), memoryview(message)
         blobs = []
         for length in header["blobs"]:

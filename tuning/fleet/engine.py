@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .laboratory import FleetLaboratory
 
 _AHEAD = 2  # batches of a worker that are under way: one is compiled while the other is measured
-_LOOK_SECONDS = 0.5
+_IDLE_SECONDS = 0.5
 _MOST_THREADS = 64
 
 
@@ -95,7 +95,7 @@ class FleetEngine(Engine):
     def _await_something(self, races: dict[Future[Measured], _Race]) -> None:
         """Wait until a race is over, or, where a worker is free, candidates are compiled."""
         waiting: list[Future[Any]] = [batch.candidates for batch in self._queue if not batch.candidates.done()]
-        wait([*races, *waiting], timeout=_LOOK_SECONDS, return_when=FIRST_COMPLETED)
+        wait([*races, *waiting], timeout=_IDLE_SECONDS, return_when=FIRST_COMPLETED)
 
     def _note_races(self, races: dict[Future[Measured], _Race]) -> None:
         """Keep what came of the races that are over. Raises FleetError where the fleet is gone."""

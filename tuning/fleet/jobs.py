@@ -122,7 +122,7 @@ def perform_job(message: bytes) -> bytes:
     """Do what a message asks for; whatever goes wrong is an answer in words."""
     try:
         request = decode_value(message)
-        value = _run_contest(request) if isinstance(request, ContestRequest) else _call(request)
+        value = _run_contest(request) if isinstance(request, ContestRequest) else _make_call(request)
         return encode_value(Answer(value))
     except CompileTimeoutError as error:
         return encode_value(Answer(error=first_line(error), late=True))
@@ -158,12 +158,12 @@ def count_threads(threads: int | None) -> int:
     return threads or usable
 
 
-def _call(request: Any) -> Any:
+def _make_call(request: Any) -> Any:
     """Call a function in the process of its kind, which is ended where the function does not end."""
     if not isinstance(request, Request):
         raise FleetError(f"a {type(request).__name__} is no request that a worker of a fleet knows")
     module, _, name = request.function.rpartition(".")
-    if module not in _KINDS:
+    if module not in _KINDS or name.startswith("_"):
         raise FleetError(f"workers of a fleet do not run {request.function}")
     function = getattr(importlib.import_module(f"{_PACKAGE}.{module}"), name)
     arguments = tuple(_settle(each) for each in request.arguments)

@@ -32,7 +32,7 @@ _MOST_LOST = 2
 # What a core does in a second, to deal kernels out before anything is measured.
 _FLOPS, _BYTES = 5e10, 1e10
 
-Result = TypeVar("Result")
+Outcome = TypeVar("Outcome")
 
 
 class FleetLaboratory(Laboratory):
@@ -43,19 +43,21 @@ class FleetLaboratory(Laboratory):
     """
 
     def __init__(self, fleet: Fleet, target: Target, threads: int, workers: int | None = None) -> None:
-        self._target_key, self._wanted = target_key(target), threads
+        self._target_key = target_key(target)
         self._key = fleet.key or default_key(self._target_key, threads)
         super().__init__(target, threads, workers or len(os.sched_getaffinity(0)))
         self.measuring_cpus, self._compiling_cpus, self.overlaps = (), (), True  # nothing is measured here
         self._client = FleetClient(fleet)
         self._homes: dict[str, str] = {}  # the addresses of kernels' workers
-        self._refused: set[str] = set()
         try:
+            self._client.demand_workers(self._key, self._target_key, threads)
             self._known = self._find_workers()
-            self._demand_worker()
         except BaseException:
             self._client.close()
             raise
+
+    def __enter__(self) -> FleetLaboratory:
+        return self
 
     def close(self) -> None:
         """End the connection; the workers stay."""
@@ -127,7 +129,7 @@ class FleetLaboratory(Laboratory):
     def _find_measurer(self, name: str) -> RemotePool:
         return RemotePool(self._client, self._homes[name])
 
-    def _insist(self, work: Callable[[], Result]) -> Result:
+    def _insist(self, work: Callable[[], Outcome]) -> Outcome:
         """Do work that a worker is asked for, with another one where that is lost."""
         while True:
             try:
@@ -159,26 +161,9 @@ class FleetLaboratory(Laboratory):
 
     def _find_workers(self) -> dict[str, WorkerFacts]:
         """The workers of the key that can measure; of others ``notes`` says once why not."""
-        found = {}
-        for address, facts in self._client.list_workers().items():
-            if facts.key != self._key:
-                continue
-            if not (reason := facts.explain_refusal(self._target_key, self._wanted)):
-                found[address] = facts
-            elif address not in self._refused:
-                self._refused.add(address)
-                self.notes.append(f"the worker at {address} is not used: {reason}")
+        found, refused = self._client.match_workers(self._key, self._target_key, self.threads)
+        self.notes.extend(line for line in refused.values() if line not in self.notes)
         return found
-
-    def _demand_worker(self) -> None:
-        if self._known:
-            return
-        keys = sorted({facts.key for facts in self._client.list_workers().values()})
-        having = "; ".join(self.notes) or (f"it has {', '.join(keys)}" if keys else "it has none at all")
-        raise FleetError(
-            f"no worker of key '{self._key}' at {self._client.address}: {having}; start one by `tilewright fleet"
-            f" worker {self._client.address}`"
-        )
 
 
 @dataclass

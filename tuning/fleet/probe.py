@@ -12,10 +12,10 @@ from .address import split_address
 if TYPE_CHECKING:
     from distributed import Security
 
-_SECONDS = 10.0
+_PROBE_SECONDS = 10.0
 
 
-def check_scheduler(address: str, security: Security | None, role: str, seconds: float = _SECONDS) -> None:
+def check_scheduler(address: str, security: Security | None, role: str, seconds: float = _PROBE_SECONDS) -> None:
     """Connect to a scheduler as a ``role``, and leave. FleetError where nobody answers, or who does is not known.
 
     A scheduler speaks first, when it has seen the certificate of who connects.

@@ -63,12 +63,3 @@ class Tracker:
         for key, queue in sorted(found["queue_info"].items()):
             lines.append(f"{key:<{width}}   {totals[key]:<5d}  {queue['free']:<4d}  {queue['pending']:<7d}")
         return "\n".join([*lines, rule, ""])
-
-
-def connect_tracker(host: str, port: int) -> Tracker:
-    """The tracker at an address, which has the certificates of ``default_certificates()``.
-
-    A host with ``tcp://`` in front of it is one without certificates, of this machine. Raises FleetError where nobody
-    answers there, and for certificates that are not there.
-    """
-    return Tracker(Fleet(f"{host}:{port}"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import ssl
 import stat
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ import tilewright as tw
 from tilewright.core.program import Kernel, Signature
 from tilewright.core.target import Target
 from tilewright.driver import api
+from tilewright.driver.machine import measure_rates
 from tilewright.records.database import Database
 from tilewright.records.trial import Trial
 from tilewright.tools import cli
@@ -29,7 +31,8 @@ from tilewright.tuning.fleet.encoding import decode_value, encode_value
 from tilewright.tuning.fleet.jobs import Request, WorkerFacts, describe_worker
 from tilewright.tuning.measuring.bench import Measured, Setup
 from tilewright.tuning.tasks import extract_tasks
-from tilewright.workers.process import Limits
+from tilewright.tvm import rpc
+from tilewright.workers.process import Job, Limits
 
 pytest.importorskip("distributed", reason="the extra 'fleet' is not installed")
 pytest.importorskip("cryptography", reason="the extra 'fleet' is not installed")
@@ -37,7 +40,7 @@ pytest.importorskip("cryptography", reason="the extra 'fleet' is not installed")
 from fleet_case import Machines, plant_kernel
 
 from tilewright.tuning.fleet.certificates import make_certificates
-from tilewright.tuning.fleet.client import FleetClient
+from tilewright.tuning.fleet.client import FleetClient, connect_workers
 from tilewright.tuning.fleet.laboratory import FleetLaboratory
 from tilewright.tuning.fleet.tracker import Tracker
 
@@ -221,11 +224,31 @@ def test_status_is_a_trackers(machines: Machines, capsys: pytest.CaptureFixture[
     assert "Queue Status" in lines and "key    total  free  pending" in lines and "here   1      1     0" in lines
 
 
+def test_tvms_tracker_is_the_scheduler(machines: Machines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert machines.certificates is not None
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    (tmp_path / "tilewright").mkdir()
+    (tmp_path / "tilewright" / "fleet").symlink_to(machines.certificates)
+    port = int(machines.address.rpartition(":")[2])
+    with rpc.connect_tracker("127.0.0.1", port) as tracker:
+        assert "server:here" in tracker.text_summary()
+        with pytest.raises(tw.InputError, match="by autotvm"):
+            tracker.request("here")
+    with pytest.raises(AttributeError, match="tilewright fleet"):
+        _ = rpc.Server
+    with pytest.raises(tw.FleetError, match="no scheduler answers"):
+        rpc.connect_tracker("127.0.0.1", 1)
+
+
 def test_no_worker_of_the_key_is_said(machines: Machines, model: str, tmp_path: Path) -> None:
     with pytest.raises(tw.FleetError, match=r"no worker of key 'there' at .* it has here; start one"):
         tw.tune(model, num_threads=1, trials=1, records=tmp_path / "r.sqlite", fleet=machines.fleet("there"))
     with pytest.raises(tw.FleetError, match="it has 1 thread"):
         FleetLaboratory(machines.fleet("here"), Target.parse("x86"), 2)
+    other, _ = machines.start_worker("--key", "there", "--target", "x86 -mcpu=haswell")
+    with pytest.raises(tw.FleetError, match="is not used: it runs code for x86-256"):
+        FleetLaboratory(machines.fleet("there"), Target.parse("x86"), 1)
+    other.kill()
 
 
 def test_candidates_that_crash_or_hang_or_err_cost_the_worker_nothing(machines, model, monkeypatch) -> None:
@@ -240,8 +263,41 @@ def test_candidates_that_crash_or_hang_or_err_cost_the_worker_nothing(machines, 
         assert errors == {"nothing": "wrong", "crash": "crash", "loop": "timeout"}
         measured = race(prepared.default)
         assert not measured.error and len(measured.seconds) > 1 and laboratory.notes == []
-        [facts] = laboratory._client.list_workers().values()
+    with FleetClient(machines.fleet()) as client:
+        [facts] = client.list_workers().values()
         assert measured.process == facts.process
+
+
+def test_a_worker_that_stands_still_is_given_up(machines: Machines, model: str, monkeypatch) -> None:
+    monkeypatch.setattr(clients, "_MORE_SECONDS", 1.0)
+    monkeypatch.setattr(laboratories, "_LEAST_SECONDS", 5.0)
+    monkeypatch.setattr(laboratories, "_TIMES_DEFAULT", 0.0)
+    slow, address = machines.start_worker("--key", "here")
+    tasks = [t for t in extract_tasks(model, options=api.make_options("x86", 1)) if t.default is not None]
+    with FleetLaboratory(machines.fleet("here"), tasks[0].target, 1) as laboratory:
+        prepared = laboratory.prepare(tasks)
+        assert set(map(laboratory.worker_of, (task.name for task in tasks))) == set(laboratory.workers)
+        [mine, *_] = [each for each in prepared if laboratory.worker_of(each.task.name) == address]
+        slow.send_signal(signal.SIGSTOP)
+        measured = laboratory.race(mine, mine.default, 1.0)
+        assert not measured.error and laboratory.worker_of(mine.task.name) != address
+        assert [note for note in laboratory.notes if "has not answered for 6 s" in note]
+    slow.kill()
+
+
+def test_jobs_of_others_go_to_a_worker_as_to_a_pool(machines: Machines) -> None:
+    [pool, *others] = connect_workers(machines.fleet("here"), Target.parse("x86"))
+    try:
+        done: list[int] = []
+        job = Job("the rates", measure_rates, (Target.parse("x86"),))
+        [rates] = pool.with_limits(Limits(60.0)).run([job], done.append)
+        assert rates.flops > 0 and done == [1] and pool.address not in [other.address for other in others]
+        with pytest.raises(tw.CompileTimeoutError):
+            pool.with_limits(Limits(1e-9)).run([job])
+        with pytest.raises(tw.FleetError, match="do not run"):
+            pool.run([Job("a secret", make_certificates, ())])
+    finally:
+        pool.close()
 
 
 def test_a_worker_that_is_lost_is_replaced_by_another(machines: Machines, model: str, tmp_path: Path) -> None:
