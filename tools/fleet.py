@@ -39,7 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     cli.add_argument("--certificates", type=file_path, metavar="FOLDER", help="where they are (among your data)")
     cli.add_argument("--host", metavar="HOST", help="address of this machine to be reached at (127.0.0.1)")
-    cli.add_argument("--port", type=int, metavar="N", help="where a scheduler listens (9190)")
+    cli.add_argument("--port", type=int, metavar="N", help="where a scheduler listens (9190), or a worker")
     cli.add_argument("--insecure", action="store_true", help="a scheduler without certificates, for this machine alone")
     cli.add_argument("--key", metavar="NAME", help="of a worker (made of its CPU and threads)")
     cli.add_argument("--threads", type=int, metavar="N", help="of a worker (all CPUs that it may use)")
@@ -51,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
 # Which of the options an action has, besides those of all.
 _TAKEN = {
     "scheduler": ("certificates", "host", "port", "insecure"),
-    "worker": ("certificates", "host", "key", "threads", "target"),
+    "worker": ("certificates", "host", "port", "key", "threads", "target"),
     "status": ("certificates",),
     "certificates": ("days",),
 }
@@ -76,15 +76,15 @@ def _schedule(args: argparse.Namespace) -> None:
     from tilewright.tuning.fleet.service import run_scheduler
 
     port = DEFAULT_PORT if args.port is None else args.port
-    if not 0 <= port < 1 << 16:
-        raise FleetError(f"--port is {port}: give a number from 0, for any that is free, to 65535")
     run_scheduler(args.host or LOOPBACK, port, args.certificates, args.insecure, _tell)
 
 
 def _work(args: argparse.Namespace) -> None:
     from tilewright.tuning.fleet.service import WorkerOptions, run_worker
 
-    options = WorkerOptions(args.place, args.certificates, args.key, args.threads, args.host, args.target)
+    options = WorkerOptions(
+        args.place, args.certificates, args.key, args.threads, args.host, args.port or 0, args.target
+    )
     run_worker(options, _tell)
 
 

@@ -14,6 +14,9 @@ __all__ = ["LocalSession", "Server", "TrackerSession", "connect", "connect_track
 class TrackerSession(Tracker):
     """A connection to a tracker: ``summary()`` and ``text_summary()`` say which servers it has."""
 
+    def __enter__(self) -> TrackerSession:
+        return self
+
     def request(self, key: str, *args: Any, **kwargs: Any) -> NoReturn:
         """Ask for a session with a server: InputError, as servers measure, and lend nothing else."""
         raise InputError(

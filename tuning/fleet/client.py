@@ -58,6 +58,7 @@ class FleetClient:
             raise FleetError(f"the scheduler at {self.address} cannot be used: {error}") from error
         self._lock = threading.Lock()
         self._slow: set[str] = set()
+        self._keys: dict[str, str] = {}
 
     def __enter__(self) -> FleetClient:
         return self
@@ -78,6 +79,7 @@ class FleetClient:
             if isinstance(facts, Mapping) and address not in self._slow:
                 with contextlib.suppress(TypeError):
                     found[address] = WorkerFacts(**facts)
+        self._keys = {address: facts.key for address, facts in found.items()}
         return found
 
     def match_workers(self, key: str, target: str, threads: int) -> tuple[dict[str, WorkerFacts], dict[str, str]]:
@@ -115,17 +117,14 @@ class FleetClient:
         message = encode_value(request)
         limit = request.limits.timeout or _UNLIMITED_SECONDS
         while True:
-            ahead = self.list_processing().get(address, 0)
-            answer = self._try_job(address, message, (1 + ahead) * (limit + _MORE_SECONDS))
+            answer = self._try_job(address, message, limit + _MORE_SECONDS)
             if answer is not None:
                 return read_answer(answer).value
             self._await_scheduler()
 
     def _try_job(self, address: str, message: bytes, seconds: float) -> bytes | None:
         """A worker's answer; None where the scheduler is gone meanwhile."""
-        facts = self.list_workers().get(address)
-        if facts is None:
-            raise LostWorkerError(address, "is gone")
+        key = self._keys.get(address) or self._find_key(address)
         [sent] = self._client.scatter([message], workers=[address], hash=False) if len(message) > 1 << 20 else [message]
         future = self._client.submit(
             perform_job,
@@ -133,17 +132,17 @@ class FleetClient:
             key=f"tilewright-{uuid.uuid4().hex}",
             workers=[address],
             allow_other_workers=False,
-            resources={facts.key: 1},
+            resources={key: 1},
             retries=0,
             pure=False,
         )
-        end = time.monotonic() + seconds
+        begin = time.monotonic()
         try:
             while True:
                 try:
                     return future.result(timeout=_POLL_SECONDS)
                 except TimeoutError:
-                    self._check(address, time.monotonic() > end, seconds)
+                    self._check(address, time.monotonic() - begin, seconds)
         except (CancelledError, OSError):  # what Dask says where its scheduler is gone
             return None
         except FleetError:
@@ -158,14 +157,22 @@ class FleetClient:
             with contextlib.suppress(Exception):
                 future.cancel()
 
-    def _check(self, address: str, late: bool, seconds: float) -> None:
-        """Raise LostWorkerError where a worker is gone, or too late."""
-        if late:
+    def _find_key(self, address: str) -> str:
+        facts = self.list_workers().get(address)
+        if facts is None:
+            raise LostWorkerError(address, "is gone")
+        return facts.key
+
+    def _check(self, address: str, waited: float, seconds: float) -> None:
+        """Raise LostWorkerError where a worker is gone, or takes longer than all jobs may that it has."""
+        if self._client.status != "running":
+            return
+        if address not in self.list_workers():
+            raise LostWorkerError(address, "is gone")
+        if waited > seconds and waited > seconds * self.list_processing().get(address, 1):
             with self._lock:
                 self._slow.add(address)
-            raise LostWorkerError(address, f"has not answered for {seconds:.0f} s: it is not asked any more")
-        if self._client.status == "running" and address not in self.list_workers():
-            raise LostWorkerError(address, "is gone")
+            raise LostWorkerError(address, f"has not answered for {waited:.0f} s: it is not asked any more")
 
     def _await_scheduler(self) -> None:
         """Wait until the scheduler is there again. Raises FleetError where it does not come back."""

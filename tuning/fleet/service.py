@@ -44,8 +44,8 @@ class WorkerOptions:
     """How a worker is started.
 
     scheduler: its address. certificates: the folder. key: of the worker, from its target and threads where there is
-    none. threads: how many it measures with, all by default. host: the address of this machine at which the scheduler
-    and clients reach it. target: what it runs code for.
+    none. threads: how many it measures with, all by default. host, port: where the scheduler reaches it; the port is
+    any that is free by default. target: what it runs code for.
     """
 
     scheduler: str
@@ -53,7 +53,17 @@ class WorkerOptions:
     key: str | None = None
     threads: int | None = None
     host: str | None = None
+    port: int = 0
     target: str | Target = "x86"
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a worker is: its scheduler's address, and its own host and port."""
+
+    scheduler: str
+    host: str
+    port: int
 
 
 def run_scheduler(
@@ -71,6 +81,7 @@ def run_scheduler(
     """
     if insecure and not is_loopback(host):
         raise FleetError(f"without certificates a scheduler is for this machine alone: not for --host {host}")
+    _demand_port(port)
     security = make_security(f"{'tcp' if insecure else 'tls'}://{host}", certificates, "scheduler")
     _run(_schedule(host, port, security, tell))
 
@@ -90,7 +101,14 @@ def run_worker(options: WorkerOptions, tell: Teller = lambda line: None) -> None
     security = make_security(address, options.certificates, "worker")
     check_scheduler(address, security, "worker")
     facts = describe_worker(options.key, Target.parse(options.target), count_threads(options.threads))
-    _run(_work(address, host, security, asdict(facts), tell))
+    _demand_port(options.port)
+    _run(_work(_Place(address, host, options.port), security, asdict(facts), tell))
+
+
+def _demand_port(port: int) -> None:
+    """Raise FleetError for a number that is no port."""
+    if not 0 <= port < 1 << 16:
+        raise FleetError(f"the port is {port}: give a number from 0, for any that is free, to 65535")
 
 
 async def _schedule(host: str, port: int, security: Any, tell: Teller) -> None:
@@ -113,22 +131,22 @@ async def _schedule(host: str, port: int, security: Any, tell: Teller) -> None:
         await ended
 
 
-async def _work(address: str, host: str, security: Any, facts: dict[str, Any], tell: Teller) -> None:
+async def _work(place: _Place, security: Any, facts: dict[str, Any], tell: Teller) -> None:
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         async with _until_signal() as ended:
             while not ended.done():
-                worker = await _begin_worker(address, host, security, facts, folder)
+                worker = await _begin_worker(place, security, facts, folder)
                 if worker is not None:
                     async with _closing(worker):
                         tell(f"worker of key '{facts['key']}' at {worker.address}")
                         gone = asyncio.ensure_future(worker.finished())
                         await asyncio.wait([ended, gone], return_when="FIRST_COMPLETED")
                     if not ended.done():
-                        tell(f"the scheduler at {address} is gone: looking for it again")
+                        tell(f"the scheduler at {place.scheduler} is gone: looking for it again")
                 await asyncio.wait([ended], timeout=_AGAIN_SECONDS)
 
 
-async def _begin_worker(address: str, host: str, security: Any, facts: dict[str, Any], folder: str) -> Any:
+async def _begin_worker(place: _Place, security: Any, facts: dict[str, Any], folder: str) -> Any:
     """A worker that its scheduler knows; None where the scheduler is not there."""
     from distributed import Worker
 
@@ -139,10 +157,11 @@ async def _begin_worker(address: str, host: str, security: Any, facts: dict[str,
             pass
 
     worker = QuietWorker(
-        address,
-        host=host,
+        place.scheduler,
+        host=place.host,
+        port=place.port,
         security=security,
-        protocol=f"{address.partition('://')[0]}://",
+        protocol=f"{place.scheduler.partition('://')[0]}://",
         nthreads=1,
         resources={facts["key"]: 1},
         startup_information={FACTS: lambda _: facts},

@@ -19,7 +19,6 @@ from tilewright.core.target import Target
 from tilewright.driver import api
 from tilewright.driver.machine import measure_rates
 from tilewright.records.database import Database
-from tilewright.records.trial import Trial
 from tilewright.tools import cli
 from tilewright.tuning import api as tuning_api
 from tilewright.tuning import laboratory as laboratories
@@ -108,7 +107,7 @@ def test_a_worker_of_another_kind_is_refused_in_words() -> None:
 @pytest.mark.parametrize(("words", "said"), [
     (["worker"], "needs its scheduler"), (["status"], "needs its scheduler"), (["certificates"], "needs the folder"),
     (["scheduler", "tls://a"], "takes no address"), (["status", "tls://a", "--key", "x"], "takes no --key"),
-    (["scheduler", "--insecure", "--host", "0.0.0.0"], "for this machine alone"), (["scheduler", "--port", "-1"], "--port"),
+    (["scheduler", "--insecure", "--host", "0.0.0.0"], "for this machine alone"), (["scheduler", "--port", "-1", "--insecure"], "the port is -1"),
     (["worker", "tls://10.0.0.1"], "say with --host"), (["status", "tcp://10.0.0.1"], "for this machine alone"),
     (["certificates", "{tmp}/c", "--days", "0"], "days is 0"), (["status", "tls://127.0.0.1:1"], "ca.pem is not there"),
 ])  # fmt: skip
@@ -281,7 +280,7 @@ def test_a_worker_that_stands_still_is_given_up(machines: Machines, model: str, 
         slow.send_signal(signal.SIGSTOP)
         measured = laboratory.race(mine, mine.default, 1.0)
         assert not measured.error and laboratory.worker_of(mine.task.name) != address
-        assert [note for note in laboratory.notes if "has not answered for 6 s" in note]
+        assert [note for note in laboratory.notes if "has not answered for" in note]
     slow.kill()
 
 
@@ -303,23 +302,19 @@ def test_jobs_of_others_go_to_a_worker_as_to_a_pool(machines: Machines) -> None:
 def test_a_worker_that_is_lost_is_replaced_by_another(machines: Machines, model: str, tmp_path: Path) -> None:
     victim, address = machines.start_worker("--key", "here")
     with FleetClient(machines.fleet()) as client:
-        processes = {where: facts.process for where, facts in client.list_workers().items()}
+        left = {facts.process for where, facts in client.list_workers().items() if where != address}
     records = tmp_path / "r.sqlite"
 
-    def list_trials() -> list[Trial]:
-        with Database.open(records) as database:
-            return list(database.trials())
-
     def watch(tuning: Tuning) -> None:
-        if tuning.stage == "searching" and any(trial.process == processes[address] for trial in list_trials()):
+        if tuning.stage == "searching":
             victim.kill()
 
-    result = tw.tune(model, num_threads=1, trials=12, records=records, fleet=machines.fleet("here"), progress=watch)
+    result = tw.tune(model, num_threads=1, trials=8, records=records, fleet=machines.fleet("here"), progress=watch)
     assert [note for note in result.notes if address in note and "go to other workers" in note]
-    trials = list_trials()
-    measured = {trial.process for trial in trials if trial.error != "refused"}
-    assert result.trials == 12 and len(trials) >= 12 and measured == set(processes.values())
-    assert all(not trial.error or trial.error == "refused" for trial in trials)
+    with Database.open(records) as database:
+        measured = [trial for trial in database.trials() if trial.error != "refused"]
+    assert result.trials == len(measured) == 8 and {trial.process for trial in measured} <= left
+    assert not [trial for trial in measured if trial.error]
 
 
 def test_a_scheduler_that_is_gone_ends_it_with_what_was_measured(tmp_path, model, monkeypatch) -> None:
