@@ -24,7 +24,7 @@ from .measuring.racing import RatioInterval
 from .progress import TaskProgress, estimate_ratio
 from .spaces.space import Point, steps_of
 
-_BATCH = 4  # candidates of a task that are compiled together
+_TOGETHER_COMPILED = 4  # candidates of a task that are compiled together
 _FAILED = RatioInterval(math.inf, math.inf, math.inf)
 
 EngineListener = Callable[["Engine"], object]
@@ -87,7 +87,7 @@ class Engine:
 
     def _choose_task(self, tasks: Sequence[TaskProgress]) -> TaskProgress | None:
         """The task of which most is expected; those whose candidates are being compiled count as tried."""
-        if not self.budget.trials_left(_BATCH):
+        if not self.budget.trials_left(_TOGETHER_COMPILED):
             return None
         waiting = [batch.task for batch in self._queue]
         ready = [task for task in tasks if task.expected_gain > 0]
@@ -96,7 +96,7 @@ class Engine:
     def _begin_batch(self, task: TaskProgress) -> None:
         """Compile what the task's search proposes; of what was measured before it is told at once."""
         known, fresh, steps = self._known[task.name], list[Point](), list[str]()
-        count = self.budget.trials_left(_BATCH)
+        count = self.budget.trials_left(_TOGETHER_COMPILED)
         points = [task.suggested.popleft() for _ in range(min(count, len(task.suggested)))]
         points += task.search.propose(count - len(points))
         task.exhausted = not points

@@ -1,4 +1,4 @@
-"""``tvm.rpc``: the tracker, which is the scheduler of a fleet (``docs/fleet.md``); servers for other uses are refused."""
+"""``tvm.rpc``: the tracker, which is the scheduler of a fleet (``docs/fleet.md``); other servers are refused."""
 
 from __future__ import annotations
 
