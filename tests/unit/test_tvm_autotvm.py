@@ -21,7 +21,10 @@ from tilewright.tvm.autotvm.tuner import tuner as tuner_module
 
 WRONG: Any = 5
 SHAPE = (32, 16, 64, "float32")
-OPTION = {"builder": autotvm.LocalBuilder(), "runner": autotvm.LocalRunner(number=1, repeat=1, cooldown_interval=0)}
+OPTION = {
+    "builder": autotvm.LocalBuilder(timeout=60),
+    "runner": autotvm.LocalRunner(number=1, repeat=1, cooldown_interval=0, timeout=60),
+}
 # A line that TVM 0.19 has written, of a 128 x 128 x 128 product.
 LINE = (
     '{"input": ["llvm -keys=cpu -mtriple=x86_64-unknown-linux-gnu", "tutorial/matmul", [128, 128, 128, "float32"], {}],'
@@ -214,6 +217,14 @@ def test_what_goes_wrong_costs_its_own_trial(caplog: pytest.LogCaptureFixture, c
     assert json.loads(line)["result"][:2] == [[1e9], 1]
 
 
+@autotvm.template("tests/open")
+def open_sizes() -> Any:
+    autotvm.get_config().add_flop(1)
+    a = te.placeholder((te.var("n"),), name="A")
+    b = te.compute(a.shape, lambda i: a[i] + 1.0, name="B")
+    return te.create_schedule(b.op), [a, b]
+
+
 @autotvm.template("tests/wrong")
 def wrong(n: int) -> Any:
     """A template whose second config computes something else."""
@@ -256,12 +267,13 @@ def faults(n: int) -> Any:
 
 def test_crashes_and_loops_without_an_end():
     task = autotvm.task.create("tests/faults", [64], target="llvm")
-    runner = autotvm.LocalRunner(number=1, repeat=1, cooldown_interval=0, timeout=1)
     found: list[Any] = []
-    option = autotvm.measure_option("local", runner)
-    GridSearchTuner(task).tune(3, option, callbacks=[lambda _, inputs, results: found.extend(results)])
-    numbers = autotvm.MeasureErrorNo
-    assert [each.error_no for each in found] == [0, numbers.RUNTIME_DEVICE, numbers.RUN_TIMEOUT]
+    for timeout, numbers in ((60, (0, 1)), (1, (2, 2))):
+        runner = autotvm.LocalRunner(number=1, repeat=1, cooldown_interval=0, timeout=timeout)
+        option = autotvm.measure_option(autotvm.LocalBuilder(timeout=60), runner)
+        GridSearchTuner(task, numbers).tune(2, option, callbacks=[lambda _, inputs, results: found.extend(results)])
+    errors = autotvm.MeasureErrorNo
+    assert [each.error_no for each in found] == [0, errors.RUNTIME_DEVICE, errors.RUN_TIMEOUT], found
     assert "the program crashed (SIGABRT)" in str(found[1].costs) and "more than 1 s" in str(found[2].costs)
 
 
@@ -288,6 +300,7 @@ def test_lines_of_tvm(caplog: pytest.LogCaptureFixture, tmp_path: Path):
         (lambda: autotvm.LocalRunner(number=0), tw.InputError, "number is 0"),
         (lambda: autotvm.measure_option("remote", "local"), tw.InputError, "builder is 'remote'"),
         (lambda: autotvm.task.create("nobody", [], "llvm"), tw.ExpressionError, "no template 'nobody'"),
+        (lambda: autotvm.task.create("tests/open", [], "llvm"), tw.ExpressionError, "only the run knows: give numbers"),
         (lambda: make_task((WRONG, object())), tw.ExpressionError, "an argument of a template"),
         (lambda: matmul(n=3), tw.ExpressionError, "by position, not n"),
         (lambda: autotvm.get_config()["tile"], tw.ExpressionError, "no knob 'tile'"),

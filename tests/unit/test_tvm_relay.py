@@ -24,7 +24,7 @@ from tilewright.tvm import autotvm, relay
 from tilewright.tvm.autotvm.kernels import find_schedules
 from tilewright.tvm.autotvm.measure import KernelResult
 from tilewright.tvm.autotvm.tuner import GATuner, RandomTuner, XGBTuner
-from tilewright.tvm.contrib import graph_executor, utils
+from tilewright.tvm.contrib import download, graph_executor, utils
 from tilewright.tvm.relay import build_module
 
 X, W = small_network.X, small_network.W
@@ -156,6 +156,11 @@ MODEL = small_network.network()
         (lambda mod, lib: lib["default"](tvm.cpu())["debug"], tw.InputError, "no function 'debug'"),
         (lambda mod, lib: lib.export_library("x.so", fcompile=WRONG), tw.InputError, "needs no fcompile"),
         (lambda mod, lib: relay.load_param_dict(b"xx"), tw.InputError, "no weights"),
+        (
+            lambda mod, lib: download.download_testdata("at://x.onnx", "x.onnx"),
+            tw.InputError,
+            "is not downloaded: fetch",
+        ),
         (lambda mod, lib: relay.create_executor("debug"), tw.CompileError, "no executor 'debug'"),
     ],
 )
