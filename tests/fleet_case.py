@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,6 +29,7 @@ class Machines:
     certificates: Path | None
     address: str = ""
     processes: list[subprocess.Popen[str]] = field(default_factory=list)
+    folder: tempfile.TemporaryDirectory[str] = field(default_factory=tempfile.TemporaryDirectory)  # of theirs
 
     def start_scheduler(self, port: int = 0) -> subprocess.Popen[str]:
         """Start a scheduler, and wait until it is there."""
@@ -53,11 +56,13 @@ class Machines:
             process.wait()
             assert process.stdout is not None
             process.stdout.close()
+        self.folder.cleanup()
 
     def _start(self, *words: str) -> tuple[subprocess.Popen[str], str]:
         given = ["--certificates", str(self.certificates)] if self.certificates else []
         command = [sys.executable, "-m", "tilewright", "fleet", *words, *given]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        place = {**os.environ, "TMPDIR": self.folder.name}
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=place)
         self.processes.append(process)
         assert process.stdout is not None
         return process, process.stdout.readline().strip()

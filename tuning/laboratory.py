@@ -70,7 +70,8 @@ class Laboratory:
         self._compilers = get_pool(workers or len(self._compiling_cpus))
         self._measurer = get_pool(1, measuring.MEASURER)
         self._thread = ThreadPoolExecutor(1)
-        self.threads, self.notes = threads, list[str]()
+        self.threads = threads
+        self.notes: list[str] = []
         [self._support] = self._compilers.run([Job("the support of kernels", jobs.emit_support, (target,))])
 
     def __enter__(self) -> Laboratory:
@@ -103,8 +104,10 @@ class Laboratory:
 
     def race(self, prepared: Prepared, candidate: Kernel, bar: float) -> Measured:
         """Measure a candidate against its default; ``bar`` is the ratio that it has to beat."""
+        return self._race_on(self._measurer, prepared, candidate, bar)
+
+    def _race_on(self, pool: MeasuringPool, prepared: Prepared, candidate: Kernel, bar: float) -> Measured:
         seconds = max(_LEAST_SECONDS, _TIMES_DEFAULT * prepared.seconds)
-        pool = self._find_measurer(prepared.task.name)
         limits = Limits(timeout=seconds, cpu_seconds=_CPU_SECONDS, bundles=False)
         job = Job(
             f"kernel '{prepared.task.name}'",
@@ -142,10 +145,6 @@ class Laboratory:
     def _time_default(self, measurer: MeasuringPool, setup: Setup, kernel: Kernel) -> float:
         [seconds] = measurer.run([Job(f"kernel '{setup.name}'", measuring.time_default, (setup, kernel))])
         return seconds
-
-    def _find_measurer(self, name: str) -> MeasuringPool:
-        """The process that measures a kernel."""
-        return self._measurer
 
     def _compile(self, task: Task, steps: Sequence[str]) -> list[Candidate]:
         assert task.default is not None  # others have no candidates

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import threading
@@ -25,6 +26,8 @@ _POLL_SECONDS = 2.0  # after which it is asked whether a worker is still there
 _MORE_SECONDS = 60.0
 _UNLIMITED_SECONDS = 120.0  # of a job without a limit of its own
 _RETURN_SECONDS = 30.0  # in which a scheduler that is gone may come back
+_MOST_TRIES = 5
+_LARGE_BYTES = 1 << 20
 FACTS = "tilewright"  # where the scheduler has what workers say of themselves
 
 
@@ -116,17 +119,48 @@ class FleetClient:
         """
         message = encode_value(request)
         limit = request.limits.timeout or _UNLIMITED_SECONDS
-        while True:
+        for _ in range(_MOST_TRIES):
             answer = self._try_job(address, message, limit + _MORE_SECONDS)
             if answer is not None:
                 return read_answer(answer).value
             self._await_scheduler()
+        raise FleetError(f"the scheduler at {self.address} comes and goes: a job was sent {_MOST_TRIES} times")
 
     def _try_job(self, address: str, message: bytes, seconds: float) -> bytes | None:
         """A worker's answer; None where the scheduler is gone meanwhile."""
         key = self._keys.get(address) or self._find_key(address)
-        [sent] = self._client.scatter([message], workers=[address], hash=False) if len(message) > 1 << 20 else [message]
-        future = self._client.submit(
+        future = None
+        try:
+            future = self._submit(address, key, message)
+            begin = time.monotonic()
+            while True:
+                try:
+                    return future.result(timeout=_POLL_SECONDS)
+                except (TimeoutError, asyncio.TimeoutError):  # one and the same from Python 3.11 on
+                    self._check(address, time.monotonic() - begin, seconds)
+        except FleetError:
+            raise
+        except (TimeoutError, asyncio.TimeoutError) as error:
+            raise LostWorkerError(address, "takes no jobs") from error
+        except (CancelledError, OSError):  # what Dask says where its scheduler is gone
+            return None
+        except Exception as error:
+            if self._client.status != "running":
+                return None
+            if type(error).__name__ == "KilledWorker":
+                raise LostWorkerError(address, "is gone") from error
+            raise LostWorkerError(address, f"cannot do its job: {type(error).__name__}: {error}") from error
+        finally:
+            if future is not None:
+                with contextlib.suppress(Exception):
+                    future.cancel()
+
+    def _submit(self, address: str, key: str, message: bytes) -> Any:
+        """Send a job; a large one is not to go through what the scheduler keeps of jobs."""
+        sent = message
+        if len(message) > _LARGE_BYTES:
+            [sent] = self._client.scatter([message], workers=[address], hash=False)
+        return self._client.submit(
             perform_job,
             sent,
             key=f"tilewright-{uuid.uuid4().hex}",
@@ -136,26 +170,6 @@ class FleetClient:
             retries=0,
             pure=False,
         )
-        begin = time.monotonic()
-        try:
-            while True:
-                try:
-                    return future.result(timeout=_POLL_SECONDS)
-                except TimeoutError:
-                    self._check(address, time.monotonic() - begin, seconds)
-        except (CancelledError, OSError):  # what Dask says where its scheduler is gone
-            return None
-        except FleetError:
-            raise
-        except Exception as error:
-            if self._client.status != "running":
-                return None
-            if type(error).__name__ == "KilledWorker":
-                raise LostWorkerError(address, "is gone") from error
-            raise LostWorkerError(address, f"cannot do its job: {type(error).__name__}: {error}") from error
-        finally:
-            with contextlib.suppress(Exception):
-                future.cancel()
 
     def _find_key(self, address: str) -> str:
         facts = self.list_workers().get(address)

@@ -44,6 +44,7 @@ class FleetEngine(Engine):
         with ThreadPoolExecutor(_MOST_THREADS) as threads:
             try:
                 while not self._is_over():
+                    self._laboratory.look_for_workers()
                     self._begin_batches()
                     self._begin_races(races, threads)
                     if not races and not self._queue:

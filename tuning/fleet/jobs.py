@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import socket
@@ -32,6 +33,7 @@ _KINDS: dict[str, WorkerKind] = {
     "driver.machine": COMPILER,
     "tvm.autotvm.jobs": WorkerKind("tvm.autotvm.jobs"),
 }
+_LARGE_BYTES = 1 << 20
 _PACKAGE = __name__.partition(".")[0]
 
 
@@ -130,6 +132,10 @@ def perform_job(message: bytes) -> bytes:
         return encode_value(Answer(error=first_line(error)))
     except Exception as error:
         return encode_value(Answer(error=f"{type(error).__name__}: {first_line(error)}"))
+    finally:
+        if len(message) > _LARGE_BYTES:
+            request = None
+            gc.collect()  # programs with all their weights
 
 
 def read_answer(message: bytes) -> Answer:

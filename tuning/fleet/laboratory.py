@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,6 +29,7 @@ from .jobs import ContestRequest, WorkerFacts, default_key
 # Seconds in which a worker may come back where none is left, and workers that may be lost with one candidate.
 _RETURN_SECONDS = 30.0
 _MOST_LOST = 2
+_LOOK_AGAIN_SECONDS = 5.0  # after which it is asked whether more workers are there
 # What a core does in a second, to deal kernels out before anything is measured.
 _FLOPS, _BYTES = 5e10, 1e10
 
@@ -49,6 +50,8 @@ class FleetLaboratory(Laboratory):
         self.measuring_cpus, self._compiling_cpus, self.overlaps = (), (), True  # nothing is measured here
         self._client = FleetClient(fleet)
         self._homes: dict[str, str] = {}  # the addresses of kernels' workers
+        self._amounts: dict[str, float] = {}  # about the seconds of each kernel's calls
+        self._looks_at = time.monotonic() + _LOOK_AGAIN_SECONDS
         try:
             self._client.demand_workers(self._key, self._target_key, threads)
             self._known = self._find_workers()
@@ -75,12 +78,27 @@ class FleetLaboratory(Laboratory):
 
     def prepare(self, tasks: Sequence[Task]) -> list[Prepared]:
         """As a laboratory's; the kernels are dealt out to the workers, so that all have about as much to do."""
-        amounts = {task.name: task.calls * max(task.flops / _FLOPS, task.bytes / _BYTES) for task in tasks}
-        loads = dict.fromkeys(self._known, 0.0)
-        for name in sorted(amounts, key=lambda name: -amounts[name]):
-            self._homes[name] = least = min(loads, key=lambda address: loads[address])
-            loads[least] += amounts[name]
+        self._amounts = {task.name: task.calls * max(task.flops / _FLOPS, task.bytes / _BYTES) for task in tasks}
+        self._deal(self._known)
         return super().prepare(tasks)
+
+    def look_for_workers(self) -> None:
+        """Let workers that have come since the last time have a part of the kernels. FleetError as ``race``."""
+        if time.monotonic() < self._looks_at:
+            return
+        self._looks_at = time.monotonic() + _LOOK_AGAIN_SECONDS
+        found = self._find_workers()
+        if more := [address for address in found if address not in self._known]:
+            self.notes += [f"the worker at {address} measures, too" for address in more]
+            self._deal(self._known | {address: found[address] for address in more})
+
+    def _deal(self, workers: Mapping[str, WorkerFacts]) -> None:
+        """Give all kernels to these workers, each to the one that has the least to do."""
+        loads, homes = dict.fromkeys(workers, 0.0), dict[str, str]()
+        for name in sorted(self._amounts, key=lambda name: -self._amounts[name]):
+            homes[name] = least = min(loads, key=lambda address: loads[address])
+            loads[least] += self._amounts[name]
+        self._known, self._homes = dict(workers), homes  # what other threads hold stays as it was
 
     def measure_rates(self) -> Rates:
         """What one core of a worker can do."""
@@ -95,10 +113,10 @@ class FleetLaboratory(Laboratory):
         """
         name = prepared.task.name
         for _ in range(_MOST_LOST):
-            address = self._homes[name]
-            facts = self._known.get(address)
+            pool = self._find_measurer(name)
+            facts = self._known.get(pool.address)
             try:
-                measured = super().race(prepared, candidate, bar)
+                measured = self._race_on(pool, prepared, candidate, bar)
                 return replace(measured, process=facts.process if facts else "")
             except LostWorkerError as error:
                 self._give_up(error)
@@ -153,11 +171,7 @@ class FleetLaboratory(Laboratory):
                     " `tilewright fleet worker`, and then the same command goes on"
                 ) from error
             time.sleep(1.0)
-        self._known = found
-        for name, address in list(self._homes.items()):
-            if address not in found:
-                homes = list(self._homes.values())
-                self._homes[name] = min(found, key=homes.count)
+        self._deal(found)
 
     def _find_workers(self) -> dict[str, WorkerFacts]:
         """The workers of the key that can measure; of others ``notes`` says once why not."""

@@ -269,6 +269,7 @@ def test_candidates_that_crash_or_hang_or_err_cost_the_worker_nothing(machines, 
 
 def test_a_worker_that_stands_still_is_given_up(machines: Machines, model: str, monkeypatch) -> None:
     monkeypatch.setattr(clients, "_MORE_SECONDS", 1.0)
+    monkeypatch.setattr(fleet_laboratories, "_LOOK_AGAIN_SECONDS", 0.0)
     monkeypatch.setattr(laboratories, "_LEAST_SECONDS", 5.0)
     monkeypatch.setattr(laboratories, "_TIMES_DEFAULT", 0.0)
     slow, address = machines.start_worker("--key", "here")
@@ -281,6 +282,10 @@ def test_a_worker_that_stands_still_is_given_up(machines: Machines, model: str, 
         measured = laboratory.race(mine, mine.default, 1.0)
         assert not measured.error and laboratory.worker_of(mine.task.name) != address
         assert [note for note in laboratory.notes if "has not answered for" in note]
+        _, another = machines.start_worker("--key", "here")
+        laboratory.look_for_workers()
+        assert another in laboratory.workers and f"the worker at {another} measures, too" in laboratory.notes
+        assert another in map(laboratory.worker_of, (task.name for task in tasks))
     slow.kill()
 
 
