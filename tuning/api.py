@@ -106,7 +106,8 @@ def tune(
         time: how long to search, as "5m" or in seconds; five minutes where no other end is given.
         trials: how many schedules to measure at most.
         until_flat: the search ends when the program's time has not improved for so long.
-        search: "pattern", "random", "grid", "genetic" or "annealing".
+        search: "pattern", "random", "grid", "genetic", "evolution", "annealing" (which needs xgboost), "tpe" or "cmaes"
+            (which need optuna).
         records: the file that keeps what was measured; by default the user's own.
         seed: of the searches. workers: processes that compile. name: of what is tuned, in records.
         fleet: the scheduler of machines that measure in place of this one, as "tls://host:port" or a ``Fleet``.
