@@ -119,6 +119,8 @@ def _make_certificate(role: str, authority: _Authority, days: int) -> bytes:
     builder = _begin_certificate(_name(role), authority.certificate.subject, key, days)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     builder = builder.add_extension(x509.ExtendedKeyUsage(uses), critical=True)
+    above = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key())
+    builder = builder.add_extension(above, critical=False)
     made = builder.sign(authority.key, hashes.SHA256())
     return made.public_bytes(Encoding.PEM) + _dump_key(key)
 
@@ -130,6 +132,7 @@ def _begin_certificate(
 
     now = datetime.datetime.now(datetime.timezone.utc)
     builder = x509.CertificateBuilder(issuer, subject, key.public_key(), x509.random_serial_number())
+    builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     return builder.not_valid_before(now - _EARLY).not_valid_after(now + datetime.timedelta(days=days))
 
 

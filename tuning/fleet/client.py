@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from typing import Any
 
@@ -78,10 +78,9 @@ class FleetClient:
         """The workers that there are by their addresses; a worker of another program is none."""
         found = {}
         for address, about in self._ask(lambda: self._client.scheduler_info(n_workers=-1))["workers"].items():
-            facts = about.get(FACTS)
-            if isinstance(facts, Mapping) and address not in self._slow:
-                with contextlib.suppress(TypeError):
-                    found[address] = WorkerFacts(**facts)
+            facts = WorkerFacts.read(about.get(FACTS))
+            if facts is not None and address not in self._slow:
+                found[address] = facts
         self._keys = {address: facts.key for address, facts in found.items()}
         return found
 

@@ -9,7 +9,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -45,11 +45,18 @@ class WorkerFacts:
     """
 
     key: str
-    target: str
-    threads: int
-    version: str
-    process: str
-    pid: int
+    target: str = ""
+    threads: int = 0
+    version: str = ""
+    process: str = ""
+
+    @staticmethod
+    def read(made: Mapping[str, Any]) -> WorkerFacts | None:
+        """What a worker says of itself, perhaps one of another version; None where it says nothing."""
+        if not isinstance(made, Mapping) or not isinstance(made.get("key"), str):
+            return None
+        known = {f.name: made[f.name] for f in fields(WorkerFacts) if type(made.get(f.name)).__name__ == f.type}
+        return WorkerFacts(**known)
 
     def explain_refusal(self, target: str, threads: int) -> str:
         """Why this worker cannot measure for a target and a number of threads, "" where it can."""
@@ -109,7 +116,7 @@ def describe_worker(key: str | None, target: Target, threads: int) -> WorkerFact
     """What a worker of this process is."""
     name = target_key(target)
     process = f"{socket.gethostname()}:{os.getpid()}:{int(time.time())}"  # as trials name who has measured
-    return WorkerFacts(key or default_key(name, threads), name, threads, own_version(), process, os.getpid())
+    return WorkerFacts(key or default_key(name, threads), name, threads, own_version(), process)
 
 
 def function_name(function: Callable[..., Any]) -> str:

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ...core.errors import FleetError
+from ...core.errors import FleetError, first_line
 from ...core.target import Target
 from .address import (
     DEFAULT_PORT,
@@ -99,7 +99,6 @@ def run_worker(options: WorkerOptions, tell: Teller = lambda line: None) -> None
     if address.startswith("tcp://") and not is_loopback(host):
         raise FleetError(f"without certificates a worker is for this machine alone: not for --host {host}")
     security = make_security(address, options.certificates, "worker")
-    check_scheduler(address, security, "worker")
     facts = describe_worker(options.key, Target.parse(options.target), count_threads(options.threads))
     _demand_port(options.port)
     _run(_work(_Place(address, host, options.port), security, asdict(facts), tell))
@@ -124,19 +123,28 @@ async def _schedule(host: str, port: int, security: Any, tell: Teller) -> None:
     scheduler = QuietScheduler(host=host, port=port, security=security, protocol=protocol, dashboard=False)
     try:
         await scheduler
-    except OSError as error:
-        raise FleetError(f"cannot listen at {host}:{port}: {error.strerror or error}") from error
+    except (OSError, RuntimeError, ValueError) as error:
+        raise FleetError(f"cannot be a scheduler at {host}:{port}: {_find_reason(error)}") from error
     async with _closing(scheduler), _until_signal() as ended:
         tell(f"scheduler at {scheduler.address}")
         await ended
 
 
 async def _work(place: _Place, security: Any, facts: dict[str, Any], tell: Teller) -> None:
+    """Serve until a signal ends it. Raises FleetError where the worker cannot begin at first; later a line says why."""
+    begun, told = False, ""
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         async with _until_signal() as ended:
             while not ended.done():
-                worker = await _begin_worker(place, security, facts, folder)
-                if worker is not None:
+                try:
+                    worker = await _begin_worker(place, security, facts, folder)
+                except FleetError as error:
+                    if not begun:
+                        raise
+                    if (line := str(error)) != told:
+                        tell(told := line)
+                else:
+                    begun, told = True, ""
                     async with _closing(worker):
                         tell(f"worker of key '{facts['key']}' at {worker.address}")
                         gone = asyncio.ensure_future(worker.finished())
@@ -147,7 +155,7 @@ async def _work(place: _Place, security: Any, facts: dict[str, Any], tell: Telle
 
 
 async def _begin_worker(place: _Place, security: Any, facts: dict[str, Any], folder: str) -> Any:
-    """A worker that its scheduler knows; None where the scheduler is not there."""
+    """A worker that its scheduler knows. Raises FleetError where there is none, or does not take it."""
     from distributed import Worker
 
     class QuietWorker(Worker):
@@ -156,6 +164,7 @@ async def _begin_worker(place: _Place, security: Any, facts: dict[str, Any], fol
         def start_http_server(self, *args: Any, **kwargs: Any) -> None:
             pass
 
+    await asyncio.to_thread(check_scheduler, place.scheduler, security, "worker")
     worker = QuietWorker(
         place.scheduler,
         host=place.host,
@@ -172,11 +181,18 @@ async def _begin_worker(place: _Place, security: Any, facts: dict[str, Any], fol
     )
     try:
         await worker
-    except (OSError, RuntimeError, ValueError):
+    except (OSError, RuntimeError, ValueError) as error:
         with contextlib.suppress(Exception):
             await worker.close(timeout=1)
-        return None
+        where = f"{place.host}:{place.port}" if place.port else place.host
+        raise FleetError(f"cannot be a worker at {where}: {_find_reason(error)}") from error
     return worker
+
+
+def _find_reason(error: BaseException) -> str:
+    """What was wrong when a process of Dask could not start."""
+    cause = error.__cause__ or error
+    return getattr(cause, "strerror", None) or first_line(cause)
 
 
 @asynccontextmanager

@@ -6,6 +6,7 @@ import signal
 import ssl
 import stat
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -100,8 +101,9 @@ def test_a_worker_of_another_kind_is_refused_in_words() -> None:
     assert facts.key == f"{facts.target}-1t" and facts.explain_refusal(facts.target, 1) == ""
     assert "it has 1 thread(s), and this is for 2" in facts.explain_refusal(facts.target, 2)
     assert f"it runs code for {facts.target}" in facts.explain_refusal("another", 1)
-    old = WorkerFacts("k", facts.target, 1, "0.0.1", "p", 1)
-    assert "it has Tilewright 0.0.1" in old.explain_refusal(facts.target, 1)
+    old = WorkerFacts.read({"key": "k", "version": "0.0.1", "threads": "many", "more": 1})
+    assert old is not None and "it has Tilewright 0.0.1" in old.explain_refusal(facts.target, 1)
+    assert WorkerFacts.read(asdict(facts)) == facts and WorkerFacts.read({}) is None
 
 
 @pytest.mark.parametrize(("words", "said"), [
@@ -209,6 +211,13 @@ def test_a_wrong_certificate_is_said(machines: Machines, tmp_path: Path, capsys:
     for words in (["status", machines.address], ["worker", machines.address]):
         assert cli.main(["fleet", *words, "--certificates", str(tmp_path)]) == 2
         assert "certificate (" in (err := capsys.readouterr().err) and err.count("\n") == 1
+
+
+def test_a_port_that_others_have_is_said(machines: Machines, capsys: pytest.CaptureFixture[str]) -> None:
+    port, folder = machines.address.rpartition(":")[2], str(machines.certificates)
+    for words in (["scheduler"], ["worker", machines.address, "--threads", "1"]):
+        assert cli.main(["fleet", *words, "--port", port, "--certificates", folder]) == 2
+        assert "Address already in use" in (err := capsys.readouterr().err) and err.count("\n") == 1
 
 
 def test_status_is_a_trackers(machines: Machines, capsys: pytest.CaptureFixture[str]) -> None:
