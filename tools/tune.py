@@ -39,12 +39,13 @@ _RESULT_COLUMNS = (
     "ratio",
     "interval",
     "trials",
+    "model",
     "failed",
     "network",
     "what changed",
     "kernel",
 )
-_SPARE_COLUMNS = ("kernel", "failed", "interval", "trials")
+_SPARE_COLUMNS = ("kernel", "model", "failed", "interval", "trials")
 _SHOWN_NODES, _SHOWN_CHANGE = 40, 100
 _LIVE_ROWS = 12
 _LINE_SECONDS = 10.0  # between two lines where there is no terminal
@@ -157,7 +158,7 @@ def _live_table() -> Iterator[Callable[[Tuning], object]]:
 
     def draw(tuning: Tuning) -> None:
         table = Table(box=None, pad_edge=False)
-        for name in ("nodes", "% time", "us", "ratio", "trials", "what changed"):
+        for name in ("nodes", "% time", "us", "ratio", "trials", "model", "what changed"):
             table.add_column(name, justify="left" if name in ("nodes", "what changed") else "right", no_wrap=True)
         for task in list(tuning.tasks)[:_LIVE_ROWS]:
             kernel = task.prepared.task
@@ -167,6 +168,7 @@ def _live_table() -> Iterator[Callable[[Tuning], object]]:
                 f"{task.prepared.seconds * 1e6:.1f}",
                 f"{task.best.ratio:.3f}",
                 "at its bound" if task.is_close else str(task.trials),
+                _correlation_text(getattr(task.search, "correlation", 0.0)),
                 shorten(task.change, _SHOWN_CHANGE),
             )
             table.add_row(*(Text(line_text(cell)) for cell in cells))
@@ -206,11 +208,17 @@ def _result_row(task: TaskResult) -> tuple[str, ...]:
         f"{task.best.ratio:.3f}",
         f"{task.best.low:.3f} to {task.best.high:.3f}",
         str(task.trials),
+        _correlation_text(task.correlation),
         failed,
         "taken" if task.accepted else "",
         task.change,
         task.name,
     )
+
+
+def _correlation_text(correlation: float) -> str:
+    """How well the search's model ranked what it had proposed; "" where it has none, or nothing was measured yet."""
+    return f"{correlation:.2f}" if correlation else ""
 
 
 def _skipped_lines(result: TuningResult) -> Iterator[str]:

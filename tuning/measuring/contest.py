@@ -17,7 +17,9 @@ from .spin import Spin
 
 # Seconds of a sample, pairs at least, and pairs at most; a network of a second is run as often as its time allows.
 _SAMPLE = 0.01
-_LEAST_PAIRS, _MOST_PAIRS = 12, 200
+_LEAST_PAIRS, _MOST_PAIRS = 12, 300
+# How many times its seconds a contest may take that is not decided.
+_MOST_TIMES = 3
 # How far an interval may reach for the contest to end before its time.
 _FINE = 0.004
 
@@ -42,7 +44,10 @@ class Contest:
 
 
 def run_contest(path: str, other: str, threads: int, cpus: Sequence[int], seconds: float) -> Contest:
-    """Run two programs in turn for some ``seconds``: that in the file ``path``, and the ``other`` one."""
+    """Run two programs in turn for some ``seconds``: that in the file ``path``, and the ``other`` one.
+
+    It takes longer where neither is faster for certain by then, and less where much is known early.
+    """
     pin_process(cpus)
     programs = [load_module(each, num_threads=threads) for each in (path, other)]
     inputs = _draw_inputs(programs[0].inputs)
@@ -50,28 +55,33 @@ def run_contest(path: str, other: str, threads: int, cpus: Sequence[int], second
     clock = time.thread_time if threads == 1 else time.perf_counter  # see Bench
     runs = [_make_timer(program, inputs, clock) for program in programs]
     spin, found, disturbed = Spin(), list[tuple[float, float]](), 0
-    end = time.monotonic() + seconds
+    begin = time.monotonic()
     while len(found) < _MOST_PAIRS:
-        late = time.monotonic() > end
-        if late and len(found) >= _LEAST_PAIRS:
+        spent = (time.monotonic() - begin) / seconds
+        if len(found) >= _LEAST_PAIRS and (spent > _MOST_TIMES or (spent > 1 and _is_decided(found))):
             break
         noisy = spin.run()
         order = (0, 1) if len(found) % 2 else (1, 0)
         pair = {number: runs[number]() for number in order}
         noisy = spin.run() or noisy
-        if noisy and not late and disturbed < 2 * (len(found) + 1):
+        if noisy and spent < 1 and disturbed < 2 * (len(found) + 1):
             disturbed += 1
             continue
         found.append((pair[0], pair[1]))
-        if len(found) >= 2 * _LEAST_PAIRS and _is_fine(found):
+        if len(found) >= 2 * _LEAST_PAIRS and _find_interval(found).high / _find_interval(found).low < 1 + _FINE:
             break
     mine, theirs = zip(*found, strict=True)
     return Contest(mine, theirs, disturbed, os.getloadavg()[0], difference)
 
 
-def _is_fine(found: Sequence[tuple[float, float]]) -> bool:
-    interval = RatioInterval.of([mine for mine, _ in found], [theirs for _, theirs in found])
-    return interval.high / interval.low < 1 + _FINE
+def _find_interval(found: Sequence[tuple[float, float]]) -> RatioInterval:
+    return RatioInterval.of([mine for mine, _ in found], [theirs for _, theirs in found])
+
+
+def _is_decided(found: Sequence[tuple[float, float]]) -> bool:
+    """Return whether one of the programs is faster for certain."""
+    interval = _find_interval(found)
+    return interval.high < 1 or interval.low > 1
 
 
 def _make_timer(program: Module, inputs: Sequence[np.ndarray], clock: Callable[[], float]) -> Callable[[], float]:
