@@ -56,8 +56,8 @@ _HELD = 256
 _HELD_ELEMENTS = 1 << 14
 # Elements of a block that are worth a share of their own.
 _PANEL = 1 << 12
-# Elements along the known axes of a block whose innermost axis is open.
-_ENOUGH = 16
+# Elements along the known axes of a block whose innermost axis is open, where rows become columns; as many as stay.
+_ENOUGH, _FEW = 16, 4
 # Chunks of an open axis that is summed up.
 _CHUNKS = (64, 8, 1)
 
@@ -249,20 +249,24 @@ def _choose_sizes(function: func.FuncOp, result: ir.Value, innermost: int) -> tu
 
 
 def _cut_known(function: func.FuncOp, result: ir.Value) -> dict[int, Sizes]:
-    """The sizes that known axes are cut into where the innermost one is open: as small as leave ``_ENOUGH`` elements.
+    """The sizes that known axes are cut into where the innermost one is open: rows go one by one.
 
     Only of kernels that map elements. A block of many rows that lie far apart would be narrow, and few of its lines
-    would stay in the cache. Of all others ``_cut_outer``.
+    would stay in the cache; where rows become columns, it has ``_ENOUGH`` elements of these. Of all others
+    ``_cut_outer``.
     """
     shape, found = shape_of(result), dict[int, Sizes]()
     innermost = max((axis for axis, n in enumerate(shape) if n != 1), default=0)
+    crossing, sizes = _choose_sizes(function, result, innermost)
     if not shape or shape[innermost] >= 0 or find_anchors(function):
-        return _cut_outer(shape, _choose_sizes(function, result, innermost)[1], innermost)
-    inner = math.prod(n for n in shape if n > 0)
+        return _cut_outer(shape, sizes, innermost)
+    inner, enough = math.prod(n for n in shape if n > 0), 1 if crossing is None else _ENOUGH
+    if inner <= _FEW:
+        return found
     for axis, n in enumerate(shape):
-        if n > 1 and inner > _ENOUGH:
+        if n > 1 and inner > enough:
             inner //= n
-            size = next(d for d in range(1, n + 1) if n % d == 0 and (d * inner >= _ENOUGH or d == n))
+            size = next(d for d in range(1, n + 1) if n % d == 0 and (d * inner >= enough or d == n))
             found |= {axis: (size,)} if size < n else {}
             inner *= size
     return found

@@ -309,8 +309,8 @@ def test_rows_of_a_product_share_copies_of_its_columns():
         np.testing.assert_array_equal(got, x @ z)
 
 
-def test_blocks_of_many_known_rows_have_few_of_them_and_long_vectors():
-    assert any("blocks of 1 x 20 x 256" in text for text in schedules("resize to many rows").values())
+def test_many_known_rows_go_one_by_one_in_long_vectors():
+    assert any("blocks of 1 x 1 x 256" in text for text in schedules("resize to many rows").values())
 
 
 def test_blocks_beside_many_known_rows_are_wide():
