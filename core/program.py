@@ -31,6 +31,11 @@ REPORT = "tw.report"
 # That of a step that puts a tensor behind an input, in the memory that the input is at the begin of.
 APPEND = "tw.append"
 
+# That of a step on tensors of one shape that a loop collects, one behind the other, and what it does: none yet, one
+# more, all of them as one tensor.
+COLLECT = "tw.collect"
+COLLECTIONS = ("collect.none", "collect.one", "collect.all")
+
 # The steps that only see a tensor in another way.
 VIEWS = ("tensor.collapse_shape", "tensor.expand_shape", "tensor.cast")
 
@@ -109,8 +114,9 @@ class Step:
     first operand does not hold, with the two numbers behind it, if there are. ``tw.report`` says it where the word in
     its operand is not 0, with that word. ``tw.append`` gives its first operand, the ``input`` of that number, with the
     second one behind it; the third is its size in front then. ``host.call`` calls a ``function`` of the host with
-    ``attributes``; ``dtypes`` are those of its operands and results. After the step nobody reads the registers
-    ``dead``.
+    ``attributes``; ``dtypes`` are those of its operands and results. ``tw.collect`` has such facts, too, but is code:
+    its ``function`` is one of ``COLLECTIONS``, and ``shape`` what all of no tensors have. After the step nobody reads
+    the registers ``dead``.
     """
 
     op: str

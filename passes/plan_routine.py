@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any
 
 from ..core.errors import CompileError
-from ..core.program import APPEND, REPORT, RegisterType, Routine, Step
+from ..core.program import APPEND, COLLECT, COLLECTIONS, REPORT, RegisterType, Routine, Step
 from ..dialects import func, ir, tw
 from ..dialects.types import DYNAMIC
 from ..dialects.walk import defining_op
@@ -90,6 +90,7 @@ class _Planner:
         results = tuple(map(self._new, op.results))
         name = "host.call" if is_host_call(op) else "tensor.select" if is_choice(op) else op.name
         name = REPORT if is_report(op) else APPEND if is_append(op) else name
+        name = COLLECT if name == "host.call" and string_attr(op.attributes, tw.HOST) in COLLECTIONS else name
         types = tuple(map(_describe_type, op.results))
         return Step(name, results, operands, _collect_facts(op), regions, (), _find_nodes(op), types)
 

@@ -82,6 +82,9 @@ llvm.func @tw_refuse(!llvm.ptr, i64, i64, i64) -> i32
 llvm.func @tw_refuse_shape(!llvm.ptr, !llvm.ptr, i64, !llvm.ptr, i64) -> i32
 llvm.func @tw_copy_box(!llvm.ptr, !llvm.ptr, i64, !llvm.ptr, !llvm.ptr, i64)
 llvm.func @tw_append(!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i64, i64, !llvm.ptr, !llvm.ptr) -> i32
+llvm.func @tw_collect_row(!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, !llvm.ptr, i64, i64, !llvm.ptr, !llvm.ptr, !llvm.ptr)
+  -> i32
+llvm.func @tw_collect_all(!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, !llvm.ptr) -> i32
 llvm.func @tw_multiply(i64, i64) -> i64 {_PURE}
 llvm.func @tw_divide(i64, i64) -> i64 {_PURE}
 llvm.func @tw_remainder(i64, i64) -> i64 {_PURE}

@@ -782,6 +782,170 @@ llvm.func @tw_append(%frame: !llvm.ptr, %place: !llvm.ptr, %room: !llvm.ptr, %ro
   llvm.return %status : i32
 }
 
+// Rows that a loop collects, in a block: how many there are, the bytes of one, the bytes that there is room for, the rank
+// of one; its extents; the rows, at a multiple of 64 bytes behind the block's begin.
+!rows = !llvm.struct<(i64, i64, i64, i64, array<0 x i64>)>
+
+// The bytes of a block of rows before the first one.
+llvm.func internal @tw_rows_head(%rank: i64) -> i64 {
+  %word = arith.constant 8 : i64
+  %words = arith.constant 4 : i64
+  %round = arith.constant 63 : i64
+  %mask = arith.constant -64 : i64
+  %all = arith.addi %rank, %words : i64
+  %bytes = arith.muli %all, %word : i64
+  %up = arith.addi %bytes, %round : i64
+  %head = arith.andi %up, %mask : i64
+  llvm.return %head : i64
+}
+
+// Puts a row behind those that `owner` has (null: none), and stores what owns them then, with one more reference: the same
+// block where the caller is the `last` to read it, nobody else has it, and there is room; else a block of twice as many.
+// Rows of another shape are refused.
+llvm.func @tw_collect_row(%frame: !llvm.ptr, %owner: !llvm.ptr, %row: !llvm.ptr, %bytes: i64, %shape: !llvm.ptr, %rank: i64,
+                          %last: i64, %text: !llvm.ptr, %then: !llvm.ptr, %pair: !llvm.ptr) -> i32 {
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %word = arith.constant 8 : i64
+  %four = arith.constant 4 : i64
+  %least = arith.constant 512 : i64
+  %true = arith.constant true
+  %success = arith.constant 0 : i32
+  %null = llvm.mlir.zero : !llvm.ptr
+  %head = llvm.call @tw_rows_head(%rank) : (i64) -> i64
+  %extent_bytes = arith.muli %rank, %word : i64
+  %first = llvm.icmp "eq" %owner, %null : !llvm.ptr
+  %old = llvm.getelementptr inbounds %owner[1] : (!llvm.ptr) -> !llvm.ptr, !block
+  %old_extents = llvm.getelementptr inbounds %old[0, 4] : (!llvm.ptr) -> !llvm.ptr, !rows
+  %fits = scf.if %first -> i1 {
+    scf.yield %true : i1
+  } else {
+    %alike = scf.for %i = %zero to %rank step %one iter_args(%so_far = %true) -> i1 : i64 {
+      %was_at = llvm.getelementptr %old_extents[%i] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+      %is_at = llvm.getelementptr %shape[%i] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+      %was = llvm.load %was_at : !llvm.ptr -> i64
+      %is = llvm.load %is_at : !llvm.ptr -> i64
+      %equal = arith.cmpi eq, %was, %is : i64
+      %both = arith.andi %so_far, %equal : i1
+      scf.yield %both : i1
+    }
+    scf.yield %alike : i1
+  }
+  %status = scf.if %fits -> i32 {
+    %used = scf.if %first -> i64 {
+      scf.yield %zero : i64
+    } else {
+      %count = llvm.load %old : !llvm.ptr -> i64
+      %so_many = arith.muli %count, %bytes : i64
+      scf.yield %so_many : i64
+    }
+    %needed = llvm.intr.sadd.sat(%used, %bytes) : (i64, i64) -> i64
+    %stays = scf.if %first -> i1 {
+      %false = arith.constant false
+      scf.yield %false : i1
+    } else {
+      %references_at = llvm.getelementptr inbounds %owner[0, 2] : (!llvm.ptr) -> !llvm.ptr, !block
+      %room_at = llvm.getelementptr inbounds %old[0, 2] : (!llvm.ptr) -> !llvm.ptr, !rows
+      %references = llvm.load %references_at : !llvm.ptr -> i64
+      %room = llvm.load %room_at : !llvm.ptr -> i64
+      %alone = arith.cmpi eq, %references, %last : i64
+      %enough = arith.cmpi sle, %needed, %room : i64
+      %here = arith.andi %alone, %enough : i1
+      scf.yield %here : i1
+    }
+    %block = scf.if %stays -> !llvm.ptr {
+      llvm.call @tw_retain(%owner) : (!llvm.ptr) -> ()
+      scf.yield %owner : !llvm.ptr
+    } else {
+      %twice = llvm.intr.sadd.sat(%needed, %needed) : (i64, i64) -> i64
+      %room = arith.maxsi %twice, %least : i64
+      %whole = llvm.intr.sadd.sat(%room, %head) : (i64, i64) -> i64
+      %new = llvm.call @tw_allocate(%frame, %whole) : (!llvm.ptr, i64) -> !llvm.ptr
+      %there = llvm.icmp "ne" %new, %null : !llvm.ptr
+      scf.if %there {
+        %rows = llvm.getelementptr inbounds %new[1] : (!llvm.ptr) -> !llvm.ptr, !block
+        %bytes_at = llvm.getelementptr inbounds %rows[0, 1] : (!llvm.ptr) -> !llvm.ptr, !rows
+        %room_at = llvm.getelementptr inbounds %rows[0, 2] : (!llvm.ptr) -> !llvm.ptr, !rows
+        %rank_at = llvm.getelementptr inbounds %rows[0, 3] : (!llvm.ptr) -> !llvm.ptr, !rows
+        %extents = llvm.getelementptr inbounds %rows[0, 4] : (!llvm.ptr) -> !llvm.ptr, !rows
+        %count = scf.if %first -> i64 {
+          scf.yield %zero : i64
+        } else {
+          %had = llvm.load %old : !llvm.ptr -> i64
+          %from = llvm.getelementptr %old[%head] : (!llvm.ptr, i64) -> !llvm.ptr, i8
+          %to = llvm.getelementptr %rows[%head] : (!llvm.ptr, i64) -> !llvm.ptr, i8
+          "llvm.intr.memcpy"(%to, %from, %used) <{isVolatile = false}> : (!llvm.ptr, !llvm.ptr, i64) -> ()
+          scf.yield %had : i64
+        }
+        llvm.store %count, %rows : i64, !llvm.ptr
+        llvm.store %bytes, %bytes_at : i64, !llvm.ptr
+        llvm.store %room, %room_at : i64, !llvm.ptr
+        llvm.store %rank, %rank_at : i64, !llvm.ptr
+        "llvm.intr.memcpy"(%extents, %shape, %extent_bytes) <{isVolatile = false}> : (!llvm.ptr, !llvm.ptr, i64) -> ()
+      }
+      scf.yield %new : !llvm.ptr
+    }
+    llvm.store %block, %pair : !llvm.ptr, !llvm.ptr
+    %none = llvm.icmp "eq" %block, %null : !llvm.ptr
+    %put = scf.if %none -> i32 {
+      %exhausted = llvm.call @tw_raise_out_of_memory() : () -> i32
+      scf.yield %exhausted : i32
+    } else {
+      %rows = llvm.getelementptr inbounds %block[1] : (!llvm.ptr) -> !llvm.ptr, !block
+      %begin = llvm.getelementptr %rows[%head] : (!llvm.ptr, i64) -> !llvm.ptr, i8
+      %behind = llvm.getelementptr %begin[%used] : (!llvm.ptr, i64) -> !llvm.ptr, i8
+      "llvm.intr.memcpy"(%behind, %row, %bytes) <{isVolatile = false}> : (!llvm.ptr, !llvm.ptr, i64) -> ()
+      %count = llvm.load %rows : !llvm.ptr -> i64
+      %more = arith.addi %count, %one : i64
+      llvm.store %more, %rows : i64, !llvm.ptr
+      scf.yield %success : i32
+    }
+    scf.yield %put : i32
+  } else {
+    %refused = llvm.call @tw_refuse_shape(%text, %shape, %rank, %then, %zero)
+      : (!llvm.ptr, !llvm.ptr, i64, !llvm.ptr, i64) -> i32
+    scf.yield %refused : i32
+  }
+  llvm.return %status : i32
+}
+
+// A tensor of all rows of a block, its owner and its address; `shape` gets its extents, or stays where there are no rows.
+llvm.func @tw_collect_all(%frame: !llvm.ptr, %owner: !llvm.ptr, %shape: !llvm.ptr, %rank: i64, %pair: !llvm.ptr) -> i32 {
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %word = arith.constant 8 : i64
+  %success = arith.constant 0 : i32
+  %null = llvm.mlir.zero : !llvm.ptr
+  %some = llvm.icmp "ne" %owner, %null : !llvm.ptr
+  %status = scf.if %some -> i32 {
+    %rows = llvm.getelementptr inbounds %owner[1] : (!llvm.ptr) -> !llvm.ptr, !block
+    %bytes_at = llvm.getelementptr inbounds %rows[0, 1] : (!llvm.ptr) -> !llvm.ptr, !rows
+    %extents = llvm.getelementptr inbounds %rows[0, 4] : (!llvm.ptr) -> !llvm.ptr, !rows
+    %count = llvm.load %rows : !llvm.ptr -> i64
+    %bytes = llvm.load %bytes_at : !llvm.ptr -> i64
+    %inner = arith.subi %rank, %one : i64
+    %extent_bytes = arith.muli %inner, %word : i64
+    %behind = llvm.getelementptr inbounds %shape[1] : (!llvm.ptr) -> !llvm.ptr, i64
+    llvm.store %count, %shape : i64, !llvm.ptr
+    "llvm.intr.memcpy"(%behind, %extents, %extent_bytes) <{isVolatile = false}> : (!llvm.ptr, !llvm.ptr, i64) -> ()
+    %all = arith.muli %count, %bytes : i64
+    %made = llvm.call @tw_new_tensor(%frame, %all, %pair) : (!llvm.ptr, i64, !llvm.ptr) -> i32
+    %fine = arith.cmpi eq, %made, %success : i32
+    scf.if %fine {
+      %head = llvm.call @tw_rows_head(%inner) : (i64) -> i64
+      %from = llvm.getelementptr %rows[%head] : (!llvm.ptr, i64) -> !llvm.ptr, i8
+      %to_at = llvm.getelementptr inbounds %pair[1] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr
+      %to = llvm.load %to_at : !llvm.ptr -> !llvm.ptr
+      "llvm.intr.memcpy"(%to, %from, %all) <{isVolatile = false}> : (!llvm.ptr, !llvm.ptr, i64) -> ()
+    }
+    scf.yield %made : i32
+  } else {
+    %made = llvm.call @tw_new_tensor(%frame, %zero, %pair) : (!llvm.ptr, i64, !llvm.ptr) -> i32
+    scf.yield %made : i32
+  }
+  llvm.return %status : i32
+}
+
 // Copies elements that lie apart: of a box of `rank` sizes, with the bytes from one to the next along each axis.
 llvm.func @tw_copy_box(%target: !llvm.ptr, %source: !llvm.ptr, %rank: i64, %sizes: !llvm.ptr, %strides: !llvm.ptr,
                        %element: i64) {

@@ -16,7 +16,18 @@ from dataclasses import dataclass, replace
 from ...core.arena import align_size
 from ...core.errors import CompileError
 from ...core.frame import FrameLayout, element_bytes
-from ...core.program import APPEND, REPORT, VIEWS, Kernel, Program, RegisterType, Routine, Step, describe_origin
+from ...core.program import (
+    APPEND,
+    COLLECT,
+    REPORT,
+    VIEWS,
+    Kernel,
+    Program,
+    RegisterType,
+    Routine,
+    Step,
+    describe_origin,
+)
 from ...dialects import packed
 
 _MOST_SIZE = (1 << 63) - 1
@@ -370,8 +381,11 @@ class _Writer:
     # Steps
 
     def _steps(self, routine: Routine) -> None:
-        for step in routine.steps:
-            self._step(step)
+        for number, step in enumerate(routine.steps):
+            if step.op == COLLECT:
+                self._values[step.results[0]] = self._collect(step, _is_last_reader(routine, number))
+            else:
+                self._step(step)
             for register in step.dead:
                 if register in self._values:
                     self._release(self._values[register])
@@ -649,6 +663,37 @@ class _Writer:
         self._demand_success(self._new(f"llvm.call @tw_append({passed}) : ({types}) -> i32"))
         return replace(old, data=self._load(place, "!llvm.ptr"), shape=(size, *old.shape[1:]))
 
+    def _collect(self, step: Step, last: bool) -> _Value:
+        """A collection of tensors: an owner of memory with rows, or null; or all of its rows as a tensor.
+
+        One that this step is the last to read may become the next one.
+        """
+        if step.facts["function"] == "collect.none":
+            return _Object("")
+        [owner] = self._flatten(self._values[step.operands[0]], ("none", None))
+        if step.facts["function"] == "collect.one":
+            row = self._tensor(step.operands[1])
+            self._store_words(list(map(self._constant, row.shape)), "%shape")
+            self._rank = max(self._rank, len(row.shape))
+            behind = "] for a scan output whose elements have another one"
+            texts = self._text(_say(step, "gives an element of shape [")), self._text(behind)
+            arguments = f"%frame, {owner}, {row.data}, {self._bytes(row)}, %shape, {self._constant(len(row.shape))}"
+            types = "!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, !llvm.ptr, i64, i64, !llvm.ptr, !llvm.ptr, !llvm.ptr"
+            given = f"{arguments}, {self._constant(int(last))}, {texts[0]}, {texts[1]}, %pair"
+            call = f"llvm.call @tw_collect_row({given}) : ({types}) -> i32"
+            self._demand_success(self._new(call))
+            return _Object(self._load("%pair", "!llvm.ptr"))
+        element, shape = step.types[0]
+        self._rank = max(self._rank, len(shape or ()))
+        self._store_words(list(map(self._constant, step.facts["attributes"]["shape"])), "%shape")
+        arguments = f"%frame, {owner}, %shape, {self._constant(len(shape or ()))}"
+        types = "!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, !llvm.ptr"
+        self._demand_success(self._new(f"llvm.call @tw_collect_all({arguments}, %pair) : ({types}) -> i32"))
+        extents = [self._load(self._word_at("%shape", axis)) for axis in range(len(shape or ()))]
+        data = self._load(self._word_at("%pair", 1), "!llvm.ptr")
+        made = _Tensor(data, self._load("%pair", "!llvm.ptr"), tuple(extents), element)
+        return replace(made, shape=self._refine_shape(extents, step))
+
     def _demand_same(self, step: Step, shape: Sequence[str | int], other: Sequence[str | int]) -> None:
         """Refuse rows of another shape."""
         for extent, wanted in zip(other, shape, strict=True):
@@ -851,6 +896,18 @@ def _count_open(type_: RegisterType) -> int:
 
 def _is_zero(step: Step | None) -> bool:
     return step is not None and step.op == "arith.constant" and step.facts["value"] == 0
+
+
+def _is_last_reader(routine: Routine, number: int) -> bool:
+    """Whether nobody reads the first operand of a step behind it, as far as that is the routine's own."""
+    step = routine.steps[number]
+    if not step.operands:
+        return True
+    register, behind = step.operands[0], Routine((), routine.steps[number + 1 :], routine.results)
+    own = {*routine.arguments, *(r for before in routine.steps[:number] for r in before.results)}
+    read = {r for each in behind.walk() for r in each.operands}
+    read |= {r for each in behind.walk() for inner in each.regions for r in inner.results}
+    return register in own and register not in read and register not in routine.results
 
 
 def _say(step: Step, text: str) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.frame import element_bytes
 from ...core.model import OBJECTS, TensorInfo, numpy_dtype
-from ...core.program import APPEND, Call, Kernel, Routine, Slot, Step, collect_types
+from ...core.program import APPEND, COLLECT, Call, Kernel, Routine, Slot, Step, collect_types
 from ...core.sizes import Sym
 from ...core.states import State
 from ...core.subgraph_code import HOST_FUNCTION
@@ -228,12 +228,25 @@ def _check_step(step: Step, known: set[int], kernels: Mapping[str, Kernel]) -> N
         _check_host_call(step)
     if step.op == APPEND:
         _check_append(step)
+    if step.op == COLLECT:
+        _check_collection(step)
 
 
 def _check_append(step: Step) -> None:
     """The number of the input is held against the states."""
     _require(len(step.operands) == 3 and len(step.results) == 1, "what is appended to a state is none")
     _require(_is_size(step.facts["input"]), "what is appended to a state is none")
+
+
+def _check_collection(step: Step) -> None:
+    """What the shapes of the elements are is found when they are collected."""
+    counts = {"collect.none": 0, "collect.one": 2, "collect.all": 1}
+    known = counts.get(step.facts["function"]) == len(step.operands) and len(step.results) == 1
+    _require(known, "a step collects elements in no way that is known")
+    if step.facts["function"] == "collect.all":
+        shape, (_, made) = step.facts["attributes"]["shape"], step.types[0]
+        _require(made is not None and len(made) == len(shape), "the elements that a step has collected have no shape")
+        _require(all(map(_is_size, shape)), "the elements that a step has collected have no shape")
 
 
 def _check_types(types: Sequence[Any], count: int, where: str) -> None:

@@ -15,11 +15,11 @@ from ....core.errors import UnsupportedError
 from ....core.sizes import Extent, Sym, symbols_of
 from ....dialects import builders, extents, ir, scalars, scf, tw
 from ....dialects.loops import Draft, index, while_loop
-from ....dialects.types import DYNAMIC, element_bits
+from ....dialects.types import DYNAMIC, element_bits, element_type
 from ..state.context import Context
 from ..state.refusals import Unsupported
 from ..values.forms import Form
-from ..values.objects import OPTIONAL, SEQUENCE, Element, element_of
+from ..values.objects import OPTIONAL, SEQUENCE, TEXT, Element, element_of
 from ..values.tensor import Tensor
 from .ranks import Forms, demand_ranked, join_forms, known_of
 
@@ -174,23 +174,40 @@ def _as_optional(ctx: Context, value: Tensor) -> Tensor:
     return ctx.host("optional", [value], Element(OPTIONAL, None, element_of(value)))[0]
 
 
-def no_elements(ctx: Context) -> Tensor:
-    """The elements of a scan output before the first iteration."""
-    return ctx.host("sequence", [], Element(SEQUENCE, None, Element("", empty=True)))[0]
+def no_elements(ctx: Context, text: bool = False) -> Tensor:
+    """The elements of a scan output before the first iteration; ``text``: the host holds them."""
+    function = "sequence" if text else "collect.none"
+    return ctx.host(function, [], Element(SEQUENCE, None, Element("", empty=True)))[0]
 
 
 def with_element(ctx: Context, elements: Tensor, element: Tensor) -> Tensor:
     """The elements of a scan output and another one."""
     demand_ranked(ctx, [element], "an element of a scan output")
-    return ctx.host("SequenceInsert", [elements, element], Element(SEQUENCE, None, element_of(element)))[0]
+    function = "SequenceInsert" if element.dtype == TEXT else "collect.one"
+    return ctx.host(function, [elements, element], Element(SEQUENCE, None, element_of(element)))[0]
 
 
 def stack_elements(ctx: Context, elements: Tensor, like: Form, axis: int = 0, backward: bool = False) -> Tensor:
     """All elements of a scan output along a new axis (not negative); if there are none, open extents are 0."""
     shape = [n if isinstance(n, int) else 0 for n in like.shape]
     shape.insert(axis, 0)
-    facts = {"axis": axis, "backward": backward, "shape": shape, "dtype": like.dtype}
-    return ctx.host("stack", [elements], Element(like.dtype, len(shape)), **facts)[0]
+    result = Element(like.dtype, len(shape))
+    if like.dtype == TEXT:
+        facts = {"axis": axis, "backward": backward, "shape": shape, "dtype": like.dtype}
+        return ctx.host("stack", [elements], result, **facts)[0]
+    [made] = ctx.host("collect.all", [elements], result, shape=[0, *shape[:axis], *shape[axis + 1 :]])
+    if backward:
+        made = _turn_round(ctx, made)
+    return ctx.transpose(made, [*range(1, axis + 1), 0, *range(axis + 1, len(shape))])
+
+
+def _turn_round(ctx: Context, x: Tensor) -> Tensor:
+    """The elements along the first axis, the last one first."""
+
+    def body(first: ir.Value, *others: ir.Value) -> ir.Value:
+        return builders.extract(x.value, [scalars.sub(index(x.shape[0] - 1), first), *others])
+
+    return ctx.wrap(builders.index_map(x.shape, element_type(x.dtype), body), x.dtype)
 
 
 def only_element(condition: ir.Value) -> ir.Value:

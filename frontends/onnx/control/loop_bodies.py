@@ -65,6 +65,10 @@ class LoopBody:
         said = (dim.dim_value if dim.HasField("dim_value") else n for n, dim in zip(form.shape, dims, strict=True))
         return replace(form, shape=tuple(n if isinstance(n, int) else m for n, m in zip(form.shape, said, strict=True)))
 
+    def is_text(self, output: int) -> bool:
+        """Whether the graph declares an output of this position as text."""
+        return self._graph.output[output].type.tensor_type.elem_type == onnx.TensorProto.STRING
+
     def draft(self, forms: Sequence[Form], outputs: Sequence[int]) -> tuple[Draft, list[Tensor]]:
         """One iteration as a draft, whose arguments are the inputs, with the outputs of these positions as results.
 

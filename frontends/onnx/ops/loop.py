@@ -139,7 +139,7 @@ def _carried_out(run: Run) -> Outputs:
 
     limit = run.limit if run.limit is not None or run.trip is None else scalars.to_index(_scalar(run.trip.value))
     begins = None if run.begins or run.condition is None else only_element(run.condition.value)
-    initial = [*run.moving.values(), *(no_elements(ctx) for _ in run.shown)]
+    initial = [*run.moving.values(), *(no_elements(ctx, run.body.is_text(i)) for i in run.shown)]
     last = iterate(ctx, limit, begins, initial, iteration, run.names)
     forms = [run.body.add_declared_extents(form, i) for form, i in zip(forms_of(elements), run.shown, strict=True)]
     shown = [stack_elements(ctx, items, form) for items, form in zip(last[count:], forms, strict=True)]

@@ -135,7 +135,7 @@ def _carried_out(ctx: Context, run: LoopBody, walk: Walk, moving: Sequence[int],
         pairs = zip(carried[count:], elements, strict=True)
         return None, [*made[:count], *(with_element(ctx, items, element) for items, element in pairs)]
 
-    initial = [*(walk.states[i] for i in moving), *(no_elements(ctx) for _ in shown)]
+    initial = [*(walk.states[i] for i in moving), *(no_elements(ctx, run.is_text(i)) for i in shown)]
     last = iterate(ctx, walk.steps, None, initial, iteration, run.inputs[:count])
     sides = [walk.writes[i - len(walk.states)] for i in shown]
     forms = [run.add_declared_extents(form, i) for form, i in zip(forms_of(elements), shown, strict=True)]

@@ -10,6 +10,7 @@ import onnx
 
 from ....core.errors import ModelError
 from ....core.model import NARROW, OBJECTS, bits_of, check_size, numpy_dtype
+from ....core.program import COLLECTIONS
 from ....core.sizes import Extent, has_dynamic_extents, may_be_equal
 from ....dialects import builders, codes, extents, ir, positions, scalars, tensor
 from ....dialects.types import DYNAMIC, element_type, is_float
@@ -115,7 +116,8 @@ class Context:
         """A call of a function of the host (``runtime/steps/host.py``); a tensor among the results has a known rank."""
         if self.graph.in_kernel:
             self.unsupported("the host computes it, inside of what is one kernel")
-        self.graph.refusals.hosted.add(self.graph.scope.place(self.node))
+        if function not in COLLECTIONS:  # which is the program's own
+            self.graph.refusals.hosted.add(self.graph.scope.place(self.node))
         values = [t.value for t in inputs]
         types = [self._host_type(result) for result in results]
         dtypes = [t.dtype for t in inputs], [result.dtype for result in results]

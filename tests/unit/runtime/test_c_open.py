@@ -168,11 +168,12 @@ def test_sizes_that_do_not_fit_each_other_are_refused_with_the_node(tmp_path):
 
 
 LOOP = """<ir_version: 9, opset_import: ["": 18]>
-g (float[n] x, int64 count) => (float[m] y, int64[r,c] found) <bool yes = {1}>
+g (float[n] x, int64 count) => (float[m] y, float[t] sums, int64[r,c] found) <bool yes = {1}>
 {
   found = NonZero (x)
-  y = Loop (count, yes, x) <body = one (int64 i, bool on, float[k] v) => (bool again, float[j] w) {
+  y, sums = Loop (count, yes, x) <body = one (int64 i, bool on, float[k] v) => (bool again, float[j] w, float sum) {
     w = Concat <axis = 0> (v, v)
+    sum = ReduceSum <keepdims = 0> (w)
     again = Identity (on)
   }>
 }"""
@@ -183,7 +184,7 @@ def test_sizes_that_data_decide_and_loops_are_called_from_c(tmp_path):
     program, _, _ = api.compile_to_file(str(tmp_path / "net.onnx"), tmp_path / "net.so")
     assert header_tool.main([str(program), "--example", str(tmp_path / "net.c"), "--quiet"]) == 0
     built = c_programs.build(tmp_path / "net.c", tmp_path / "net")
-    module, files = tw.load_module(program), [tmp_path / name for name in ("x", "count", "y", "found")]
+    module, files = tw.load_module(program), [tmp_path / name for name in ("x", "count", "y", "sums", "found")]
     for count, x in ((0, [1, 0, 2]), (3, [0, 0, 5, 1]), (1, [0, 0])):
         given = [np.array(x, np.float32), np.array(count)]
         for array, file in zip(given, files, strict=False):

@@ -86,6 +86,34 @@ KERNELS = Kernels(store=put, longer=longer, add=add, increase=increase)
 READ = (number(90, 0), Step("tensor.extract", (91,), (0, 90), types=(INDEX,)))  # the word in register 0, in register 91
 
 
+def collect(how: str, result: int, *operands: int, shape: Sequence[int] = ()) -> Step:
+    facts = {"function": f"collect.{how}", "attributes": {"shape": list(shape)}, "dtypes": [[], []]}
+    made: RegisterType = ("i64", (None,) * len(shape)) if how == "all" else LIST
+    return Step("tw.collect", (result,), operands, facts, nodes=("rows",), types=(made,))
+
+
+def test_tensors_are_collected_in_a_loop():
+    body = Routine((3, 4), (collect("one", 5, 4, 0),), (5,), (INDEX, LIST))
+    loop = Step("scf.for", (6,), (1, 9, 2, 8), {}, (body,), types=(LIST,))
+    begin = (number(1, 0), number(2, 1), Step("tensor.dim", (9,), (0, 1), types=(INDEX,)), collect("none", 8))
+    steps = (*begin, loop, collect("all", 7, 6, shape=[0, 0]))
+    runner = routines(Routine((0,), steps, (7,), (vector(),)), KERNELS)
+    for size in (1, 3, 100, 0):
+        row = np.arange(size) + 7
+        [got] = runner.run([row])
+        np.testing.assert_array_equal(got, np.tile(row, (size, 1)))
+
+
+def test_a_collection_that_is_shared_stays_as_it_is():
+    steps = [collect("none", 2), collect("one", 3, 2, 0), collect("one", 4, 3, 1), collect("one", 5, 3, 0)]
+    steps += [collect("all", 10 + register, register, shape=[0, 0]) for register in (3, 4, 5)]
+    runner = routines(Routine((0, 1), tuple(steps), (13, 14, 15), (vector(), vector())), KERNELS)
+    a, b = np.array([1, 2]), np.array([3, 4])
+    assert [made.tolist() for made in runner.run([a, b])] == [[[1, 2]], [[1, 2], [3, 4]], [[1, 2], [1, 2]]]
+    with pytest.raises(InputError, match=r"node 'rows' gives an element of shape \[3\] for a scan output"):
+        runner.run([a, np.array([3, 4, 5])])
+
+
 def test_one_of_two_branches_is_carried_out():
     then = Routine((), (number(2, 7), scalar("arith.addi", 3, 2, 9)), (3,))
     branch = Step("scf.if", (8,), (91,), {}, (then, Routine((), (), (9,))), types=(INDEX,))
