@@ -172,7 +172,7 @@ def make(**given: Any) -> Any:
         (lambda task: make(task_inputs={"A": X}), tw.InputError, "leave task_inputs out"),
         (lambda task: auto_scheduler.register_workload("matmul_add", len), tw.ExpressionError, "override=True"),
         (lambda task: auto_scheduler.LocalRPCMeasureContext(), tw.InputError, "is for GPUs"),
-        (lambda task: auto_scheduler.RPCRunner("k", "host", 9190), tw.InputError, "no other machine"),
+        (lambda task: auto_scheduler.RPCRunner("k", "host", 9190, 3), tw.InputError, "leave priority"),
         (lambda task: auto_scheduler.LocalRunner(device=1), tw.InputError, "one CPU"),
         (lambda task: auto_scheduler.TuningOptions(builder="far"), tw.InputError, "builder is 'far'"),
         (lambda task: auto_scheduler.TaskScheduler([task], strategy="best"), tw.InputError, "strategy is 'best'"),

@@ -295,7 +295,8 @@ def test_lines_of_tvm(caplog: pytest.LogCaptureFixture, tmp_path: Path):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: autotvm.RPCRunner("k", "host", 9190), tw.InputError, "measures on no other machine"),
+        (lambda: autotvm.RPCRunner("k", "host", 9190, n_parallel=4), tw.InputError, "one at a time by each worker"),
+        (lambda: autotvm.RPCRunner("k", "tcp://host", 9190), tw.FleetError, "without encryption is for this machine"),
         (lambda: autotvm.LocalBuilder(build_func="ndk"), tw.InputError, "not by build_func='ndk'"),
         (lambda: autotvm.LocalRunner(number=0), tw.InputError, "number is 0"),
         (lambda: autotvm.measure_option("remote", "local"), tw.InputError, "builder is 'remote'"),

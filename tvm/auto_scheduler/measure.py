@@ -41,7 +41,26 @@ class LocalRunner(templates.LocalRunner):
         super().__init__(timeout, number, repeat, min_repeat_ms, cooldown_interval, enable_cpu_cache_flush)
 
 
-RPCRunner = templates.RPCRunner
+class RPCRunner(LocalRunner):
+    """Measures on the workers of a fleet that have this ``key``, as ``autotvm.RPCRunner``."""
+
+    def __init__(
+        self,
+        key: str,
+        host: str,
+        port: int,
+        priority: int = 1,
+        n_parallel: int = 1,
+        timeout: float = 10,
+        number: int = 3,
+        repeat: int = 1,
+        min_repeat_ms: float = 0,
+        cooldown_interval: float = 0.0,
+        enable_cpu_cache_flush: bool = False,
+        device: int = 0,
+    ) -> None:
+        super().__init__(timeout, number, repeat, min_repeat_ms, cooldown_interval, enable_cpu_cache_flush, device)
+        self.fleet = templates.find_fleet(key, host, port, priority, n_parallel)
 
 
 def LocalRPCMeasureContext(*args: Any, **kwargs: Any) -> NoReturn:

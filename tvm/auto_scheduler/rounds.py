@@ -14,7 +14,7 @@ from ...tuning.laboratory import Laboratory
 from ...tuning.search.searcher import Searcher
 from ...tuning.spaces.space import Point
 from ...tuning.task import Task as Kernel
-from ..autotvm.kernels import KernelMeasurer, KernelTask, find_laboratory
+from ..autotvm.kernels import KernelMeasurer, KernelTask, open_laboratory
 from ..autotvm.measure import KernelResult
 from ..autotvm.measure import MeasureInput as ConfigInput
 from ..target import Target
@@ -166,8 +166,8 @@ class TaskRounds:
         print(f"Time elapsed for measurement: {spent:.2f} s")
 
 
-def laboratory_of(kernels: Sequence[Kernel]) -> Laboratory:
-    """Where the kernels of tasks are measured. Raises InputError where there are none."""
+def laboratory_of(kernels: Sequence[Kernel], runner: Any) -> Laboratory:
+    """Where the kernels of tasks are measured. Raises InputError where there are none, FleetError for no fleet."""
     if not kernels:
         raise InputError("there is nothing to tune: the tasks have no kernels")
-    return find_laboratory(kernels[0].target, kernels[0].threads)
+    return open_laboratory(kernels[0].target, kernels[0].threads, getattr(runner, "fleet", None))

@@ -16,9 +16,11 @@ from ...passes.schedule.language.schedule import Schedule as KernelSchedule
 from ...te.schedule import Schedule, create_schedule
 from ...te.tensor import ComputeOp, Op, Tensor
 from ...tuning.expressions import make_computation
+from ...tuning.laboratory import Laboratory
 from ...tuning.task import Task as Kernel
 from ...tuning.tasks import extract_tasks
 from ..autotvm.history import choose_schedules
+from ..autotvm.kernels import close_laboratory
 from ..target import Target
 from .compute_dag import ComputeDAG, KernelDAG
 from .measure import LocalBuilder, LocalRunner, PythonBasedMeasureCallback
@@ -118,7 +120,14 @@ class SearchTask:
 
     def tune(self, tuning_options: TuningOptions, search_policy: Any = None, adaptive_training: bool = False) -> None:
         """Search for schedules that are faster than the compiler's own; callbacks keep what is found."""
-        laboratory = laboratory_of(self.kernels)
+        laboratory = laboratory_of(self.kernels, tuning_options.runner)
+        try:
+            self._search(laboratory, tuning_options, search_policy)
+        finally:
+            close_laboratory(laboratory)
+        print_title("Done", tuning_options.verbose)
+
+    def _search(self, laboratory: Laboratory, tuning_options: TuningOptions, search_policy: Any) -> None:
         rounds = TaskRounds(self, self.kernels, self.target, laboratory, search_policy)
         rounds.verbose = tuning_options.verbose
         tried, best, since = 0, rounds.seconds, 0
@@ -135,7 +144,6 @@ class SearchTask:
                 if tuning_options.verbose:
                     print(f"Stop early since no performance improvement in the last {since} measurement trials.")
                 break
-        print_title("Done", tuning_options.verbose)
 
     def apply_best(
         self, log_file: str | os.PathLike[str], include_compatible: bool = False, layout_rewrite_option: Any = None

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...core.errors import InputError
+from ..autotvm.kernels import close_laboratory
 from .measure_record import load_records
 from .rounds import TaskRounds, laboratory_of, print_title
 from .search_task import SearchTask, TuningOptions
@@ -136,10 +137,13 @@ class TaskScheduler:
                 f"num_measure_trials is {tune_option.num_measure_trials}: it must be at least {len(self.tasks)} here"
             )
         kernels = [kernel for task in self.tasks for kernel in task.kernels]
-        laboratory = laboratory_of(kernels)
-        rounds = [TaskRounds(t, t.kernels, t.target, laboratory, search_policy) for t in self.tasks]
-        self._restore(rounds)
-        self._tune(rounds, tune_option, count, per_task_early_stopping)
+        laboratory = laboratory_of(kernels, tune_option.runner)
+        try:
+            rounds = [TaskRounds(t, t.kernels, t.target, laboratory, search_policy) for t in self.tasks]
+            self._restore(rounds)
+            self._tune(rounds, tune_option, count, per_task_early_stopping)
+        finally:
+            close_laboratory(laboratory)
 
     def _tune(self, rounds: Sequence[TaskRounds], options: TuningOptions, count: int, patience: int | None) -> None:
         best, since = float("inf"), 0

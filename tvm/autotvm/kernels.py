@@ -17,6 +17,8 @@ from ...core.target import Target as CpuTarget
 from ...passes.infra.context import PassContext
 from ...passes.schedule.language.schedule import Schedule
 from ...records.trial import Trial, target_key
+from ...tuning.fleet.address import Fleet
+from ...tuning.fleet.laboratory import FleetLaboratory
 from ...tuning.laboratory import Laboratory, Prepared
 from ...tuning.measuring.bench import Measured
 from ...tuning.spaces.nest_space import NestSpace
@@ -121,6 +123,17 @@ def find_laboratory(target: CpuTarget, threads: int) -> Laboratory:
     return Laboratory(target, threads)
 
 
+def open_laboratory(target: CpuTarget, threads: int, fleet: Fleet | None) -> Laboratory:
+    """That of this machine, or one that measures on a fleet: ``close_laboratory`` ends its connection."""
+    return find_laboratory(target, threads) if fleet is None else FleetLaboratory(fleet, target, threads)
+
+
+def close_laboratory(laboratory: Laboratory) -> None:
+    """End the connection to a fleet."""
+    if isinstance(laboratory, FleetLaboratory):
+        laboratory.close()
+
+
 class KernelMeasurer:
     """Measures configs of a kernel beside its default schedule, in turn, until it is known which is faster.
 
@@ -157,6 +170,10 @@ class KernelMeasurer:
             made.append(KernelResult.of(trial))
         return made
 
+    def close(self) -> None:
+        """End the connection to a fleet."""
+        close_laboratory(self._laboratory)
+
     def _make_trial(self, found: Measured, steps: str, took: float) -> Trial:
         kernel = self._task.kernel
         assert kernel.default is not None  # others are no tasks
@@ -172,7 +189,7 @@ class KernelMeasurer:
             found.reason,
             took,
             found.load,
-            _PROCESS,
+            found.process or _PROCESS,
             version("tilewright"),
             time.time(),
         )

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from ...core.errors import InputError
 from ...records.trial import Trial
+from ...tuning.fleet.address import Fleet, parse_address
 from ..target import Target
 
 
@@ -111,16 +112,45 @@ class LocalRunner:
         self.min_repeat_ms, self.cooldown_interval = min_repeat_ms, cooldown_interval
         self.enable_cpu_cache_flush = enable_cpu_cache_flush
         self.ref_input: Sequence[Any] | None = None
+        self.fleet: Fleet | None = None
 
 
 class RPCRunner(LocalRunner):
-    """Measuring on other machines: InputError, as there is none yet to measure on."""
+    """Measures on the workers of a fleet that have this ``key``; ``host`` and ``port`` are those of its scheduler.
 
-    def __init__(self, key: str, host: str, port: int, *args: Any, **kwargs: Any) -> None:
+    The rest is as for ``LocalRunner``. Raises InputError for another ``priority`` than 1 and for ``n_parallel``, and
+    FleetError for what is no address; when it measures, also where no worker can (``docs/fleet.md``).
+    """
+
+    def __init__(
+        self,
+        key: str,
+        host: str,
+        port: int,
+        priority: int = 1,
+        timeout: float = 10,
+        n_parallel: int | None = None,
+        number: int = 4,
+        repeat: int = 3,
+        min_repeat_ms: float = 0,
+        cooldown_interval: float = 0.1,
+        enable_cpu_cache_flush: bool = False,
+        module_loader: Any = None,
+    ) -> None:
+        settings = (timeout, number, repeat, min_repeat_ms, cooldown_interval, enable_cpu_cache_flush, module_loader)
+        super().__init__(*settings)
+        self.fleet = find_fleet(key, host, port, priority, n_parallel)
+
+
+def find_fleet(key: str, host: str, port: int, priority: int, n_parallel: int | None) -> Fleet:
+    """A fleet as TVM's runners say it. Raises InputError and FleetError as ``RPCRunner``."""
+    if priority != 1 or n_parallel not in (None, 1):
         raise InputError(
-            f"RPCRunner: this version measures on no other machine, such as '{key}' of {host}:{port}: run the script"
-            " there with a LocalRunner, and bring its log here"
+            "a fleet's jobs are done in order, one at a time by each worker: leave priority and n_parallel"
         )
+    made = Fleet(f"{host}:{port}", key=key or None)
+    parse_address(made.address)
+    return made
 
 
 def _check_positive(value: float, name: str) -> float:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextvars
+import logging
 import pickle
+import queue
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,15 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from ...core.errors import CompileTimeoutError, ExpressionError, ScheduleError, TilewrightError
+from ...core.errors import CompileTimeoutError, ExpressionError, FleetError, ScheduleError, TilewrightError
 from ...driver import expressions
 from ...te.schedule import Schedule, create_schedule
 from ...te.tensor import PlaceholderOp, Tensor
+from ...tuning.fleet.client import LostWorkerError, RemotePool, connect_workers
 from ...workers import Job, Limits, get_pool
 from . import jobs
-from .kernels import KernelMeasurer, KernelTask, find_laboratory
+from .kernels import KernelMeasurer, KernelTask, open_laboratory
 from .measure import LocalBuilder, LocalRunner, MeasureBatch, MeasureErrorNo, MeasureInput, MeasureResult
 from .templates import Task
+
+logger = logging.getLogger("autotvm")
 
 _START_SECONDS = 30  # of the process that measures, besides what a config may take
 
@@ -29,7 +34,7 @@ def create_measure_batch(task: Task, option: Mapping[str, Any]) -> MeasureBatch:
     """A function that measures some configs of a task at once."""
     builder, runner = option["builder"], option["runner"]
     if isinstance(task, KernelTask):
-        laboratory = find_laboratory(task.kernel.target, task.kernel.threads)
+        laboratory = open_laboratory(task.kernel.target, task.kernel.threads, runner.fleet)
         return KernelMeasurer(task, laboratory, builder.n_parallel)
     return TemplateMeasurer(task, builder, runner)
 
@@ -50,7 +55,10 @@ class TemplateMeasurer:
     def __init__(self, task: Task, builder: LocalBuilder, runner: LocalRunner) -> None:
         self._task, self._builder, self._runner = task, builder, runner
         self._default = b""
-        self.n_parallel = builder.n_parallel
+        self._pools: list[RemotePool] = []
+        if runner.fleet is not None:
+            self._pools = connect_workers(runner.fleet, self._target)
+        self.n_parallel = max(builder.n_parallel, len(self._pools))
 
     def __call__(self, inputs: Sequence[MeasureInput]) -> list[MeasureResult]:
         """Build all, then measure one after the other."""
@@ -58,7 +66,33 @@ class TemplateMeasurer:
         with ThreadPoolExecutor(self.n_parallel) as threads:
             copies = [contextvars.copy_context() for _ in made]
             built = list(threads.map(lambda pair: pair[1].run(self._build, pair[0]), zip(made, copies, strict=True)))
-        return [self._run(each) for each in built]
+        pools = self._pools or [get_pool(1, jobs.MEASURER)]
+        free: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        for pool in pools:
+            free.put(pool)
+        with ThreadPoolExecutor(len(pools)) as threads:
+            return list(threads.map(lambda each: self._run_somewhere(each, free), built))
+
+    def _run_somewhere(self, built: Built, free: queue.SimpleQueue[Any]) -> MeasureResult:
+        """Measure by the next worker that is free; by another one where it is lost. FleetError where none is left."""
+        while (pool := free.get()) is not None:
+            try:
+                made = self._run(built, pool)
+            except LostWorkerError as error:
+                logger.warning("%s: its configs go to other workers", error)
+                self._pools = [each for each in self._pools if each is not pool]
+                if not self._pools:
+                    free.put(None)
+            else:
+                free.put(pool)
+                return made
+        free.put(None)
+        raise FleetError("no worker of the fleet is left to measure on: start one by `tilewright fleet worker`")
+
+    def close(self) -> None:
+        """End the connection to a fleet."""
+        for pool in self._pools[:1]:  # they have one connection
+            pool.close()
 
     def _instantiate(self, given: MeasureInput) -> tuple[Schedule, list[Tensor]] | Built:
         """The schedule of a config. A template's own code may raise anything for a config that suits it not."""
@@ -113,29 +147,30 @@ class TemplateMeasurer:
             error_no, reason = MeasureErrorNo.COMPILE_HOST, str(error)
         return Built(b"", error_no, reason, time.perf_counter() - begin)
 
-    def _run(self, built: Built) -> MeasureResult:
+    def _run(self, built: Built, pool: Any) -> MeasureResult:
         begin = time.perf_counter()
         costs: tuple[Any, ...] = ()
         error_no, reason = built.error_no, built.reason
         if not error_no:
-            costs, error_no, reason = self._time(built.program)
+            costs, error_no, reason = self._time(built.program, pool)
             time.sleep(self._runner.cooldown_interval)
         spent = built.seconds + time.perf_counter() - begin
         told = (MeasureErrorNo(error_no).name, reason)
         return MeasureResult(told if error_no else costs, int(error_no), spent, time.time())
 
-    def _time(self, program: bytes) -> tuple[tuple[float, ...], int, str]:
+    def _time(self, program: bytes, pool: Any) -> tuple[tuple[float, ...], int, str]:
         runner = self._runner
         given = tuple(np.asarray(each) for each in runner.ref_input or ())
         timed = jobs.Timed(runner.number, runner.repeat, runner.min_repeat_ms, runner.enable_cpu_cache_flush, given)
         ready = Job(f"the inputs of '{self._task.name}'", jobs.prepare, (self._default, timed))
         job = Job(f"a config of '{self._task.name}'", jobs.time_program, (program, self._default, timed))
-        pool = get_pool(1, jobs.MEASURER)
         try:
             pool.with_limits(Limits(runner.timeout + _START_SECONDS, bundles=False)).run([ready])
             costs, wrong = pool.with_limits(Limits(runner.timeout, bundles=False)).run([job])[0]
         except CompileTimeoutError:
             return (), MeasureErrorNo.RUN_TIMEOUT, f"it took more than {runner.timeout:g} s (timeout=)"
+        except FleetError:
+            raise
         except TilewrightError as error:
             words = str(error).replace("the compiler crashed", "the program crashed")
             return (), MeasureErrorNo.RUNTIME_DEVICE, words

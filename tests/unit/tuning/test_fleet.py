@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import ssl
 import stat
@@ -31,7 +32,7 @@ from tilewright.tuning.fleet.encoding import decode_value, encode_value
 from tilewright.tuning.fleet.jobs import Request, WorkerFacts, describe_worker
 from tilewright.tuning.measuring.bench import Measured, Setup
 from tilewright.tuning.tasks import extract_tasks
-from tilewright.tvm import rpc
+from tilewright.tvm import autotvm, rpc, te
 from tilewright.workers.process import Job, Limits
 
 pytest.importorskip("distributed", reason="the extra 'fleet' is not installed")
@@ -242,10 +243,37 @@ def test_tvms_tracker_is_the_scheduler(machines: Machines, tmp_path: Path, monke
         assert "server:here" in tracker.text_summary()
         with pytest.raises(tw.InputError, match="by autotvm"):
             tracker.request("here")
-    with pytest.raises(AttributeError, match="tilewright fleet"):
-        _ = rpc.Server
+    with pytest.raises(tw.InputError, match="`tilewright fleet` starts what measures"):
+        rpc.Server()
     with pytest.raises(tw.FleetError, match="no scheduler answers"):
         rpc.connect_tracker("127.0.0.1", 1)
+
+
+@autotvm.template("fleet/product")
+def product(n: int) -> tuple[te.Schedule, list[te.Tensor]]:
+    a, b = te.placeholder((n, n), name="A"), te.placeholder((n, n), name="B")
+    k = te.reduce_axis((0, n), name="k")
+    c = te.compute((n, n), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+    s, cfg = te.create_schedule(c.op), autotvm.get_config()
+    cfg.define_split("tile", c.op.axis[0], num_outputs=2)
+    cfg["tile"].apply(s, c, c.op.axis[0])
+    return s, [a, b, c]
+
+
+def test_tvms_runners_measure_on_the_fleet(machines: Machines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert machines.certificates is not None
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    (tmp_path / "tilewright").mkdir()
+    (tmp_path / "tilewright" / "fleet").symlink_to(machines.certificates)
+    port, found = int(machines.address.rpartition(":")[2]), list[autotvm.MeasureResult]()
+    task = autotvm.task.create("fleet/product", [16], target="llvm")
+    for key in ("here", "there"):
+        runner = autotvm.RPCRunner(key, "127.0.0.1", port, number=1, repeat=2, cooldown_interval=0, timeout=60)
+        option = autotvm.measure_option(autotvm.LocalBuilder(timeout=60), runner)
+        tuner = autotvm.tuner.GridSearchTuner(task)
+        with contextlib.nullcontext() if key == "here" else pytest.raises(tw.FleetError, match="no worker of key"):
+            tuner.tune(2, option, callbacks=[lambda _, inputs, results: found.extend(results)])
+    assert [(each.error_no, len(each.costs)) for each in found] == [(0, 2)] * 2
 
 
 def test_no_worker_of_the_key_is_said(machines: Machines, model: str, tmp_path: Path) -> None:

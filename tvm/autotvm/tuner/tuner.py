@@ -106,6 +106,7 @@ class Tuner:
                     logger.setLevel(logging.DEBUG)
         finally:
             logger.setLevel(level)
+            getattr(measure_batch, "close", lambda: None)()
             for callback in callbacks:
                 getattr(callback, "finish", lambda: None)()
         if tried and len(reasons) == tried:
