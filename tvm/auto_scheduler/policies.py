@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from ...core.errors import InputError
-from ...tuning.search.annealing import AnnealingSearch
 from ...tuning.search.searcher import Searcher
 from ...tuning.search.table import SEARCHES, make_search
 from ...tuning.spaces.space import Space
@@ -50,11 +49,11 @@ class SketchPolicy:
 
 
 def make_policy_search(policy: Any, space: Space) -> Searcher:
-    """The search of a policy, or of its name. Raises InputError for what is none."""
-    name = policy.search if isinstance(policy, SketchPolicy) else _SEARCHES.get("default" if policy is None else policy)
+    """The search of a policy, or of its name, TVM's or the engine's. Raises InputError for what is none."""
+    known = {**dict(zip(SEARCHES, SEARCHES, strict=True)), **_SEARCHES}
+    name = policy.search if isinstance(policy, SketchPolicy) else known.get("default" if policy is None else policy)
     if name is None:
-        raise InputError(f"search_policy is {policy!r}: choose from {', '.join(_SEARCHES)}, or give a SketchPolicy")
+        names = ", ".join((*_SEARCHES, *SEARCHES))
+        raise InputError(f"search_policy is {policy!r}: choose from {names}, or give a SketchPolicy")
     seed = policy.seed if isinstance(policy, SketchPolicy) else 0
-    if name == "annealing" and name not in SEARCHES:
-        return AnnealingSearch(space, seed)
     return make_search(name, space, seed)
