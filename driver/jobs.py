@@ -232,7 +232,8 @@ def compile_tuned_kernel(bytecode: bytes, name: str, schedule: str, settings: Se
     """Compile one kernel to an object by a schedule that tuning has found, the JSON of one, if it still fits."""
     from ..passes import tuned
 
-    return tuned.compile_tuned_kernel(bytecode, name, settings.target, settings.pass_context(), schedule), settings
+    target, most = settings.target, settings.model_limits.program_bytes
+    return tuned.compile_tuned_kernel(bytecode, name, target, settings.pass_context(), schedule, most), settings
 
 
 def compile_llvm_text(text: bytes, target: Target, level: int) -> bytes:

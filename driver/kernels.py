@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..core.breadcrumbs import in_words
-from ..core.errors import InternalError, ModelError
+from ..core.errors import CompileError, CompileTimeoutError, ModelError
 from ..core.printed import count_text
 from ..core.program import Kernel, Plan, Program
 from ..core.target import Target, detect_host
@@ -82,8 +82,8 @@ def _add_kernels(
 
     try:
         results = compilation.run(_list_jobs(compilation, plan, ordered, tuned), on_done, others)
-    except InternalError as error:
-        if not tuned:
+    except CompileError as error:
+        if not tuned or isinstance(error, CompileTimeoutError):
             raise
         compilation.report.notes.append(f"compiled without the schedules from records, with which it failed: {error}")
         tuned = {}

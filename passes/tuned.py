@@ -30,9 +30,14 @@ def lower_tuned_kernel(
     return module, _mark_kernel(kernel, why)
 
 
-def compile_tuned_kernel(bytecode: bytes, name: str, target: Target, context: PassContext, schedule: str) -> Kernel:
-    """The same, compiled to an object."""
+def compile_tuned_kernel(
+    bytecode: bytes, name: str, target: Target, context: PassContext, schedule: str, most: int
+) -> Kernel:
+    """The same, compiled to an object. It leaves a schedule that needs more than ``most`` bytes in each thread, too."""
     kernel, why = _attempt(name, context, schedule, lambda c: pipeline.compile_kernel(bytecode, target, c))
+    if why == "" and kernel.scratch_bytes > most:
+        why = f"it needs {kernel.scratch_bytes} bytes in each thread, more than the {most} that a program may have"
+        kernel = pipeline.compile_kernel(bytecode, target, context)
     return _mark_kernel(kernel, why)
 
 

@@ -87,7 +87,7 @@ class Database:
         with explaining_refusals(file):
             if not readonly:
                 file.parent.mkdir(parents=True, exist_ok=True)
-            connection = open_connection(file, "ro" if readonly else "rwc" if create else "rw")
+            connection = open_connection(file, create, readonly)
             try:
                 prepare_file(connection, file, readonly)
             except BaseException:

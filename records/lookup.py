@@ -77,6 +77,8 @@ def read_file(path: Path, target: str, threads: int) -> dict[str, Winner]:
             raise RecordError(f"'{path}' is no file: records are in a database or in lines of JSON, give its name")
         with path.open("rb") as file:
             begin = file.read(16)
+            if not begin:  # another process may be making it
+                return {}
             if begin.lstrip().startswith(b"{"):
                 file.seek(0)
                 return {winner.kernel: winner for winner in read_winners(iterate_lines(file), target, threads)}

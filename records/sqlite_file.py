@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import stat
 import time
@@ -61,17 +62,31 @@ def check_file(path: Path) -> bool:
     return True
 
 
-def open_connection(path: Path, mode: str) -> sqlite3.Connection:
-    uri = f"file:{quote(str(path))}?mode={mode}"
+def open_connection(path: Path, create: bool, readonly: bool) -> sqlite3.Connection:
+    """A connection to a file, which only reads where that is said."""
+    uri = f"file:{quote(str(path))}"
+    if not readonly:
+        return _connect(f"{uri}?mode={'rwc' if create else 'rw'}")
+    if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
+        connection = _connect(f"{uri}?mode=rw")  # in mode "ro" the files of the log would stay behind
+        connection.execute("PRAGMA query_only = ON")
+        return connection
+    try:
+        return _connect(f"{uri}?mode=ro")
+    except sqlite3.OperationalError:
+        # Without a log nobody is writing: so a file in a folder that cannot be written is read.
+        if _size(Path(f"{path}-wal")):
+            raise
+        return _connect(f"{uri}?mode=ro&immutable=1")
+
+
+def _connect(uri: str) -> sqlite3.Connection:
     connection = sqlite3.connect(uri, _WAIT_SECONDS, isolation_level=None, check_same_thread=False, uri=True)
     try:
-        connection.execute("PRAGMA user_version").fetchone()
-    except sqlite3.OperationalError:
+        connection.execute("PRAGMA user_version").fetchone()  # the file is opened here
+    except BaseException:
         connection.close()
-        # A log that is empty needs no lock: so a file in a folder that cannot be written is read.
-        if mode != "ro" or _size(Path(f"{path}-wal")):
-            raise
-        connection = sqlite3.connect(f"{uri}&immutable=1", isolation_level=None, check_same_thread=False, uri=True)
+        raise
     return connection
 
 
@@ -86,10 +101,13 @@ def prepare_file(connection: sqlite3.Connection, path: Path, readonly: bool) -> 
     """Make the tables of a new file; refuse one that is not ours."""
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
-    if not _is_ours(connection, path) and not readonly:
-        _make_tables(connection, path)
+    ours = _is_ours(connection, path)
     if readonly:
+        if not ours:
+            raise RecordError(f"'{path}' is empty: give a file that `tilewright tune` has written")
         return
+    if not ours:
+        _make_tables(connection, path)
     _use_log(connection)
     connection.execute("PRAGMA synchronous = FULL")
 

@@ -211,6 +211,9 @@ def test_files_that_are_none_of_ours_are_refused(tmp_path: Path) -> None:
                 Database.open(tmp_path / name, readonly=readonly)
             assert "\n" not in str(caught.value)
         assert (tmp_path / name).stat().st_size == before
+    (tmp_path / "empty").touch()
+    with pytest.raises(RecordError, match="is empty"):
+        Database.open(tmp_path / "empty", readonly=True)
     with pytest.raises(RecordError, match="there are no records in"):
         Database.open(tmp_path / "none", create=False)
     assert not (tmp_path / "none").exists()
@@ -241,6 +244,18 @@ def test_a_row_that_is_no_record_is_left_out_and_found(tmp_path: Path, database:
     other.close()
     assert database.trials() == [steps(3)] and database.winners() == []
     assert len(database.verify()) == 3 and all("is no record" in line for line in database.verify())
+
+
+def test_reading_leaves_nothing_behind(tmp_path: Path) -> None:
+    path = tmp_path / "records.sqlite"
+    with Database.open(path) as writer:
+        writer.add(TRIAL)
+        with Database.open(path, readonly=True) as reader:
+            writer.add(steps(2))
+            assert len(reader.trials()) == 2
+    with Database.open(path, readonly=True) as reader:
+        assert reader.trials() == [TRIAL, steps(2)]
+    assert [each.name for each in tmp_path.iterdir()] == ["records.sqlite"]
 
 
 def test_a_file_in_a_folder_that_cannot_be_written_is_read(tmp_path: Path) -> None:

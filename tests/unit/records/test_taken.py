@@ -17,7 +17,10 @@ import tilewright as tw
 from tilewright.core.program import Kernel
 from tilewright.driver import api
 from tilewright.driver.cache.store import Cache
+from tilewright.driver.compilation import Compilation
+from tilewright.driver.planning import plan
 from tilewright.passes import pipeline
+from tilewright.passes.tuned import compile_tuned_kernel
 from tilewright.records import Winner, target_key
 from tilewright.records.database import Database
 from tilewright.tools import compile as compile_tool
@@ -142,6 +145,16 @@ def test_one_that_ends_a_worker_is_left_out(
     lib = tw.compile(path, cache=False, records=save(tmp_path, [winner(kernel, other(kernel))]), workers=0)
     np.testing.assert_allclose(lib(X)[0], np.tanh(X @ W), rtol=1e-5, atol=1e-6)
     assert lib.report.notes == ["compiled without the schedules from records, with which it failed: a worker crashed"]
+
+
+def test_one_that_needs_too_much_memory_is_left(path: str, kernel: Kernel) -> None:
+    options = api.make_options(cache=False)
+    planned = plan(Compilation.start(path, options, 0), "").plan
+    staged = other(kernel).cache_read("%arg1")
+    given = (planned.kernels[kernel.name], kernel.name, options.target, tw.PassContext(), json.dumps(staged.to_json()))
+    fitting, large = (compile_tuned_kernel(*given, most) for most in (1 << 30, 100))
+    assert fitting.tuned and fitting.scratch_bytes > 100
+    assert not large.tuned and "bytes in each thread, more than the 100" in large.note
 
 
 def test_the_cache_tells_them_apart(path: str, kernel: Kernel, tmp_path: Path) -> None:
