@@ -78,7 +78,8 @@ class FleetLaboratory(Laboratory):
 
     def prepare(self, tasks: Sequence[Task]) -> list[Prepared]:
         """As a laboratory's; the kernels are dealt out to the workers, so that all have about as much to do."""
-        self._amounts = {task.name: task.calls * max(task.flops / _FLOPS, task.bytes / _BYTES) for task in tasks}
+        for task in tasks:  # besides those that were prepared before
+            self._amounts[task.name] = task.calls * max(task.flops / _FLOPS, task.bytes / _BYTES)
         self._deal(self._known)
         return super().prepare(tasks)
 

@@ -312,7 +312,7 @@ def test_a_worker_that_stands_still_is_given_up(machines: Machines, model: str, 
     slow, address = machines.start_worker("--key", "here")
     tasks = [t for t in extract_tasks(model, options=api.make_options("x86", 1)) if t.default is not None]
     with FleetLaboratory(machines.fleet("here"), tasks[0].target, 1) as laboratory:
-        prepared = laboratory.prepare(tasks)
+        prepared = [*laboratory.prepare(tasks[:1]), *laboratory.prepare(tasks[1:])]
         assert set(map(laboratory.worker_of, (task.name for task in tasks))) == set(laboratory.workers)
         [mine, *_] = [each for each in prepared if laboratory.worker_of(each.task.name) == address]
         slow.send_signal(signal.SIGSTOP)
