@@ -164,6 +164,8 @@ def check_target(args: argparse.Namespace, models: Sequence[str]) -> None:
             raise InputError(f"'{model}' is compiled already: give its ONNX model with --target, or leave that out")
         if getattr(args, "untrusted", False) and is_program(model):
             raise InputError(f"'{model}' is compiled already, and code: --untrusted limits models; give its ONNX model")
+        if getattr(args, "records", None) and is_program(model):
+            raise InputError(f"'{model}' is compiled already: give its ONNX model with --records, or leave that out")
 
 
 def add_input_shape(cli: argparse.ArgumentParser) -> None:

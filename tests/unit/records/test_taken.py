@@ -25,6 +25,7 @@ from tilewright.records import Winner, target_key
 from tilewright.records.database import Database
 from tilewright.tools import compile as compile_tool
 from tilewright.tools import explain as explain_tool
+from tilewright.tools import run as run_tool
 from tilewright.workers import Pool
 
 W = np.random.default_rng(0).standard_normal((32, 48), np.float32) / 8
@@ -227,6 +228,8 @@ def test_the_commands_take_them(path: str, kernel: Kernel, tmp_path: Path, capsy
         assert compile_tool.main(given) == 2
         error = capsys.readouterr().err
         assert said in error and error.count("\n") == 1
+    assert run_tool.main([str(tmp_path / "net.so"), "--records", records]) == 2
+    assert "is compiled already: give its ONNX model with --records" in capsys.readouterr().err
 
 
 def test_explain_says_which_schedules_are_tuned(
