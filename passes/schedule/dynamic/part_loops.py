@@ -13,7 +13,7 @@ from ....dialects.builders import index_constant
 from ....dialects.walk import defining_op
 from ...analysis.size_classes import SizeClasses
 from ...ir.dynamic_sizes import hide_formula
-from ...ir.structure import dim_of, indexing_maps
+from ...ir.structure import dim_of, indexing_maps, shape_of
 from ..tiles.buffers import tensor_of, view_of, write
 from ..tiles.regions import Interval, Linear, NotSchedulable, Region, full_region
 from ..tiles.structured import capture_scalar
@@ -261,11 +261,25 @@ class Part:
                 if operand in self.arguments and isinstance(held := self.arguments[operand], ir.Value):
                     return tensor.DimOp(held, index_constant(axis)).result
                 source = defining_op(operand)
+                if source is not None and source.name == "tensor.extract_slice":
+                    size = self._size_of_slice(source, axis)
+                    if size is not None:
+                        return size
                 if source is not None and source.name == "linalg.generic":
                     walked = dim_of(indexing_maps(source)[-1].results[axis])
                     if walked is not None:
                         return self.loop_extent(source, walked)
         raise NotSchedulable("a loop whose extent no argument shows")
+
+    def _size_of_slice(self, op: ir.Operation, axis: int) -> ir.Value | None:
+        """The extent of a slice's axis that the kernel is given as an argument; None of others."""
+        sizes = list(ir.DenseI64ArrayAttr(op.attributes["static_sizes"]))
+        if len(sizes) != len(shape_of(op.results[0])) or sizes[axis] >= 0:
+            return None
+        before = sum(n < 0 for n in ir.DenseI64ArrayAttr(op.attributes["static_offsets"]))
+        size = op.operands[1 + before + sum(n < 0 for n in sizes[:axis])]
+        held = self.arguments.get(size)
+        return held if isinstance(held, ir.Value) else None
 
     def compute_block(
         self,

@@ -40,6 +40,7 @@ CONTRACT = "contract"  # a value of `tw.ROLE`, followed by its form
 _NEUTRAL = {"arith.addf": 0.0, "arith.addi": 0, "arith.mulf": 1.0, "arith.muli": 1}
 _NEUTRAL |= {"arith.maximumf": -math.inf, "arith.maxnumf": -math.inf}
 _NEUTRAL |= {"arith.minimumf": math.inf, "arith.minnumf": math.inf}
+_NEUTRAL |= {"arith.maxui": 0, "arith.ori": 0, "arith.xori": 0, "arith.minui": -1, "arith.andi": -1}
 
 # A sum of floats in one chain of n additions has an error that grows with n: so many are added before a sum of sums.
 _CHAIN = 32
@@ -337,11 +338,20 @@ def _neutral(op: ir.Operation) -> ir.Value:
     fill, combiner = defining_op(initial), combiner_of(op)
     if fill is not None and fill.name == "linalg.fill":
         return capture_scalar(fill.operands[0])
-    if combiner is None or combiner.name not in _NEUTRAL:
-        raise NotSchedulable("a row reduction whose initial value is not filled")
     element = element_of(initial)
-    number = _NEUTRAL[combiner.name]
+    numbers = {**_NEUTRAL, **_find_limits(element)}
+    if combiner is None or combiner.name not in numbers:
+        raise NotSchedulable("a row reduction whose initial value is not filled")
+    number = numbers[combiner.name]
     return arith.ConstantOp(element, number if isinstance(element, ir.FloatType) else int(number)).result
+
+
+def _find_limits(element: ir.Type) -> dict[str, int]:
+    """The neutral numbers of the greatest and the least signed integer of a type."""
+    if not isinstance(element, ir.IntegerType):
+        return {}
+    half = 1 << (element.width - 1)
+    return {"arith.maxsi": -half, "arith.minsi": half - 1}
 
 
 def _reduce_partial(op: ir.Operation, partial: ir.Value, init: ir.Value) -> ir.Value:

@@ -127,6 +127,11 @@ KINDS = {
         "i = Cast<to = 7>(x) s = ReduceSum<keepdims = 0>(i, all_but_one) y = Cast<to = 1>(s)",
         "A B 3 2",
     ),
+    "greatest whole numbers": (
+        "float[A, 3, B] x",
+        "i = Cast<to = 7>(x) s = ReduceMax<keepdims = 0>(i, outer) y = Cast<to = 1>(s)",
+        "A 3 B",
+    ),
     "sum of rows": ("float[A, 4] x", "y = ReduceSum<keepdims = 0>(x, zero)", "A 4"),
     "root of a sum of rows": (
         "float[A, 4, 20] x",
@@ -218,6 +223,7 @@ NUMBERS = {
     "one": np.array([1]),
     "all_but_one": np.array([0, 2, 3]),
     "two": np.array([2]),
+    "outer": np.array([0, 2]),
     "n0": np.array(0),
     "n1": np.array(1),
     "n2": np.array(2),
@@ -307,6 +313,10 @@ def test_rows_of_a_product_share_copies_of_its_columns():
         x, z = (RNG.integers(-4, 5, shape).astype(np.float32) for shape in ((2, rows, steps), (2, steps, columns)))
         [got] = module(x, z)
         np.testing.assert_array_equal(got, x @ z)
+
+
+def test_greatest_whole_numbers_are_no_plain_loops():
+    assert all(schedules("greatest whole numbers").values())
 
 
 def test_many_known_rows_go_one_by_one_in_long_vectors():
