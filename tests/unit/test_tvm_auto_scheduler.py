@@ -153,6 +153,14 @@ def test_tasks_of_a_network(network: Any, tmp_path: Path, capsys: pytest.Capture
     np.testing.assert_allclose(module.get_output(1).numpy(), expected, rtol=1e-5)
 
 
+def test_what_has_no_space_is_said(task: auto_scheduler.SearchTask, caplog: pytest.LogCaptureFixture):
+    other = make()
+    other.__dict__["kernels"] = [dataclasses.replace(task.kernels[0], default=None, reason="it has no loops")]
+    with caplog.at_level(logging.WARNING, "auto_scheduler"):
+        other.tune(auto_scheduler.TuningOptions(2, verbose=0))
+    assert f"{task.workload_key} is not tuned: {task.kernels[0].name}: it has no loops" in caplog.text
+
+
 def test_a_schedule_in_one_call(task: auto_scheduler.SearchTask):
     policy = auto_scheduler.SketchPolicy(task, auto_scheduler.RandomModel(), seed=3)
     tuning = auto_scheduler.TuningOptions(num_measure_trials=2, verbose=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ from ..autotvm.measure import MeasureInput as ConfigInput
 from ..target import Target
 from .measure import MeasureInput, MeasureResult
 from .policies import make_policy_search
+
+logger = logging.getLogger("auto_scheduler")
 
 _LEAST_GAIN = 0.02  # of a kernel's time, that is hoped for however often it was tried
 
@@ -66,14 +69,18 @@ class TaskRounds:
         self._fixed = 0.0  # seconds of kernels that have no space
         self._policy = policy
         self.number, self.best_flops = 0, 0.0
-        prepared = laboratory.prepare(kernels)
+        prepared, reasons = laboratory.prepare(kernels), list[str]()
         for kernel, each in zip(kernels, prepared, strict=True):
             made = KernelTask(kernel, target) if kernel.default is not None else None
             if made is None or not made.config_space.space_map:
                 self._fixed += each.seconds * kernel.calls
+                reasons.append(f"{kernel.name}: {kernel.reason or 'it has nothing to choose'}")
                 continue
             search = make_policy_search(policy, made.space)
             self._kernels.append(KernelProgress(made, KernelMeasurer(made, laboratory, 1, each), search, each.seconds))
+
+        if not self._kernels:
+            logger.warning("%s is not tuned: %s", task.workload_key, "; ".join(reasons))
 
     @property
     def seconds(self) -> float:
