@@ -47,7 +47,7 @@ _RESULT_COLUMNS = (
 )
 _SPARE_COLUMNS = ("kernel", "model", "failed", "interval", "trials")
 _SHOWN_NODES, _SHOWN_CHANGE = 40, 100
-_LIVE_ROWS = 12
+_LIVE_ROWS, _LIVE_NOTES = 12, 2
 _LINE_SECONDS = 10.0  # between two lines where there is no terminal
 
 
@@ -172,7 +172,8 @@ def _live_table() -> Iterator[Callable[[Tuning], object]]:
                 shorten(task.change, _SHOWN_CHANGE),
             )
             table.add_row(*(Text(line_text(cell)) for cell in cells))
-        live.update(Group(Text(line_text(_status(tuning))), table), refresh=True)
+        lines = [*tuning.notes[-_LIVE_NOTES:], _status(tuning)]
+        live.update(Group(*(Text(line_text(line)) for line in lines), table), refresh=True)
 
     with live:
         yield draw

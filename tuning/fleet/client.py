@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from typing import Any
 
-from ...core.errors import FleetError
+from ...core.errors import FleetError, first_line
 from ...core.target import Target
 from ...records.trial import target_key
 from ...workers.process import Job, Limits
@@ -60,7 +60,7 @@ class FleetClient:
         except (OSError, ImportError) as error:
             raise FleetError(f"the scheduler at {self.address} cannot be used: {error}") from error
         self._lock = threading.Lock()
-        self._slow: set[str] = set()
+        self._dropped: set[str] = set()
         self._keys: dict[str, str] = {}
 
     def __enter__(self) -> FleetClient:
@@ -77,9 +77,9 @@ class FleetClient:
     def list_workers(self) -> dict[str, WorkerFacts]:
         """The workers that there are by their addresses; a worker of another program is none."""
         found = {}
-        for address, about in self._ask(lambda: self._client.scheduler_info(n_workers=-1))["workers"].items():
+        for address, about in self._ask(self._identify)["workers"].items():
             facts = WorkerFacts.read(about.get(FACTS))
-            if facts is not None and address not in self._slow:
+            if facts is not None and address not in self._dropped:
                 found[address] = facts
         self._keys = {address: facts.key for address, facts in found.items()}
         return found
@@ -140,7 +140,7 @@ class FleetClient:
         except FleetError:
             raise
         except (TimeoutError, asyncio.TimeoutError) as error:
-            raise LostWorkerError(address, "takes no jobs") from error
+            raise self._drop(address, "takes no jobs") from error
         except (CancelledError, OSError):  # what Dask says where its scheduler is gone
             return None
         except Exception as error:
@@ -148,7 +148,7 @@ class FleetClient:
                 return None
             if type(error).__name__ == "KilledWorker":
                 raise LostWorkerError(address, "is gone") from error
-            raise LostWorkerError(address, f"cannot do its job: {type(error).__name__}: {error}") from error
+            raise self._drop(address, f"cannot do its job ({type(error).__name__}: {first_line(error)})") from error
         finally:
             if future is not None:
                 with contextlib.suppress(Exception):
@@ -183,9 +183,13 @@ class FleetClient:
         if address not in self.list_workers():
             raise LostWorkerError(address, "is gone")
         if waited > seconds and waited > seconds * self.list_processing().get(address, 1):
-            with self._lock:
-                self._slow.add(address)
-            raise LostWorkerError(address, f"has not answered for {waited:.0f} s: it is not asked any more")
+            raise self._drop(address, f"has not answered for {waited:.0f} s")
+
+    def _drop(self, address: str, why: str) -> LostWorkerError:
+        """Ask a worker for nothing any more that is there, and does not do its jobs."""
+        with self._lock:
+            self._dropped.add(address)
+        return LostWorkerError(address, f"{why}: it is not asked any more")
 
     def _await_scheduler(self) -> None:
         """Wait until the scheduler is there again. Raises FleetError where it does not come back."""
@@ -197,6 +201,10 @@ class FleetClient:
                 break
             time.sleep(0.2)
         raise FleetError(f"the scheduler at {self.address} is gone: start it again, and then the same command goes on")
+
+    def _identify(self) -> dict[str, Any]:
+        """What the scheduler says of itself. Dask's own ``scheduler_info`` gives old news where it does not answer."""
+        return self._client.sync(self._client.scheduler.identity, n_workers=-1)
 
     def _ask(self, question: Callable[[], Any]) -> Any:
         """Ask the scheduler, again where it was gone and has come back."""

@@ -276,9 +276,11 @@ def test_tvms_runners_measure_on_the_fleet(machines: Machines, tmp_path: Path, m
     assert [(each.error_no, len(each.costs)) for each in found] == [(0, 2)] * 2
 
 
-def test_no_worker_of_the_key_is_said(machines: Machines, model: str, tmp_path: Path) -> None:
-    with pytest.raises(tw.FleetError, match=r"no worker of key 'there' at .* it has here; start one"):
-        tw.tune(model, num_threads=1, trials=1, records=tmp_path / "r.sqlite", fleet=machines.fleet("there"))
+def test_no_worker_of_the_key_is_said(machines: Machines, model: str, tmp_path: Path, capsys) -> None:
+    words = ["tune", model, "--threads", "1", "--key", "there", "--records", str(tmp_path / "r.sqlite")]
+    assert cli.main(words) == 2 and "are for --fleet ADDRESS" in capsys.readouterr().err
+    assert cli.main([*words, "--fleet", machines.address, "--certificates", str(machines.certificates)]) == 2
+    assert "no worker of key 'there' at tls://" in (err := capsys.readouterr().err) and "it has here; start one" in err
     with pytest.raises(tw.FleetError, match="it has 1 thread"):
         FleetLaboratory(machines.fleet("here"), Target.parse("x86"), 2)
     other, _ = machines.start_worker("--key", "there", "--target", "x86 -mcpu=haswell")
