@@ -148,12 +148,14 @@ class Engine:
     def _make_trial(self, task: TaskProgress, steps: str, found: Measured, took: float) -> Trial:
         default = task.prepared.task.default
         assert default is not None  # others have no candidates
+        data = default.to_json()
         return Trial(
             kernel=task.name,
             target=target_key(task.prepared.task.target),
             threads=task.prepared.task.threads,
-            values=json.dumps(default.to_json()["values"]),
+            values=json.dumps(data["values"]),
             steps=steps,
+            default_steps=json.dumps(data["steps"]),
             seconds=found.seconds,
             default_seconds=found.default_seconds,
             error=found.error,

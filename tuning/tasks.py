@@ -18,7 +18,6 @@ from ..driver.kernels import kernel_names, nodes_of
 from ..driver.options import Options
 from ..driver.planning import plan
 from ..passes.schedule.language.schedule import Schedule
-from ..runtime.process.threads import usable_cpus
 from . import compiling
 from .spaces.recipe import read_recipe
 from .task import Task
@@ -75,7 +74,7 @@ def make_tasks(compilation: Compilation, made: Plan) -> list[Task]:
                 name,
                 made.kernels[name],
                 options.target,
-                options.num_threads or usable_cpus(),
+                options.threads,
                 counts[name],
                 tuple(nodes[name]),
                 kernel.signature,
