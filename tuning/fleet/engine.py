@@ -58,13 +58,14 @@ class FleetEngine(Engine):
                 self._note_races(races)
 
     def _begin_batches(self) -> None:
-        """Have candidates compiled for each worker that will have nothing to do soon."""
-        for address in self._laboratory.workers:
-            mine = [task for task in self.tasks if self._home(task.name) == address]
-            waiting = sum(self._home(batch.task.name) == address for batch in self._queue)
-            while waiting < _AHEAD and (task := self._choose_task(mine)) is not None:
-                self._begin_batch(task)
-                waiting += 1
+        """Have candidates compiled for each worker that will have nothing to do soon, those that have least first."""
+        for enough in range(1, _AHEAD + 1):
+            for address in self._laboratory.workers:
+                waiting = sum(self._home(batch.task.name) == address for batch in self._queue)
+                mine = [task for task in self.tasks if self._home(task.name) == address]
+                while waiting < enough and (task := self._choose_task(mine)) is not None:
+                    self._begin_batch(task)
+                    waiting += 1
 
     def _begin_races(self, races: dict[Future[Measured], _Race], threads: ThreadPoolExecutor) -> None:
         """Give each worker that is free the next candidate that is compiled."""

@@ -321,11 +321,12 @@ def test_a_worker_that_stands_still_is_given_up(machines: Machines, model: str, 
         measured = laboratory.race(mine, mine.default, 1.0)
         assert not measured.error and laboratory.worker_of(mine.task.name) != address
         assert [note for note in laboratory.notes if "has not answered for" in note]
-        _, another = machines.start_worker("--key", "here")
+        newcomer, another = machines.start_worker("--key", "here")
         laboratory.look_for_workers()
         assert another in laboratory.workers and f"the worker at {another} measures, too" in laboratory.notes
         assert another in map(laboratory.worker_of, (task.name for task in tasks))
     slow.kill()
+    newcomer.kill()
 
 
 def test_jobs_of_others_go_to_a_worker_as_to_a_pool(machines: Machines) -> None:
@@ -353,11 +354,11 @@ def test_a_worker_that_is_lost_is_replaced_by_another(machines: Machines, model:
         if tuning.stage == "searching":
             victim.kill()
 
-    result = tw.tune(model, num_threads=1, trials=8, records=records, fleet=machines.fleet("here"), progress=watch)
+    result = tw.tune(model, num_threads=1, trials=12, records=records, fleet=machines.fleet("here"), progress=watch)
     assert [note for note in result.notes if address in note and "go to other workers" in note]
     with Database.open(records) as database:
         measured = [trial for trial in database.trials() if trial.error != "refused"]
-    assert result.trials == len(measured) == 8 and {trial.process for trial in measured} <= left
+    assert result.trials == len(measured) == 12 and {trial.process for trial in measured} <= left
     assert not [trial for trial in measured if trial.error]
 
 
