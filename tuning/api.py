@@ -95,7 +95,7 @@ def tune(
     fleet: str | Fleet | None = None,
     progress: TuningListener = lambda tuning: None,
 ) -> TuningResult:
-    """Searcher for faster schedules of a model's kernels, and keep those with which the model is faster for certain.
+    """Search for faster schedules of a model's kernels, and keep those with which the model is faster for certain.
 
     Args:
         source: an ONNX model, as ``compile`` takes it; or with ``args`` a tensor expression: a function that is called

@@ -64,7 +64,7 @@ class Engine:
         self._interrupted = False
 
     def run(self) -> None:
-        """Searcher until the budget is spent, or no task has anything to gain."""
+        """Search until the budget is spent, or no task has anything to gain."""
         self._listener(self)
         while not self._is_over():
             if (task := self._choose_task(self.tasks)) is not None:

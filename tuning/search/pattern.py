@@ -1,6 +1,6 @@
 """Pattern search: the neighbours of the best points, those that look good before others, and some points far away.
 
-It is Droplet's idea (Canesche et al., "The Droplet Searcher Algorithm for Kernel Scheduling", 2024) from the default,
+It is Droplet's idea (Canesche et al., "The Droplet Search Algorithm for Kernel Scheduling", 2024) from the default,
 with a filter that is learned from what was measured (as Helion's pattern search has).
 """
 
