@@ -190,15 +190,22 @@ def _rows_first(op: ir.Operation, kind: Contraction | Conv, target: Target) -> b
     """Return whether rows are outermost: the weight stays in the second cache, a row's channels are written at once.
 
     Few channels made of many go block by block: reading the rows again for each block is less than reading the weight
-    again for each tile of rows.
+    again for each tile of rows. So do rows that all stay in the first cache: 40 rows of 120 by 360 take 0.86 to 0.96 of
+    the time, 49 of 160 by 960 take 0.94.
     """
     extents = loop_extents(op)
     made, summed, window = (
         math.prod(extents[d] for d in loops)
         for loops in ((kind.n, kind.k, ()) if isinstance(kind, Contraction) else (kind.f, kind.c, kind.k))
     )
+    if window == 1 and nbytes(op.operands[_rows_operand(kind)].type) <= target.l1_bytes:
+        return False
     small = nbytes(op.operands[kind.weight].type) <= _SMALL_WEIGHT * target.l2_bytes
     return small and (made >= summed or window > 1 or made <= 32)
+
+
+def _rows_operand(kind: Contraction | Conv) -> int:
+    return kind.lhs if isinstance(kind, Contraction) else kind.data
 
 
 def _pair_blocks(
