@@ -162,8 +162,9 @@ def _make_whole(function: func.FuncOp, sizes: Sizes, chunk: Mapping[int, int], c
     last = defining_op(result)
     assert last is not None
     block = tuple(Interval(Linear(), n) for n in sizes)
-    if any(inner.name == "linalg.index" and index_dim(inner) == loop for inner in nested_ops(last)):
-        raise NotSchedulable("a sum that asks where it is")
+    places = any(inner.name == "linalg.index" and index_dim(inner) == loop for inner in nested_ops(last))
+    if places or reads_at_indices(last):
+        raise NotSchedulable("a sum that asks where it is, or that reads at computed places")
     parts_of(function, block, {loop: Interval(Linear(), SizeClasses(function).loops(last)[loop])}, whole=True)
     module = block_module(function, sizes, chunk, whole=True)
     schedule = choose(list_functions(module)[0])

@@ -31,6 +31,8 @@ from .part_loops import Computation, Part, Segment
 
 # Blocks of rows that read a panel, and columns of which it is one, from which on it is worth a copy.
 _LEAST_BLOCKS, _LEAST_COLUMNS = 2, 128
+# Steps of a panel up to which it is: a cache holds no longer one, nor should the memory of each thread.
+_MOST_STEPS = 4096
 
 
 @dataclass(frozen=True)
@@ -99,14 +101,14 @@ class PanelPart(Part):
     def __init__(self, panel: Panel, most_rows: bool, *shared: Any) -> None:
         super().__init__(*shared)
         self.panel, width, lanes = panel, self.version.sizes[panel.columns], self.computed.target.lanes
-        self.copies = most_rows and width % lanes == 0
+        known = shape_of(panel.operand)[panel.axes[0]]
+        self.copies = most_rows and width % lanes == 0 and known <= _MOST_STEPS
         if self.copies:
-            steps, _ = panel.axes
             buffer = buffer_of(self.computed.tensors[panel.operand])
-            self.steps = memref.DimOp(buffer, index_constant(steps)).result
-            known = shape_of(panel.operand)[steps]
+            self.steps = memref.DimOp(buffer, index_constant(panel.axes[0])).result
+            held = [] if known >= 0 else [arith.minui(self.steps, index_constant(_MOST_STEPS))]
             kind = ir.MemRefType.get([known if known >= 0 else DYNAMIC, width], element_of(panel.operand))
-            self.scratch = memref.alloc(kind, [] if known >= 0 else [self.steps], [])
+            self.scratch = memref.alloc(kind, held, [])
 
     def _loop_along(
         self,
@@ -131,7 +133,8 @@ class PanelPart(Part):
         many = arith.cmpi(arith.CmpIPredicate.sge, arith.subi(last, first), index_constant(_LEAST_BLOCKS))
         extent = memref.DimOp(buffer, index_constant(self.panel.axes[1])).result
         wide = arith.cmpi(arith.CmpIPredicate.sge, extent, index_constant(_LEAST_COLUMNS))
-        copied, own = arith.andi(many, wide), self._view(buffer, part)
+        short = arith.cmpi(arith.CmpIPredicate.ule, self.steps, index_constant(_MOST_STEPS))
+        copied, own = arith.andi(arith.andi(many, wide), short), self._view(buffer, part)
         branch = scf.IfOp(copied)
         with ir.InsertionPoint(branch.then_block):
             self._copy(own)

@@ -49,6 +49,8 @@ _CHAIN = 32
 def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
     """Accumulate over the reduction loops: all of them step by step but the one that a vector or a matmul walks."""
     if reads_at_indices(op):
+        if tiler.form.sums_to_length(op):
+            raise NotSchedulable("a sum at computed places whose length only the run knows")
         return gather_sum(tiler, op, region, dest)
     wide = _whole_blocks(op, region)
     if wide != region:
@@ -63,6 +65,8 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
     if inside is not None and not contracted and inside in _find_clipped(tiler, op)[1]:
         serial, inside = [*serial, inside], None
     if inside is not None and not contracted:
+        if inside in form.lengths:
+            raise NotSchedulable("a row that is summed up, whose length only the run knows")
         return _row_reduction(tiler, op, loops, inside, serial, region)
     init = tiler.compute(op.operands[len(op.operands) - 1], region, dest)
     combiner, clipped = combiner_of(op), _clip_windows(tiler, op, loops)

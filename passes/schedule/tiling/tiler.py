@@ -56,9 +56,10 @@ class Form:
     lengths: Mapping[int, ir.Value] = field(default_factory=dict)
     lanes: int = 16
 
-    def sums_to_length(self, op: ir.Operation, loop: int) -> bool:
-        """Return whether a loop of an op sums up to one of the ``lengths``."""
-        return self.anchor is not None and op == self.anchor and loop in self.lengths
+    def sums_to_length(self, op: ir.Operation, loop: int | None = None) -> bool:
+        """Return whether a loop of an op, or any, sums up to one of the ``lengths``."""
+        known = self.anchor is not None and op == self.anchor
+        return known and (loop in self.lengths if loop is not None else bool(self.lengths))
 
 
 class Tiler:
