@@ -56,7 +56,7 @@ def find_panel(function: func.FuncOp, result: ir.Value, cuts: Mapping[int, Seque
     [(op, kind)] = products
     operand, loops = op.operands[kind.rhs], loops_along(op, kind.rhs)
     rows, columns, steps = (long_loops(op, walked) for walked in (kind.m, kind.n, kind.k))
-    if defining_op(operand) is not None or not isinstance(element_of(operand), ir.F32Type):
+    if defining_op(operand) is not None or not isinstance(element_of(operand), ir.F32Type | ir.F64Type):
         return None
     if not len(rows) == len(columns) == len(steps) == 1 or loops[-1] != columns[0]:
         return None
@@ -87,12 +87,17 @@ class PanelBlocks(Blocks):
         return PanelPart(self.panel, most_rows, version, segments, computed, self.sums, self.panels)
 
     def count_groups(self, largest: Part) -> ir.Value:
-        """Groups of the blocks of one column, or of a part of these where there are few columns for the threads."""
+        """Groups of the blocks of one column, or of a part of these where there are few columns for the threads.
+
+        No part is so small that it is not worth a copy.
+        """
         one, shares = index_constant(1), index_constant(SHARES)
         rows = arith.maxui(largest.segments[self.panel.rows].count, one)
         columns = arith.maxui(arith.divui(largest.blocks, rows), one)
-        groups = arith.muli(columns, arith.minui(rows, arith.ceildivui(shares, columns)))
-        return arith.maxui(groups, shares)
+        parts = arith.maxui(arith.divui(rows, index_constant(_LEAST_BLOCKS)), one)
+        groups = arith.muli(columns, arith.minui(parts, arith.ceildivui(shares, columns)))
+        none = arith.cmpi(arith.CmpIPredicate.eq, largest.blocks, index_constant(0))
+        return arith.select(none, shares, groups)
 
 
 class PanelPart(Part):
