@@ -18,6 +18,7 @@ from tilewright.tools._common import (
     add_input_shape,
     add_level,
     add_no_cache,
+    add_records,
     add_register,
     as_command,
     file_name,
@@ -73,6 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     add_limits(cli, timeout=300.0)
     add_input_shape(cli)
     add_no_cache(cli)
+    add_records(cli)
     add_register(cli)
     return cli
 

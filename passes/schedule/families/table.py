@@ -8,7 +8,7 @@ from ....core.target import Target
 from ....dialects import func, ir
 from ...analysis.groups import OpFacts
 from ...analysis.kinds import OpClass
-from ...ir.structure import terminator_of
+from ...ir.structure import body_ops, terminator_of
 from ..language.schedule import Schedule
 from ..loop_plan import makes_one_tensor
 from ..tiles.regions import NotSchedulable
@@ -69,7 +69,7 @@ def require_schedule(function: func.FuncOp, target: Target) -> Schedule:
         raise NotSchedulable("it has several results, or one without elements")
     anchors = find_anchors(function)
     family, kernel = find_family(anchors), KernelView(function, target, anchors)
-    if family is None and len(anchors) == 1:  # nothing is computed anew for each tile
+    if family is None and _is_straight(anchors):
         return schedule_vectors(kernel.plain, kernel.lanes)
     if family is None:
         kinds = dict.fromkeys(type(kind).__name__ for _, kind in anchors)
@@ -77,6 +77,14 @@ def require_schedule(function: func.FuncOp, target: Target) -> Schedule:
     if (schedule := family.schedule(kernel)) is None:
         raise NotSchedulable(f"its family, '{family.name}', has no schedule for such shapes or layouts")
     return schedule
+
+
+def _is_straight(anchors: Anchors) -> bool:
+    """Return whether a kernel has one anchor, so that no tile computes another's operands anew, without loops in it:
+    upstream's patterns end the process over a tile of such."""
+    op = anchors[0][0]
+    straight = op.name == "linalg.generic" and not any(len(inner.regions) for inner in body_ops(op))
+    return len(anchors) == 1 and straight
 
 
 def has_nests(function: func.FuncOp) -> bool:

@@ -104,7 +104,7 @@ def kernel(number: int, calls: int = 1) -> dict[str, Any]:
         "name": f"matmul_add_max_{number:08x}", "nodes": nodes, "calls": calls, "seconds": 1.23456, "share": 0.987,
         "flops": 12_345_678_901, "bytes": 123_456_789_012, "flops_per_second": 1.5e12, "bytes_per_second": 2.5e11,
         "bound": "compute", "peak_share": 12.34, "inputs": ["1x512x32xf32"] * 6, "results": ["1x512xf32"], "layout": "",
-        "steps": 31, "schedule": SCHEDULE, "note": "", "codegen": "", "reason": "",
+        "steps": 31, "schedule": SCHEDULE, "note": "", "codegen": "", "reason": "", "tuned": None,
     }  # fmt: skip
 
 
