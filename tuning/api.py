@@ -121,13 +121,7 @@ def tune(
     """
     if search not in SEARCHES:
         raise InputError(f"search is '{search}': choose from {', '.join(SEARCHES)}")
-    seconds = None if time is None else _seconds(time, "time")
-    flat = None if until_flat is None else _seconds(until_flat, "until_flat")
-    if trials is not None and trials < 1:
-        raise InputError(f"trials is {trials}: give a number from 1 on")
-    if (seconds, flat, trials) == (None, None, None):
-        seconds = _DEFAULT_SECONDS
-    budget = Budget(seconds, trials, flat)
+    budget = _make_budget(time, trials, until_flat)
     machines = reach_fleet(fleet) if fleet is not None else None
     path = Path(records) if records is not None else user_file()
     options = api.make_options(target, num_threads, records=False)  # what is tuned are the compiler's own schedules
@@ -141,7 +135,10 @@ def tune(
         label = name or planned.name
         threads = tasks[0].threads if tasks else 1
         laboratory = stack.enter_context(_open_laboratory(machines, compilation.options.target, threads, workers))
-        listen = lambda stage, found: progress(Tuning(label, stage, found, budget, laboratory.notes))  # noqa: E731
+
+        def listen(stage: str, found: Sequence[TaskProgress]) -> None:
+            progress(Tuning(label, stage, found, budget, laboratory.notes))
+
         listen("measuring the kernels", [])
         found = _prepare_tasks(tasks, laboratory, database, search, seed)
         kind = FleetEngine if machines else Engine
@@ -169,6 +166,15 @@ def tune(
             tuple(wrong),
             tuple(laboratory.notes),
         )
+
+
+def _make_budget(time: str | float | None, trials: int | None, until_flat: str | float | None) -> Budget:
+    """The user's ends of a search, or the default one. Raises InputError for what is none."""
+    seconds = None if time is None else _seconds(time, "time")
+    flat = None if until_flat is None else _seconds(until_flat, "until_flat")
+    if trials is not None and trials < 1:
+        raise InputError(f"trials is {trials}: give a number from 1 on")
+    return Budget(_DEFAULT_SECONDS if (seconds, flat, trials) == (None, None, None) else seconds, trials, flat)
 
 
 def _open_laboratory(fleet: Fleet | None, target: Target, threads: int, workers: int | None) -> Laboratory:

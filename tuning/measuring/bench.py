@@ -15,6 +15,7 @@ from ...core.program import Call, Kernel, Program, Slot
 from ...runtime.executors.tables import CallTable, Memory
 from ...runtime.process.link import link
 from ...runtime.tensors.tensor import aligned_bytes
+from .arrays import draw_numbers, explain_difference
 from .racing import is_decided
 from .spin import Spin
 
@@ -125,14 +126,10 @@ class Bench:
         return [[_copy(a) if i in weights else a for i, a in enumerate(self._inputs)] for _ in copies]
 
     def _draw(self, text: str) -> np.ndarray:
-        """Normal floats; of integers 0 and 1, which are flags and places in anything."""
+        """Numbers of a type; an integer alone is 0, as it may be a place among few."""
         shape, dtype = parse_tensor_type(text)
-        kind = numpy_dtype(dtype)
-        array = aligned_bytes(_type_bytes(text)).view(kind).reshape(shape)
-        if kind.kind in "biu":
-            array[...] = self._random.integers(0, 2 if 1 not in shape or math.prod(shape) > 1 else 1, shape)
-        else:
-            array[...] = self._random.standard_normal(shape).astype(kind)
+        array = aligned_bytes(_type_bytes(text)).view(numpy_dtype(dtype)).reshape(shape)
+        draw_numbers(self._random, array, 1 if shape and array.size == 1 else 2)
         return array
 
     def _find_difference(self, candidate: _Linked) -> str:
@@ -243,11 +240,4 @@ def _differs(found: np.ndarray, wanted: np.ndarray) -> str:
     if wanted.dtype.kind in "biu":
         count = int(np.count_nonzero(found != wanted))
         return f"differs in {count} of {wanted.size} elements" if count else ""
-    tolerance = _TOLERANCES.get(wanted.dtype.itemsize, 2e-4)
-    a, b = found.astype(np.float64), wanted.astype(np.float64)
-    known = np.isfinite(b)
-    if np.any(np.isfinite(a) != known):
-        return "is not finite where the default's is, or the other way round"
-    scale = float(np.max(np.abs(b[known]), initial=0.0))
-    worst = float(np.max(np.abs(a[known] - b[known]), initial=0.0))
-    return f"differs by {worst:.3g}, where the largest element is {scale:.3g}" if worst > tolerance * scale else ""
+    return explain_difference(found, wanted, _TOLERANCES.get(wanted.dtype.itemsize, 2e-4))

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...core.model import TensorInfo, numpy_dtype
 from ...runtime.module import Module, load_module
+from .arrays import draw_numbers, explain_difference
 from .jobs import pin_process
 from .racing import RatioInterval
 from .spin import Spin
@@ -18,6 +19,8 @@ from .spin import Spin
 # Seconds of a sample, pairs at least, and pairs at most; a network of a second is run as often as its time allows.
 _SAMPLE = 0.01
 _LEAST_PAIRS, _MOST_PAIRS = 12, 300
+# How far a network's results may be from each other, of the largest.
+_TOLERANCE = 1e-2
 # How many times its seconds a contest may take that is not decided.
 _MOST_TIMES = 3
 # How far an interval may reach for the contest to end before its time.
@@ -101,14 +104,10 @@ def _make_timer(program: Module, inputs: Sequence[np.ndarray], clock: Callable[[
 
 
 def _draw_inputs(infos: Sequence[TensorInfo]) -> list[np.ndarray]:
-    """Normal floats, and integers of 0 and 1, which are flags, words and places in anything."""
-    random, arrays = np.random.default_rng(0), []
-    for info in infos:
-        kind = numpy_dtype(info.dtype)
-        if kind.kind in "biu":
-            arrays.append(random.integers(0, 2, info.static_shape).astype(kind))
-        else:
-            arrays.append(random.standard_normal(info.static_shape).astype(kind))
+    random = np.random.default_rng(0)
+    arrays = [np.empty(info.static_shape, numpy_dtype(info.dtype)) for info in infos]
+    for array in arrays:
+        draw_numbers(random, array)
     return arrays
 
 
@@ -117,10 +116,6 @@ def _compare(mine: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> str:
     for number, (a, b) in enumerate(zip(mine, theirs, strict=True)):
         if b.dtype.kind in "biu" or a.dtype == object:
             continue  # the place of a largest element may change where two are nearly equal
-        x, y = a.astype(np.float64), b.astype(np.float64)
-        known = np.isfinite(y)
-        scale = float(np.max(np.abs(y[known]), initial=0.0))
-        worst = float(np.max(np.abs(x[known] - y[known]), initial=0.0))
-        if worst > 1e-2 * scale or np.any(np.isfinite(x) != known):
-            return f"output {number} differs by {worst:.3g}, where the largest element is {scale:.3g}"
+        if reason := explain_difference(a, b, _TOLERANCE):
+            return f"output {number} {reason}"
     return ""

@@ -6,13 +6,12 @@ what a search may change as numbers: the cuts around a tile, their order, how su
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...core.errors import ScheduleError
 from ...passes.schedule.families.copied_rows import loop_around
 from ...passes.schedule.language.cuts import Cut, carve, join
-from ...passes.schedule.language.loopnest import RESULT, KernelValue, Nest
+from ...passes.schedule.language.loopnest import KernelValue, Nest
 from ...passes.schedule.language.schedule import Schedule
 
 
@@ -116,13 +115,3 @@ def tile_of(recipe: NestRecipe, extents: dict[str, int]) -> dict[str, int]:
     """The elements of the tile along each axis."""
     tile = {axis: extents[axis] for axis in recipe.whole}
     return tile | dict(recipe.cuts)  # the last cut of an axis counts
-
-
-def is_result(recipe: NestRecipe) -> bool:
-    """Return whether the loops are those of the kernel's result."""
-    return recipe.value == RESULT
-
-
-def cut_numbers(cuts: Sequence[Cut], axis: str) -> list[int]:
-    """The places of an axis's cuts, the outermost first."""
-    return [number for number, (name, _) in enumerate(cuts) if name == axis]

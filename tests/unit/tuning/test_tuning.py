@@ -18,13 +18,17 @@ import pytest
 
 import tilewright as tw
 from tilewright import te
+from tilewright.core.program import Kernel
 from tilewright.core.target import Target
 from tilewright.records.database import Database
 from tilewright.records.trial import Trial, Winner, target_key
 from tilewright.tuning import api
 from tilewright.tuning.budget import Budget, parse_seconds
+from tilewright.tuning.laboratory import Prepared
+from tilewright.tuning.measuring.bench import Setup
 from tilewright.tuning.measuring.contest import Contest
 from tilewright.tuning.network import settle_winners
+from tilewright.tuning.progress import TaskProgress
 from tilewright.tuning.spaces.space import list_neighbours
 from tilewright.tuning.task import Task
 
@@ -236,3 +240,15 @@ def test_a_budget_ends_by_trials_and_when_nothing_gets_better(monkeypatch: pytes
     now[0] += 2
     assert budget.is_over
     assert not Budget(5.0).is_over
+
+
+def test_a_kernel_at_its_bound_gets_no_trials(tasks: list[Task]) -> None:
+    task = tasks[0]
+    assert task.default is not None
+    space = api.NestSpace(task.default, task.target)
+    prepared = Prepared(task, Setup(task.name, (), (), (), 0, ()), Kernel(task.name, b"", 1, False), 1e-6)
+    near, far = (
+        TaskProgress(prepared, space, api.make_search("random", space, 0), 0.5, bound) for bound in (0.96, 0.6)
+    )
+    assert near.is_close and near.expected_gain == 0
+    assert not far.is_close and far.expected_gain > 0
