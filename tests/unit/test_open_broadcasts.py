@@ -72,6 +72,23 @@ def test_axes_are_joined_where_all_operands_walk_them_alike(op: str, elem: str):
                 np.testing.assert_array_equal(module(x, z)[0], numpy_op(x, z))
 
 
+@pytest.mark.parametrize(
+    ("inputs", "left", "right"),
+    [
+        ("float[A, C] x, float[B, C] z", (1, 1), (3, 1)),
+        ("float[A, C] x, float[B, C] z", (4, 1), (1, 1)),
+        ("float[A, 1] x, float[B, C] z", (3, 1), (3, 1)),
+        ("float[A, 1] x, float[B, C] z", (3, 1), (1, 1)),
+        ("float[A, B, C] x, float[D, 1, C] z", (2, 5, 1), (2, 1, 1)),
+    ],
+)
+def test_rows_of_one_element(inputs: str, left: tuple[int, ...], right: tuple[int, ...]):
+    """An axis that only one operand is known to have, or all of them, may have one element."""
+    module = tw.compile(model("y = Sub(x, z)", inputs), workers=0)
+    x, z = (RNG.standard_normal(shape).astype(np.float32) for shape in (left, right))
+    np.testing.assert_array_equal(module(x, z)[0], x - z)
+
+
 def test_an_elementwise_kernel_repeats_operands_itself():
     """In one kernel, whose temporary would be as large as the result; so does Expand, where its result has to lie."""
     for body, calls in (("y = Add(x, z)", 1), ("s = Constant<value_ints = [2, 3, 4]>() y = Expand(x, s)", 1)):

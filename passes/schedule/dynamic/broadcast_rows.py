@@ -249,9 +249,17 @@ class _Rows:
         self._loop(_RowBlocks(kernel, segments), 0, (first, last), [index_constant(0)] * len(self.strides))
 
     def _join(self, axis: int) -> None:
-        """Make an axis and the next one the latter, where all operands go on from one row to the next."""
+        """Make an axis and the next one the latter, where all operands go on from one row to the next.
+
+        An inner axis of one element takes the strides of the outer one, if there is a kernel for these.
+        """
         one, inner = index_constant(1), self.extents[axis + 1]
         single = arith.cmpi(arith.CmpIPredicate.eq, inner, one)
+        if axis + 2 == len(self.extents):
+            for operand, strides in zip(self.plan.operands, self.strides, strict=False):
+                if axis + 1 not in operand.unsure:
+                    same = arith.cmpi(arith.CmpIPredicate.eq, strides[axis], strides[axis + 1])
+                    single = arith.andi(single, same)
         joins = arith.constant(ir.IntegerType.get_signless(1), 1)
         for strides in self.strides:
             behind = arith.muli(inner, strides[axis + 1])
