@@ -44,12 +44,15 @@ def _replacement(key: str, names: Sequence[str]) -> str:
 
 
 _OF_TRIAL, _OF_WINNER = [*TRIAL_FIELDS, "pairs"], WINNER_FIELDS
-# Of two trials of one schedule the one that says more is kept: a wrong result, then more pairs, then the later one.
+# Of two trials of one schedule the one that says more is kept: a wrong result, then more pairs, then the later one. Of
+# those beside different default schedules it is the later one, if the other was not wrong.
 _ADD = (
     _insertion("trials", _OF_TRIAL)
     + _replacement("kernel, target, threads, steps, version", _OF_TRIAL)
-    + " WHERE (excluded.error = 'wrong', excluded.pairs, excluded.time)"
-    " > (trials.error = 'wrong', trials.pairs, trials.time)"
+    + " WHERE CASE WHEN excluded.default_steps <> trials.default_steps"
+    " THEN (excluded.error = 'wrong', excluded.time) > (trials.error = 'wrong', trials.time)"
+    " ELSE (excluded.error = 'wrong', excluded.pairs, excluded.time)"
+    " > (trials.error = 'wrong', trials.pairs, trials.time) END"
 )
 _ACCEPT = _insertion("winners", _OF_WINNER) + _replacement("kernel, target, threads", _OF_WINNER)
 _ACCEPT_LATER = f"{_ACCEPT} WHERE (excluded.time, -excluded.high) > (winners.time, -winners.high)"

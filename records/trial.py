@@ -142,8 +142,8 @@ class Winner:
 
     @property
     def schedule(self) -> str:
-        """The JSON that ``Schedule.from_json`` reads."""
-        return join_schedule(self.values, self.steps)
+        """The JSON that ``Schedule.from_json`` reads, and the ``default_steps`` beside which it was measured."""
+        return join_schedule(self.values, self.steps, self.default_steps)
 
     def to_json(self) -> dict[str, Any]:
         """As a dictionary that JSON can hold."""
@@ -155,9 +155,10 @@ class Winner:
         return _read_record(Winner, data)
 
 
-def join_schedule(values: str, steps: str) -> str:
-    """A schedule's JSON of the JSON of its two parts."""
-    return f'{{"values": {values}, "steps": {steps}}}'
+def join_schedule(values: str, steps: str, default_steps: str = "") -> str:
+    """A schedule's JSON of the JSON of its parts."""
+    beside = f', "default_steps": {default_steps}' if default_steps else ""
+    return f'{{"values": {values}, "steps": {steps}{beside}}}'
 
 
 def _read_record(kind: type[Record], data: Any) -> Record:

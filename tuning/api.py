@@ -295,7 +295,6 @@ def _keep(database: Database, name: str, tasks: Sequence[TaskProgress], verdict:
         assert schedule is not None  # it is a winner
         data = schedules[task.name] = schedule.to_json()
         kernel = task.prepared.task
-        default = kernel.default.to_json()["steps"] if kernel.default else []
         winners.append(
             Winner(
                 kernel=task.name,
@@ -303,7 +302,7 @@ def _keep(database: Database, name: str, tasks: Sequence[TaskProgress], verdict:
                 threads=kernel.threads,
                 values=json.dumps(data["values"]),
                 steps=json.dumps(data["steps"]),
-                default_steps=json.dumps(default),
+                default_steps=kernel.default_steps,
                 ratio=task.best.ratio,
                 low=task.best.low,
                 high=task.best.high,

@@ -148,14 +148,13 @@ class Engine:
     def _make_trial(self, task: TaskProgress, steps: str, found: Measured, took: float) -> Trial:
         default = task.prepared.task.default
         assert default is not None  # others have no candidates
-        data = default.to_json()
         return Trial(
             kernel=task.name,
             target=target_key(task.prepared.task.target),
             threads=task.prepared.task.threads,
-            values=json.dumps(data["values"]),
+            values=json.dumps(default.to_json()["values"]),
             steps=steps,
-            default_steps=json.dumps(data["steps"]),
+            default_steps=task.prepared.task.default_steps,
             seconds=found.seconds,
             default_seconds=found.default_seconds,
             error=found.error,
@@ -168,10 +167,11 @@ class Engine:
         )
 
     def _recall(self, task: TaskProgress) -> dict[str, Trial]:
-        """The trials of a task that were made before, by this version, which its search is told."""
+        """The trials of a task that were made before, by this version beside this default, which its search is told."""
         kernel = task.prepared.task
         trials = self._database.trials(kernel=task.name, target=target_key(kernel.target), threads=kernel.threads)
-        known = {trial.steps: trial for trial in trials if trial.version == self._version}
+        beside = self._version, kernel.default_steps
+        known = {trial.steps: trial for trial in trials if (trial.version, trial.default_steps) == beside}
         for trial in known.values():
             self._tell(task, trial)
         return known

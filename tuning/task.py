@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 
 from ..core.program import Signature
@@ -34,6 +35,11 @@ class Task:
     network_bytes: int = 0
     flops: int = 0
     bytes: int = 0
+
+    @property
+    def default_steps(self) -> str:
+        """The steps of the default schedule, as JSON; "" for a kernel that is not tuned."""
+        return json.dumps(self.default.to_json()["steps"]) if self.default else ""
 
     def __str__(self) -> str:
         return f"{self.name} of {', '.join(self.nodes[:2]) or 'the compiler'}{' ...' if len(self.nodes) > 2 else ''}"

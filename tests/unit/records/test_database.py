@@ -47,8 +47,10 @@ def test_what_is_added_is_read_back(tmp_path: Path, database: Database) -> None:
 
 def test_of_two_trials_of_one_schedule_the_one_that_says_more_stays(database: Database) -> None:
     longer = replace(TRIAL, seconds=(1.0,) * 3, default_seconds=(2.0,) * 3, time=4.0)
+    beside = replace(TRIAL, default_steps='[["split", "m", 3]]', time=5.0)
     wrong = replace(TRIAL, seconds=(), default_seconds=(), error="wrong", time=1.0)
-    for given, kept in ((TRIAL, TRIAL), (longer, longer), (TRIAL, longer), (wrong, wrong), (longer, wrong)):
+    pairs = (TRIAL, TRIAL), (longer, longer), (TRIAL, longer), (beside, beside), (longer, beside)
+    for given, kept in (*pairs, (wrong, wrong), (longer, wrong)):
         database.add(given)
         assert database.trials() == [kept]
     database.add(replace(TRIAL, version="0.2"))

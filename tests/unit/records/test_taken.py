@@ -79,7 +79,8 @@ def product(path: str, records: Any = True, **options: Any) -> Kernel:
 @pytest.mark.parametrize("executor", ["objects", "engine"])
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_program_takes_them(path: str, kernel: Kernel, tmp_path: Path, executor: Any, workers: int) -> None:
-    records = save(tmp_path, [winner(kernel, other(kernel))])
+    beside = json.dumps(json.loads(kernel.schedule_json)["steps"])
+    records = save(tmp_path, [winner(kernel, other(kernel), default_steps=beside)])
     lib = tw.compile(path, cache=False, executor=executor, workers=workers, records=records)
     np.testing.assert_allclose(lib(X)[0], np.tanh(X @ W), rtol=1e-5, atol=1e-6)
     assert lib.report.notes == ["tuned schedules: 1 of 1 kernel"]
@@ -118,6 +119,7 @@ def test_a_schedule_by_hand_counts_before_them(path: str, kernel: Kernel, tmp_pa
         ({"steps": "[]"}, "cannot be carried out"),
         ({"steps": '[["evaluate", "1"]]'}, "no primitive 'evaluate'"),
         ({"values": "3"}, "a schedule as JSON is"),
+        ({"default_steps": '[["split", "m", 3]]'}, "beside another default schedule"),
     ],
 )
 def test_one_that_does_not_fit_leaves_the_kernel_its_own(
