@@ -71,7 +71,11 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     add_target(cli)
     cli.add_argument("--kernels", action="store_true", help="measure standard or named kernels, not models")
-    cli.add_argument("--ops", action="store_true", help="measure operators beside onnxruntime: all, or those named")
+    cli.add_argument(
+        "--ops",
+        action="store_true",
+        help="measure operators, all or those named, beside onnxruntime; --compare open: all sizes beside known ones",
+    )
     cli.add_argument("--threads", type=int, action="append", metavar="N", help="threads (1); may be repeated")
     add_rounds(cli, 9, "rounds of measurement")
     add_inputs(cli)
@@ -95,11 +99,11 @@ def _check_bench_args(args: argparse.Namespace) -> None:
         raise InputError(f"--kernels measures its standard kernels on one thread: leave {others} out")
     if args.kernels and args.ops:
         raise InputError("--kernels and --ops are two measurements: give one of them")
-    if args.ops and (args.compare or args.input_shape):
-        raise InputError("--ops compares with onnxruntime at sizes of its own: leave --compare and --input-shape out")
+    if args.ops and (args.input_shape or len(args.compare) > 1 or "openvino" in args.compare):
+        raise InputError("--ops compares at sizes of its own, with onnxruntime or open: leave all others out")
     find_records(args)
     check_target(args, [] if args.kernels or args.ops else args.models)
-    for name in [*args.compare, *(["onnxruntime"] if args.ops else [])]:
+    for name in args.compare or ["onnxruntime"][: args.ops]:
         rivals.require_rival(name)
 
 

@@ -17,10 +17,10 @@ from onnx.backend.test.loader import load_model_tests
 from open_case import guarded
 
 import tilewright as tw
+from tilewright.tools.networks.open_sizes import open_sizes
 
 _TEXT = "OUST"  # kinds of arrays of strings
 _BFLOAT16 = 2**-6  # the relative tolerance of onnx's own runner: two units in the last place
-_INTEGERS = (onnx.TensorProto.INT32, onnx.TensorProto.INT64)
 FILE_KINDS = ("simple", "pytorch-converted", "pytorch-operator")
 
 
@@ -107,19 +107,8 @@ def _value(value: Any) -> Any:
 
 
 def opened(case: Case) -> Case:
-    """The case with extents of inputs that only the run knows, each under a name of its own, but the lengths of integer
-    vectors: ranks are made of them."""
-    model = onnx.load_from_string(case.model)
-    known = {tensor.name for tensor in model.graph.initializer}
-    for info in model.graph.input:
-        dims, integers = info.type.tensor_type.shape.dim, info.type.tensor_type.elem_type in _INTEGERS
-        if info.name not in known and not (len(dims) == 1 and integers):
-            for axis, dim in enumerate(dims):
-                dim.dim_param = f"{info.name}_{axis}"
-    for info in model.graph.output:
-        if info.type.HasField("tensor_type"):
-            info.type.tensor_type.ClearField("shape")
-    del model.graph.value_info[:]
+    """The case with extents of inputs that only the run knows."""
+    model, _ = open_sizes(onnx.load_from_string(case.model))
     return replace(case, model=model.SerializeToString(), open=True)
 
 

@@ -1,12 +1,16 @@
-"""Single operators beside onnxruntime and their bounds, in interleaved rounds: the slowest ones first."""
+"""Single operators in interleaved rounds, the slowest ones first.
+
+They are measured beside onnxruntime and their bounds, or with all sizes open beside programs of known sizes.
+"""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import math
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +23,17 @@ from tilewright.driver import machine
 from tilewright.tools._common import find_records, showing_progress
 from tilewright.tools.benchmarks.kernel_bench import judge
 from tilewright.tools.benchmarks.markdown import describe_setup, format_table
-from tilewright.tools.benchmarks.measure import REST, compute_ratio, interleave, relative_error
+from tilewright.tools.benchmarks.measure import REST, compute_ratio, geometric_mean, interleave, relative_error
 from tilewright.tools.benchmarks.model_bench import summarize_spread
 from tilewright.tools.benchmarks.rivals import OnnxRuntime
+from tilewright.tools.networks.open_sizes import open_sizes
 from tilewright.tools.networks.operators import OPERATORS, OperatorModel
 
 _OPERATOR_SECONDS = 0.01  # of a round, for each runtime
+_FEW_ELEMENTS = 10_000  # below that, what a call costs counts more than what a kernel does
 TOLERANCE = 1e-3
+
+Measure = Callable[[str, OperatorModel, int, argparse.Namespace], dict[str, Any]]
 
 
 def measure_operators(args: argparse.Namespace) -> tuple[dict[str, Any], str]:
@@ -34,20 +42,18 @@ def measure_operators(args: argparse.Namespace) -> tuple[dict[str, Any], str]:
     Raises ModelError for a name with which no operator's begins.
     """
     chosen = _choose(args.models)
-    from tilewright.driver import api
-
-    peak = machine.make_arithmetic_probe(api.make_options(args.target).target)
+    measure = _measure_open if "open" in args.compare else _measure_beside_rival(args)
     records = []
     for number, (name, operator) in enumerate(chosen.items(), 1):
         with showing_progress(f"measuring {name} ({number} of {len(chosen)})", args):
             try:
                 for n in args.threads:
-                    found = _measure_operator(name, operator, n, peak, args)
-                    records.append({"name": name, "threads": n, **found})
+                    records.append({"name": name, "threads": n, **measure(name, operator, n, args)})
             except TilewrightError as error:
                 records.append({"name": name, "threads": args.threads[0], "refused": str(error)})
     records.sort(key=lambda record: record.get("ratio", {}).get("median", math.inf), reverse=True)
-    return {"rounds": args.rounds, "operators": records}, _operator_table(records, args)
+    make_table = _open_table if "open" in args.compare else _operator_table
+    return {"rounds": args.rounds, "operators": records}, make_table(records, args)
 
 
 def _choose(names: Sequence[str]) -> dict[str, OperatorModel]:
@@ -58,8 +64,37 @@ def _choose(names: Sequence[str]) -> dict[str, OperatorModel]:
     return {key: value for key, value in OPERATORS.items() if not wanted or key.startswith(wanted)}
 
 
+def _measure_beside_rival(args: argparse.Namespace) -> Measure:
+    from tilewright.driver import api
+
+    peak = machine.make_arithmetic_probe(api.make_options(args.target).target)
+    return functools.partial(_measure_operator, peak)
+
+
+def _measure_open(name: str, operator: OperatorModel, threads: int, args: argparse.Namespace) -> dict[str, Any]:
+    """Rounds of the program for all sizes ("ours") and of the program of the model's own sizes ("known")."""
+    from tilewright.driver import api
+
+    model = operator.build(name)
+    opened, kept = open_sizes(model)
+    inputs = operator.draw_inputs(model)
+    programs = [api.compile(m, args.target, num_threads=threads, records=find_records(args)) for m in (opened, model)]
+    got, want = (program.run(inputs) for program in programs)
+    ours, known = programs
+    runs = {"ours": lambda: ours.run(inputs), "known": lambda: known.run(inputs)}
+    times = interleave(runs, args.rounds, _OPERATOR_SECONDS)
+    return {
+        "ours": summarize_spread(times["ours"]),
+        "known": summarize_spread(times["known"]),
+        "ratio": dataclasses.asdict(compute_ratio(times["ours"], times["known"])),
+        "error": max((relative_error(a, b) for a, b in zip(got, want, strict=True)), default=0.0),
+        "elements": max(array.size for array in (*inputs.values(), *want)),
+        "not_opened": kept,
+    }
+
+
 def _measure_operator(
-    name: str, operator: OperatorModel, threads: int, peak: machine.Probe, args: argparse.Namespace
+    peak: machine.Probe, name: str, operator: OperatorModel, threads: int, args: argparse.Namespace
 ) -> dict[str, Any]:
     """Rounds of both runtimes, and on one thread of multiply-adds and of copying as many bytes as it has to move."""
     from tilewright.driver import api
@@ -135,11 +170,43 @@ def _operator_table(records: Sequence[Mapping[str, Any]], args: argparse.Namespa
         "An operator's bound, on one thread, is the longer of two times: its kernels' floating-point operations as",
         "multiply-adds in registers, and a copy of as many bytes as its inputs, weights and outputs have.",
     ]
-    for threads in args.threads:
+    lines += _mean_lines(measured, args.threads, 1.2)
+    return "\n".join([*lines, "", format_table(rows), ""])
+
+
+def _open_table(records: Sequence[Mapping[str, Any]], args: argparse.Namespace) -> str:
+    rows = [["operator", "threads", "µs, all sizes", "µs, its own", "ratio", "quartiles", "notes"]]
+    for record in records:
+        if "refused" in record:
+            rows.append([record["name"], str(record["threads"]), *[""] * 4, f"not opened: {record['refused']}"])
+            continue
+        notes = [f"lengths known: {', '.join(record['not_opened'])}"] if record["not_opened"] else []
+        notes += [f"error {record['error']:.1g}"] if record["error"] > TOLERANCE else []
+        notes += ["small"] if record["elements"] <= _FEW_ELEMENTS else []
+        found = record["ratio"]
+        rows.append([
+            record["name"], str(record["threads"]), f"{record['ours']['median'] * 1e6:.1f}",
+            f"{record['known']['median'] * 1e6:.1f}", f"**{found['median']:.2f}**",
+            f"{found['low']:.2f}-{found['high']:.2f}", ", ".join(notes),
+        ])  # fmt: skip
+    large = [record for record in records if record.get("elements", 0) > _FEW_ELEMENTS]
+    lines = [
+        f"Measured on {describe_setup([], args.target)}: {args.rounds} interleaved rounds, medians.",
+        "One program for inputs of all sizes, beside one that was compiled for the operator's own. Small operators,",
+        f"whose inputs and outputs have at most {_FEW_ELEMENTS:,} elements each, are not in the mean.",
+        *_mean_lines(large, args.threads, 1.3),
+    ]
+    return "\n".join([*lines, "", format_table(rows), ""])
+
+
+def _mean_lines(measured: Sequence[Mapping[str, Any]], numbers: Sequence[int], bound: float) -> list[str]:
+    """For each number of threads a line: the mean of the ratios, and how many are above ``bound``."""
+    lines = []
+    for threads in numbers:
         found = [record["ratio"]["median"] for record in measured if record["threads"] == threads]
         if found:
-            mean = math.exp(sum(map(math.log, found)) / len(found))
-            over = sum(r > 1.2 for r in found)
+            over = sum(ratio > bound for ratio in found)
             what = f"{len(found)} operators, {threads} thread{'s' * (threads > 1)}"
-            lines.append(f"{what}: the geometric mean of the ratios is {mean:.2f}, {over} are above 1.2.")
-    return "\n".join([*lines, "", format_table(rows), ""])
+            mean = geometric_mean(found)
+            lines.append(f"{what}: the geometric mean of the ratios is {mean:.2f}, {over} are above {bound}.")
+    return lines

@@ -17,7 +17,7 @@ from tilewright.tools.benchmarks import children, kernel_bench, markdown, model_
 from tilewright.tools.benchmarks.measure import relative_error
 from tilewright.tools.debugging.oracle import make_session
 from tilewright.tools.networks import kernels as network_kernels
-from tilewright.tools.networks.operators import OPERATORS
+from tilewright.tools.networks.operators import OPERATORS, OperatorModel
 from tilewright.tools.run import make_inputs, write_arrays
 
 SHAPE = ("--input-shape", "x:2,16")
@@ -254,12 +254,33 @@ def test_operators_are_a_table_with_the_slowest_first(capsys, monkeypatch, tmp_p
     assert rows[0].startswith("| operator | threads |") and rows[2].startswith("| Not 12x512x512 | 1 |")
 
 
+def test_operators_of_all_sizes_are_a_table(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(op_bench, "_OPERATOR_SECONDS", 0.0)
+    large = OperatorModel("float[101,101] x; int64[3] i", "y = Gather(x, i)", {"i": (0, 100)})
+    chosen = {"few": OperatorModel("float[3,4] x", "y = Neg(x)"), "many": large,
+              "strange": OperatorModel("float[2] x", "y = Strange(x)")}  # fmt: skip
+    monkeypatch.setattr(op_bench, "OPERATORS", chosen)
+    words = ["--ops", "--compare", "open", "--rounds", "1"]
+    assert bench.main([*words, "--json"]) == 0
+    strange, *found = json.loads(capsys.readouterr().out)["operators"]
+    few, many = sorted(found, key=lambda record: record["name"])
+    assert strange["name"] == "strange" and "not a valid ONNX model" in strange["refused"]
+    assert (few["elements"], few["not_opened"], few["error"]) == (12, [], 0.0)
+    assert (many["elements"], many["not_opened"], many["error"]) == (101 * 101, ["i"], 0.0)
+    assert bench.main([*words, "few", "strange", "-o", str(tmp_path / "open.md")]) == 0
+    lines = (tmp_path / "open.md").read_text().splitlines()
+    _, _, refused, small = [line for line in lines if line.startswith("|")]
+    assert refused.startswith("| strange | 1 |") and "not opened: " in refused
+    assert small.startswith("| few | 1 |") and small.endswith("| small |")
+
+
 @pytest.mark.parametrize(
     "words, message",
     [
         (["--ops", "Nought"], "there is no operator 'Nought'"),
         (["--ops", "--kernels"], "give one of them"),
-        (["--ops", "--compare", "openvino"], "leave --compare and --input-shape out"),
+        (["--ops", "--compare", "openvino"], "with onnxruntime or open"),
+        (["--ops", "--compare", "open", "--input-shape", "x:1"], "leave all others out"),
     ],
 )
 def test_operators_are_refused_in_one_line(words, message, capsys):
