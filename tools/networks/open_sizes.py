@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx
 
-_INTEGERS = (onnx.TensorProto.INT32, onnx.TensorProto.INT64)
+_TYPES_OF_SHAPES = (onnx.TensorProto.INT32, onnx.TensorProto.INT64)
 
 
 def open_sizes(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[str]]:
@@ -18,7 +18,7 @@ def open_sizes(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[str]]:
         tensor = info.type.tensor_type
         if info.name in known:
             continue
-        if len(tensor.shape.dim) == 1 and tensor.elem_type in _INTEGERS:
+        if len(tensor.shape.dim) == 1 and tensor.elem_type in _TYPES_OF_SHAPES:
             kept.append(info.name)
             continue
         for axis, dim in enumerate(tensor.shape.dim):
