@@ -103,7 +103,7 @@ def _check_bench_args(args: argparse.Namespace) -> None:
         raise InputError("--ops compares at sizes of its own, with onnxruntime or open: leave all others out")
     find_records(args)
     check_target(args, [] if args.kernels or args.ops else args.models)
-    for name in args.compare or ["onnxruntime"][: args.ops]:
+    for name in [*args.compare, *(["onnxruntime"] if args.ops else [])]:
         rivals.require_rival(name)
 
 

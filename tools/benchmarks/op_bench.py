@@ -10,7 +10,8 @@ import dataclasses
 import functools
 import math
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -76,8 +77,10 @@ def _measure_open(name: str, operator: OperatorModel, threads: int, args: argpar
     from tilewright.driver import api
 
     model = operator.build(name)
-    opened, kept = open_sizes(model)
     inputs = operator.draw_inputs(model)
+    with _loading_rival(model, threads) as rival:
+        _declare_outputs(model, list(map(np.asarray, rival.run(inputs))))
+    opened, kept = open_sizes(model)
     programs = [api.compile(m, args.target, num_threads=threads, records=find_records(args)) for m in (opened, model)]
     got, want = (program.run(inputs) for program in programs)
     ours, known = programs
@@ -101,10 +104,7 @@ def _measure_operator(
 
     model = operator.build(name)
     inputs = operator.draw_inputs(model)
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-        path = Path(folder) / "operator.onnx"
-        onnx.save(model, path)
-        rival = OnnxRuntime(str(path), {}, threads)
+    with _loading_rival(model, threads) as rival:
         want = list(map(np.asarray, rival.run(inputs)))
         _declare_outputs(model, want)
         module = api.compile(model, args.target, num_threads=threads, records=find_records(args))
@@ -124,6 +124,14 @@ def _measure_operator(
         "plain_loops": plain,
         **(judge({**times, "kernel": ours}, flops / peak.amount) if threads == 1 else {}),
     }
+
+
+@contextmanager
+def _loading_rival(model: onnx.ModelProto, threads: int) -> Iterator[OnnxRuntime]:
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        path = Path(folder) / "operator.onnx"
+        onnx.save(model, path)
+        yield OnnxRuntime(str(path), {}, threads)
 
 
 def _declare_outputs(model: onnx.ModelProto, arrays: Sequence[np.ndarray]) -> None:
