@@ -7,7 +7,9 @@ inside of what is padded. The part that another one reads goes to scratch memory
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
 
 from ....core.target import Target
 from ....dialects import arith, ir, memref, scf, vector
@@ -98,47 +100,56 @@ class _Copy:
         return view_of(scratch, tuple(Interval(Linear(), n) for n in shape)) if 1 not in shape else scratch
 
     def fill(self, scratch: ir.Value, padding: ir.Value) -> None:
-        """Read what lies in the buffer, and put the padding where nothing does."""
-        self._rows(scratch, padding, list(self.kept[:-1]), {}, [])
+        """Read what lies in the buffer, and put the padding where nothing does.
 
-    def _rows(
+        A row's elements that lie there are so many from a column on; of narrow numbers, as masks of AVX2 are made of.
+        """
+        last, narrow = len(self.sizes) - 1, ir.IntegerType.get_signless(32)
+        kind, counts = (ir.VectorType.get([self.lanes], t) for t in (self.element, narrow))
+        zero, width, start = index_constant(0), index_constant(self._shape[-1]), self.starts[last]
+        begin = arith.minsi(arith.maxsi(arith.subi(zero, start), zero), width)
+        end = arith.minsi(arith.maxsi(arith.subi(self.extents[last], start), begin), width)
+        first, count = arith.index_cast(narrow, begin), arith.index_cast(narrow, arith.subi(end, begin))
+        spread, columns = vector.broadcast(kind, padding), []
+        for number in range(0, self._shape[-1], self.lanes):
+            lanes = ir.DenseElementsAttr.get(np.arange(number, number + self.lanes, dtype=np.int32), type=counts)
+            columns.append(arith.subi(arith.constant(counts, lanes), vector.broadcast(counts, first)))
+
+        def copy_row(chosen: Mapping[int, ir.Value], place: Sequence[ir.Value]) -> None:
+            within, at = self._find_row(chosen)
+            taken = vector.broadcast(counts, arith.select(within, count, arith.constant(narrow, 0)))
+            for number, lanes in enumerate(columns):
+                inside = arith.cmpi(arith.CmpIPredicate.ult, lanes, taken)
+                column = index_constant(number * self.lanes)
+                row = vector.maskedload(kind, self.buffer, [*at, arith.addi(start, column)], inside, spread)
+                vector.store(row, scratch, [*place, column])
+
+        self._loop_rows(copy_row, list(self.kept[:-1]), {}, [])
+
+    def _loop_rows(
         self,
-        scratch: ir.Value,
-        padding: ir.Value,
+        copy_row: Callable[[Mapping[int, ir.Value], Sequence[ir.Value]], None],
         axes: Sequence[int],
-        chosen: dict[int, ir.Value],
+        chosen: Mapping[int, ir.Value],
         place: Sequence[ir.Value],
     ) -> None:
         if not axes:
-            self._row(scratch, padding, chosen, place)
+            copy_row(chosen, place)
             return
         axis, *inner = axes
         loop = scf.ForOp(index_constant(0), index_constant(self.sizes[axis]), index_constant(1))
         with ir.InsertionPoint(loop.body):
             number = loop.induction_variable
-            self._rows(scratch, padding, inner, {**chosen, axis: number}, [*place, number])
+            self._loop_rows(copy_row, inner, {**chosen, axis: number}, [*place, number])
             scf.YieldOp([])
 
-    def _row(
-        self, scratch: ir.Value, padding: ir.Value, chosen: dict[int, ir.Value], place: Sequence[ir.Value]
-    ) -> None:
-        """One row: its elements follow each other in memory, and go to the lanes that lie inside."""
-        zero, one, last = index_constant(0), index_constant(1), len(self.sizes) - 1
+    def _find_row(self, chosen: Mapping[int, ir.Value]) -> tuple[ir.Value, list[ir.Value]]:
+        """Whether a row lies in the buffer, and where: somewhere in it, if not."""
+        zero, one = index_constant(0), index_constant(1)
         within, at = arith.constant(ir.IntegerType.get_signless(1), 1), list[ir.Value]()
-        for axis in range(last):
+        for axis in range(len(self.sizes) - 1):
             index = arith.addi(self.starts[axis], chosen.get(axis, zero))
             within = arith.andi(within, arith.cmpi(arith.CmpIPredicate.ult, index, self.extents[axis]))
             most = arith.maxsi(arith.subi(self.extents[axis], one), zero)
             at.append(arith.maxsi(arith.minsi(index, most), zero))
-        kind = ir.VectorType.get([self.lanes], self.element)
-        places, mask = (ir.VectorType.get([self.lanes], t) for t in (ir.IndexType.get(), within.type))
-        for first in range(0, self._shape[-1], self.lanes):
-            start = arith.addi(self.starts[last], index_constant(first))
-            columns = arith.addi(vector.step(places), vector.broadcast(places, start))
-            end = vector.broadcast(places, self.extents[last])
-            inside = arith.cmpi(arith.CmpIPredicate.ult, columns, end)
-            inside = arith.andi(inside, vector.broadcast(mask, within))
-            begin = arith.maxsi(arith.minsi(start, self.extents[last]), zero)
-            spread = vector.broadcast(kind, padding)
-            row = vector.expandload(kind, self.buffer, [*at, begin], inside, spread)
-            vector.store(row, scratch, [*place, index_constant(first)])
+        return within, at
