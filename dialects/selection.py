@@ -9,14 +9,14 @@ from . import builders, extents, ir, scalars, tensor
 from .bounds import MOST_HALVED, stays_in_cache
 from .candidates import find_candidates
 from .loops import States, index, sequential, while_loop
-from .sorting import Before
+from .sorting import Before, make_before
 
 # Elements that are looked at together: where none of them is chosen, they cost a few vectors' comparisons.
 _AT_A_TIME = 16
 
 
 def select_order(x: ir.Value, count: Extent, largest: bool, signed: bool = True) -> ir.Value:
-    """For each row of a matrix the indices (i64) of its ``count`` first elements, in order.
+    """For each row of a matrix the indices (i64) of its ``count`` first elements, in order; NaN comes last.
 
     Equal elements keep the order that they have. The result of a row is a heap while the row is read, whose root is the
     last of the elements chosen so far: what does not come before it costs one comparison. O(n + m log count) steps for
@@ -28,14 +28,11 @@ def select_order(x: ir.Value, count: Extent, largest: bool, signed: bool = True)
     if rows == 0 or count == 0:
         return builders.empty((rows, count), whole)
 
-    def before(a: ir.Value, b: ir.Value) -> ir.Value:
-        return scalars.compare("gt" if largest else "lt", a, b, signed)
-
     # Of rows of dynamic length only the run knows whether they stay in a cache.
     halved = isinstance(count, int) and (not isinstance(extent, int) or count < extent <= MOST_HALVED)
 
     def row(at: ir.Value, states: States) -> list[ir.Value]:
-        heap = _Heap(x, at, count, before)
+        heap = _Heap(x, at, count, make_before(largest, signed))
         if not halved or not isinstance(count, int):
             return heap.select(states[0], extent)
         wanted = count

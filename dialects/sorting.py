@@ -15,6 +15,19 @@ _FEW = 32  # words that are sorted sooner by insertion
 Before = Callable[[ir.Value, ir.Value], ir.Value]  # whether the first one comes strictly before the second
 
 
+def make_before(largest: bool, signed: bool = True) -> Before:
+    """The order that has the largest numbers first, or the smallest ones, and NaN last."""
+    how = "gt" if largest else "lt"
+
+    def before(a: ir.Value, b: ir.Value) -> ir.Value:
+        found = scalars.compare(how, a, b, signed)
+        if not scalars.is_float(a):
+            return found
+        return scalars.either(found, scalars.both(scalars.compare("eq", a, a), scalars.compare("ne", b, b)))
+
+    return before
+
+
 def sort_order(x: ir.Value, before: Before) -> ir.Value:
     """For each row of a matrix the indices (i64) that sort it, equal elements in the order that they have.
 

@@ -13,7 +13,7 @@ from ...dialects.context import at_node
 from ...dialects.loops import sequential
 from ...dialects.positions import position, report_outside
 from ...dialects.scans import Fold2, prefix_scan
-from ...dialects.sorting import Before, sort_order
+from ...dialects.sorting import Before, make_before, sort_order
 from ...dialects.walk import defining_op
 from ..infra.base import Pass
 from ..ir.edit import clone, splat_of
@@ -114,14 +114,9 @@ def _before(op: ir.Operation) -> Before:
     if compare.name == "arith.cmpi":
         name = arith.CmpIPredicate(number).name
         return lambda a, b: scalars.compare("lt" if name[1] == "l" else "gt", a, b, signed=name[0] == "s")
+    ascending = make_before(largest=False)
     less = arith.CmpFPredicate(number).name[1] == "L"
-
-    def before(a: ir.Value, b: ir.Value) -> ir.Value:
-        number, other = (a, b) if less else (b, a)
-        nan = scalars.both(scalars.compare("eq", number, number), scalars.compare("ne", other, other))
-        return scalars.either(scalars.compare("lt" if less else "gt", a, b), nan)
-
-    return before
+    return ascending if less else lambda a, b: ascending(b, a)
 
 
 def _scatter(op: ir.Operation, attributes: Any) -> list[ir.Value]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ....core.sizes import Extent, count_elements, has_dynamic_extents
-from ....dialects import builders, ir, scalars
+from ....dialects import builders, scalars
 from ....dialects.ranking import rank_order
 from ....dialects.selection import select_order
-from ....dialects.sorting import sort_order
+from ....dialects.sorting import make_before, sort_order
 from ..primitives.gathers import take_elements
 from ..primitives.reductions import arg_max, arg_min
 from ..state.context import Context
@@ -41,13 +41,11 @@ def _top_k(ctx: Context, x: Tensor, k: Extent, axis: int, largest: bool) -> tupl
     moved = ctx.transpose(x, last)
     rows = ctx.reshape(moved, [count_elements(moved.shape[:-1]), moved.shape[-1]])
 
-    def before(a: ir.Value, b: ir.Value) -> ir.Value:
-        return scalars.compare("gt" if largest else "lt", a, b, x.signed)
-
     if scalars.width(builders.element_of(rows.value)) <= 32:
         sorted_order = rank_order(rows.value, k, largest, x.signed)
     elif isinstance(k, int) and isinstance(extent, int) and k > extent // 2:
-        sorted_order = builders.slice_(sort_order(rows.value, before), [0, 0], [rows.shape[0], k])
+        whole_order = sort_order(rows.value, make_before(largest, x.signed))
+        sorted_order = builders.slice_(whole_order, [0, 0], [rows.shape[0], k])
     else:
         sorted_order = select_order(rows.value, k, largest, x.signed)
     order = ctx.wrap(sorted_order, "int64")

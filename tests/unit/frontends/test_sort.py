@@ -63,13 +63,17 @@ def test_threads_share_rows():
     assert kernel.extent == 50
 
 
-@pytest.mark.parametrize("k", [3, 290])
-def test_no_number_comes_last(k):
-    x = RANDOM.integers(-9, 9, (2, 300)).astype(np.float32)
+@pytest.mark.parametrize("largest", [0, 1])
+@pytest.mark.parametrize(
+    ("dtype", "extent", "k"),
+    [(np.float32, 300, 3), (np.float32, 300, 290), (np.float64, 300, 290), (np.float64, MOST_HALVED + 100, 30)],
+)
+def test_no_number_comes_last(dtype, extent, k, largest):
+    x = RANDOM.integers(-9, 9, (2, extent)).astype(dtype)
     x[:, ::2] = np.nan
-    model, _ = node_model("TopK", [x, np.array([k])], [1], outputs=2, largest=0)
+    model, _ = node_model("TopK", [x, np.array([k])], [1], outputs=2, largest=largest)
     _, indices = tw.compile(model, workers=0, num_threads=1, cache=False).run({"in0": x})
-    np.testing.assert_array_equal(indices, np.argsort(x, axis=1, kind="stable")[:, :k])
+    np.testing.assert_array_equal(indices, np.argsort(-x if largest else x, axis=1, kind="stable")[:, :k])
 
 
 @pytest.mark.parametrize("largest", [0, 1])
