@@ -15,7 +15,7 @@ from ...dialects.walk import defining_op
 from ..analysis.in_place import find_overwritable, find_updated, inserted_into
 from ..infra.base import ModuleForm, Pass
 from ..ir.edit import is_cheap, list_programs, needs_routine, node_names, program_order, string_attr
-from ..ir.kernel import in_place, integer_attr
+from ..ir.kernel import in_place, integer_attr, mark_in_place
 from ..ir.routine_ops import VIEWS, base_of, callee_of, is_report
 from ..ir.signatures import list_arguments, list_attributes, list_params
 from ..ir.structure import is_static, list_ops
@@ -123,8 +123,7 @@ def _mark_in_place(kernel: func.FuncOp, call: Call) -> None:
     """Note on a kernel which of its arguments this call lets its result take the memory of, beside others' notes."""
     written = call.args[-1] if call.args[-1].space in ("arena", "output") else None
     shared = {i for i in find_overwritable(kernel) if call.args[i] == written}
-    if marked := sorted(shared | set(in_place(kernel))):
-        kernel.attributes[tw.IN_PLACE] = ir.DenseI64ArrayAttr.get(marked)
+    mark_in_place(kernel, sorted(shared | set(in_place(kernel))))
 
 
 def _insert_in_place(function: func.FuncOp) -> None:
@@ -139,7 +138,7 @@ def _insert_in_place(function: func.FuncOp) -> None:
         made = defining_op(op.operands[into])
         if made is not None and made in ops and callee_of(made) in kernels:
             op.attributes[tw.OVER] = integer_attr(into)
-            kernel.attributes[tw.IN_PLACE] = ir.DenseI64ArrayAttr.get([into])
+            mark_in_place(kernel, [into])
 
 
 def _write_over_states(module: ir.Module, function: func.FuncOp) -> None:
@@ -198,7 +197,7 @@ def _take_place(module: ir.Module, call: ir.Operation, number: int) -> None:
             own = kernel.operation.clone()
         own.attributes["sym_name"] = ir.StringAttr.get(name)
         own.attributes[tw.OVER] = integer_attr(number)
-        own.attributes[tw.IN_PLACE] = ir.DenseI64ArrayAttr.get([number])
+        mark_in_place(own, [number])
     before = callee_of(call)
     call.attributes["callee"] = ir.FlatSymbolRefAttr.get(name)
     call.attributes[tw.OVER] = integer_attr(number)

@@ -77,6 +77,14 @@ def in_place(op: ir.OpView | ir.Operation) -> list[int]:
     return list(ir.DenseI64ArrayAttr(op.attributes[tw.IN_PLACE])) if tw.IN_PLACE in op.attributes else []
 
 
+def mark_in_place(function: ir.OpView | ir.Operation, numbers: Sequence[int]) -> None:
+    """Note which of a kernel's arguments its result may be written over, and no others."""
+    if numbers:
+        function.attributes[tw.IN_PLACE] = ir.DenseI64ArrayAttr.get(list(numbers))
+    elif tw.IN_PLACE in function.attributes:
+        del function.attributes[tw.IN_PLACE]
+
+
 def find_script(function: func.FuncOp) -> str | None:
     """The script that a kernel on tensors has for its loops; None where it has none."""
     found = [op.attributes[tw.SCRIPT] for op in list_ops(function) if tw.SCRIPT in op.attributes]
@@ -91,13 +99,22 @@ def copy_marks(source: func.FuncOp, made: func.FuncOp) -> None:
 
 
 def module_beside(
-    function: func.FuncOp, inputs: Sequence[ir.Type], results: Sequence[ir.Type]
+    function: func.FuncOp,
+    inputs: Sequence[ir.Type],
+    results: Sequence[ir.Type],
+    given: Sequence[ir.Value] | None = None,
 ) -> tuple[ir.Module, ir.Block]:
-    """A module of its own with a function of these types and the kernel's name and marks, and its body, still empty."""
+    """A module of its own with a function of these types and the kernel's name and marks, and its body, still empty.
+
+    ``given``: the values of the kernel that the first of its arguments are, or are parts of; None for all arguments.
+    """
     module = ir.Module.create()
     with ir.InsertionPoint(module.body):
         made = func.FuncOp(symbol_of(function), (list(inputs), list(results)))
     copy_marks(function, made)
+    if given is not None:
+        shared = [function.arguments[number] for number in in_place(function)]
+        mark_in_place(made, [number for number, value in enumerate(given) if value in shared])
     return module, made.add_entry_block()
 
 

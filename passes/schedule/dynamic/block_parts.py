@@ -67,7 +67,7 @@ def block_module(
     kinds = [*(_part_type(value, parts.regions[value]) for value in inputs), *([made] if added else [])]
     kinds += [*[ir.IndexType.get()] * rows, *(size.type for size in parts.sizes)]
     kinds += [ir.IndexType.get()] * len(parts.places)
-    module, entry = module_beside(function, kinds, [made])
+    module, entry = module_beside(function, kinds, [made], inputs)
     given = iter(entry.arguments)
     mapping: dict[ir.Value, ir.Value] = {value: next(given) for value in inputs}
     if added:

@@ -143,7 +143,7 @@ def _choose_rows(
     choices = [((True, False) if inner in o.unsure else (inner in o.axes,)) for o in operands]
     if sum(len(choice) > 1 for choice in choices) > _MOST_UNSURE:
         raise NotSchedulable("too many operands that may be repeated")
-    kernels = tuple(_make_row(function, op, along, choose) for along in itertools.product(*choices))
+    kernels = tuple(_make_row(function, op, operands, along, choose) for along in itertools.product(*choices))
     return BroadcastRows(tuple(operands), kernels)
 
 
@@ -165,7 +165,7 @@ class _Copy(OneFunction):
     @staticmethod
     def of(function: func.FuncOp, value: ir.Value) -> _Copy:
         kind = ir.RankedTensorType(value.type)
-        module, entry = module_beside(function, [kind, kind], [kind])
+        module, entry = module_beside(function, [kind, kind], [kind], [])
         with ir.InsertionPoint(entry):
             maps, iterators = [range(kind.rank)] * 2, "p" * kind.rank
             func.ReturnOp(generic([entry.arguments[0]], [entry.arguments[1]], maps, iterators, lambda a, _: a))
@@ -179,12 +179,14 @@ class _Copy(OneFunction):
         return found
 
 
-def _make_row(function: func.FuncOp, op: ir.Operation, along: tuple[bool, ...], choose: Chooser) -> RowKernel:
+def _make_row(
+    function: func.FuncOp, op: ir.Operation, operands: Sequence[RowOperand], along: tuple[bool, ...], choose: Chooser
+) -> RowKernel:
     """The op on one axis: each operand has that, or one element."""
     made = ir.RankedTensorType.get([DYNAMIC], element_of(op.results[0]))
     elements = [element_of(op.operands[number]) for number in range(len(along))]
     kinds = [ir.RankedTensorType.get([DYNAMIC if own else 1], e) for own, e in zip(along, elements, strict=True)]
-    module, entry = module_beside(function, [*kinds, ir.IndexType.get()], [made])
+    module, entry = module_beside(function, [*kinds, ir.IndexType.get()], [made], [each.argument for each in operands])
     *given, length = entry.arguments
     with ir.InsertionPoint(entry):
         mapping = dict[ir.Value, ir.Value]()

@@ -14,6 +14,7 @@ from ....dialects.walk import collect, defining_op, is_constant
 from ...analysis.classify import classify_op
 from ...analysis.kinds import Fill
 from ...ir.edit import clone, replace
+from ...ir.kernel import mark_in_place
 from ...ir.structure import (
     body_ops,
     indexing_maps,
@@ -132,7 +133,7 @@ class _ResultPart:
             types = [v.type for v in (*inputs, *([initial] if changes else []))]
             function = func.FuncOp("part", (types, [op.results[number].type]))
             if changes:
-                function.attributes[tw.IN_PLACE] = ir.DenseI64ArrayAttr.get([count])
+                mark_in_place(function, [count])
             with ir.InsertionPoint(function.add_entry_block()):
                 mapping = {}
                 for value in find_captures(op):

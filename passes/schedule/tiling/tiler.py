@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ....core.target import DotProduct
-from ....dialects import builders, ir, linalg
+from ....dialects import builders, func, ir, linalg
 from ....dialects.builders import element_of
 from ....dialects.walk import defining_op
+from ...analysis.in_place import inserted_into
 from ...ir.kernel import in_place
 from ...ir.structure import dim_of, indexing_maps, iterator_types, loop_extents, shape_of
 from ..language.loopnest import MAX_TILE
@@ -125,10 +126,14 @@ class Tiler:
 def may_repeat(result: ir.Value) -> bool:
     """Return whether tiles of a kernel's result may overlap, each computing what both have.
 
-    Not where the result may lie over an operand (``kernel.IN_PLACE``): what is read again would be the result.
+    Not where the result may lie over an operand that it is made from (``kernel.IN_PLACE``): what is read again would be
+    the result. What it is inserted into is none.
     """
     op = defining_op(result)
-    return op is None or op.parent is None or not in_place(op.parent)
+    if op is None or op.parent is None or not (shared := in_place(op.parent)):
+        return True
+    function = op.parent.opview
+    return isinstance(function, func.FuncOp) and shared == [inserted_into(function)]
 
 
 def needed_region(result: ir.Value, region: Region, value: ir.Value) -> Region:
