@@ -13,7 +13,7 @@ from ..analysis.classify import classify_sum
 from ..analysis.kinds import Contraction
 from ..infra.base import Pass
 from ..ir.edit import list_programs, param_values
-from ..ir.maps import permutation_of, permute, set_maps
+from ..ir.maps import permutation_of, read_untransposed, set_maps
 from ..ir.structure import indexing_maps, list_ops, loop_extents, loops_along
 from ..ir.uses import has_one_use
 from .rewriting.orders import can_reorder_result, reorder_operand, reorder_result
@@ -89,10 +89,7 @@ class _Product:
         if source is None or not order or order[-1] == len(order) - 1 or source.operands[0] in self.weights:
             return
         if self._count_rows(number) <= _TOO_FEW and has_one_use(source.results[0]):
-            maps = indexing_maps(self.op)
-            maps[number] = permute(maps[number], [order.index(d) for d in range(len(order))])
-            self.op.operands[number] = source.operands[0]
-            set_maps(self.op, maps)
+            read_untransposed(self.op, number, source, order)
 
     @property
     def loops(self) -> tuple[int, ...]:

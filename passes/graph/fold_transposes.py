@@ -11,8 +11,8 @@ from ..analysis.classify import classify_sum
 from ..analysis.kinds import Contraction
 from ..infra.base import Pass
 from ..ir.edit import list_programs
-from ..ir.maps import permutation_of, permute, set_maps
-from ..ir.structure import indexing_maps, list_ops
+from ..ir.maps import permutation_of, read_untransposed
+from ..ir.structure import list_ops
 from ..ir.uses import users_of
 from .rewriting.orders import can_reorder_result, reorder_result
 
@@ -51,10 +51,7 @@ def _fold_operands(op: ir.Operation) -> None:
         source = defining_op(op.operands[i])
         order = _outer_order(source)
         if source is not None and order is not None:
-            maps = indexing_maps(op)
-            maps[i] = permute(maps[i], [order.index(d) for d in range(len(order))])
-            op.operands[i] = source.operands[0]
-            set_maps(op, maps)
+            read_untransposed(op, i, source, order)
 
 
 def _fold_result(op: ir.Operation) -> None:

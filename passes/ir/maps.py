@@ -26,6 +26,14 @@ def permute(m: ir.AffineMap, order: Sequence[int]) -> ir.AffineMap:
     return ir.AffineMap.get(m.n_dims, 0, [m.results[i] for i in order])
 
 
+def read_untransposed(op: ir.Operation, number: int, source: ir.Operation, order: Sequence[int]) -> None:
+    """Let a generic's operand be what a transposing copy of this ``order``, which makes it, reads."""
+    maps = indexing_maps(op)
+    maps[number] = permute(maps[number], [order.index(d) for d in range(len(order))])
+    op.operands[number] = source.operands[0]
+    set_maps(op, maps)
+
+
 def covers_loops(maps: Sequence[ir.AffineMap]) -> bool:
     """Return whether each loop's extent can be read off some operand, which linalg asks for."""
     return {dim_of(e) for m in maps for e in m.results} >= set(range(maps[0].n_dims))

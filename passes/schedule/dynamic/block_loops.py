@@ -25,6 +25,8 @@ from .part_loops import Computation, Part, Segment, cut_axis, divide_steps, leas
 
 # Shares of the work that threads take, at least, where the blocks are as many.
 SHARES = 16
+# Blocks that read a part of an operand from which on it is worth to copy, or to transpose, this for them.
+LEAST_BLOCKS = 2
 
 
 @dataclass(frozen=True)
@@ -158,3 +160,18 @@ class Blocks:
     def __str__(self) -> str:
         shown = ((" x ".join(map(str, version.sizes)), version.blocks[0].schedule) for version in self.versions)
         return "\n".join(f"blocks of {sizes}:\n{schedule}" for sizes, schedule in shown)
+
+
+def count_columns(largest: Part, rows: int) -> ir.Value:
+    """Groups of the blocks of one column, or of a part of these where there are few columns for the threads.
+
+    The axis ``rows`` is the column's. No part of the ``largest`` blocks is so small that it is not worth what a group
+    makes for all of its blocks.
+    """
+    one, shares = index_constant(1), index_constant(SHARES)
+    count = arith.maxui(largest.segments[rows].count, one)
+    columns = arith.maxui(arith.divui(largest.blocks, count), one)
+    parts = arith.maxui(arith.divui(count, index_constant(LEAST_BLOCKS)), one)
+    groups = arith.muli(columns, arith.minui(parts, arith.ceildivui(shares, columns)))
+    none = arith.cmpi(arith.CmpIPredicate.eq, largest.blocks, index_constant(0))
+    return arith.select(none, shares, groups)

@@ -25,12 +25,12 @@ from ..tiles.buffers import buffer_of, tensor_of
 from ..tiles.regions import Region, full_region, split_offsets
 from ..tiling.dynamic_border import DynamicBorder
 from .block_kernels import Version
-from .block_loops import SHARES, Blocks
+from .block_loops import LEAST_BLOCKS, Blocks, count_columns
 from .block_operands import Held
 from .part_loops import Computation, Part, Segment
 
-# Blocks of rows that read a panel, and columns of which it is one, from which on it is worth a copy.
-_LEAST_BLOCKS, _LEAST_COLUMNS = 2, 128
+# Columns of which a panel is one from which on it is worth a copy.
+_LEAST_COLUMNS = 128
 # Steps of a panel up to which it is: a cache holds no longer one, nor should the memory of each thread.
 _MOST_STEPS = 4096
 
@@ -87,17 +87,8 @@ class PanelBlocks(Blocks):
         return PanelPart(self.panel, most_rows, version, segments, computed, self.sums, self.panels)
 
     def count_groups(self, largest: Part) -> ir.Value:
-        """Groups of the blocks of one column, or of a part of these where there are few columns for the threads.
-
-        No part is so small that it is not worth a copy.
-        """
-        one, shares = index_constant(1), index_constant(SHARES)
-        rows = arith.maxui(largest.segments[self.panel.rows].count, one)
-        columns = arith.maxui(arith.divui(largest.blocks, rows), one)
-        parts = arith.maxui(arith.divui(rows, index_constant(_LEAST_BLOCKS)), one)
-        groups = arith.muli(columns, arith.minui(parts, arith.ceildivui(shares, columns)))
-        none = arith.cmpi(arith.CmpIPredicate.eq, largest.blocks, index_constant(0))
-        return arith.select(none, shares, groups)
+        """See ``Blocks``: groups of one column, or of a part of it that is worth a copy."""
+        return count_columns(largest, self.panel.rows)
 
 
 class PanelPart(Part):
@@ -135,7 +126,7 @@ class PanelPart(Part):
         buffer = buffer_of(self.computed.tensors[self.panel.operand])
         part = self._find_part(region)
         first, last = numbers
-        many = arith.cmpi(arith.CmpIPredicate.sge, arith.subi(last, first), index_constant(_LEAST_BLOCKS))
+        many = arith.cmpi(arith.CmpIPredicate.sge, arith.subi(last, first), index_constant(LEAST_BLOCKS))
         extent = memref.DimOp(buffer, index_constant(self.panel.axes[1])).result
         wide = arith.cmpi(arith.CmpIPredicate.sge, extent, index_constant(_LEAST_COLUMNS))
         short = arith.cmpi(arith.CmpIPredicate.ule, self.steps, index_constant(_MOST_STEPS))

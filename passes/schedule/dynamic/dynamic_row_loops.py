@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ....dialects import arith, func, ir, memref
+from ....dialects import arith, func, ir, memref, scf
 from ....dialects.builders import element_of, index_constant
 from ....dialects.types import DYNAMIC
 from ....dialects.walk import defining_op
@@ -22,7 +22,7 @@ from ..tiling.dynamic_border import DynamicBorder
 from ..tiling.nest import HANDLERS
 from ..tiling.tiler import Form, Tiler
 from .block_kernels import BlockKernel, OneFunction, Version
-from .block_loops import Blocks
+from .block_loops import Blocks, count_columns
 from .block_operands import Held, given_to
 from .block_parts import parts_of
 from .part_loops import Computation, Part, Segment, loop_over
@@ -67,42 +67,55 @@ class DynamicRows(Blocks):
 
 
 @dataclass(frozen=True)
-class AttentionVersion(Version):
-    """``scores``: blocks of these by the sizes of their last axis, the largest first."""
+class KeyBlocks(OneFunction):
+    """A function whose result has the keys along its last axis; its blocks by their sizes, the largest first."""
 
-    scores: tuple[BlockKernel, ...]
+    module: ir.Module
+    blocks: tuple[BlockKernel, ...]
+
+
+@dataclass(frozen=True)
+class AttentionVersion(Version):
+    """``scores``: of the kernel's arguments, and last of keys as columns, if ``turned`` makes these."""
+
+    scores: KeyBlocks
+    turned: KeyBlocks | None
 
 
 @dataclass(frozen=True)
 class DynamicAttention(Blocks):
-    """Attention over any number of keys.
+    """Attention over any number of keys. The axis of rows is the last of ``cuts``, so that those of a head go together.
 
-    scores, product: functions of the kernel's arguments; the last argument of ``product`` are the weights.
-    row: computes a row of weights; the last argument of its ``source`` are the scores.
-    keys: the loop of the last product that walks the keys. rows: the axis of the result, and of scores and weights.
+    modules: functions of the kernel's arguments and what the stage before makes: the weights, and their product.
+    row: computes a row of weights. keys: the loop of the last product that walks the keys.
+    rows: the axis of the result, and of scores and weights.
     """
 
-    modules: tuple[ir.Module, ...]
+    modules: tuple[ir.Module, ir.Module]
     row: RowKernel
     keys: int
     rows: tuple[int, int]
 
     @property
-    def scores(self) -> func.FuncOp:
-        """The function that computes scores."""
-        return list_functions(self.modules[0])[0]
-
-    @property
     def product(self) -> func.FuncOp:
         """The function that computes the result of weights."""
-        return list_functions(self.modules[2])[0]
+        return list_functions(self.modules[1])[0]
 
     @property
     def measured(self) -> tuple[func.FuncOp, ...]:
         """Both products, with as many keys as a block and a chunk have."""
         largest = self.versions[0]
         assert isinstance(largest, AttentionVersion)
-        return (largest.scores[0].function, largest.blocks[0].function)
+        return (largest.scores.blocks[0].function, largest.blocks[0].function)
+
+    def least_rest(self, size: int, smaller: int, smallest: int) -> int:
+        """More than half, which is one smaller block."""
+        return size // 2 + 1
+
+    def count_groups(self, largest: Part) -> ir.Value:
+        """See ``Blocks``: groups of one head."""
+        assert isinstance(largest, AttentionPart)
+        return super().count_groups(largest) if largest.turned is None else count_columns(largest, self.rows[0])
 
     def make_part(self, version: Version, segments: Mapping[int, Segment], computed: Computation) -> Part:
         """What emits the loop over a version's blocks of rows."""
@@ -113,8 +126,9 @@ class DynamicAttention(Blocks):
         for version in self.versions:
             assert isinstance(version, AttentionVersion)
             sizes = " x ".join(map(str, version.sizes))
-            scores = f"scores in blocks:\n{version.scores[0].schedule}\nrows in steps of {self.row.chunk}"
-            shown.append(f"blocks of {sizes}:\n{scores}\nproduct:\n{version.blocks[0].schedule}")
+            turned = f"keys turned in blocks:\n{version.turned.blocks[0].schedule}\n" if version.turned else ""
+            scores = f"scores in blocks:\n{version.scores.blocks[0].schedule}\nrows in steps of {self.row.chunk}"
+            shown.append(f"blocks of {sizes}:\n{turned}{scores}\nproduct:\n{version.blocks[0].schedule}")
         return "\n".join(shown)
 
 
@@ -141,7 +155,7 @@ class AttentionPart(Part):
     def __init__(self, attention: DynamicAttention, *shared: Any) -> None:
         super().__init__(*shared)
         assert isinstance(self.version, AttentionVersion)  # as all of attention's are
-        self.attention, self.scores_of = attention, self.version.scores
+        self.attention, self.scores_of, self.turned = attention, self.version.scores, self.version.turned
         last = defining_op(DynamicBorder.of(self.source).inner)
         assert last is not None  # the product
         self.last, self.length = last, self.loop_extent(last, attention.keys)
@@ -150,54 +164,87 @@ class AttentionPart(Part):
         weights = last.operands[self.lhs]
         # Buffers of the thread's own for a block's rows of scores and of weights.
         self.scores, self.weights = (_held_rows(rows, self.length, weights) for _ in range(2))
+        if self.turned is not None:
+            made = DynamicBorder.of(self.turned.function).inner
+            self.columns = _held_rows(max(shape_of(made)), self.length, made)  # of the keys of a head
+
+    def _loop_along(
+        self,
+        segments: Sequence[tuple[int, Segment]],
+        numbers: tuple[ir.Value, ir.Value],
+        region: Region,
+        body: Callable[[Region], None],
+    ) -> None:
+        if len(segments) == 1 and self.turned is not None:
+            branch = scf.IfOp(arith.cmpi(arith.CmpIPredicate.slt, *numbers))
+            with ir.InsertionPoint(branch.then_block):
+                stage = replace(self._stage(self.turned.function, None), buffer=self.columns)
+                self._along_keys(self.turned, stage, self._find_keys(self._find_rows(region)))
+                scf.YieldOp([])
+        super()._loop_along(segments, numbers, region, body)
 
     def compute(self, region: Region, place: ir.Value, panel: ir.Value | None) -> None:
         """A block of the result."""
-        made = dict(zip(loops_along(self.last, -1), region, strict=True))
-        made[self.attention.keys] = Interval(Linear(), row_extent(self.attention.row.source))
-        rows = tuple(Interval(Linear(), 1) if loop is None else made[loop] for loop in loops_along(self.last, self.lhs))
-        self._scores(rows)
+        rows = self._find_rows(region)
+        keys = None
+        if self.turned is not None:
+            part = self._find_keys(rows)
+            depth = next(axis for axis, interval in enumerate(part[:-1]) if interval.size != 1)
+            keys = Held(tensor_of(self.columns), part, (depth, len(part) - 1))
+        self._along_keys(self.scores_of, replace(self._stage(self.scores_of.function, keys), buffer=self.scores), rows)
         self._weights(rows)
-        product = self._stage(self.attention.product, self.weights, rows)
+        product = self._stage(self.attention.product, self._hold(self.weights, rows))
         Part(self.version, {}, product, self.sums).compute(region, place, None)
 
-    def _stage(self, stage: func.FuncOp, held: ir.Value | None, rows: Region) -> Computation:
-        """A stage on what the one before has made."""
-        return replace(self.computed, source=stage, arguments=self._bind_arguments(stage, held, rows))
+    def _find_rows(self, region: Region) -> Region:
+        """The rows of scores, and of weights, that a block of the result depends on."""
+        made = dict(zip(loops_along(self.last, -1), region, strict=True))
+        made[self.attention.keys] = Interval(Linear(), row_extent(self.attention.row.source))
+        return tuple(Interval(Linear(), 1) if loop is None else made[loop] for loop in loops_along(self.last, self.lhs))
 
-    def _bind_arguments(self, stage: func.FuncOp, held: ir.Value | None, rows: Region) -> Arguments:
+    def _find_keys(self, rows: Region) -> Region:
+        """The part of all keys as columns that rows of scores depend on: those of a head."""
+        function = self.scores_of.function
+        regions = parts_of(function, (*rows[:-1], Interval(Linear(), 1)), {}).regions
+        return (*regions[function.arguments[len(function.arguments) - 1]][:-1], rows[-1])
+
+    def _stage(self, stage: func.FuncOp, held: Held | None) -> Computation:
+        """A stage on the arguments, and what the one before has made."""
+        return replace(self.computed, source=stage, arguments=self._bind_arguments(stage, held))
+
+    def _bind_arguments(self, stage: func.FuncOp, held: Held | None) -> Arguments:
         """The arguments of a stage; what the stage before has made is the last one."""
         own = [self.arguments[value] for value in self.source.arguments]
-        if held is not None:
-            own.append(Held(tensor_of(held), rows, (self.attention.rows[1], len(rows) - 1)))
-        return dict(zip(stage.arguments, own, strict=True))
+        return dict(zip(stage.arguments, [*own, *([] if held is None else [held])], strict=True))
 
-    def _scores(self, rows: Region) -> None:
+    def _hold(self, buffer: ir.Value, rows: Region) -> Held:
+        """Rows of scores or of weights."""
+        return Held(tensor_of(buffer), rows, (self.attention.rows[1], len(rows) - 1))
+
+    def _along_keys(self, stage: KeyBlocks, computed: Computation, region: Region) -> None:
         """Blocks along the keys; the last one of a size ends where the keys do, and begins in the one before."""
-        start, computed = index_constant(0), replace(self._stage(self.attention.scores, None, rows), buffer=self.scores)
-        for number, block in enumerate(self.scores_of):
+        part, start = Part(self.version, {}, computed), index_constant(0)
+        for number, block in enumerate(stage.blocks):
             *_, size = shape_of(DynamicBorder.of(block.function).inner)
-            part = Part(self.version, {}, computed)
             count = arith.divui(self.length, index_constant(size))
             if number:
                 end = arith.select(arith.cmpi(arith.CmpIPredicate.ne, count, index_constant(0)), self.length, start)
             else:
                 end = arith.muli(count, index_constant(size))
-            body = functools.partial(self._score_block, part, block, rows, size)
-            loop_over(start, end, size, body)
+            loop_over(start, end, size, functools.partial(self._compute_columns, part, block, region, size))
             start = end
 
-    def _score_block(self, part: Part, block: BlockKernel, rows: Region, size: int, place: ir.Value) -> None:
-        """Scores of ``size`` keys from ``place`` on, or of the last ones."""
+    def _compute_columns(self, part: Part, block: BlockKernel, region: Region, size: int, place: ir.Value) -> None:
+        """``size`` columns from ``place`` on, or the last ones."""
         last = arith.subi(self.length, index_constant(size))
         columns = Interval(Linear(0, ((hide_formula(arith.minui(place, last)), 1),)), size)
-        inside = (Interval(Linear(), rows[self.attention.rows[1]].size), columns)
-        part.compute_block(block, (*rows[:-1], columns), {}, view_of(self.scores, inside))
+        rows = Interval(Linear(), ir.MemRefType(part.computed.buffer.type).shape[0])
+        part.compute_block(block, (*region[:-1], columns), {}, view_of(part.computed.buffer, (rows, columns)))
 
     def _weights(self, rows: Region) -> None:
         """Row by row of the scores."""
         axis, row = self.attention.rows[1], self.attention.row
-        given = self._bind_arguments(row.source, self.scores, rows)
+        given = self._bind_arguments(row.source, self._hold(self.scores, rows))
 
         def body(number: ir.Value) -> None:
             one = Interval(Linear(0, ((hide_formula(number), 1),)), 1)

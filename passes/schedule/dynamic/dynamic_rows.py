@@ -4,7 +4,8 @@ Rows are computed one at a time, in chunks (``rows.py``), each as one of a funct
 
 Attention goes by blocks of query rows. Three functions have what is made of a block, each a kernel of open sizes of its
 own: the scores, block by block along the keys; of each row of these the weights; and the product with the values, which
-goes chunk by chunk. Scores and weights stay in memory of the thread, as many rows of them as a block has.
+goes chunk by chunk. Scores and weights stay in memory of the thread, as many rows of them as a block has. Where the
+kernel has to transpose the keys first, blocks of many rows read a copy of a head's keys as columns, few rows the keys.
 """
 
 from __future__ import annotations
@@ -20,24 +21,28 @@ from ...analysis.kinds import Contraction, OpClass, Reduction
 from ...analysis.size_classes import SizeClasses
 from ...ir.edit import clone
 from ...ir.kernel import list_functions, module_beside
+from ...ir.maps import permutation_of, read_untransposed
 from ...ir.structure import list_ops, loops_along, shape_of
 from ...ir.uses import find_needed_values
-from ..families.attention import can_attend
+from ..families.attention import can_attend, find_turned
 from ..families.copied_rows import long_loops
 from ..families.family import Sizes, find_anchors
 from ..tiles.axes import ROW_VECTORS, result_axis
 from ..tiles.regions import NotSchedulable
 from ..tiling.dynamic_border import DynamicBorder
 from ..tiling.part_nests import Chooser
+from ..tiling.tiler import may_repeat
 from ..tiling.values import is_dot, reduces_last
 from .block_kernels import Version
 from .block_parts import block_module
 from .blocks import find_dynamic_sums, make_block, make_sums
-from .dynamic_row_loops import AttentionVersion, DynamicAttention, DynamicRows, RowKernel, row_extent
+from .dynamic_row_loops import AttentionVersion, DynamicAttention, DynamicRows, KeyBlocks, RowKernel, row_extent
 
 # Sizes of blocks along the rows and along the keys.
-_ROW_SIZES = (16, 4, 1)
+_ROW_SIZES = (16, 8, 4, 1)
 _KEY_SIZES = (64, 16, 4, 1)
+# Rows of a block for which keys become columns: for fewer that takes longer than to read them as they lie.
+_LEAST_TURNED = 8
 # Rows that go together: it takes six divisions to tell which these are.
 _HELD = 16
 
@@ -97,21 +102,48 @@ def choose_attention(function: func.FuncOp, choose: Chooser, target: Target) -> 
     [row_axis, column_axis], keys = axes, walked[-1]
     if row_axis is None or column_axis is None or keys is None or shape_of(result)[column_axis] < 0:
         raise NotSchedulable("attention over columns of open number")
-    stages = (_stage(function, made, []), _stage(function, weights, [made]), _stage(function, result, [weights]))
+    turn = find_turned(first, scores)
+    turned = turn.results[0] if turn is not None else None
+    depth, walked_keys = long_loops(first, scores.k), loops_along(first, scores.rhs)
+    heads = shape_of(first.operands[scores.rhs])[:-1]
+    key = [n if loop in depth else 1 for loop, n in zip(walked_keys, heads, strict=False)]
+    stages = _stage(function, weights, [made]), _stage(function, result, [weights])
     row_of_scores = walked.index(loops[0])
     versions = []
     for rows in _ROW_SIZES:
         sizes = [n if axis == column_axis else 1 for axis, n in enumerate(shape_of(result))]
         sizes[row_axis] = rows
         held = [rows if axis == row_of_scores else 1 for axis in range(len(walked))]
-        blocks = make_sums(list_functions(stages[2])[0], tuple(sizes), (keys,), choose)
-        made_of = [make_block(list_functions(stages[0])[0], (*held[:-1], n), {}, choose) for n in _KEY_SIZES]
-        versions.append(AttentionVersion(tuple(sizes), blocks, tuple(made_of)))
-    cuts: dict[int, Sizes] = {axis: (1,) for axis, n in enumerate(shape_of(result)) if axis != column_axis and n != 1}
-    weighed = list_functions(stages[1])[0]
+        blocks = make_sums(list_functions(stages[1])[0], tuple(sizes), (keys,), choose)
+        turns = turned is not None and rows >= _LEAST_TURNED
+        of_keys = _stage(function, made, [turned] if turns else [])
+        if not turns:
+            _read_keys_in_place(of_keys)
+        columns = _along_keys(_stage(function, turned, []), key, choose) if turned is not None and turns else None
+        versions.append(AttentionVersion(tuple(sizes), blocks, _along_keys(of_keys, held[:-1], choose), columns))
+    outer = [axis for axis, n in enumerate(shape_of(result)) if axis not in (row_axis, column_axis) and n != 1]
+    cuts: dict[int, Sizes] = {**{axis: (1,) for axis in outer}, row_axis: _ROW_SIZES}
+    weighed = list_functions(stages[0])[0]
     row = _make_row(weighed, (*[1] * (len(walked) - 1), row_extent(weighed)), target)
     rows_at = row_axis, row_of_scores
-    return DynamicAttention(tuple(versions), cuts | {row_axis: _ROW_SIZES}, (keys,), 1, 1, stages, row, keys, rows_at)
+    repeated = frozenset([row_axis] if may_repeat(result) else [])
+    return DynamicAttention(tuple(versions), cuts, (keys,), 1, 1, stages, row, keys, rows_at, repeated=repeated)
+
+
+def _read_keys_in_place(module: ir.Module) -> None:
+    """Let the scores read rows of keys, where the function turns these to columns."""
+    for op, kind in find_anchors(list_functions(module)[0]):
+        if isinstance(kind, Contraction) and (turn := find_turned(op, kind)) is not None:
+            order = permutation_of(turn, known=False)
+            assert order is not None  # as the transpose's
+            read_untransposed(op, kind.rhs, turn, order)
+            turn.erase()
+
+
+def _along_keys(module: ir.Module, before: Sequence[int], choose: Chooser) -> KeyBlocks:
+    """A function and its blocks along the keys, of sizes ``before`` along the other axes."""
+    function = list_functions(module)[0]
+    return KeyBlocks(module, tuple(make_block(function, (*before, n), {}, choose) for n in _KEY_SIZES))
 
 
 def _make_row(function: func.FuncOp, sizes: Sizes, target: Target) -> RowKernel:

@@ -9,7 +9,9 @@ from ....dialects.walk import defining_op
 from ...analysis.classify import classify_op
 from ...analysis.groups import Group, OpFacts, is_reduction
 from ...analysis.kinds import Contraction, Reduction
+from ...ir.maps import permutation_of
 from ...ir.structure import dim_of, indexing_maps, loop_extents, loops_along, shape_of
+from ...ir.uses import has_one_use
 from ..language.cuts import by_name, carve, join, unroll_sum
 from ..language.schedule import Schedule
 from ..tiles.axes import ROW_VECTORS, power_floor, result_axis, row_tile
@@ -123,7 +125,24 @@ def _merge_products(rows: Group, facts: OpFacts, taken: Taken) -> list[ir.Operat
     reductions = [op for op in rows.members if is_reduction(op, facts)]
     if not can_attend(first, scores, reductions, reader, product):
         return None
-    return [*taken[source].members, *rows.members, *taken[reader].members]
+    turned = find_turned(first, scores)
+    before = taken[turned].members if turned is not None and turned in taken else []
+    if not all(permutation_of(op, known=False) for op in before):  # what makes the keys is better done once
+        before = []
+    return [*before, *taken[source].members, *rows.members, *taken[reader].members]
+
+
+def find_turned(first: ir.Operation, scores: Contraction) -> ir.Operation | None:
+    """The transpose that turns rows of keys to columns for the scores alone, where the keys are of open number.
+
+    It belongs to the kernel, which knows when it runs whether there are rows enough to need it.
+    """
+    source, extents = defining_op(first.operands[scores.rhs]), loop_extents(first)
+    order = permutation_of(source, known=False) if source is not None else None
+    if source is None or not order or order[-1] == len(order) - 1 or not has_one_use(source.results[0]):
+        return None
+    open_keys = any(extents[loop] < 0 for loop in scores.n)
+    return source if open_keys and len(long_loops(first, scores.k)) == 1 else None
 
 
 def _find_sources(group: Group, taken: Taken) -> list[ir.Operation]:
