@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ...core.target import Target, detect_host
 from ...dialects import builders, ir, tensor
 from ...dialects.types import element_bits
 from ...dialects.walk import defining_op
@@ -20,6 +21,7 @@ from ..ir.maps import reassociation_of
 from ..ir.routine_ops import VIEWS
 from ..ir.structure import dim_of, indexing_maps, is_static, list_ops, loop_extents, shape_of
 from ..ir.uses import readers_of
+from ..schedule.families.winograd import makes_patches
 from ..schedule.tiling.pool_windows import amounts_of
 
 # A register tile walks up to 14 rows at once, 28 where its columns are one vector.
@@ -52,19 +54,25 @@ class PadRows(Pass):
         %c = linalg.generic {contraction} ins(%q, %w)
 
     What lies in the gap is never read. A weight stays as it is, and so does a value that leaves the program or is read
-    by an op that is not structured; views of it that leave rows whole follow.
+    by an op that is not structured; views of it that leave rows whole follow. So do Winograd's patches that are a part
+    of the kernel of their products.
+
+    Options:
+        target: the machine; None is this one.
     """
 
     name: ClassVar[str] = "pad-rows"
     opt_level: ClassVar[int] = 1
+    target: Target | None = None
 
     def apply(self, module: ir.Module) -> None:
         """Rewrite all programs of the module."""
+        target = self.target or detect_host()
         for function in list_programs(module):
             weights: set[ir.Value] | None = None  # found where they are asked for: most programs have no such rows
             for op in list_ops(function):
                 value = _walked_rows(op)
-                if value is None or not _all_follow(value):
+                if value is None or not _all_follow(value) or _is_staged(op, target):
                     continue
                 weights = param_values(function) if weights is None else weights
                 if _is_made(value) if defining_op(value) is not None else _is_worth_a_copy(op, value, weights):
@@ -90,6 +98,12 @@ def _walked_rows(op: ir.Operation) -> ir.Value | None:
     apart = shape_of(value)[-1] * bits // 8 * (kind.strides[-1] if isinstance(kind, Conv) and kind.o else 1)
     columns = shape_of(packed.operands[0])[-1] if blocks and packed is not None else _COPIED
     return value if apart > 0 and _share_sets(apart, _count_rows(op, kind, columns)) else None
+
+
+def _is_staged(op: ir.Operation, target: Target) -> bool:
+    """Return whether the kernel of a product makes its left operand by itself."""
+    kind = classify_op(op)
+    return isinstance(kind, Contraction) and makes_patches(op, kind, target)
 
 
 def _has_columns(op: ir.Operation, kind: Contraction | Conv) -> bool:

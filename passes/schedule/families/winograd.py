@@ -13,6 +13,7 @@ from ...analysis.classify import classify_op
 from ...analysis.groups import OpFacts
 from ...analysis.kinds import Contraction, OpClass, Transform
 from ...ir.structure import dim_of, indexing_maps, shape_of
+from ...ir.uses import users_of
 from ..language.cuts import by_name, carve, overlap, share, unroll_sum
 from ..language.schedule import Schedule
 from ..tiles.axes import most_register_rows, power_floor, result_axis, row_tiles
@@ -258,7 +259,7 @@ def _widths(patches: Patches) -> list[int]:
 def _begin(op: ir.Operation, facts: OpFacts, target: Target) -> list[ir.Operation] | None:
     """The transform, the products and the transform back (``op``) of a convolution.
 
-    The first is left alone where all of it comes before any product.
+    The first is left alone where all of it comes before any product, and where its rows have gaps (``pad-rows``).
     """
     back = facts.kind(op)
     products = _only_source(op, back.data, facts) if isinstance(back, Transform) else None
@@ -266,9 +267,30 @@ def _begin(op: ir.Operation, facts: OpFacts, target: Target) -> list[ir.Operatio
     if products is None or not isinstance(kind, Contraction):
         return None
     forth = _only_source(products, kind.lhs, facts)
-    if forth is None or not isinstance(facts.kind(forth), Transform):
+    patches = _find_behind_gaps(forth, facts) if forth is not None else None
+    if forth is None or patches is None or not isinstance(facts.kind(patches), Transform):
         return None
-    return [products, op] if transforms_apart(products, op.results[0], target) else [forth, products, op]
+    apart = forth != patches or transforms_apart(products, op.results[0], target)
+    return [products, op] if apart else [forth, products, op]
+
+
+def _find_behind_gaps(op: ir.Operation, facts: OpFacts) -> ir.Operation | None:
+    """The op that makes what is read, which may be stored in rows with gaps that it alone is in; None for none."""
+    if op.name != "tensor.extract_slice":
+        return op
+    stored = _only_source(op, 0, facts)
+    return _only_source(stored, 0, facts) if stored is not None and stored.name == "tensor.insert_slice" else None
+
+
+def makes_patches(op: ir.Operation, kind: Contraction, target: Target) -> bool:
+    """Return whether the products are Winograd's, and the patches that they read are a part of their kernel."""
+    readers = users_of(op)
+    source = defining_op(op.operands[kind.lhs])
+    single = source is not None and len(readers) == 1 and users_of(source) == [op]
+    around = [source, readers[0]] if single else []
+    if not around or not all(isinstance(classify_op(each), Transform) for each in around if each is not None):
+        return False
+    return not transforms_apart(op, readers[0].results[0], target)
 
 
 def _only_source(op: ir.Operation, operand: int, facts: OpFacts) -> ir.Operation | None:

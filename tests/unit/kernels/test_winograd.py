@@ -266,6 +266,17 @@ def test_patches_of_a_kernel_of_their_own(n: int, outputs: int, cores: int, size
             TARGET.reset(token)
 
 
+@pytest.mark.parametrize("l2_bytes, stages", [(1 << 10, 1), (1 << 24, 2)])
+def test_rows_of_patches_that_would_share_sets(l2_bytes: int, stages: int) -> None:
+    """Rows of 2 kB get gaps where another kernel makes them, and the transform back stays with its products."""
+    with make_context(), ir.Location.unknown():
+        token = TARGET.set(replace(TARGET.get(detect_host()), l2_bytes=l2_bytes, cores=2))
+        try:
+            check(convolution(1, 512, 32, (14, 14), SAME, "bm"), SAME, "bm", 3, stages=stages)
+        finally:
+            TARGET.reset(token)
+
+
 def test_a_residual_block_stores_its_padding() -> None:
     def body(x: ir.Value, first: ir.Value, second: ir.Value) -> ir.Value:
         y = relu(builders.conv(padded(x, SAME), first, (1, 1), (1, 1)))
