@@ -149,14 +149,14 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
         ConvertLayout(),
         CanonicalizeOps(),  # again: the transposes and slices that layouts and combined products leave
         EliminateCommonSubexpr(),  # again: equal conversions of layout
-        Winograd(),  # in the layout that is final
+        Winograd(target=target),  # in the layout that is final
         FoldTransposes(),
         PackWeights(target=target),  # after all passes that change a weight
         TabulateBytes(target=target),  # before what is computed ahead of time
         SplitPrepare(),  # after all passes that compute with weights alone
         JoinSums(),
         SinkViews(),  # before fusion, which a view between two ops ends
-        PadRows(),
+        PadRows(target=target),
         SkipPadding(),
         StoreConcat(),
         StorePadded(),  # the last that changes what a kernel writes

@@ -30,6 +30,11 @@ from ..ir.uses import find_needed_values, nested_ops
 _GROWTH, _SMALL = 4, 1 << 20
 
 
+def is_kept(made: int, sources: int) -> bool:
+    """Return whether so many bytes, made of so many bytes of weights, are computed ahead of time."""
+    return made <= max(_SMALL, _GROWTH * sources)
+
+
 @dataclass(frozen=True)
 class SplitPrepare(Pass):
     """Move each tensor that depends on params and constants alone to a function ``@prepare_<i>``.
@@ -144,7 +149,7 @@ class _Splitter:
         if any(r in self.kept for o in slice_ if not is_cheap(o) for r in o.results):
             return False  # the program has most of it
         sources = {v for o in slice_ for v in find_needed_values(o) if v in self.params}
-        return _bytes(value) <= max(_SMALL, _GROWTH * sum(map(_wide_bytes, sources)))
+        return is_kept(_bytes(value), sum(map(_wide_bytes, sources)))
 
     def _prepare(self, value: ir.Value) -> ir.Value:
         """The argument of the program that holds ``value``."""

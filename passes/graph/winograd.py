@@ -11,6 +11,7 @@ import numpy as np
 
 from ...core.errors import CompileError
 from ...core.sizes import Extent, floor_divide, require_static
+from ...core.target import Target, detect_host
 from ...dialects import arith, builders, ir
 from ...dialects.builders import element_of
 from ...dialects.walk import defining_op
@@ -22,6 +23,7 @@ from ..ir.edit import erase_dead, list_programs, param_values, replace
 from ..ir.structure import body_ops, list_ops, loops_along, shape_of
 from .rewriting.minimal_filtering import count_points, has_matrices, list_phases, make_matrices
 from .rewriting.patches import WholePatches, is_zero_number, zeros_around
+from .split_prepare import is_kept
 
 # Along one axis; of one tap the axis stays as it is.
 _TAPS, _OUTPUTS, _STRIDES = (1, 2, 3, 5), (2, 3, 4), (1, 2)
@@ -76,21 +78,24 @@ class Winograd(Pass):
     Options:
         everywhere: rewrite wherever the form fits, also where it does not pay.
         outputs: 2, 3 or 4 of them along each side of a patch; 0 for what costs less.
+        target: the machine; None is this one.
     """
 
     name: ClassVar[str] = "winograd"
     opt_level: ClassVar[int] = 2
     everywhere: bool = False
     outputs: int = 0
+    target: Target | None = None
 
     def apply(self, module: ir.Module) -> None:
         """Rewrite the convolutions of all programs. Raises CompileError for outputs that it cannot be."""
         if self.outputs not in (0, *_OUTPUTS):
             raise CompileError(f"pass '{self.name}': outputs is {self.outputs}, not 0, 2, 3 or 4")
+        target = self.target or detect_host()
         for function in list_programs(module):
             weights, patches = param_values(function), WholePatches()
             for op in list_ops(function):
-                form = _Form.of(op, weights)
+                form = _Form.of(op, weights, target)
                 outputs = self._choose_outputs(form) if form is not None else None
                 if form is not None and outputs is not None:
                     with ir.InsertionPoint(op), op.location:
@@ -114,6 +119,7 @@ class _Form:
     ``stacked`` frames are those of one image; 0 for all others. ``known``: whether filters depend on weights alone.
     """
 
+    target: Target
     op: ir.Operation
     kind: Conv
     order: tuple[int, ...]
@@ -129,7 +135,7 @@ class _Form:
     strides: tuple[int, int]
 
     @staticmethod
-    def of(op: ir.Operation, weights: set[ir.Value]) -> _Form | None:
+    def of(op: ir.Operation, weights: set[ir.Value], target: Target) -> _Form | None:
         """The op's form; None if it is any other op."""
         kind = classify_sum(op)
         if not isinstance(kind, Conv) or kind.g or {*kind.dilations} != {1} or not {*kind.strides} <= {*_STRIDES}:
@@ -162,7 +168,7 @@ class _Form:
             return None
         one, joined, known = [1] * (2 - len(extents)), tuple(map(tuple, groups)), weight in weights
         (h, w), (i, j), (y, x) = ([*sizes, *one] for sizes in (extents, window, strides))
-        return _Form(op, kind, order, joined, stacked, known, n, h, w, max(1, stacked) * c, f, (i, j), (y, x))
+        return _Form(target, op, kind, order, joined, stacked, known, n, h, w, max(1, stacked) * c, f, (i, j), (y, x))
 
     @property
     def choices(self) -> list[int]:
@@ -200,9 +206,9 @@ class _Form:
         return self.f + -self.f % _CHANNELS if self.f % 2 else self.f
 
     @property
-    def direct(self) -> int:
+    def direct(self) -> float:
         """The cost of the direct sum and of reading its weights, in multiply-adds."""
-        return (math.prod(self.likely) + _MADDS_PER_WEIGHT) * self.c * self.f * math.prod(self.taps)
+        return (math.prod(self.likely) + self._madds(_MADDS_PER_WEIGHT)) * self.c * self.f * math.prod(self.taps)
 
     def cost(self, choice: int) -> float:
         """The cost of the products, of reading their weights, and of both transforms, in multiply-adds."""
@@ -210,10 +216,11 @@ class _Form:
         rows, columns = self.outputs(choice)
         patches, values = n * -(-h // rows) * -(-w // columns), math.prod(self.points(choice))
         axes = len([taps for taps in self.taps if taps > 1])
-        filters = 0 if self.known else _COMPUTED * self.c * self.channels
+        filters = 0 if self._keeps_filters(values) else _COMPUTED * self.c * self.channels
         transforms = _TRANSFORM * axes * values * (patches * (self.c + self.channels) + filters)
         stacking = n * h * w * self.c * _COPY if self.stacked else 0
-        return (patches + _MADDS_PER_WEIGHT) * values * self.c * self.channels + transforms + stacking
+        weights = self._madds(_MADDS_PER_WEIGHT)
+        return (patches + weights) * values * self.c * self.channels + transforms + stacking
 
     def time(self, choice: int) -> float:
         """The cost, and that of reading weights again for each block of patches where a core's cache has not both."""
@@ -221,8 +228,18 @@ class _Form:
         rows, columns = self.outputs(choice)
         values = math.prod(self.points(choice))
         patches, weights = n * -(-h // rows) * -(-w // columns) * values, values * self.c * self.channels
-        blocks = patches * (self.c + self.channels) // _CACHED if weights > _CACHED else 0
-        return self.cost(choice) + blocks * _MADDS_PER_CACHED * weights
+        cached = self.target.l2_bytes // _FLOAT_BYTES
+        blocks = (patches * (self.c + self.channels) - 1) // cached if weights > cached else 0
+        return self.cost(choice) + blocks * self._madds(_MADDS_PER_CACHED) * weights
+
+    def _madds(self, count: int) -> float:
+        """How many multiply-adds take as long as so many of 16 lanes."""
+        return count * self.target.lanes / _LANES
+
+    def _keeps_filters(self, values: int) -> bool:
+        """Return whether filters of so many values are computed ahead of time, for the size they grow to."""
+        size = _FLOAT_BYTES * self.c * self.channels
+        return self.known and is_kept(values * size, math.prod(self.taps) * self.c * self.f * _FLOAT_BYTES)
 
     def rewrite(self, choice: int, patches: WholePatches) -> ir.Value:
         """The ops that take the convolution's place, at the insertion point; returns their result."""
@@ -302,8 +319,9 @@ class _Form:
 
 
 # Measured on AVX-512, in multiply-adds (16 lanes, 2 a cycle): what a transform along an axis costs for each value of a
-# patch, and a weight from beyond the caches. Above this share of the direct sum's cost, for each number of outputs, the
-# rewriting is not worth its rounding errors; those of 2x2 are small.
+# patch, and a weight from beyond the caches: of 8 lanes half as many, as memory is no slower for them. On AVX2 14x14 of
+# 256 channels then take 0.8 of their time, with 4x4 outputs. Above this share of the direct sum's cost, for each number
+# of outputs, the rewriting is not worth its rounding errors; those of 2x2 are small.
 _TRANSFORM, _MADDS_PER_WEIGHT, _GAIN = 3.5, 12, {2: 0.9, 3: 0.9, 4: 0.75}
 
 # How much longer filters take than data, in runs that compute them: they are transposed, and packed afterwards.
@@ -312,8 +330,9 @@ _COMPUTED = 4
 # Of a number that is copied to lie beside those of other frames.
 _COPY = 16
 
-# Numbers that a core's own cache holds, and multiply-adds for a weight from the cache behind it (measured on Zen 4).
-_CACHED, _MADDS_PER_CACHED = 1 << 18, 3
+# Multiply-adds, again of 16 lanes, for a weight from the cache behind a core's own one (measured on Zen 4).
+_MADDS_PER_CACHED = 3
+_LANES, _FLOAT_BYTES = 16, 4
 
 # The lanes of the smallest vectors.
 _CHANNELS = 4
