@@ -21,7 +21,17 @@ from ..tiles.regions import NotSchedulable
 from ..tiling.destination_passing import destination_passing, is_empty
 from ..tiling.dynamic_border import DynamicBorder
 from .block_kernels import STEPS, Version
-from .part_loops import Computation, Part, Segment, cut_axis, divide_steps, least_rest, loop_over, share_of_steps
+from .part_loops import (
+    Computation,
+    Part,
+    Segment,
+    cut_axis,
+    divide_steps,
+    join_strips,
+    least_rest,
+    loop_over,
+    share_of_steps,
+)
 
 # Shares of the work that threads take, at least, where the blocks are as many.
 SHARES = 16
@@ -39,7 +49,8 @@ class Blocks:
     the steps of a block: each of them computes what the steps have in common, or the block is a large part of all and
     has no panels.
     repeated: the axes along which elements may be in two blocks. singles: whether the smallest blocks are worth more
-    code than blocks most of which is computed twice.
+    code than blocks most of which is computed twice. strips: whether the blocks beside each other along the last axis
+    that is cut, of all sizes, go one after another: each reads on where the one before has ended.
     """
 
     versions: tuple[Version, ...]
@@ -50,6 +61,7 @@ class Blocks:
     split: bool = field(default=False, kw_only=True)
     repeated: frozenset[int] = field(default=frozenset(), kw_only=True)
     singles: bool = field(default=False, kw_only=True)
+    strips: bool = field(default=False, kw_only=True)
 
     @property
     def extent(self) -> int:
@@ -118,6 +130,7 @@ class Blocks:
             for part in parts:
                 part.loop_steps(lo, hi)
             return
+        parts = join_strips(parts) if self.strips else parts
         groups = self.count_groups(parts[0])
         steps = arith.muli(groups, index_constant(self.panels))
         first, last = (share_of_steps(steps, n) for n in (lo, hi))
@@ -127,7 +140,8 @@ class Blocks:
             group, panel = (step, None) if self.panels == 1 else (arith.divui(step, panels), arith.remui(step, panels))
             for part in parts:
                 ends = (group, arith.addi(group, index_constant(1)))
-                part.loop(*(divide_steps(arith.muli(part.blocks, end), groups) for end in ends), panel)
+                begin, end = (divide_steps(arith.muli(part.blocks, end), groups) for end in ends)
+                part.loop(begin, end, panel)
 
         loop_over(first, last, 1, body)
 

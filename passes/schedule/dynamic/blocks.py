@@ -18,7 +18,7 @@ from contextlib import suppress
 from ....dialects import func, ir, tw
 from ....dialects.walk import defining_op
 from ...analysis.classify import classify_op
-from ...analysis.kinds import Contraction, Conv, OpClass
+from ...analysis.kinds import Contraction, Conv, DepthwiseConv, OpClass, Pooling
 from ...analysis.size_classes import SizeClasses
 from ...ir.kernel import list_functions
 from ...ir.structure import dim_of, index_dim, indexing_maps, iterator_types, list_ops, loop_extents, shape_of
@@ -54,6 +54,8 @@ from .copied_panels import PanelBlocks, find_panel
 _HELD = 256
 # Elements of blocks that go together where they share nothing, so that it takes little time to tell which these are.
 _HELD_ELEMENTS = 1 << 14
+# Strips of an image that go together.
+_HELD_STRIPS = 8
 # Elements of a block that are worth a share of their own.
 _PANEL = 1 << 12
 # Elements along the known axes of a block whose innermost axis is open, where rows become columns; as many as stay.
@@ -97,8 +99,15 @@ def _make_versions(function: func.FuncOp, cuts: Mapping[int, Sizes], choose: Cho
         return PanelBlocks(tuple(versions), cuts, sums, 1, 1, panel, repeated=repeated)
     if versions[0].has_common or (shared and panels == 1):
         return Blocks(tuple(versions), cuts, sums, 1, 1, split=not sums, repeated=repeated, singles=singles)
-    held = held if shared else _HELD_ELEMENTS // math.prod(versions[0].sizes)
-    return Blocks(tuple(versions), cuts, sums, panels, max(1, held), repeated=repeated, singles=singles)
+    held, strips = held if shared else _HELD_ELEMENTS // math.prod(versions[0].sizes), False
+    if family is not None and family.blocks.images and panels == 1 and _walks_images(function):
+        held, strips = _HELD_STRIPS, True
+    return Blocks(tuple(versions), cuts, sums, panels, max(1, held), repeated=repeated, singles=singles, strips=strips)
+
+
+def _walks_images(function: func.FuncOp) -> bool:
+    """Return whether windows slide over rows too: there are many of them, which threads can share."""
+    return any(isinstance(kind, Pooling | DepthwiseConv) and len(kind.o) > 1 for kind in _kinds(function))
 
 
 def _repeatable(function: func.FuncOp, result: ir.Value, cuts: Mapping[int, Sizes]) -> frozenset[int]:
@@ -278,6 +287,8 @@ def _cut_outer(shape: Sequence[int], blocks: BlockSizes, innermost: int) -> dict
     open_ = [axis for axis, n in enumerate(shape) if n < 0]
     if not open_ or blocks.most is None:
         return {}
+    if blocks.images:
+        return {axis: (1,) for axis, n in enumerate(shape[: innermost - 1]) if n > 1}
     most = blocks.most // (blocks.columns if innermost in open_ else blocks.rows)[0]
     inner, found = math.prod(n for n in shape if n > 0), dict[int, Sizes]()
     for axis, n in enumerate(shape[: open_[-1]]):

@@ -9,8 +9,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
-
 from ....core.target import Target
 from ....dialects import arith, ir, memref, scf, vector
 from ....dialects.builders import index_constant
@@ -110,16 +108,17 @@ class _Copy:
         begin = arith.minsi(arith.maxsi(arith.subi(zero, start), zero), width)
         end = arith.minsi(arith.maxsi(arith.subi(self.extents[last], start), begin), width)
         first, count = arith.index_cast(narrow, begin), arith.index_cast(narrow, arith.subi(end, begin))
+        lanes = arith.index_cast(counts, vector.step(ir.VectorType.get([self.lanes], ir.IndexType.get())))
         spread, columns = vector.broadcast(kind, padding), []
         for number in range(0, self._shape[-1], self.lanes):
-            lanes = ir.DenseElementsAttr.get(np.arange(number, number + self.lanes, dtype=np.int32), type=counts)
-            columns.append(arith.subi(arith.constant(counts, lanes), vector.broadcast(counts, first)))
+            before = arith.subi(first, arith.constant(narrow, number))
+            columns.append(arith.subi(lanes, vector.broadcast(counts, before)))
 
         def copy_row(chosen: Mapping[int, ir.Value], place: Sequence[ir.Value]) -> None:
             within, at = self._find_row(chosen)
             taken = vector.broadcast(counts, arith.select(within, count, arith.constant(narrow, 0)))
-            for number, lanes in enumerate(columns):
-                inside = arith.cmpi(arith.CmpIPredicate.ult, lanes, taken)
+            for number, behind in enumerate(columns):
+                inside = arith.cmpi(arith.CmpIPredicate.ult, behind, taken)
                 column = index_constant(number * self.lanes)
                 row = vector.maskedload(kind, self.buffer, [*at, arith.addi(start, column)], inside, spread)
                 vector.store(row, scratch, [*place, column])

@@ -304,6 +304,36 @@ class Part:
         write(build_nest(block.schedule, result, target, first, end, given, self.computed.target, lengths), place)
 
 
+class StripPart(Part):
+    """Emits the loop over strips: the blocks of several versions beside each other along one axis."""
+
+    def __init__(self, parts: Sequence[Part], axis: int) -> None:
+        beside = {other: segment for other, segment in parts[0].segments.items() if other != axis}
+        super().__init__(parts[0].version, beside, parts[0].computed)
+        self.parts, self.axis = parts, axis
+
+    def compute(self, region: Region, place: ir.Value, panel: ir.Value | None) -> None:
+        """The blocks of a strip, ``region`` of which says where it lies along the other axes."""
+        for part in self.parts:
+            segment = part.segments[self.axis]
+
+            def body(number: ir.Value, part: Part = part, segment: Segment = segment) -> None:
+                chosen = (*region[: self.axis], segment.interval(number), *region[self.axis + 1 :])
+                part.compute(chosen, view_of(part.computed.buffer, chosen), panel)
+
+            loop_over(index_constant(0), segment.count, 1, body)
+
+
+def join_strips(parts: Sequence[Part]) -> list[Part]:
+    """Parts of blocks as parts of strips, along the last axis that is cut."""
+    axis = max(parts[0].segments)
+
+    def beside(part: Part) -> list[int]:
+        return [segment.size for other, segment in part.segments.items() if other != axis]
+
+    return [StripPart(list(strip), axis) for _, strip in itertools.groupby(parts, beside)]
+
+
 def loop_over(first: ir.Value, end: ir.Value, step: int, body: Callable[[ir.Value], None]) -> None:
     loop = scf.ForOp(first, end, index_constant(step))
     with ir.InsertionPoint(loop.body):

@@ -83,7 +83,8 @@ class BlockSizes:
 
     rows: along all axes but the innermost one. columns: along the innermost axis. most: elements of a block at most.
     rows_of_columns: in place of ``rows`` where the innermost axis is dynamic too. plane: along the two axes of images
-    before the innermost one, where both are dynamic; none where these go as all others.
+    before the innermost one, where both are dynamic; none where these go as all others. images: whether known axes
+    before the last two go one by one.
     """
 
     rows: Sizes
@@ -91,6 +92,7 @@ class BlockSizes:
     most: int | None = 1 << 15
     rows_of_columns: Sizes = ()
     plane: tuple[Sizes, Sizes] | None = None
+    images: bool = False
 
     def of_rows(self, dynamic_columns: bool, others: int) -> Sizes:
         """The sizes along rows of blocks that have ``others`` elements along the other axes."""
@@ -180,6 +182,8 @@ GATHERED_BLOCKS = BlockSizes((16, 4, 1), (256, 64, 16, 4, 1), rows_of_columns=(8
 TURNED_BLOCKS = BlockSizes((16, 4, 1), (16, 1), rows_of_columns=(16, 1))
 # A window's rows share what they read.
 WINDOW_BLOCKS = BlockSizes((16, 4, 1), (16, 4, 1))
+# Vectors along the rows of one image at a time: a block's rows stay in the first cache.
+ROW_BLOCKS = BlockSizes((8, 4, 1), (32, 16, 8, 4, 1), images=True)
 # Eight pixels for each number of a weight: of four, the cache behind the first one is too slow.
 CONVOLUTION_BLOCKS = replace(WINDOW_BLOCKS, plane=((2, 1), (4, 1)))
 # Vectors of pixels of one row, which a tile of filters reads.

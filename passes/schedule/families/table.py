@@ -19,7 +19,7 @@ from .contraction import CONVOLUTIONS, PRODUCTS
 from .family import Anchors, Family, KernelView, WantedOrder, find_anchors
 from .light import LIGHT, schedule_vectors
 from .sums import DOT_PRODUCTS, REDUCTIONS
-from .window import ROW_POOLS, WINDOWS
+from .window import DEPTHWISE_ROWS, ROW_POOLS, WINDOWS
 from .winograd import PATCH_PRODUCTS, TRANSFORMS, WINOGRAD
 
 FAMILIES = (
@@ -34,6 +34,7 @@ FAMILIES = (
     PRODUCTS,
     CONVOLUTIONS,
     TRANSFORMS,
+    DEPTHWISE_ROWS,  # before those in channels last
     WINDOWS,
 )
 

@@ -24,7 +24,7 @@ from ..tiles.structured import vector_axis
 from ..tiling.dynamic_border import is_dynamic_padding
 from ..tiling.pool_windows import amounts_of, find_row_window, find_skipped_padding
 from ..tiling.values import value_name
-from .family import WINDOW_BLOCKS, Anchors, BlockSizes, Family, KernelView, PackedOperand, WantedOrder
+from .family import ROW_BLOCKS, WINDOW_BLOCKS, Anchors, Family, KernelView, PackedOperand, WantedOrder
 
 # Pixels of a tile; how much longer the busiest core may take for tiles of two rows: they save a fifth.
 _ROWS, _BALANCE = 7, 1.2
@@ -50,8 +50,6 @@ def schedule_windows(kernel: KernelView) -> Schedule | None:
     result, shape, lanes, target = kernel.result, kernel.shape, kernel.lanes, kernel.target
     data = indexing_maps(op)[0].results
     vector, innermost = vector_axis(shape), dim_of(data[len(data) - 1])
-    if innermost is None and isinstance(kind, DepthwiseConv):
-        return _schedule_depthwise_rows(kernel, op, kind)
     if innermost is None or result_axis(op, innermost, result) != vector:
         return None
     # Of bytes, which become wider, one: tiles of one row by two vectors of them took three times as long.
@@ -69,18 +67,19 @@ def schedule_windows(kernel: KernelView) -> Schedule | None:
     return made.unroll(sums[-1].name, count) if 1 < count <= _ROWS else made
 
 
-def _schedule_depthwise_rows(kernel: KernelView, op: ir.Operation, kind: DepthwiseConv) -> Schedule | None:
+def schedule_depthwise_rows(kernel: KernelView) -> Schedule | None:
     """A depthwise convolution in channels first: vectors along rows, several rows at a time if they are contiguous.
 
     A window's column is straight-line code: windows above each other share the rows that it reads.
     """
-    shape = kernel.shape
+    [(op, kind)], shape = kernel.anchors, kernel.shape
+    assert isinstance(kind, DepthwiseConv)  # the family is that of these
     vector = result_axis(op, kind.o[-1], kernel.result)
-    if vector is None or vector != vector_axis(shape) or kind.strides[-1] > 2:
+    if vector is None or vector < vector_axis(shape) or kind.strides[-1] > 2:
         return None
     tiles = {vector: _width(shape[vector], kernel.lanes)}
     rows = result_axis(op, kind.o[-2], kernel.result) if len(kind.o) > 1 else None
-    if rows is not None and kind.strides[-1] == 1:
+    if rows is not None and kind.strides[-1] == 1 < shape[vector]:
         tiles[rows] = row_tile(shape[rows], min(_ROWS, kernel.target.registers // 4))
     read = op.operands[kind.data]
     if rows is not None and value_name(read) in {value.name for value in kernel.plain.values} and defining_op(read):
@@ -189,20 +188,30 @@ def order_channels_last(op: ir.Operation, kind: Conv | DepthwiseConv) -> list[Wa
 
 
 def _order_depthwise(op: ir.Operation, kind: DepthwiseConv) -> list[WantedOrder]:
-    """Channels last; wide rows that lie in channels first may stay, where windows overlap along them."""
+    """Channels last; wide rows that lie in channels first may stay, where windows overlap along them.
+
+    So may the rows of images of open sizes, which are wide where it matters.
+    """
     extents, elem = loop_extents(op), element_of(op.operands[kind.data])
-    is_static = all(extent > 0 for extent in extents)
     row, taps = extents[kind.o[-1]], math.prod(extents[loop] for loop in kind.k)
-    small = len(kind.o) > 1 and taps <= _FEW_TAPS and row >= 2 * _LONG_ROW and _is_given(op.operands[kind.data])
-    long = row >= _LONG_ROW if kind.strides[-1] == 1 else kind.strides[-1] == 2 and small
-    stays = is_static and isinstance(elem, ir.FloatType) and long
+    images, known = len(kind.o) > 1, min(extents[loop] for loop in kind.k) > 0
+    small = images and taps <= _FEW_TAPS and _is_wide(row, 2 * _LONG_ROW) and _is_given(op.operands[kind.data])
+    long = _is_wide(row, _LONG_ROW) if kind.strides[-1] == 1 else kind.strides[-1] == 2 and small
+    stays = known and (images or is_static(op.results[0])) and isinstance(elem, ir.FloatType) and long
     return [replace(wanted, inside=stays) for wanted in order_channels_last(op, kind)]
+
+
+def _is_wide(row: int, least: int) -> bool:
+    return row < 0 or row >= least
 
 
 def _is_given(value: ir.Value) -> bool:
     """Return whether a value, or what is padded to it, is an input of the program."""
-    op = defining_op(value)
-    return op is None or (op.name == "tensor.pad" and defining_op(op.operands[0]) is None)
+    while (op := defining_op(value)) is not None:
+        if op.name not in ("tensor.cast", "tensor.pad") and not is_dynamic_padding(op):
+            return False
+        value = op.operands[0]
+    return True
 
 
 def _channels_last(m: ir.AffineMap, kind: Conv | DepthwiseConv) -> tuple[int, ...]:
@@ -216,7 +225,7 @@ def _pack_depthwise(ops: Sequence[ir.Operation], target: Target, columns: int) -
     """The channels of one filter tap lie together."""
     [op] = ops
     kind = classify_op(op)
-    if not isinstance(kind, DepthwiseConv) or dim_of(list(indexing_maps(op)[kind.data].results)[-1]) is None:
+    if not isinstance(kind, DepthwiseConv) or _is_channels_first(op, kind):
         return []
     loops = [dim_of(e) for e in indexing_maps(op)[kind.weight].results]
     order = [loops.index(d) for dims in (kind.k, kind.c) for d in loops if d in dims]
@@ -247,21 +256,40 @@ def _find_given_padding(op: ir.Operation, facts: OpFacts) -> list[ir.Operation]:
     kind = facts.kind(op)
     if not isinstance(kind, DepthwiseConv) or len(kind.o) < 2:
         return []
-    if dim_of(list(indexing_maps(op)[kind.data].results)[-1]) is not None:  # channels last
+    if not _is_channels_first(op, kind):
         return []
     pad = defining_op(op.operands[kind.data])
-    taken = pad is not None and pad.name == "tensor.pad" and _is_given(pad.results[0]) and is_static(pad.results[0])
-    return [pad] if pad is not None and taken and facts.users(pad) == [op] else []
+    if pad is None or not _is_given(pad.results[0]) or facts.users(pad) != [op]:
+        return []
+    return [pad] if is_static(pad.results[0]) or is_dynamic_padding(pad) else []
+
+
+def _are_depthwise_rows(anchors: Anchors) -> bool:
+    [(op, kind), *others] = anchors or [(None, None)]
+    if others or op is None or not isinstance(kind, DepthwiseConv):
+        return False
+    return _is_channels_first(op, kind)
+
+
+def _is_channels_first(op: ir.Operation, kind: DepthwiseConv) -> bool:
+    return dim_of(list(indexing_maps(op)[kind.data].results)[-1]) is None
 
 
 ROW_POOLS = Family(
     "pools along rows",
     _are_row_pools,
     schedule_row_pools,
-    BlockSizes((16, 8, 1), (32, 16, 8, 1)),
+    ROW_BLOCKS,
     repeats=True,
     begin=lambda op, facts, target: [op] if _is_row_pool(op, facts.kind(op)) else None,
     absorb=_find_padding,
+)
+DEPTHWISE_ROWS = Family(
+    "depthwise convolutions along rows",
+    _are_depthwise_rows,
+    schedule_depthwise_rows,
+    ROW_BLOCKS,
+    repeats=True,
 )
 WINDOWS = Family(
     "windows",
