@@ -29,6 +29,7 @@ from ..families.family import (
     COLUMN_BLOCKS,
     GATHERED_BLOCKS,
     LIGHT_BLOCKS,
+    LINE_BLOCKS,
     TURNED_BLOCKS,
     BlockSizes,
     Sizes,
@@ -248,6 +249,8 @@ def _choose_sizes(function: func.FuncOp, result: ir.Value, innermost: int) -> tu
         reads_windows_as_columns(op, kind) for op, kind in anchors if isinstance(kind, Conv)
     ):
         return None, COLUMN_BLOCKS
+    if family is not None and family.blocks.images and not _walks_images(function):
+        return None, LINE_BLOCKS
     if family is not LIGHT:
         return None, family.blocks if family is not None else LIGHT_BLOCKS
     ops = [op for op in list_ops(function) if op.name.startswith("linalg.")]

@@ -184,6 +184,8 @@ TURNED_BLOCKS = BlockSizes((16, 4, 1), (16, 1), rows_of_columns=(16, 1))
 WINDOW_BLOCKS = BlockSizes((16, 4, 1), (16, 4, 1))
 # Vectors along the rows of one image at a time: a block's rows stay in the first cache.
 ROW_BLOCKS = BlockSizes((8, 4, 1), (32, 16, 8, 4, 1), images=True)
+# Where windows slide over rows alone, these share nothing.
+LINE_BLOCKS = BlockSizes((1,), (128, 32, 8, 4, 1), images=True)
 # Eight pixels for each number of a weight: of four, the cache behind the first one is too slow.
 CONVOLUTION_BLOCKS = replace(WINDOW_BLOCKS, plane=((2, 1), (4, 1)))
 # Vectors of pixels of one row, which a tile of filters reads.
