@@ -8,7 +8,7 @@ from functools import partial
 from typing import ClassVar
 
 from ...core.target import Target, detect_host
-from ...dialects import arith, ir, memref, vector
+from ...dialects import arith, ir, memref, scalars, vector
 from ...dialects.builders import element_of, index_constant
 from ...dialects.loops import branch
 from ...dialects.scalars import call_intrinsic
@@ -30,13 +30,15 @@ class ShuffleGathers(Pass):
 
     After::
 
-        %first = minui (%places[0], length of %x - 16)
-        %near = vector.reduction <and>, (%places - %first < 16)
-        %v = scf.if %near {
-          %row = vector.load %x[%first]
-          llvm.call_intrinsic "llvm.x86.avx512.permvar.sf.512"(%row, %places - %first)
+        %shifts = %places - %places[0]
+        %near = vector.reduction <and>, (%shifts < 16)
+        %v = scf.if %near and %places[0] + 16 <= length of %x {
+          %row = vector.load %x[%places[0]]
+          llvm.call_intrinsic "llvm.x86.avx512.permvar.sf.512"(%row, %shifts)
         } else {
           vector.gather %x[%c0] [%places], %all, %zero
+
+    Where places are ``index_cast %narrow + broadcast %begin``, the narrow numbers are asked.
 
     An image that is made larger is read so: its gathers take several cycles an element. Others stay: with a mask, of
     elements of other types, from buffers with gaps, and all of targets without such an instruction.
@@ -87,22 +89,47 @@ def _emit_choice(op: ir.Operation, lanes: int, intrinsic: str) -> ir.Value:
     made = ir.VectorType(op.results[0].type)
     extents = [memref.DimOp(base, index_constant(axis)).result for axis in range(ir.MemRefType(base.type).rank)]
     size = functools.reduce(arith.muli, extents)
-    latest = arith.subi(size, index_constant(lanes))
-    first, *others = [_Window.of(places, at, lanes, latest) for at in range(0, made.shape[0], lanes)]
-    long = arith.cmpi(arith.CmpIPredicate.sge, latest, index_constant(0))
-    near = arith.andi(long, first.is_near())
-    if others:  # which are looked at where the first is near: of elements far apart, few neighbours are
+    along, begin = _split_places(places)
+    windows = [_Window.of(along, at, lanes) for at in range(0, made.shape[0], lanes)]
+    behind = arith.addi(functools.reduce(arith.maxsi, [w.start for w in windows]), index_constant(lanes))
+    fits = arith.cmpi(arith.CmpIPredicate.sle, arith.addi(begin, behind), size)
+    near = windows[0].is_near()
+    if len(windows) > 1:  # which are looked at where the first is near: of elements far apart, few neighbours are
         near = branch(
-            near, near.type, lambda: functools.reduce(arith.andi, [w.is_near() for w in others]), lambda: near
+            near, near.type, lambda: functools.reduce(arith.andi, [w.is_near() for w in windows[1:]]), lambda: near
         )
 
     def shuffle() -> ir.Value:
         flat, result = _flatten(base, size), initial
-        for number, window in enumerate([first, *others]):
-            result = vector.insert_strided_slice(window.read(flat, intrinsic), result, [number * lanes], [1])
+        for number, window in enumerate(windows):
+            result = vector.insert_strided_slice(window.read(flat, begin, intrinsic), result, [number * lanes], [1])
         return result
 
-    return branch(near, made, shuffle, lambda: op.clone().results[0])
+    return branch(arith.andi(near, fits), made, shuffle, lambda: op.clone().results[0])
+
+
+def _split_places(places: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """Places as a vector and a number that is added to all of it, as where a row begins.
+
+    What is asked of the vector is then the same for all rows.
+    """
+    op = defining_op(places)
+    for along, other in (op.operands, reversed(op.operands)) if op is not None and op.name == "arith.addi" else ():
+        if (number := _number_of(other)) is not None:
+            varying, begin = _split_places(along)
+            return varying, arith.addi(begin, number)
+    narrow = op is not None and op.name == "arith.index_cast" and scalars.width(element_of(op.operands[0])) == 32
+    return op.operands[0] if op is not None and narrow else places, index_constant(0)
+
+
+def _number_of(vector_: ir.Value) -> ir.Value | None:
+    """The number that all elements of a vector of indices are, if that is known."""
+    op = defining_op(vector_)
+    if op is not None and op.name == "arith.constant":
+        value = ir.DenseElementsAttr(op.attributes["value"])
+        return index_constant(ir.IntegerAttr(value.get_splat_value()).value) if value.is_splat else None
+    broadcast = op is not None and op.name == "vector.broadcast" and isinstance(op.operands[0].type, ir.IndexType)
+    return op.operands[0] if op is not None and broadcast else None
 
 
 @dataclass(frozen=True)
@@ -113,25 +140,27 @@ class _Window:
     shifts: ir.Value
 
     @staticmethod
-    def of(places: ir.Value, at: int, lanes: int, latest: ir.Value) -> _Window:
-        """The window of the places from ``at`` on: it begins with the first one, or so that it ends in the buffer."""
-        kind = ir.VectorType.get([lanes], ir.IndexType.get())
+    def of(places: ir.Value, at: int, lanes: int) -> _Window:
+        """The window that begins with the place ``at``."""
+        kind = ir.VectorType.get([lanes], element_of(places))
         some = vector.extract_strided_slice(kind, places, [at], [lanes], [1])
-        start = arith.minsi(vector.extract(some, [], [0]), latest)
-        return _Window(start, arith.subi(some, vector.broadcast(kind, start)))
+        start = vector.extract(some, [], [0])
+        return _Window(scalars.to_index(start), arith.subi(some, vector.broadcast(kind, start)))
 
     def is_near(self) -> ir.Value:
         """Whether all elements lie in the window."""
         kind = ir.VectorType(self.shifts.type)
-        fits = arith.cmpi(arith.CmpIPredicate.ult, self.shifts, vector.broadcast(kind, index_constant(kind.shape[0])))
+        lanes = vector.broadcast(kind, scalars.const(kind.shape[0], kind.element_type))
+        fits = arith.cmpi(arith.CmpIPredicate.ult, self.shifts, lanes)
         return vector.reduction(ir.IntegerType.get_signless(1), vector.CombiningKind.AND, fits)
 
-    def read(self, flat: ir.Value, intrinsic: str) -> ir.Value:
-        """The elements."""
+    def read(self, flat: ir.Value, begin: ir.Value, intrinsic: str) -> ir.Value:
+        """The elements of a row that begins at a place."""
         lanes = ir.VectorType(self.shifts.type).shape
         row = ir.VectorType.get(lanes, element_of(flat))
-        order = arith.index_cast(ir.VectorType.get(lanes, ir.IntegerType.get_signless(32)), self.shifts)
-        return call_intrinsic(intrinsic, row, [vector.load(row, flat, [self.start]), order])
+        narrow = ir.VectorType.get(lanes, ir.IntegerType.get_signless(32))
+        order = self.shifts if self.shifts.type == narrow else arith.index_cast(narrow, self.shifts)
+        return call_intrinsic(intrinsic, row, [vector.load(row, flat, [arith.addi(begin, self.start)]), order])
 
 
 def _flatten(base: ir.Value, size: ir.Value) -> ir.Value:

@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ....core.sizes import Extent, require_static
-from ....dialects import scalars
+from ....core.sizes import Extent, max_of, require_static
+from ....dialects import builders, ir, scalars
+from ....dialects.positions import clamp_index
+from ....dialects.types import element_type
 from ..state.context import Context
 from ..values.tensor import Tensor
 from .resampling import (
@@ -29,6 +31,7 @@ from .resampling import (
 from .ufuncs import Number, evaluate
 
 _MOST_TAPS = 64  # of a part, which is straight-line code: compilation takes long for more
+_MOST_NARROW = 1 << 31  # elements of an axis whose places are numbers of 32 bits
 _FEW_TAPS = 8  # of a part where only the run knows how many parts there are
 
 
@@ -72,8 +75,9 @@ class Axis:
 class Taps:
     """The consecutive neighbours that each index of the result is a sum of: the first of them, and their weights.
 
-    ``weights`` is (parts, neighbours of a part, result). Unless all are ``inside``, a neighbour may lie outside of the
-    input: the border counts for it, and what has no weight for nothing, be it infinite.
+    ``weights`` is (parts, neighbours of a part, result). An input of fewer elements than neighbours has the first of
+    these inside; the others have no weight. Unless all are ``inside``, what has no weight counts for nothing, be it
+    infinite.
     """
 
     first: Tensor
@@ -97,12 +101,25 @@ def count_repeats(ctx: Context, axis: Axis, rule: Rule) -> int:
 
 
 def find_sources(ctx: Context, axis: Axis, rule: Rule) -> Tensor:
-    """The element that each index of the result takes in the nearest mode; known ones lie in the input."""
+    """The element that each index of the result takes in the nearest mode, which lies in the input."""
     at = _find_coordinates(ctx, axis, rule)
     made = _tabulate(ctx, axis, lambda a, at: find_source(a, at, rule), at, dtype=at.dtype, to="int64")
-    if made.known is None:
-        return made
-    return ctx.const(np.clip(made.known, 0, require_static(axis.extent) - 1))  # an index made of NaN lies outside
+    return narrow_places(ctx, axis, made, axis.extent - 1)  # an index made of NaN lies outside
+
+
+def narrow_places(ctx: Context, axis: Axis, places: Tensor, last: Extent) -> Tensor:
+    """Places along an axis in as few bits as fit, those before 0 or behind ``last`` moved there."""
+    if not isinstance(axis.extent, int):
+        ctx.demand_less(axis.extent, _MOST_NARROW, "it resizes an axis of 2^31 elements or more")
+    dtype = "int64" if isinstance(axis.extent, int) and axis.extent >= _MOST_NARROW else "int32"
+    if places.known is not None:
+        return ctx.const(np.clip(places.known, 0, require_static(last)), dtype)
+
+    def body(place: ir.Value) -> ir.Value:
+        inside = clamp_index(scalars.to_index(place), last + 1)
+        return scalars.from_index(inside, element_type(dtype))
+
+    return ctx.elementwise(body, places, dtype=dtype)
 
 
 def find_outside(ctx: Context, axis: Axis, rule: Rule) -> Tensor:
@@ -127,8 +144,8 @@ def find_taps(ctx: Context, axis: Axis, rule: Rule, dtype: str) -> Taps:
         total = ctx.const(weights.known.sum(axis=0, keepdims=True))
     shares = evaluate(ctx, lambda _, w, total: w / total, weights, total, dtype="float64", shape=weights.shape)
     if first.known is not None and shares.known is not None:
-        return _trim_taps(ctx, first.known, shares.known, require_static(axis.extent), dtype)
-    return Taps(first, ctx.reshape(ctx.cast(shares, dtype), [parts, most, axis.result]), inside=False)
+        return _trim_taps(ctx, axis, first.known, shares.known, dtype)
+    return _move_inside(ctx, axis, first, shares, (parts, most), dtype)
 
 
 def _split_taps(count: Any) -> tuple[Any, int]:
@@ -139,8 +156,9 @@ def _split_taps(count: Any) -> tuple[Any, int]:
     return parts, -(-count // parts)
 
 
-def _trim_taps(ctx: Context, first: np.ndarray, weights: np.ndarray, extent: int, dtype: str) -> Taps:
+def _trim_taps(ctx: Context, axis: Axis, first: np.ndarray, weights: np.ndarray, dtype: str) -> Taps:
     """As few known taps as possible, inside of the input where that is: the border gets the weights of what is not."""
+    extent = require_static(axis.extent)
     neighbours = np.clip(first + np.arange(len(weights))[:, None], 0, extent - 1)
     counts = weights != 0
     low, high = np.where(counts, neighbours, extent).min(axis=0), np.where(counts, neighbours, 0).max(axis=0)
@@ -148,7 +166,27 @@ def _trim_taps(ctx: Context, first: np.ndarray, weights: np.ndarray, extent: int
     start = np.minimum(low, max(extent - parts * most, 0))
     trimmed = np.zeros((parts * most, len(first)))
     np.add.at(trimmed, ((neighbours - start)[counts], np.nonzero(counts)[1]), weights[counts])
-    return Taps(ctx.const(start), ctx.const(trimmed.reshape(parts, most, -1), dtype), parts * most <= extent)
+    places, shares = narrow_places(ctx, axis, ctx.const(start), extent - 1), trimmed.reshape(parts, most, -1)
+    return Taps(places, ctx.const(shares, dtype), parts * most <= extent)
+
+
+def _move_inside(ctx: Context, axis: Axis, first: Tensor, weights: Tensor, cut: tuple[Extent, int], dtype: str) -> Taps:
+    """Taps inside of the input where that is, as ``_trim_taps`` has them, of an axis that only the run knows."""
+    count = weights.shape[0]
+    start = narrow_places(ctx, axis, first, max_of(axis.extent - count, 0))
+
+    def add_share(first: ir.Value, start: ir.Value, weight: ir.Value, total: ir.Value) -> ir.Value:
+        tap, number = builders.linalg_index(0), builders.linalg_index(2)
+        at = clamp_index(scalars.add(scalars.to_index(first), number), axis.extent)
+        is_here = scalars.compare("eq", at, scalars.add(scalars.to_index(start), tap))
+        return scalars.add(total, scalars.select(is_here, weight, scalars.like(weight, 0)))
+
+    none = builders.full(weights.shape, scalars.const(0, element_type(weights.dtype)))
+    operands = [first.value, start.value, weights.value]
+    [moved] = builders.generic(operands, [none], [[1], [1], [2, 1], [0, 1]], "ppr", add_share)
+    shares = ctx.cast(ctx.wrap(moved, weights.dtype), dtype)
+    stays = not axis.by_extents and axis.scale.known is None  # perhaps: then neighbours have no weight
+    return Taps(start, ctx.reshape(shares, [*cut, axis.result]), inside=cut[0] == 1 and not stays)
 
 
 def _find_coordinates(ctx: Context, axis: Axis, rule: Rule) -> Tensor:

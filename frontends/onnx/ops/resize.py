@@ -17,7 +17,6 @@ import numpy as np
 from ....core.sizes import Extent, floor_divide
 from ....dialects import builders, ir, scalars
 from ....dialects import math as mlir_math
-from ....dialects.positions import clamp_index
 from ....dialects.types import bits, element_type, is_complex, is_signed
 from ..algorithms.complex_parts import by_parts
 from ..algorithms.resampling import COORDINATES, NEAREST, Rule, choose_precision
@@ -253,16 +252,15 @@ def _take_nearest(ctx: Context, x: Tensor, axes: Sequence[Axis], rule: Rule) -> 
 
 
 def _gather(ctx: Context, x: Tensor, sources: Mapping[int, Tensor]) -> Tensor:
-    """The elements at the sources along each axis; known ones lie in ``x``."""
+    """The elements at the sources along each axis, which lie in ``x``."""
     if not sources:
         return x
     shape = [sources[i].shape[0] if i in sources else n for i, n in enumerate(x.shape)]
 
     def body(*args: ir.Value) -> ir.Value:
         place = [builders.linalg_index(i) for i in range(x.rank)]
-        for (i, source), value in zip(sources.items(), args[:-1], strict=True):
-            at = scalars.to_index(value)
-            place[i] = at if source.known is not None else clamp_index(at, x.shape[i])
+        for i, value in zip(sources, args[:-1], strict=True):
+            place[i] = scalars.to_index(value)
         return builders.extract(x.value, place)
 
     out = builders.empty(shape, element_type(x.dtype))
@@ -306,21 +304,17 @@ def _interpolate(ctx: Context, x: Tensor, axis: Axis, taps: Taps, wanted: Sequen
         return _add_slices(ctx, x, axis.index, run, weights[0])
     part_loop = 0 if parts == 1 else 1
     along = part_loop + axis.index
-    places = None if taps.inside else _clamp_taps(ctx, axis, taps)
 
     def add_taps(first: ir.Value, _out: ir.Value) -> ir.Value:
         part = builders.linalg_index(0) if part_loop else builders.index_constant(0)
         start, total = scalars.to_index(first), None
-        if part_loop:
-            start = scalars.add(start, scalars.mul(part, scalars.like(part, count)))
         place = [builders.linalg_index(part_loop + i) for i in range(x.rank)]
         for tap in map(builders.index_constant, range(count)):
-            entry = [part, tap, builders.linalg_index(along)]
-            weight = builders.extract(taps.weights.value, entry)
-            at = scalars.add(start, tap)
-            place[axis.index] = at if places is None else scalars.to_index(builders.extract(places.value, entry))
+            weight = builders.extract(taps.weights.value, [part, tap, builders.linalg_index(along)])
+            number = scalars.add(scalars.mul(part, scalars.like(part, count)), tap)
+            place[axis.index] = scalars.add(start, scalars.minimum(number, scalars.like(number, axis.extent - 1)))
             value = builders.extract(x.value, place)
-            if places is not None:
+            if not taps.inside:
                 zero = scalars.like(weight, 0)
                 value = scalars.select(scalars.compare("eq", weight, zero), zero, value)
             total = scalars.mul(value, weight) if total is None else scalars.fma(value, weight, total)
@@ -346,20 +340,6 @@ def _add_slices(ctx: Context, x: Tensor, axis: int, run: range, weights: np.ndar
         return total
 
     return ctx.elementwise(body, *neighbours, *shares)
-
-
-def _clamp_taps(ctx: Context, axis: Axis, taps: Taps) -> Tensor:
-    """Where each tap lies, within the input: one table, and not two comparisons for each element that is read."""
-    _, count, _ = taps.weights.shape
-
-    def body(first: ir.Value, _out: ir.Value) -> ir.Value:
-        part, tap = (builders.linalg_index(i) for i in range(2))
-        at = scalars.add(scalars.to_index(first), scalars.add(scalars.mul(part, scalars.like(part, count)), tap))
-        return scalars.from_index(clamp_index(at, axis.extent), element_type("int64"))
-
-    out = builders.empty(taps.weights.shape, element_type("int64"))
-    [made] = builders.generic([taps.first.value], [out], [[2], range(3)], "ppp", body)
-    return ctx.wrap(made, "int64")
 
 
 def _extrapolate(ctx: Context, x: Tensor, axis: Axis, rule: Rule) -> Tensor:

@@ -3,13 +3,15 @@
 // Elements that lie within 16 of each other, as the first 16 of 32 and then the others tell, are loaded and put in order.
 // CHECK-LABEL: func.func @near(
 // CHECK:         %[[SIZE:.*]] = arith.muli
-// CHECK:         %[[LATEST:.*]] = arith.subi %[[SIZE]], %c16
-// CHECK:         %[[START:.*]] = arith.minsi %{{.*}}, %[[LATEST]]
+// CHECK:         %[[START:.*]] = vector.extract %{{.*}}[0] : index from vector<16xindex>
+// CHECK:         %[[FITS:.*]] = arith.cmpi sle, %{{.*}}, %[[SIZE]]
 // CHECK:         %[[NEAR:.*]] = scf.if
 // CHECK:           vector.reduction <and>
-// CHECK:         scf.if %[[NEAR]]
+// CHECK:         %[[BOTH:.*]] = arith.andi %[[NEAR]], %[[FITS]]
+// CHECK:         scf.if %[[BOTH]]
 // CHECK:           %[[FLAT:.*]] = memref.reinterpret_cast %{{.*}} to offset: [0], sizes: [%[[SIZE]]], strides: [1]
-// CHECK:           %[[ROW:.*]] = vector.load %[[FLAT]][%[[START]]]
+// CHECK:           %[[PLACE:.*]] = arith.addi %{{.*}}, %[[START]]
+// CHECK:           %[[ROW:.*]] = vector.load %[[FLAT]][%[[PLACE]]]
 // CHECK:           llvm.call_intrinsic "llvm.x86.avx512.permvar.sf.512"(%[[ROW]], %{{.*}})
 // CHECK:           llvm.call_intrinsic
 // CHECK:         } else {
@@ -21,6 +23,27 @@ func.func @near(%x: memref<?x?xf32>, %places: vector<32xindex>, %y: memref<32xf3
   %v = vector.gather %x[%c0, %c0] [%places], %all, %zero : memref<?x?xf32>, vector<32xindex>, vector<32xi1>, vector<32xf32> into vector<32xf32>
   vector.store %v, %y[%c0] : memref<32xf32>, vector<32xf32>
   return
+}
+
+// Where a row begins makes no difference to which elements are near: the numbers of 32 bits are asked.
+// CHECK-LABEL: func.func @row(
+// CHECK-SAME:    %{{.*}}: memref<?xf32>, %[[NARROW:.*]]: vector<16xi32>, %[[BEGIN:.*]]: index
+// CHECK:         %[[PARTS:.*]] = vector.extract_strided_slice %[[NARROW]]
+// CHECK:         %[[SHIFTS:.*]] = arith.subi %[[PARTS]], %{{.*}} : vector<16xi32>
+// CHECK:         arith.cmpi ult, %[[SHIFTS]]
+// CHECK:         scf.if
+// CHECK:           llvm.call_intrinsic "llvm.x86.avx512.permvar.sf.512"(%{{.*}}, %[[SHIFTS]])
+func.func @row(%x: memref<?xf32>, %narrow: vector<16xi32>, %begin: index) -> vector<16xf32> {
+  %c0 = arith.constant 0 : index
+  %all = arith.constant dense<true> : vector<16xi1>
+  %zero = arith.constant dense<0.0> : vector<16xf32>
+  %one = arith.constant dense<1> : vector<16xindex>
+  %cast = arith.index_cast %narrow : vector<16xi32> to vector<16xindex>
+  %next = arith.addi %cast, %one : vector<16xindex>
+  %row = vector.broadcast %begin : index to vector<16xindex>
+  %places = arith.addi %next, %row : vector<16xindex>
+  %v = vector.gather %x[%c0] [%places], %all, %zero : memref<?xf32>, vector<16xindex>, vector<16xi1>, vector<16xf32> into vector<16xf32>
+  return %v : vector<16xf32>
 }
 
 // Half of a vector, other types, and what a mask leaves out stay.
