@@ -22,7 +22,9 @@ from tilewright.passes import pipeline
 from tilewright.passes.graph.winograd import Winograd
 from tilewright.passes.infra.context import PassContext
 from tilewright.passes.ir.kernel import in_place, list_functions
+from tilewright.passes.ir.structure import list_ops
 from tilewright.passes.schedule.language.schedule import Schedule
+from tilewright.passes.schedule.tiling.tiler import may_repeat
 
 RNG = np.random.default_rng(0)
 CHUNKS = (1, 2, 3, 7)
@@ -230,3 +232,21 @@ def test_threads_share_a_kernel_in_place() -> None:
     [want] = alone.run({"x": x})
     for _ in range(20):
         np.testing.assert_array_equal(shared.run({"x": x})[0], want)
+
+
+@pytest.mark.parametrize(("made_from", "repeats"), [("%x", True), ("%y", False)])
+def test_what_is_inserted_may_be_computed_twice(made_from, repeats):
+    """Unless it is made from the argument that it is inserted into."""
+    text = f"""
+      func.func @k(%x: tensor<8xf32>, %y: tensor<8xf32>) -> tensor<8xf32> attributes {{tw.in_place = array<i64: 1>}} {{
+        %e = tensor.empty() : tensor<4xf32>
+        %s = tensor.extract_slice {made_from}[0] [4] [1] : tensor<8xf32> to tensor<4xf32>
+        %m = linalg.exp ins(%s : tensor<4xf32>) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+        %r = tensor.insert_slice %m into %y[2] [4] [1] : tensor<4xf32> into tensor<8xf32>
+        return %r : tensor<8xf32>
+      }}"""
+    with make_context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        [function] = list_functions(module)
+        [made] = [op.results[0] for op in list_ops(function) if op.name == "linalg.exp"]
+        assert may_repeat(made) == repeats
