@@ -33,7 +33,8 @@ def arg_extreme(ctx: Context, x: Tensor, axis: int, keepdims: bool, better: scal
         return _find_extreme_in_rows(ctx, x, keepdims, better)
     kept = [i for i in range(x.rank) if i != axis]
     shape = [x.shape[i] for i in kept]
-    if not x.is_dynamic and count_elements(x.shape[axis + 1 :]) < _NARROW and x.shape[axis] >= _LONG:
+    length, behind = x.shape[axis], count_elements(x.shape[axis + 1 :])
+    if isinstance(behind, int) and behind < _NARROW and (not isinstance(length, int) or length >= _LONG):
         found = _find_extreme_in_rows(ctx, ctx.transpose(x, [*kept, axis]), False, better)
         return ctx.reshape(found, [1 if i == axis else n for i, n in enumerate(x.shape)] if keepdims else shape)
     elem = scalars.compute_type(element_type(x.dtype))
@@ -53,7 +54,7 @@ def arg_extreme(ctx: Context, x: Tensor, axis: int, keepdims: bool, better: scal
     return ctx.wrap(at, "int64")
 
 
-_NARROW, _LONG = 16, 8  # fewer elements behind an axis fill no vector: it is moved behind them, if it is so long
+_NARROW, _LONG = 16, 8  # fewer elements behind an axis fill no vector: it is moved behind them, if it may be so long
 _NO_PLACE = (1 << 31) - 1  # behind all places of a row
 
 

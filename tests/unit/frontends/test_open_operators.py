@@ -210,6 +210,11 @@ CASES: dict[str, tuple[str, list[list[np.ndarray]], dict[str, Any]]] = {
         [[np.round(f(3, n))] for n in (1, 15, 90)],
         {"axis": 1, "select_last_index": 1, "results": ("int64",), "opset": 13},
     ),
+    "the greatest of short columns": (
+        "ArgMax",
+        [[np.round(f(b, n, 3))] for b, n in ((2, 70), (5, 1))],
+        {"axis": 1, "fixed": [(0, 2)], "results": ("int64",), "opset": 13},
+    ),
     "products with a vector": ("MatMul", [[f(3, k), f(k)] for k in (5, 100)], {"fixed": [(0, 0)]}),
     "real frames": (
         "STFT",
