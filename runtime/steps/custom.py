@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,13 +29,12 @@ def operator_function(name: str, where: str) -> HostFunction:
             f"tw.register_op('{domain}', '{op}', function) before the program is loaded"
         )
     function = operator.function
-    call = partial(_call_packed if isinstance(function, tvm_ffi.Function) else _call_python, function)
 
     def compute(facts: Attributes, *given: Any) -> tuple[Any, ...]:
         left = iter(given)
         inputs = [next(left) if there else None for there in facts["given"]]
         try:
-            made = call(inputs, facts["attributes"])
+            made = call_function(function, inputs, facts["attributes"])
         except Exception as error:
             raise InputError(f"operator '{name}' failed: {type(error).__name__}: {error}") from error
         return tuple(_take_output(name, made, *output) for output in facts["outputs"])
@@ -44,16 +42,22 @@ def operator_function(name: str, where: str) -> HostFunction:
     return compute
 
 
-def _call_python(function: Callable[..., Any], inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Sequence[Any]:
-    """The outputs of a function of Python, which may not write to its inputs."""
-    made = function(*map(_read_only, inputs), **attributes)
+def call_function(
+    function: Callable[..., Any], inputs: Sequence[Any], attributes: Mapping[str, Any] | None = None
+) -> Sequence[Any]:
+    """The outputs of a user's function. A packed one takes tensors and, last, a map of attributes, if it has any; one
+    of Python may not write to its inputs."""
+    if isinstance(function, tvm_ffi.Function):
+        last = () if attributes is None else (dict(attributes),)
+        made = function(*(tensor.as_tensor(x) if isinstance(x, np.ndarray) else x for x in inputs), *last)
+        return made if isinstance(made, tvm_ffi.Array) else (made,)
+    made = function(*map(_read_only, inputs), **(attributes or {}))
     return made if isinstance(made, tuple | list) else (made,)
 
 
-def _call_packed(function: Callable[..., Any], inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Sequence[Any]:
-    """The outputs of a packed function, which takes tensors and, last, a map."""
-    made = function(*(tensor.as_tensor(x) if isinstance(x, np.ndarray) else x for x in inputs), dict(attributes))
-    return made if isinstance(made, tvm_ffi.Array) else (made,)
+def read_array(value: Any) -> np.ndarray:
+    """What a user's function gives as an array, where it lies on the CPU."""
+    return np.asarray(array_on(value) if not isinstance(value, np.ndarray) and hasattr(value, "__dlpack__") else value)
 
 
 def _read_only(value: Any) -> Any:
@@ -71,11 +75,7 @@ def _take_output(name: str, made: Sequence[Any], index: int, dtype: str, rank: i
     value = made[index]
     if dtype in ("sequence", "optional"):
         return value
-    if dtype == "string":
-        array = np.asarray(value, dtype=object)
-    else:
-        array = array_on(value) if not isinstance(value, np.ndarray) and hasattr(value, "__dlpack__") else value
-    array = np.asarray(array)
+    array = np.asarray(value, dtype=object) if dtype == "string" else read_array(value)
     if rank is not None and array.ndim != rank:
         raise InputError(f"operator '{name}' gives output {index} of shape {list(array.shape)}, not of rank {rank}")
     return array

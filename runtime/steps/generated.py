@@ -14,9 +14,7 @@ from ...core.errors import InputError
 from ...core.model import numpy_dtype
 from ...core.program import Step
 from ...core.subgraph_code import describe_subgraph
-from ..process.ffi import tvm_ffi
-from ..tensors import tensor
-from ..tensors.foreign import array_on
+from .custom import call_function, read_array
 from .host import Attributes, HostFunction
 
 
@@ -33,7 +31,7 @@ def bind_generated(step: Step) -> HostFunction:
 
     def compute(_: Attributes, *inputs: np.ndarray) -> tuple[Any, ...]:
         try:
-            made = _call(function, inputs)
+            made = call_function(function, inputs)
         except Exception as error:
             raise InputError(f"{what} failed: {type(error).__name__}: {error}") from error
         if len(made) != len(shapes):
@@ -68,24 +66,11 @@ def _load_function(facts: Attributes, what: str) -> Callable[..., Any]:
     return function
 
 
-def _call(function: Callable[..., Any], inputs: Sequence[np.ndarray]) -> Sequence[Any]:
-    """What a function gives for inputs that lie where the program has them."""
-    if isinstance(function, tvm_ffi.Function):
-        made = function(*map(tensor.as_tensor, inputs))
-        return made if isinstance(made, tvm_ffi.Array) else (made,)
-    views = [each.view() for each in inputs]
-    for view in views:
-        view.flags.writeable = False
-    made = function(*views)
-    return made if isinstance(made, tuple | list) else (made,)
-
-
 def _take_output(
     what: str, inputs: Sequence[np.ndarray], value: Any, dtype: str, shape: Sequence[int | None]
 ) -> np.ndarray:
     """An output where it lies, or a copy of one that lies in the program's memory."""
-    array = array_on(value) if not isinstance(value, np.ndarray) and hasattr(value, "__dlpack__") else value
-    array = np.asarray(array)
+    array = read_array(value)
     if array.dtype != numpy_dtype(dtype):
         raise InputError(f"{what} is of {array.dtype}, it must be of {dtype}")
     fits = len(shape) == array.ndim and all(n is None or n == m for n, m in zip(shape, array.shape, strict=True))

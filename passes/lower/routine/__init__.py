@@ -1,0 +1,1 @@
+"""Steps of a program with a routine as code: what each kind of them becomes."""
