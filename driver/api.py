@@ -419,8 +419,8 @@ def _compile_product(compilation: Compilation, request: compile_cache.Request | 
     if request is not None:
         with compilation.report.stage("cache"):
             made = compile_cache.Found(product.code, product.manifest, product.weights, compilation.report.of_program())
-            kernels = kernel_names(planned.plan.programs)
-            compile_cache.keep_program(request, planned.files, kernels, made)
+            taken = [*kernel_names(planned.plan.programs), *(choice.key for choice in planned.choices)]
+            compile_cache.keep_program(request, planned.files, taken, made)
     return product
 
 

@@ -110,8 +110,8 @@ class Compilation:
         """Settings for passes that run in this process."""
         given = self.options
         sessions = given.sessions and given.executor == "objects"  # an engine has one program, which sessions run, too
-        limits, states = given.model_limits, given.states
-        return Settings(target, given.opt_level, given.context, limits, states, given.codegens, sessions)
+        limits, states, choices = given.model_limits, given.states, tuple(given.records.choices(target).items())
+        return Settings(target, given.opt_level, given.context, limits, states, given.codegens, sessions, choices)
 
     def run(
         self,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 
 from ..core.breadcrumbs import Snapshot, step
+from ..core.choices import Choice, collect_choices
 from ..core.codegens import CodegenChoice
 from ..core.dims import InputShapes
 from ..core.errors import ArtifactError, TilewrightError
@@ -40,7 +41,8 @@ class Planned:
 
     ``files`` are those that the import read besides the model's own, ``notes`` what it has to say to a user,
     ``source`` is the SHA-256 of the model's file, if there is one; ``externals`` are what kernels call that a user has
-    written, ``generated`` is code that they call which code generators of users have made.
+    written, ``generated`` is code that they call which code generators of users have made. ``choices`` are decisions of
+    its graph passes that records may make.
     """
 
     plan: Plan
@@ -51,6 +53,7 @@ class Planned:
     source: str = ""
     externals: Externals = field(default_factory=Externals)
     generated: tuple[SubgraphCode, ...] = ()
+    choices: tuple[Choice, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,8 @@ class Settings:
     ``model_limits`` is what the import accepts. ``states`` are those that the user declares, as pairs of an output and
     an input; None for those that are found. ``codegens`` are the names of code generators that take part.
 
-    Without ``sessions`` there is no program of its own for these.
+    Without ``sessions`` there is no program of its own for these. ``choices`` are decisions of the graph passes that
+    records have, as pairs of a key and an option.
     """
 
     target: Target
@@ -69,6 +73,7 @@ class Settings:
     states: tuple[tuple[str, str], ...] | None = None
     codegens: tuple[str, ...] = ()
     sessions: bool = True
+    choices: tuple[tuple[str, int], ...] = ()
 
     def schedules(self, kernel: str | None = None) -> str:
         """A text that identifies the schedules given by hand, for one kernel or all; "" for none."""
@@ -157,10 +162,11 @@ def merge(planned: Sequence[Planned], targets: Sequence[str]) -> Planned:
     from ..passes.merge import merge
 
     plan, params = merge([each.plan for each in planned], [each.params for each in planned], targets)
-    lists = ("files", "notes", "generated")
-    files, notes, generated = (tuple(dict.fromkeys(x for each in planned for x in getattr(each, n))) for n in lists)
+    lists = ("files", "notes", "generated", "choices")
+    joined = (tuple(dict.fromkeys(x for each in planned for x in getattr(each, n))) for n in lists)
+    files, notes, generated, choices = joined
     externals = Externals.join(each.externals for each in planned)
-    return Planned(plan, params, planned[0].name, files, notes, planned[0].source, externals, generated)
+    return Planned(plan, params, planned[0].name, files, notes, planned[0].source, externals, generated, choices)
 
 
 def plan_bytecode(bytecode: bytes, shell: Model, settings: Settings) -> tuple[Planned, Settings]:
@@ -211,14 +217,23 @@ def plan_model(model: Model, folder: str, settings: Settings) -> tuple[Planned, 
     from ..passes import sessions
 
     limits, declared = settings.model_limits, settings.states
-    plan = sessions.plan_with_session(
-        model, settings.target, settings.pass_context(), limits, declared, alone=not settings.sessions
-    )
+    with collect_choices(dict(settings.choices)) as table:
+        plan = sessions.plan_with_session(
+            model, settings.target, settings.pass_context(), limits, declared, alone=not settings.sessions
+        )
+    choices = tuple(table.asked.values())
     originals = [info.name for info in plan.params if info.name not in plan.prepare]
     originals += [info.name for program in plan.prepare.values() for info in program.params]
     params = {name: _spill(model.params[name], folder) for name in dict.fromkeys(originals)}
     code = {"externals": model.externals, "generated": model.generated}
-    return Planned(plan, params, model.name, model.files, model.notes, **code), settings
+    notes = (*model.notes, *_note_choices(choices))
+    return Planned(plan, params, model.name, model.files, notes, **code, choices=choices), settings
+
+
+def _note_choices(choices: Sequence[Choice]) -> list[str]:
+    """A note that says how many decisions are those of records, if any is."""
+    tuned = sum(choice.taken != choice.default for choice in choices)
+    return [f"decisions of the plan from records: {tuned} of {len(choices)}"] if tuned else []
 
 
 def compile_kernel(bytecode: bytes, settings: Settings) -> tuple[Kernel, Settings]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeVar
 
+from ..core.choices import PREFIX
 from ..core.errors import RecordError
 from ..core.target import Target
 
@@ -145,6 +146,11 @@ class Winner:
         """The JSON that ``Schedule.from_json`` reads, and the ``default_steps`` beside which it was measured."""
         return join_schedule(self.values, self.steps, self.default_steps)
 
+    @property
+    def option(self) -> int | None:
+        """What was decided, where the record is one of a decision of the graph passes."""
+        return read_option(self.kernel, self.steps)
+
     def to_json(self) -> dict[str, Any]:
         """As a dictionary that JSON can hold."""
         return asdict(self)
@@ -153,6 +159,18 @@ class Winner:
     def from_json(data: Any) -> Winner:
         """The inverse of ``to_json``. Raises RecordError for what is none."""
         return _read_record(Winner, data)
+
+
+def read_option(key: str, steps: str) -> int | None:
+    """The option of a record whose ``kernel`` is the key of a decision, and whose steps are the option alone: ``[4]``.
+
+    None for a kernel's record, or where there is no such option.
+    """
+    found = json.loads(steps) if key.startswith(PREFIX) else None
+    match found:
+        case [int(option)] if not isinstance(option, bool):
+            return option
+    return None
 
 
 def join_schedule(values: str, steps: str, default_steps: str = "") -> str:

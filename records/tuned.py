@@ -41,6 +41,11 @@ class TunedSchedules:
         winner = self.winners.get(target, {}).get(kernel)
         return winner.schedule if winner else ""
 
+    def choices(self, target: Target) -> dict[str, int]:
+        """The decisions of graph passes, by key."""
+        found = {key: winner.option for key, winner in self.winners.get(target, {}).items()}
+        return {key: option for key, option in found.items() if option is not None}
+
     def schedules(self, kernels: Iterable[str], target: Target) -> dict[str, str]:
         """Those of the kernels that have one."""
         found = {kernel: self.schedule(kernel, target) for kernel in kernels}

@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tilewright.core.choices import PREFIX
 from tilewright.core.printed import count_text
 from tilewright.records import Trial, Winner
 from tilewright.records.changes import describe_changes
@@ -119,5 +120,7 @@ def _trial_text(trial: Trial) -> str:
 
 def _changes_text(record: Trial | Winner) -> str:
     """What a schedule changes against the default one, or all that it does where that was not noted."""
+    if record.kernel.startswith(PREFIX):
+        return f"decision of the plan: {record.default_steps or '?'} -> {record.steps}"
     changes = describe_changes(record.default_steps or "[]", record.steps)
     return "; ".join(changes) or ("the default schedule" if record.default_steps else "plain loops")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import tilewright
+from tilewright.core.choices import PREFIX
 from tilewright.core.errors import InputError, RecordError, ScheduleError
 from tilewright.core.printed import count_text
 from tilewright.records import Trial, Winner, user_file
@@ -172,6 +173,8 @@ def _replay(winner: Winner) -> str:
     is now is seen when that is compiled."""
     from tilewright.passes.schedule.language.schedule import Schedule
 
+    if winner.kernel.startswith(PREFIX):
+        return "" if winner.option is not None else "its decision of a plan is no option"
     try:
         Schedule.from_json(winner.schedule).check()
     except ScheduleError as error:

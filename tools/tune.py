@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from tilewright.core.choices import PREFIX
 from tilewright.core.errors import InputError
 from tilewright.core.printed import count_text, line_text, name_text, shorten
 from tilewright.tools._common import (
@@ -191,8 +192,14 @@ def _report_lines(result: TuningResult) -> Iterator[str]:
     taken = f"{count_text(result.trials, 'trial')} in {result.seconds:.0f} s, {result.threads} thread(s)"
     yield f"{taken}; the kernels' own times say {result.estimate:.3f}; records: {result.records}"
     for names, interval in result.contests:
-        what = f"{count_text(len(names), 'schedule')} in the network, against the default's program"
+        kind = "decision" if names and names[0].startswith(PREFIX) else "schedule"
+        what = f"{count_text(len(names), kind)} in the network, against the program without"
         yield f"  {what}: {interval.ratio:.3f} ({interval.low:.3f} to {interval.high:.3f})"
+    for choice in result.choices:
+        if choice.option != choice.default:
+            taken = "taken" if choice.accepted else "not taken"
+            said = f"{choice.default} -> {choice.option}, {choice.ratio:.3f} of its kernels' time, {taken}"
+            yield f"  {choice.key}: {said} ({_nodes_text(choice.nodes, _SHOWN_NODES)})"
     for line in result.notes:
         yield f"fleet: {line}"
     for line in result.wrong:

@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time as clock
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -23,10 +23,12 @@ from ..driver import api
 from ..driver.compilation import Compilation, CompilationSource
 from ..driver.jobs import Planned
 from ..driver.machine import Rates
+from ..driver.options import Options
 from ..passes.schedule.language.schedule import Schedule as KernelSchedule
 from ..records.database import Database
 from ..records.lookup import user_file
 from ..records.trial import Trial, Winner, target_key
+from ..records.tuned import TunedSchedules
 from ..te.computation import Computation
 from ..te.schedule import Schedule
 from .budget import Budget, parse_seconds
@@ -39,6 +41,7 @@ from .fleet.laboratory import FleetLaboratory, FleetNetwork
 from .laboratory import Laboratory, Prepared
 from .measuring.racing import UNCHANGED
 from .network import NetworkVerdict, TunedNetwork, settle_winners
+from .plan_choices import NetworkPlan, SettledPlan, join_ratios, make_winners, settle_plan
 from .progress import TaskProgress, estimate_ratio
 from .result import TaskResult, TuningResult
 from .search.table import SEARCHES, make_search
@@ -52,6 +55,8 @@ _DEFAULT_SECONDS = 300.0
 _LEAST_SHARE = 0.002
 # Seconds of a contest of programs: a part of the search's, between bounds.
 _CONTEST_PART, _LEAST_CONTEST, _MOST_CONTEST = 0.05, 3.0, 20.0
+# Of a search: in less there is no time for other plans.
+_LEAST_OF_PLANS = 30.0
 _NEAREST = 3  # schedules of other kernels that a search begins with
 
 
@@ -129,43 +134,65 @@ def tune(
         database = stack.enter_context(Database.open(path))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tilewright-")))
         given = _settle_source(source, args, name)
-        compilation = begin_compilation(given, input_shapes, options, workers)
-        planned = plan_network(compilation, str(folder))
-        tasks = make_tasks(compilation, planned.plan)
-        label = name or planned.name
-        threads = tasks[0].threads if tasks else 1
-        laboratory = stack.enter_context(_open_laboratory(machines, compilation.options.target, threads, workers))
+
+        def replan(choices: Mapping[str, int]) -> NetworkPlan:
+            made = begin_compilation(given, input_shapes, _with_choices(options, choices), workers)
+            return NetworkPlan(made, plan_network(made, str(folder)))
+
+        plan = replan({})
+        label, target, threads = name or plan.planned.name, plan.compilation.options.target, options.threads
+        laboratory = stack.enter_context(_open_laboratory(machines, target, threads, workers))
 
         def listen(stage: str, found: Sequence[TaskProgress]) -> None:
             progress(Tuning(label, stage, found, budget, laboratory.notes))
 
+        def make_network(plan: NetworkPlan) -> TunedNetwork:
+            own = Path(tempfile.mkdtemp(dir=folder))
+            return _make_network(laboratory, plan.compilation, plan.planned, own)
+
+        settled, began = SettledPlan(plan), clock.monotonic()
+        if plan.planned.choices and (budget.seconds is None or budget.seconds >= _LEAST_OF_PLANS):
+            listen("trying other plans of the network", [])
+            settled = settle_plan(plan, replan, laboratory, make_network, _LEAST_CONTEST)
+            database.reject([choice.key for choice in plan.planned.choices], target_key(target), threads)
+            database.accept(make_winners(settled, label, _own_version()))
+        planning = clock.monotonic() - began
+        tasks = make_tasks(settled.plan.compilation, settled.plan.planned.plan)
         listen("measuring the kernels", [])
         found = _prepare_tasks(tasks, laboratory, database, search, seed)
         kind = FleetEngine if machines else Engine
         engine = kind(laboratory, found, database, budget, _own_version(), lambda e: listen("searching", e.tasks))
-        budget.start()
+        budget.start(min(planning, (budget.seconds or math.inf) / 2))
         with _end_on_interrupt(engine):
             engine.run()
         listen("trying the winners in the network", found)
-        network = _make_network(laboratory, compilation, planned, folder)
+        network = make_network(settled.plan)
         verdict = _settle(network, found, min(max(_LEAST_CONTEST, _CONTEST_PART * budget.used_seconds), _MOST_CONTEST))
         accepted = _keep(database, label, found, verdict)
         wrong = [*_describe_wrong(database, found), *([verdict.wrong] if verdict.wrong else [])]
         return TuningResult(
             label,
-            str(compilation.options.target),
+            str(target),
             threads,
             _list_results(tasks, found, set(verdict.accepted)),
-            verdict.ratio,
+            join_ratios(settled.verdict.ratio, verdict.ratio),
             estimate_ratio(found),
-            verdict.contests,
+            (*settled.verdict.contests, *verdict.contests),
             budget.used_trials,
             budget.used_seconds,
             str(path),
             accepted,
             tuple(wrong),
             tuple(laboratory.notes),
+            settled.results,
         )
+
+
+def _with_choices(options: Options, choices: Mapping[str, int]) -> Options:
+    """The options of a compilation that takes these decisions of graph passes, and no schedules."""
+    key, threads = target_key(options.target), options.threads
+    found = {name: Winner(name, key, threads, "{}", json.dumps([option])) for name, option in choices.items()}
+    return replace(options, records=TunedSchedules({options.target: found}))
 
 
 def _make_budget(time: str | float | None, trials: int | None, until_flat: str | float | None) -> Budget:

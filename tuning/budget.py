@@ -37,9 +37,10 @@ class Budget:
     _level: float = math.inf
     _spent: int = 0
 
-    def start(self) -> None:
-        """Begin to count now."""
-        self._began = self._improved = clock.monotonic()
+    def start(self, used: float = 0.0) -> None:
+        """Begin to count now, with so many seconds used before."""
+        self._improved = clock.monotonic()
+        self._began = self._improved - used
 
     @property
     def used_seconds(self) -> float:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from ..driver import api
 from ..driver.compilation import Compilation
@@ -19,6 +20,8 @@ from ..workers.worker import Crew
 from .measuring import jobs
 from .measuring.contest import Contest, run_contest
 from .measuring.racing import UNCHANGED, RatioInterval
+
+Change = TypeVar("Change", contravariant=True)
 
 # Seconds beyond its own that a contest may take: for its process to begin, and for slow runs.
 _MORE_SECONDS = 120.0
@@ -37,7 +40,13 @@ class TunedNetwork:
 
     def contest(self, schedules: Mapping[str, Schedule], seconds: float) -> Contest:
         """Run the program with these schedules of kernels against that without, in a fresh process."""
-        mine, other = (self._write(each) for each in (schedules, {}))
+        return self._run(self._write(schedules), self._write({}), seconds)
+
+    def contest_plan(self, other: TunedNetwork, seconds: float) -> Contest:
+        """Run the program without schedules against that of the same network with other decisions of its plan."""
+        return self._run(self._write({}), other._write({}), seconds)
+
+    def _run(self, mine: Path, other: Path, seconds: float) -> Contest:
         return self._run_contest(mine, other, seconds, Limits(timeout=seconds + _MORE_SECONDS, bundles=False))
 
     def _run_contest(self, mine: Path, other: Path, seconds: float, limits: Limits) -> Contest:
@@ -75,8 +84,14 @@ class NetworkVerdict:
     wrong: str = ""
 
 
+class Contests(Protocol[Change]):
+    """What runs a network with some changes by name, schedules of kernels as a rule, against the one without."""
+
+    def contest(self, changes: Mapping[str, Change], seconds: float, /) -> Contest: ...
+
+
 def settle_winners(
-    network: TunedNetwork, winners: Mapping[str, Schedule], gains: Mapping[str, float], seconds: float
+    network: Contests[Change], winners: Mapping[str, Change], gains: Mapping[str, float], seconds: float
 ) -> NetworkVerdict:
     """Accept the schedules with which the network is faster for certain; where all together are not, those of a half.
 

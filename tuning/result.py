@@ -7,6 +7,7 @@ from typing import Any
 
 from ..core.printed import count_text
 from .measuring.racing import RatioInterval
+from .plan_choices import ChoiceResult
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,11 @@ class TaskResult:
 class TuningResult:
     """What came of tuning: its ``tasks``, the slowest first, and the network's own verdict.
 
-    ratio: the time of the network with the accepted schedules over that without; 1 where none is accepted. estimate:
-    the same as the kernels' own times say. contests: the sets of kernels that were tried in the network, with what that
-    gave. records: the file that has all of it. wrong: schedules that computed something else, which is an error of the
-    compiler's. schedules: the accepted ones as JSON, by kernel. notes: what was wrong with machines that measured.
+    ratio: the time of the network with the accepted schedules and decisions over that without; 1 where none is
+    accepted. estimate: what the kernels' own times say of the schedules. contests: the sets of kernels, or of decisions
+    of the plan, that were tried in the network, with what that gave. records: the file that has all of it. wrong:
+    schedules that computed something else, which is an error of the compiler's. schedules: the accepted ones as JSON by
+    kernel. notes: what was wrong with machines that measured. choices: decisions of the plan, as Winograd's algorithm.
     """
 
     name: str
@@ -61,6 +63,7 @@ class TuningResult:
     schedules: dict[str, Any]
     wrong: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    choices: tuple[ChoiceResult, ...] = ()
 
     @property
     def accepted(self) -> tuple[str, ...]:
@@ -69,10 +72,12 @@ class TuningResult:
 
     def __str__(self) -> str:
         taken = count_text(len(self.accepted), "kernel")
-        if not self.accepted:
+        decided = sum(choice.accepted for choice in self.choices)
+        if not self.accepted and not decided:
             return f"{self.name}: no schedule makes it faster for certain; it stays as it is ({self.trials} trials)"
-        r = self.ratio
-        return f"{self.name}: {r.ratio:.3f} of its time ({r.low:.3f} to {r.high:.3f}) with other schedules of {taken}"
+        r, ways = self.ratio, [f"other schedules of {taken}"] if self.accepted else []
+        ways += [count_text(decided, "other decision") + " of the plan"] if decided else []
+        return f"{self.name}: {r.ratio:.3f} of its time ({r.low:.3f} to {r.high:.3f}) with {' and '.join(ways)}"
 
     def to_json(self) -> dict[str, Any]:
         """As a dictionary that JSON can hold."""

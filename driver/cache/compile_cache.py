@@ -156,7 +156,8 @@ def find_program(asked: Request) -> Found | None:
 def keep_program(asked: Request, files: Sequence[Path], kernels: Sequence[str], found: Found) -> None:
     """Put a program into the cache, unless what it was made from has changed meanwhile, or has rules of a user.
 
-    ``files`` are those that the import read besides the model's own, ``kernels`` the names of what the program calls.
+    ``files`` are those that the import read besides the model's own, ``kernels`` the names of what the program calls,
+    and the keys of decisions that records may make.
     """
     cache = asked.cache
     if found.weights and found.weights.data.nbytes > cache.limit:

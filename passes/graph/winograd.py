@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ...core.choices import PREFIX, choose_option
 from ...core.errors import CompileError
 from ...core.sizes import Extent, floor_divide, require_static
 from ...core.target import Target, detect_host
@@ -19,7 +20,7 @@ from ..analysis.classify import classify_sum
 from ..analysis.kinds import Conv
 from ..infra.base import Pass
 from ..ir.dynamic_sizes import note_sizes
-from ..ir.edit import erase_dead, list_programs, param_values, replace
+from ..ir.edit import erase_dead, list_programs, node_names, param_values, replace
 from ..ir.structure import body_ops, list_ops, loops_along, shape_of
 from .rewriting.minimal_filtering import count_points, has_matrices, list_phases, make_matrices
 from .rewriting.patches import WholePatches, is_zero_number, zeros_around
@@ -107,7 +108,11 @@ class Winograd(Pass):
     def _choose_outputs(self, form: _Form) -> int | None:
         """The outputs along each side of a patch; None where the convolution stays."""
         choices = sorted((o for o in form.choices if self.outputs in (0, o)), key=form.time)
-        return next((o for o in choices if self.everywhere or form.cost(o) < _GAIN[o] * form.direct), None)
+        rule = next((o for o in choices if self.everywhere or form.cost(o) < _GAIN[o] * form.direct), 0)
+        if self.everywhere or self.outputs or min(form.n, form.h, form.w) < 0:
+            return rule or None
+        options = [o for o in form.choices if not form.known or form.keeps_filters(o)]
+        return choose_option(form.key, sorted({0, rule, *options}), rule, node_names(form.op.location)) or None
 
 
 @dataclass(frozen=True)
@@ -171,6 +176,14 @@ class _Form:
         return _Form(target, op, kind, order, joined, stacked, known, n, h, w, max(1, stacked) * c, f, (i, j), (y, x))
 
     @property
+    def key(self) -> str:
+        """What tells convolutions apart that are computed alike."""
+        image, window, steps = (
+            "x".join(map(str, sizes)) for sizes in ((self.n, self.h, self.w), self.taps, self.strides)
+        )
+        return f"{PREFIX}winograd_{image}_{self.c}x{self.f}_{window}_{steps}{'' if self.known else '_computed'}"
+
+    @property
     def choices(self) -> list[int]:
         """The outputs that a patch may have along each side."""
         return [o for o in _OUTPUTS if self._is_exact(o)]
@@ -216,7 +229,7 @@ class _Form:
         rows, columns = self.outputs(choice)
         patches, values = n * -(-h // rows) * -(-w // columns), math.prod(self.points(choice))
         axes = len([taps for taps in self.taps if taps > 1])
-        filters = 0 if self._keeps_filters(values) else _COMPUTED * self.c * self.channels
+        filters = 0 if self.keeps_filters(choice) else _COMPUTED * self.c * self.channels
         transforms = _TRANSFORM * axes * values * (patches * (self.c + self.channels) + filters)
         stacking = n * h * w * self.c * _COPY if self.stacked else 0
         weights = self._madds(_MADDS_PER_WEIGHT)
@@ -236,9 +249,9 @@ class _Form:
         """How many multiply-adds take as long as so many of 16 lanes."""
         return count * self.target.lanes / _LANES
 
-    def _keeps_filters(self, values: int) -> bool:
-        """Return whether filters of so many values are computed ahead of time, for the size they grow to."""
-        size = _FLOAT_BYTES * self.c * self.channels
+    def keeps_filters(self, choice: int) -> bool:
+        """Return whether the filters' values are computed ahead of time, for the size they grow to."""
+        values, size = math.prod(self.points(choice)), _FLOAT_BYTES * self.c * self.channels
         return self.known and is_kept(values * size, math.prod(self.taps) * self.c * self.f * _FLOAT_BYTES)
 
     def rewrite(self, choice: int, patches: WholePatches) -> ir.Value:

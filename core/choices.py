@@ -1,0 +1,63 @@
+"""Decisions of the graph passes that rules make, and that records of tuning may make otherwise.
+
+A pass asks by a key that says what is decided about, as a kernel's name does; what it asks is noted, so that tuning
+knows which decisions a network has.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+PREFIX = "plan:"  # of keys; no kernel's name has a colon
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A decision: ``options`` in order, the one that the rule takes (``default``), and that which was ``taken``.
+
+    ``nodes`` are the model's that it is about, of all places of the same key.
+    """
+
+    key: str
+    options: tuple[int, ...]
+    default: int
+    taken: int
+    nodes: tuple[str, ...] = ()
+
+
+@dataclass
+class ChoiceTable:
+    """The options that are ``given`` by key, and the decisions that were ``asked`` for."""
+
+    given: Mapping[str, int] = field(default_factory=dict)
+    asked: dict[str, Choice] = field(default_factory=dict)
+
+
+_TABLE: contextvars.ContextVar[ChoiceTable | None] = contextvars.ContextVar("tilewright_choices", default=None)
+
+
+@contextlib.contextmanager
+def collect_choices(given: Mapping[str, int]) -> Iterator[ChoiceTable]:
+    """Let passes in the block take options that are given; the table notes what they ask for."""
+    token = _TABLE.set(table := ChoiceTable(given))
+    try:
+        yield table
+    finally:
+        _TABLE.reset(token)
+
+
+def choose_option(key: str, options: Sequence[int], default: int, nodes: Sequence[str] = ()) -> int:
+    """The option that is given for a key; the default where there is none, or none of these."""
+    if (table := _TABLE.get()) is None:
+        return default
+    taken = table.given.get(key, default)
+    taken = taken if taken in options else default
+    known = table.asked.get(key)
+    if known is None:
+        table.asked[key] = Choice(key, tuple(options), default, taken, tuple(nodes))
+    else:
+        table.asked[key] = replace(known, nodes=tuple(dict.fromkeys((*known.nodes, *nodes))))
+    return taken

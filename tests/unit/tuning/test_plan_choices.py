@@ -1,0 +1,112 @@
+"""Decisions of the graph passes: what passes ask, what compilations take from records, and what tuning finds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+import tilewright as tw
+from tilewright.core.choices import PREFIX, Choice, choose_option, collect_choices
+from tilewright.core.target import Target
+from tilewright.driver import api
+from tilewright.records.database import Database
+from tilewright.records.trial import Winner, target_key
+from tilewright.tuning import plan_choices
+from tilewright.tuning.api import _with_choices
+from tilewright.tuning.measuring.contest import Contest
+from tilewright.tuning.plan_choices import NetworkPlan, make_winners, settle_plan
+from tilewright.tuning.tasks import begin_compilation, plan_network
+
+TARGET = target_key(Target.parse("x86"))
+KEY = f"{PREFIX}winograd_1x9x8_12x20_3x3_1x1"
+
+
+@pytest.fixture(scope="module")
+def convolution() -> bytes:
+    weight = np.random.default_rng(0).standard_normal((20, 12, 3, 3), np.float32) / 10
+    node = helper.make_node("Conv", ["x", "w"], ["y"], "conv", pads=[1, 1, 1, 1])
+    x, y = (helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [1, c, 9, 8]) for n, c in (("x", 12), ("y", 20)))
+    graph = helper.make_graph([node], "net", [x], [y], [numpy_helper.from_array(weight, "w")])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10).SerializeToString()
+
+
+def test_a_pass_asks_one_table() -> None:
+    assert choose_option("plan:a", (0, 2, 4), 2) == 2  # nobody gives any
+    with collect_choices({"plan:a": 4, "plan:b": 3}) as table:
+        assert choose_option("plan:a", (0, 2, 4), 2, ["n"]) == 4 and choose_option("plan:a", (0, 2, 4), 2, ["m"]) == 4
+        assert choose_option("plan:b", (0, 2), 2) == 2, "an option that the pass does not have"
+    assert [*table.asked.values()] == [Choice("plan:a", (0, 2, 4), 2, 4, ("n", "m")), Choice("plan:b", (0, 2), 2, 2)]
+
+
+def write_records(path: Path, steps: str) -> Path:
+    with Database.open(path) as database:
+        database.accept([Winner(KEY, TARGET, 1, "{}", steps, 0.9, 0.9, 0.9)])
+    return path
+
+
+def test_compilations_take_decisions_from_records(convolution: bytes, tmp_path: Path) -> None:
+    x = np.random.default_rng(1).standard_normal((1, 12, 9, 8), np.float32)
+    found, cache = {}, tmp_path / "cache"
+    for option in ("[0]", "[2]", "[4]", "[7]", '["no"]', "{}"):
+        records = write_records(tmp_path / f"{len(found)}.sqlite", option)
+        made = tw.compile(convolution, num_threads=1, records=records, cache=cache, workers=0)
+        found[option] = made
+    rule = tw.compile(convolution, num_threads=1, records=False, cache=cache, workers=0)
+    names = {option: {row.name for row in made.manifest.kernels} for option, made in found.items()}
+    assert len({frozenset(names[option]) for option in ("[0]", "[2]", "[4]")}) == 3
+    own = {row.name for row in rule.manifest.kernels}
+    assert all(names[option] == own for option in ("[7]", '["no"]', "{}")), "the rule's, where there is no such option"
+    for option in ("[0]", "[2]", "[4]"):
+        np.testing.assert_allclose(found[option].run([x])[0], rule.run([x])[0], rtol=0, atol=1e-4)
+        told = any("decisions of the plan from records: 1 of 1" in note for note in found[option].report.notes)
+        assert told == (names[option] != own)
+    again = tw.compile(convolution, num_threads=1, records=tmp_path / "0.sqlite", cache=cache, workers=0)
+    assert again.report.cached and {row.name for row in again.manifest.kernels} == names["[0]"]
+
+
+class Clocks:
+    """A laboratory in which each kernel takes a known time: those of ``fast`` in their names less."""
+
+    def __init__(self, fast: str) -> None:
+        self.fast = fast
+
+    def prepare(self, tasks: Sequence[Any]) -> list[Any]:
+        return [SimpleNamespace(task=task, seconds=1.0 if self.fast in task.name else 3.0) for task in tasks]
+
+
+@pytest.mark.parametrize("ratio, accepted", [(0.9, True), (1.0, False)])
+def test_the_network_has_the_last_word(convolution: bytes, ratio: float, accepted: bool) -> None:
+    """Kernels of transforms take less time here; whether that is taken is the network's to say."""
+    options, asked = api.make_options(num_threads=1, records=False), []
+
+    def replan(choices: Any) -> NetworkPlan:
+        made = begin_compilation(convolution, None, _with_choices(options, choices), 0)
+        return NetworkPlan(made, plan_network(made, ""))
+
+    class Judge:
+        def contest_plan(self, other: object, seconds: float) -> Contest:
+            noise = np.random.default_rng(0).normal(1, 0.002, (2, 40))
+            asked.append(seconds)
+            return Contest(tuple(ratio * noise[0]), tuple(noise[1]), 0, 0.0)
+
+    base = replan({})
+    laboratory: Any = Clocks("transform")
+    settled = settle_plan(base, replan, laboratory, lambda plan: Judge(), 1.0)  # type: ignore[arg-type,return-value]
+    [result] = settled.results
+    assert (result.key, result.default, result.accepted) == (KEY, 0, accepted) and "conv" in result.nodes
+    assert asked and (settled.plan is base) != accepted
+    assert [(w.kernel, w.option) for w in make_winners(settled, "net", "1")] == (
+        [(KEY, result.option)] if accepted else []
+    )
+
+
+def test_ratios_of_two_changes_multiply() -> None:
+    first, second = plan_choices.RatioInterval(0.9, 0.8, 1.0), plan_choices.RatioInterval(0.5, 0.4, 0.6)
+    assert plan_choices.join_ratios(first, second) == plan_choices.RatioInterval(0.9 * 0.5, 0.8 * 0.4, 0.6)
