@@ -13,7 +13,11 @@ from ..infra.base import Pass
 from ..ir.dynamic_sizes import emit_dynamic_sizes
 from ..ir.edit import body_of, erase_dead, list_programs, replace
 from ..ir.maps import collapse_dims, reassociation_of
-from ..ir.structure import dim_of, indexing_maps, is_dynamic, is_zero, list_ops, num_inputs, shape_of
+from ..ir.structure import dim_of, indexing_maps, is_dynamic, is_zero, iterator_types, list_ops, num_inputs, shape_of
+from ..ir.uses import readers_of, users_of
+
+# Ops between a sum and what reads it: a norm has a handful.
+_MOST_STEPS = 16
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,9 @@ class SinkViews(Pass):
         %e = tensor.expand_shape %r [[0, 1], [2]]
         // readers of %c read %r
 
+    A tensor whose rows a view has joined for a reduction is seen through that view by what reads it with something made
+    of the reduction: a norm of images is one kernel of rows.
+
     Other operands of the same shape are seen through a view that joins the rows. One that differs along them (a mask
     for each batch) leaves the op as it is. So does a view of known sizes that adds only dims of one element, which are
     no matter to fusion, or takes apart what is in a row, as heads are.
@@ -46,11 +53,60 @@ class SinkViews(Pass):
         """Rewrite all programs of the module."""
         for function in list_programs(module):
             for op in list_ops(function):
+                if op.name == "tensor.collapse_shape":
+                    _share(op)
+            for op in list_ops(function):
                 if op.name == "linalg.generic":
                     _sink(op)
                 elif op.name == "tensor.collapse_shape":
                     _undo(op)
             erase_dead(function)
+
+
+def _share(view: ir.Operation) -> None:
+    """Let elementwise ops on what a view joins the rows of, and on sums of these, read it through the view too."""
+    whole, groups = view.operands[0], reassociation_of(view)
+    sums = {op for op in users_of(view) if op.name == "linalg.generic" and "reduction" in iterator_types(op)}
+    if not sums or not is_dynamic(view) or len(groups[-1]) == 1:
+        return
+    readers = [op for op in readers_of(whole) if _reads_with(op, whole, sums, groups)]
+    if not readers:
+        return
+    with ir.InsertionPoint.after(view), view.location:
+        sizes = emit_dynamic_sizes(whole)
+        apart = tensor.ExpandShapeOp(whole.type, view.results[0], groups, sizes, shape_of(whole)).result
+    for op in readers:
+        for number, operand in enumerate(op.operands):
+            if operand == whole:
+                op.operands[number] = apart
+
+
+def _reads_with(op: ir.Operation, whole: ir.Value, sums: set[ir.Operation], groups: Sequence[Sequence[int]]) -> bool:
+    """Return whether an elementwise op reads a tensor as it lies, and something that is made of one of ``sums``."""
+    if not is_pointwise(op) or any(_join_map_dims(m, groups) is None for m in indexing_maps(op)):
+        return False
+    maps = indexing_maps(op)
+    inputs = list(zip(list(op.operands)[: num_inputs(op)], maps, strict=False))
+    if any(m != maps[-1] for value, m in inputs if value == whole):
+        return False
+    return any(_is_made_of(value, sums) for value, _ in inputs if value != whole)
+
+
+def _is_made_of(value: ir.Value, sums: set[ir.Operation]) -> bool:
+    """Return whether a value is one of the sums, element by element or in another view."""
+    pending, seen = [value], set[ir.Operation]()
+    while pending and len(seen) < _MOST_STEPS:
+        op = defining_op(pending.pop())
+        if op in sums:
+            return True
+        if op is None or op in seen:
+            continue
+        seen.add(op)
+        if is_pointwise(op):
+            pending += list(op.operands)[: num_inputs(op)]
+        elif op.name in ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast"):
+            pending.append(op.operands[0])
+    return False
 
 
 def _sink(op: ir.Operation) -> None:

@@ -89,3 +89,72 @@ func.func @rejects_scalars(%x: tensor<f32>) -> tensor<1x1xf32> {
   } -> tensor<1x1xf32>
   return %r : tensor<1x1xf32>
 }
+
+#image = affine_map<(n, c, h, w) -> (n, c, h, w)>
+#channel = affine_map<(n, c, h, w) -> (n, c)>
+#row = affine_map<(n, c, k) -> (n, c, k)>
+#sum = affine_map<(n, c, k) -> (n, c)>
+#pair = affine_map<(n, c) -> (n, c)>
+
+// What is made of the sums of rows reads the rows too: both fuse.
+// CHECK-LABEL: func.func @norm(
+// CHECK-SAME:    %[[X:[a-z0-9]*]]: tensor<?x8x?x?xf32>
+// CHECK:         %[[ROWS:.*]] = tensor.collapse_shape %[[X]]
+// CHECK:         %[[SUM:.*]] = linalg.generic {{.*}} iterator_types = ["parallel", "parallel", "reduction"]} ins(%[[ROWS]] :
+// CHECK:         %[[MEAN:.*]] = linalg.generic {{.*}} ins(%[[SUM]] :
+// CHECK:         %[[Y:.*]] = linalg.generic {{.*}} iterator_types = ["parallel", "parallel", "parallel"]} ins(%[[ROWS]], %[[MEAN]] :
+// CHECK:         tensor.expand_shape %[[Y]]
+func.func @norm(%x: tensor<?x8x?x?xf32>, %n: index, %h: index, %w: index) -> tensor<?x8x?x?xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty(%n) : tensor<?x8xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<?x8xf32>) -> tensor<?x8xf32>
+  %v = tensor.collapse_shape %x [[0], [1], [2, 3]] : tensor<?x8x?x?xf32> into tensor<?x8x?xf32>
+  %s = linalg.generic {indexing_maps = [#row, #sum], iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%v : tensor<?x8x?xf32>) outs(%f : tensor<?x8xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %a = arith.addf %o, %i : f32
+    linalg.yield %a : f32
+  } -> tensor<?x8xf32>
+  %m = linalg.generic {indexing_maps = [#pair, #pair], iterator_types = ["parallel", "parallel"]}
+    ins(%s : tensor<?x8xf32>) outs(%e : tensor<?x8xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %a = arith.negf %i : f32
+    linalg.yield %a : f32
+  } -> tensor<?x8xf32>
+  %g = tensor.empty(%n, %h, %w) : tensor<?x8x?x?xf32>
+  %y = linalg.generic {indexing_maps = [#image, #channel, #image], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+    ins(%x, %m : tensor<?x8x?x?xf32>, tensor<?x8xf32>) outs(%g : tensor<?x8x?x?xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %a = arith.addf %i, %j : f32
+    linalg.yield %a : f32
+  } -> tensor<?x8x?x?xf32>
+  return %y : tensor<?x8x?x?xf32>
+}
+
+// What is made of them otherwise, or not at all, cannot fuse with the sums: the image stays as it is for its readers.
+// CHECK-LABEL: func.func @rejects_a_product_between(
+// CHECK-SAME:    %[[X:[a-z0-9]*]]: tensor<?x8x?x?xf32>
+// CHECK-NOT:     tensor.expand_shape
+// CHECK:         linalg.generic {{.*}} iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%[[X]],
+// CHECK-NOT:     tensor.expand_shape
+func.func @rejects_a_product_between(%x: tensor<?x8x?x?xf32>, %k: tensor<8x8xf32>, %n: index, %h: index, %w: index) -> tensor<?x8x?x?xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty(%n) : tensor<?x8xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<?x8xf32>) -> tensor<?x8xf32>
+  %v = tensor.collapse_shape %x [[0], [1], [2, 3]] : tensor<?x8x?x?xf32> into tensor<?x8x?xf32>
+  %s = linalg.generic {indexing_maps = [#row, #sum], iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%v : tensor<?x8x?xf32>) outs(%f : tensor<?x8xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %a = arith.addf %o, %i : f32
+    linalg.yield %a : f32
+  } -> tensor<?x8xf32>
+  %m = linalg.matmul ins(%s, %k : tensor<?x8xf32>, tensor<8x8xf32>) outs(%f : tensor<?x8xf32>) -> tensor<?x8xf32>
+  %g = tensor.empty(%n, %h, %w) : tensor<?x8x?x?xf32>
+  %y = linalg.generic {indexing_maps = [#image, #channel, #image], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+    ins(%x, %m : tensor<?x8x?x?xf32>, tensor<?x8xf32>) outs(%g : tensor<?x8x?x?xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %a = arith.addf %i, %j : f32
+    linalg.yield %a : f32
+  } -> tensor<?x8x?x?xf32>
+  return %y : tensor<?x8x?x?xf32>
+}

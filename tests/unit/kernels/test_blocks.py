@@ -66,6 +66,12 @@ KINDS = {
         "m = ReduceMean<keepdims = 1>(x, hw) y = Sub(x, m)",
         "A 40 7 5",
     ),
+    "norm of an image, op by op": (
+        "float[2, 6, A, B] x",
+        "m = ReduceMean<keepdims = 1>(x, hw) c = Sub(x, m) s = Mul(c, c) l = ReduceMean<keepdims = 1>(s, hw) "
+        "r = Sqrt(l) y = Div(c, r)",
+        "2 6 A+1 B+1",
+    ),
     "one filter": ("float[A, 40, B, 3] x", "y = Conv(x, lone)", "A 40 B 3"),
     "strided": ("float[A, 6, B, 20] x", "y = Conv<pads = [1, 1, 1, 1], strides = [2, 2]>(x, k)", "A 6 B 20"),
     "few channels": ("float[A, 2, 9, B] x", "c = Conv<pads = [1, 1, 1, 1]>(x, few) y = Relu(c)", "A 2 9 B"),
@@ -399,6 +405,10 @@ def test_blocks_of_windows_pad_the_parts_of_an_input_that_they_read(kind: str):
     """No kernel makes a padded copy of all of the input, or brings it into another order."""
     [name] = schedules(kind)
     assert ("pool" in name or "depthwise" in name) and "transpose" not in name
+
+
+def test_the_sums_of_an_image_and_what_is_made_of_them_are_one_kernel():
+    assert len(schedules("norm of an image, op by op")) == 1
 
 
 @FOR_THIS_MACHINE
