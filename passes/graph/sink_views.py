@@ -17,7 +17,7 @@ from ..ir.structure import dim_of, indexing_maps, is_dynamic, is_zero, iterator_
 from ..ir.uses import readers_of, users_of
 
 # Ops between a sum and what reads it: a norm has a handful.
-_MOST_STEPS = 16
+_MOST_BETWEEN = 16
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def _reads_with(op: ir.Operation, whole: ir.Value, sums: set[ir.Operation], grou
 def _is_made_of(value: ir.Value, sums: set[ir.Operation]) -> bool:
     """Return whether a value is one of the sums, element by element or in another view."""
     pending, seen = [value], set[ir.Operation]()
-    while pending and len(seen) < _MOST_STEPS:
+    while pending and len(seen) < _MOST_BETWEEN:
         op = defining_op(pending.pop())
         if op in sums:
             return True
