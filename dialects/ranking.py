@@ -24,6 +24,8 @@ from .sorting import sort_words
 _ROOM = 256
 # Elements that are kept in order while the row is read: of a short row more, for a sort by digits takes longer.
 _KEPT, _SHORT_KEPT, _SHORT = 8, 16, 256
+# Elements of a row of which it is counted how many come before each, where one of so many is chosen.
+_MOST_COUNTED, _COUNTED_SHARE = 128, 3
 _LEAST_KEPT = 4  # of rows whose bound is found by halving an interval
 _OPEN = (1 << 63) - 1  # a place where no element is kept yet
 
@@ -35,7 +37,8 @@ def rank_order(x: ir.Value, count: Extent, largest: bool, signed: bool = True) -
     as words of key and index. When there is no more room, the words are sorted, and the first ones stay. So a row of n
     elements takes n comparisons, of vectors where none comes before, and about count * (1 + log(n / count)) words are
     sorted, each in the same time. Few elements are kept in order, without branches. In rows that stay in a cache the
-    key of the last one is found first, in some ten passes over the keys in vectors, and no others are words.
+    key of the last one is found first, in some ten passes over the keys in vectors, and no others are words. Of most
+    elements of short rows it is counted how many come before them.
     """
     rows, extent = builders.shape_of(x)
     whole = ir.IntegerType.get_signless(64)
@@ -52,6 +55,8 @@ def rank_order(x: ir.Value, count: Extent, largest: bool, signed: bool = True) -
         kept = _LEAST_KEPT if 2 * AT_A_TIME < extent <= most_halved else _SHORT_KEPT if extent <= _SHORT else _KEPT
         if count <= kept:
             return it.keep(states[0], count)
+        if extent <= min(_MOST_COUNTED, _COUNTED_SHARE * count):
+            return it.count_ahead(states[0], count, extent)
         return it.halve(states[0], count, extent) if extent <= most_halved else it.rank(states[0])
 
     into = builders.empty((rows, count), whole)
@@ -101,6 +106,33 @@ class _Row:
         return for_loop(
             wanted, [into], lambda at, states: self._write(states[0], at, tensor.ExtractOp(words, [at]).result)
         )
+
+    def count_ahead(self, into: ir.Value, count: int, extent: int) -> list[ir.Value]:
+        """Write the row's indices, each behind as many as come before it: there are no branches, but for the last ones.
+
+        A sort takes less than the square of their number, but several times as long for each.
+        """
+        whole = ir.IntegerType.get_signless(64)
+        words = builders.index_map([extent], whole, lambda at: self._turn_sign(self._word(at)))
+
+        def tell(own: ir.Value, other: ir.Value, total: ir.Value) -> ir.Value:
+            return scalars.add(total, arith.extui(whole, scalars.compare("lt", other, own)))
+
+        none = builders.full([extent], scalars.const(0, whole))
+        [ahead] = builders.generic([words, words], [none], [[0], [1], [0]], "pr", tell)
+
+        def write(at: ir.Value, states: States) -> list[ir.Value]:
+            place = scalars.to_index(builders.extract(ahead, [at]))
+
+            def put(_: ir.Value, states: States) -> tuple[ir.Value, list[ir.Value]]:
+                made = tensor.InsertOp(scalars.from_index(at, whole), states[0], [self.row, place]).result
+                return scalars.bool_constant(False), [made]
+
+            if count == extent:
+                return put(at, states)[1]
+            return while_loop(None, scalars.compare("lt", place, index(count)), states, put)
+
+        return for_loop(extent, [into], write)
 
     def halve(self, into: ir.Value, count: int, extent: int) -> list[ir.Value]:
         """Write the row's indices: the key below which so many are is found by halving an interval."""
@@ -210,10 +242,9 @@ class _Row:
     def _insert(self, place: ir.Value, words: States) -> list[ir.Value]:
         """Put one element where it belongs among those that are kept in order; the last one is dropped.
 
-        Their words have the sign's bit turned: x86 chooses by the order of signed numbers in one step less.
+        Their words are in the order of signed numbers, by which x86 chooses in one step less.
         """
-        made, word = [], self._word(place)
-        word = arith.xori(word, scalars.like(word, -(1 << 63)))
+        made, word = [], self._turn_sign(self._word(place))
         for held in words:
             made.append(scalars.minimum(held, word))
             word = scalars.maximum(held, word)
@@ -272,6 +303,10 @@ class _Row:
         whole = ir.IntegerType.get_signless(64)
         key = arith.extui(whole, order_key(self._number(place), self.largest, self.signed))
         return arith.ori(arith.shli(key, scalars.const(32, whole)), scalars.from_index(place, whole))
+
+    def _turn_sign(self, word: ir.Value) -> ir.Value:
+        """A word that is in the order of signed numbers where the given one is in that of unsigned ones."""
+        return arith.xori(word, scalars.like(word, -(1 << 63)))
 
     def _place(self, word: ir.Value) -> ir.Value:
         return scalars.to_index(arith.andi(word, scalars.const(0xFFFFFFFF, word.type)))
