@@ -7,7 +7,10 @@ from collections.abc import Sequence
 
 from ...dialects import arith, func, ir, memref, vector
 from ...dialects.builders import index_constant
+from ...dialects.types import element_bits
 from ...dialects.walk import collect, defining_op
+
+_LANE = 128  # bits of a register that instructions shuffle apart from the others
 
 
 def interleave_transposes(function: func.FuncOp) -> None:
@@ -23,7 +26,8 @@ def interleave_transposes(function: func.FuncOp) -> None:
         %abcd = vector.shuffle %ac, %bd [0, 4, 1, 5]  // and [2, 6, 3, 7]; the same of the second halves
 
     An element's number in all rows together has the bits of its row and then those of its column. A round moves the
-    first of them to the end; as many rounds as the row has bits exchange row and column.
+    first of them to the end; as many rounds as the row has bits exchange row and column. Where rows are longer than the
+    128 bits that x86 shuffles in one instruction, that happens within these, and then they change places.
     """
     for op in collect(function, _is_transpose, "vector.transpose"):
         with ir.InsertionPoint(op), op.location:
@@ -290,12 +294,32 @@ def _interleave(matrix: ir.Value) -> list[ir.Value]:
     kind = ir.VectorType(matrix.type)
     count, length = kind.shape
     rows = [vector.extract(matrix, [], [i]) for i in range(count)]
-    half, doubled = length // 2, range(length)
-    first = [place for i in doubled[:half] for place in (i, i + length)]
+    lane = max(_LANE // element_bits(kind.element_type), 1)
+    if count != length or length <= lane:
+        return _interleave_rows(rows, length)
+    turned = [_interleave_rows(rows[first : first + lane], lane) for first in range(0, count, lane)]
+    lanes = [_turn_lanes(list(column), lane) for column in zip(*turned, strict=True)]
+    return [row for group in zip(*lanes, strict=True) for row in group]
+
+
+def _interleave_rows(rows: Sequence[ir.Value], length: int) -> list[ir.Value]:
+    """Rows of ``length`` elements, or of several lanes of so many, with the columns in place of the rows of a lane."""
+    half, whole = length // 2, ir.VectorType(rows[0].type).shape[0]
+    first = [place + begin for begin in range(0, whole, length) for i in range(half) for place in (i, i + whole)]
     second = [place + half for place in first]
-    for _ in range(count.bit_length() - 1):
-        pairs = list(zip(rows[: count // 2], rows[count // 2 :], strict=True))
+    for _ in range(len(rows).bit_length() - 1):
+        pairs = list(zip(rows[: len(rows) // 2], rows[len(rows) // 2 :], strict=True))
         rows = [vector.shuffle(a, b, places) for a, b in pairs for places in (first, second)]
+    return list(rows)
+
+
+def _turn_lanes(rows: list[ir.Value], lane: int) -> list[ir.Value]:
+    """As many rows as these have lanes, the columns of lanes."""
+    both = range(2 * ir.VectorType(rows[0].type).shape[0] // lane)
+    for _ in range(len(rows).bit_length() - 1):
+        pairs = list(zip(rows[::2], rows[1::2], strict=True))
+        chosen = [[n * lane + i for n in both[odd::2] for i in range(lane)] for odd in (0, 1)]
+        rows = [vector.shuffle(a, b, places) for places in chosen for a, b in pairs]
     return rows
 
 

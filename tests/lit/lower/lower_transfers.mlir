@@ -23,6 +23,17 @@ func.func @transpose(%v: vector<4x8xf32>) -> vector<8x4xf32> attributes {tw.sche
   return %t : vector<8x4xf32>
 }
 
+// A square of several lanes of 128 bits: four rows within their lanes, then lanes change places.
+// CHECK-LABEL: func.func @transpose_lanes(
+// CHECK-COUNT-16: vector.shuffle %{{.*}}, %{{.*}} [{{0, 8, 1, 9, 4, 12, 5, 13|2, 10, 3, 11, 6, 14, 7, 15}}] : vector<8xf32>, vector<8xf32>
+// CHECK-COUNT-8: vector.shuffle %{{.*}}, %{{.*}} [{{0, 1, 2, 3, 8, 9, 10, 11|4, 5, 6, 7, 12, 13, 14, 15}}] : vector<8xf32>, vector<8xf32>
+// CHECK-NOT:     vector.shuffle
+// CHECK:         return
+func.func @transpose_lanes(%v: vector<8x8xf32>) -> vector<8x8xf32> attributes {tw.schedule = "tile"} {
+  %t = vector.transpose %v, [1, 0] : vector<8x8xf32> to vector<8x8xf32>
+  return %t : vector<8x8xf32>
+}
+
 // Elements that lie apart are loaded one by one where each is used alone.
 // CHECK-LABEL: func.func @strided(
 // CHECK-NOT:     vector
