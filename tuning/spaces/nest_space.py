@@ -85,11 +85,9 @@ class NestSpace:
                 )
                 for stage in recipe.stages
             )
-            joined = chosen.get("joined", recipe.joined)
-            made = replace(recipe, result=result, stages=stages, joined=min(joined, len(result.cuts)))
-            if not all(map(self._fits, (result, *stages))):
-                return None
-            return make_schedule(made)
+            joined = min(chosen.get("joined", recipe.joined), len(result.cuts))
+            made = replace(recipe, result=result, stages=stages, joined=joined)
+            return make_schedule(made) if all(map(self._fits, (result, *stages))) and self._can_build(made) else None
         except ScheduleError:
             return None
 
@@ -113,6 +111,30 @@ class NestSpace:
 
     def _value(self, name: str) -> KernelValue:
         return next(value for value in self.recipe.values if value.name == name)
+
+    def _can_build(self, recipe: Recipe) -> bool:
+        """Return whether tiles are what packed weights and transforms of patches can be computed of.
+
+        Columns of a stage that reads blocks of a weight are those of the result, which cuts around it divide. Of
+        patches a stage reads the one before it, which is then computed around it, too.
+        """
+        result, stages = recipe.result, recipe.stages
+        # Inside of one of several loops that are joined is inside of all of them.
+        depths = [max(nest.depth, recipe.joined) if nest.depth else 0 for nest in stages]
+        patches = any(self._value(nest.value).intrinsic == "linear_transform" for nest in stages)
+        if patches and depths != sorted(depths):
+            return False
+        for nest, depth in zip((result, *stages), (0, *depths), strict=True):
+            value = self._value(nest.value)
+            if value.intrinsic == "linear_transform":
+                if tile_of(nest, _axis_extents(value)).get(value.contiguous, 1) < 2:  # rows of vectors
+                    return False
+                if any(nest.cuts[number][0] != value.contiguous for number in nest.overlapping):  # parts of patches
+                    return False
+            around = [step for axis, step in result.cuts[:depth] if axis == self._value(RESULT).contiguous]
+            if any(step % block.size for step in around for block in value.packed):
+                return False
+        return True
 
     def _fits(self, nest: NestRecipe) -> bool:
         """Return whether the sums of a tile are not many more than there are registers."""
@@ -146,7 +168,7 @@ def _list_choices(
     whole = value.intrinsic == "linear_transform"
     for axis, size in tile.items():
         fixed = patches and axis != value.contiguous and (whole or size == 1)
-        fixed = fixed or (value.intrinsic == "outer_product" and _is_batch(axis, prefix))
+        fixed = fixed or axis in value.single or (value.intrinsic == "outer_product" and _is_batch(axis, prefix))
         if axis not in packed and not fixed:
             lies = axis == value.contiguous
             sizes = _vector_sizes(extents[axis], target.lanes) if lies else [n for n in _ROWS if n <= extents[axis]]

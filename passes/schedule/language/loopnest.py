@@ -60,6 +60,7 @@ class KernelValue:
     packed: arguments whose layout its loops must respect.
     read: whether it lies in memory before the kernel runs, an argument or a slice of one: staging it copies it.
     once: whether it may lie over an argument that it is made from, so that no element may be computed twice.
+    single: axes of which a tile has one element: of windows whose padding is left out.
     """
 
     name: str
@@ -70,6 +71,7 @@ class KernelValue:
     packed: tuple[Block, ...] = ()
     read: bool = False
     once: bool = False
+    single: tuple[str, ...] = ()
 
     @property
     def contiguous(self) -> str:

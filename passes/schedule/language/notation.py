@@ -85,6 +85,7 @@ def values_to_json(values: Sequence[KernelValue]) -> dict[str, Any]:
             "packed": [[block.argument, block.axis, block.size] for block in value.packed],
             "read": value.read,
             "once": value.once,
+            "single": list(value.single),
         }
         made[value.name] = {key: entry for key, entry in record.items() if entry or key == "axes"}
     return made
@@ -103,6 +104,7 @@ def values_from_json(data: Mapping[str, Any]) -> tuple[KernelValue, ...]:
                 tuple(Block(int(argument), str(axis), int(size)) for argument, axis, size in record.get("packed", ())),
                 bool(record.get("read", False)),
                 bool(record.get("once", False)),
+                tuple(str(axis) for axis in record.get("single", ())),
             )
             for name, record in data.items()
         )

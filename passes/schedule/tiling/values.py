@@ -49,7 +49,7 @@ from ..tiles.structured import loop_along, vector_axis
 from .border import Border
 from .dot_product import byte_sum, grouped_loop
 from .gather import reads_at_indices
-from .pool_windows import walks_row
+from .pool_windows import amounts_of, find_skipped_padding, walks_row, windows_of
 from .tiler import can_slice, may_repeat, packed_dims
 
 _LIGHT = (Elementwise, Broadcast, Injective, Fill)
@@ -142,7 +142,18 @@ def name_value(value: ir.Value, name: str) -> Named:
     made = KernelValue(
         name, _name_axes(names, shape), _name_axes(summed, summed.values()), row, _intrinsic(anchor, kind, stepped)
     )
-    return Named(replace(made, packed=_find_packed(anchor, kind, value, names)), anchor, numbers)
+    packed, single = _find_packed(anchor, kind, value, names), _find_single(anchor, kind, value, names)
+    return Named(replace(made, packed=packed, single=single), anchor, numbers)
+
+
+def _find_single(anchor: ir.Operation, kind: OpClass, value: ir.Value, names: Sequence[str]) -> tuple[str, ...]:
+    """The axes along which a convolution's windows move whose padding is left out: each of these has its own bounds."""
+    pad = find_skipped_padding(anchor) if isinstance(kind, Conv) else None
+    if pad is None or not isinstance(kind, Conv):
+        return ()
+    amounts = amounts_of(pad)
+    axes = [result_axis(anchor, w.o, value) for w in windows_of(anchor, kind) if any(amounts[w.axis])]
+    return tuple(names[axis] for axis in axes if axis is not None)
 
 
 def _intrinsic(anchor: ir.Operation, kind: OpClass, stepped: bool) -> str:

@@ -5,17 +5,24 @@ from __future__ import annotations
 import itertools
 from random import Random
 
+import numpy as np
+import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from onnx import helper, numpy_helper
 
 import tilewright as tw
 from tilewright.core.target import Target
+from tilewright.driver import api
+from tilewright.passes import pipeline
+from tilewright.passes.infra.context import PassContext
 from tilewright.passes.schedule.language.cuts import carve, overlap, share, unroll_sum
 from tilewright.passes.schedule.language.loopnest import Axis, Block, KernelValue
 from tilewright.tuning.spaces.nest_space import NestSpace
 from tilewright.tuning.spaces.recipe import make_schedule, read_recipe
 from tilewright.tuning.spaces.space import describe_change, draw_points, list_neighbours, size_of
+from tilewright.tuning.tasks import extract_tasks
 
 TARGET = Target.parse("x86 -mcpu=x86-64-v4")
 
@@ -69,6 +76,41 @@ def test_drawn_points_are_legal_new_and_found_again(schedule: tw.Schedule) -> No
         again = space.find(tw.Schedule.from_json(made.to_json()))
         assert again is not None and space.schedule(again) == made
     assert len(seen) == min(25, size_of(space)) or len(seen) > 5
+
+
+def convolve(channels: int, filters: int, image: tuple[int, int], window: int, stride: int = 1) -> bytes:
+    """A network of a product of pixels and a convolution that pads what comes of it."""
+    random = np.random.default_rng(0)
+    first = random.standard_normal((channels, channels, 1, 1), np.float32)
+    second = random.standard_normal((filters, channels, window, window), np.float32)
+    nodes = [
+        helper.make_node("Conv", ["x", "a"], ["m"], "first"),
+        helper.make_node("Relu", ["m"], ["r"], "relu"),
+        helper.make_node("Conv", ["r", "b"], ["y"], "second", pads=[window // 2] * 4, strides=[stride] * 2),
+    ]
+    x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, channels, *image])
+    y = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, filters, None, None])
+    weights = [numpy_helper.from_array(first, "a"), numpy_helper.from_array(second, "b")]
+    graph = helper.make_graph(nodes, "net", [x], [y], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10).SerializeToString()
+
+
+@pytest.mark.parametrize(
+    "network, kernel",
+    [(convolve(16, 24, (20, 20), 5, 2), "pad_conv"), (convolve(24, 24, (18, 22), 3), "transform_matmul")],
+    ids=["padding left out", "patches"],
+)
+def test_points_are_refused_in_data(network: bytes, kernel: str) -> None:
+    """Of the points that a search may draw, each can be built: none is refused when its loops are made."""
+    tasks = extract_tasks(network, options=api.make_options("x86 -mcpu=x86-64-v3", 1, records=False), workers=0)
+    [task] = [task for task in tasks if kernel in task.name]
+    assert task.default is not None
+    space = NestSpace(task.default, task.target)
+    for point in itertools.islice(draw_points(space, Random(3)), 30):
+        schedule = space.schedule(point)
+        assert schedule is not None
+        context = PassContext(config={"schedules": {task.name: schedule}})
+        assert pipeline.describe_loops(task.code, task.target, context).schedule
 
 
 def test_a_packed_operand_keeps_its_blocks() -> None:
