@@ -13,6 +13,9 @@ from dataclasses import dataclass, field, replace
 
 PREFIX = "plan:"  # of keys; no kernel's name has a colon
 
+# An option, and the rule's beside which it was measured, None where that is not known.
+GivenOption = tuple[int, int | None]
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -32,7 +35,7 @@ class Choice:
 class ChoiceTable:
     """The options that are ``given`` by key, and the decisions that were ``asked`` for."""
 
-    given: Mapping[str, int] = field(default_factory=dict)
+    given: Mapping[str, GivenOption] = field(default_factory=dict)
     asked: dict[str, Choice] = field(default_factory=dict)
 
 
@@ -40,7 +43,7 @@ _TABLE: contextvars.ContextVar[ChoiceTable | None] = contextvars.ContextVar("til
 
 
 @contextlib.contextmanager
-def collect_choices(given: Mapping[str, int]) -> Iterator[ChoiceTable]:
+def collect_choices(given: Mapping[str, GivenOption]) -> Iterator[ChoiceTable]:
     """Let passes in the block take options that are given; the table notes what they ask for."""
     token = _TABLE.set(table := ChoiceTable(given))
     try:
@@ -50,11 +53,14 @@ def collect_choices(given: Mapping[str, int]) -> Iterator[ChoiceTable]:
 
 
 def choose_option(key: str, options: Sequence[int], default: int, nodes: Sequence[str] = ()) -> int:
-    """The option that is given for a key; the default where there is none, or none of these."""
+    """The option that is given for a key, if it is one of these.
+
+    The default otherwise, and where the given one was measured beside another default.
+    """
     if (table := _TABLE.get()) is None:
         return default
-    taken = table.given.get(key, default)
-    taken = taken if taken in options else default
+    option, beside = table.given.get(key, (default, None))
+    taken = option if option in options and beside in (None, default) else default
     known = table.asked.get(key)
     if known is None:
         table.asked[key] = Choice(key, tuple(options), default, taken, tuple(nodes))

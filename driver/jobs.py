@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 
 from ..core.breadcrumbs import Snapshot, step
-from ..core.choices import Choice, collect_choices
+from ..core.choices import Choice, GivenOption, collect_choices
 from ..core.codegens import CodegenChoice
 from ..core.dims import InputShapes
 from ..core.errors import ArtifactError, TilewrightError
@@ -73,7 +73,7 @@ class Settings:
     states: tuple[tuple[str, str], ...] | None = None
     codegens: tuple[str, ...] = ()
     sessions: bool = True
-    choices: tuple[tuple[str, int], ...] = ()
+    choices: tuple[tuple[str, GivenOption], ...] = ()
 
     def schedules(self, kernel: str | None = None) -> str:
         """A text that identifies the schedules given by hand, for one kernel or all; "" for none."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeVar
 
-from ..core.choices import PREFIX
+from ..core.choices import PREFIX, GivenOption
 from ..core.errors import RecordError
 from ..core.target import Target
 
@@ -147,9 +147,10 @@ class Winner:
         return join_schedule(self.values, self.steps, self.default_steps)
 
     @property
-    def option(self) -> int | None:
+    def option(self) -> GivenOption | None:
         """What was decided, where the record is one of a decision of the graph passes."""
-        return read_option(self.kernel, self.steps)
+        option = read_option(self.kernel, self.steps)
+        return None if option is None else (option, read_option(self.kernel, self.default_steps or "[]"))
 
     def to_json(self) -> dict[str, Any]:
         """As a dictionary that JSON can hold."""

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ..core.choices import GivenOption
 from ..core.errors import CompileError
 from ..core.target import Target
 from .lookup import find_winners
@@ -41,7 +42,7 @@ class TunedSchedules:
         winner = self.winners.get(target, {}).get(kernel)
         return winner.schedule if winner else ""
 
-    def choices(self, target: Target) -> dict[str, int]:
+    def choices(self, target: Target) -> dict[str, GivenOption]:
         """The decisions of graph passes, by key."""
         found = {key: winner.option for key, winner in self.winners.get(target, {}).items()}
         return {key: option for key, option in found.items() if option is not None}

@@ -39,10 +39,12 @@ def convolution() -> bytes:
 
 def test_a_pass_asks_one_table() -> None:
     assert choose_option("plan:a", (0, 2, 4), 2) == 2  # nobody gives any
-    with collect_choices({"plan:a": 4, "plan:b": 3}) as table:
+    with collect_choices({"plan:a": (4, 2), "plan:b": (3, None), "plan:c": (4, 2)}) as table:
         assert choose_option("plan:a", (0, 2, 4), 2, ["n"]) == 4 and choose_option("plan:a", (0, 2, 4), 2, ["m"]) == 4
         assert choose_option("plan:b", (0, 2), 2) == 2, "an option that the pass does not have"
-    assert [*table.asked.values()] == [Choice("plan:a", (0, 2, 4), 2, 4, ("n", "m")), Choice("plan:b", (0, 2), 2, 2)]
+        assert choose_option("plan:c", (0, 2, 4), 0) == 0, "an option that was measured beside another default"
+    known = [Choice("plan:a", (0, 2, 4), 2, 4, ("n", "m")), Choice("plan:b", (0, 2), 2, 2)]
+    assert [*table.asked.values()] == [*known, Choice("plan:c", (0, 2, 4), 0, 0)]
 
 
 def write_records(path: Path, steps: str) -> Path:
@@ -103,7 +105,7 @@ def test_the_network_has_the_last_word(convolution: bytes, ratio: float, accepte
     assert (result.key, result.default, result.accepted) == (KEY, 0, accepted) and "conv" in result.nodes
     assert asked and (settled.plan is base) != accepted
     assert [(w.kernel, w.option) for w in make_winners(settled, "net", "1")] == (
-        [(KEY, result.option)] if accepted else []
+        [(KEY, (result.option, 0))] if accepted else []
     )
 
 
