@@ -84,13 +84,13 @@ class Clocks:
 
 
 @pytest.mark.parametrize("ratio, accepted", [(0.9, True), (1.0, False)])
-def test_the_network_has_the_last_word(convolution: bytes, ratio: float, accepted: bool) -> None:
+def test_the_network_has_the_last_word(convolution: bytes, tmp_path: Path, ratio: float, accepted: bool) -> None:
     """Kernels of transforms take less time here; whether that is taken is the network's to say."""
     options, asked = api.make_options(num_threads=1, records=False), []
 
     def replan(choices: Any) -> NetworkPlan:
         made = begin_compilation(convolution, None, _with_choices(options, choices), 0)
-        return NetworkPlan(made, plan_network(made, ""))
+        return NetworkPlan(made, plan_network(made, str(tmp_path)))
 
     class Judge:
         def contest_plan(self, other: object, seconds: float) -> Contest:
