@@ -129,10 +129,12 @@ def _choose_panel(
         return 0
     if op.parent is not None and tw.COPIED in op.parent.attributes:
         return 0
-    if not all(isinstance(element_of(value), ir.F32Type) for value in op.operands):
+    if not all(isinstance(element_of(value), ir.F32Type | ir.F64Type) for value in op.operands):
         return 0
-    steps = loop_extents(op)[kind.k[0]]
+    steps, row = loop_extents(op)[kind.k[0]], element_bits(element_of(op.operands[kind.rhs])) // 8 * columns
     if steps <= 1 or reads_rows_apart(op, kind.lhs, kind.m):  # these rows are copied themselves
+        return 0
+    if steps * row <= target.l1_bytes:  # where they lie makes no difference
         return 0
     stays = nbytes(op.operands[kind.lhs].type) <= target.l2_bytes // 4
     most = target.l2_bytes // 4 // (steps * element_bits(element_of(op.operands[kind.rhs])) // 8)

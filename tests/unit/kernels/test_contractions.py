@@ -124,11 +124,22 @@ def test_few_columns_of_rows_a_page_apart_have_tiles_of_as_many_rows_as_a_set_of
     assert 1 < rows <= most
 
 
+@pytest.mark.parametrize("k, copies", [(100, 1), (8, 0)])
+def test_columns_of_doubles_are_copied_where_the_first_cache_does_not_hold_them(k: int, copies: int) -> None:
+    token = TARGET.set(replace(TARGET.get(detect_host()), l1_bytes=1 << 15, l2_bytes=1 << 21, cores=2))
+    try:
+        schedule = schedule_of(einsum("mk,kn->mn", {"m": 131, "k": k, "n": 333}).replace("f32", "f64"))
+    finally:
+        TARGET.reset(token)
+    assert schedule is not None and len(schedule.stages) == copies
+
+
 @pytest.mark.parametrize("large", [False, True])
 @pytest.mark.parametrize("equation", ["km,kn->mn", "bmk,bkn->bmn"])
 def test_columns_that_are_no_weight_are_copied_for_all_rows(equation: str, large: bool) -> None:
     """A large left operand goes over several tiles of the copy; the last columns are as many as the others."""
-    target = replace(TARGET.get(detect_host()), l2_bytes=1 << (15 if large else 21), cores=2)
+    own = {"l1_bytes": 1 << 14, "l2_bytes": 1 << (15 if large else 21), "cores": 2}
+    target = replace(TARGET.get(detect_host()), **own)
     extents = {"b": 2, "m": 131, "k": 20, "n": 333}
     text = einsum(equation, extents)
     left, right, made = equation.replace("->", ",").split(",")
