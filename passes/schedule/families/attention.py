@@ -71,7 +71,7 @@ def schedule_attention(kernel: KernelView) -> Schedule | None:
     outer.append((row_axis, block))
     cuts = [*outer, (row_axis, tile), (column_axis, min(2 * lanes, power_floor(shape[column_axis])))]
     joined = len(outer) if heads and shape[row_axis] % block == 0 else max(heads, 1)
-    schedule = unroll_sum(join(carve(kernel.plain, by_name(kernel.plain.result.value, cuts)), joined))
+    schedule = unroll_sum(join(carve(kernel.plain, by_name(kernel.plain.result.value, cuts)), joined), target)
     for op, number, rows_of, depth in (
         (first, scores.lhs, scores.m, len(outer)),
         (last, product.rhs, product.k, max(heads, 1)),
@@ -84,7 +84,7 @@ def schedule_attention(kernel: KernelView) -> Schedule | None:
     wide = [(last_axis, 2 * lanes)] if length[-1] > 2 * lanes else []
     whole = [] if wide else [value.axes[last_axis].name]
     schedule = carve(schedule, by_name(value, [*wide, (inner_rows, tile)]), value.name, whole)
-    schedule, value = unroll_sum(schedule, value.name), schedule.nest(value_name(weights)).value
+    schedule, value = unroll_sum(schedule, target, value.name), schedule.nest(value_name(weights)).value
     return carve(schedule, by_name(value, [(inner_rows, 1)]), value.name, row_chunk=ROW_VECTORS * lanes)
 
 

@@ -161,7 +161,7 @@ def schedule_winograd(kernel: KernelView) -> Schedule | None:
     tiles = row_tiles([2, 3, 4], [*shape_of(data)[:2], shared, block, patches.tiles], patches.register_rows(target))
     tile = [(5, min(patches.columns, channels)), *((axis, tiles.get(axis, 1)) for axis in (2, 3, 4))]
     cuts = by_name(made.nest(name).value, [(0, 1), (1, 1), *tile])
-    return unroll_sum(carve(made, cuts, name), name)
+    return unroll_sum(carve(made, cuts, name), target, name)
 
 
 def _choose_images(patches: Patches, count: int, channels: int, target: Target) -> int:

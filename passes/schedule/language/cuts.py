@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
+from ....core.target import Target
 from .loopnest import RESULT, KernelValue
 from .schedule import Schedule
 
@@ -16,7 +17,8 @@ _ENOUGH_STEPS, _SEVERAL_STEPS = 64, 8
 # Sums take so many steps at once, from so many steps on: counters, addresses and branches take slots of a register
 # tile's multiply-adds. On AVX2 7x7 of 160 channels by 960 take 0.82 of their time, Winograd's products of 32 0.75.
 _AT_ONCE, _SHORT_SUM = 4, 32
-# Of tiles of so many elements two steps of a long sum are enough, and half of the code to compile.
+# Of tiles of so many elements two steps of a long sum are enough, and half of the code to compile. Without fused
+# multiply-adds, whose products need registers, only long sums do so: LLVM moves half of the sums to the stack.
 _LARGE_TILE, _FEW_AT_ONCE, _LONG_SUM = 256, 2, 512
 # Streams that one core reads from memory at once: eight give 1.4 times as much as one, and more give no more.
 _STREAMS = 8
@@ -74,13 +76,14 @@ def _fill_tile(schedule: Schedule, of: str, tile: Sequence[str]) -> Schedule:
     return schedule
 
 
-def unroll_sum(schedule: Schedule, of: str = RESULT) -> Schedule:
-    """Take several steps of a long sum at once, where they divide."""
+def unroll_sum(schedule: Schedule, target: Target, of: str = RESULT) -> Schedule:
+    """Take several steps of a sum at once, where they divide."""
     nest = schedule.nest(of)
     if nest.intrinsic != "outer_product":
         return schedule
     innermost, elements = nest.inner[-1], math.prod(loop.steps for loop in nest.tile)
-    at_once, least = (_FEW_AT_ONCE, _LONG_SUM) if elements >= _LARGE_TILE else (_AT_ONCE, _SHORT_SUM)
+    at_once = _FEW_AT_ONCE if elements >= _LARGE_TILE else _AT_ONCE
+    least = _SHORT_SUM if elements < _LARGE_TILE and target.has_fma else _LONG_SUM
     long = innermost.steps >= least and innermost.steps % at_once == 0
     return schedule.unroll(innermost.name, at_once) if long else schedule
 
