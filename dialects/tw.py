@@ -220,8 +220,7 @@ IN_PLACE = "tw.in_place"
 """Function, array of integers: the arguments whose memory may also be the result's. Each element is read where it is
 written.
 
-Written by passes/graph/plan_memory, passes/schedule/tiling/part_nests; read by passes/ir/kernel,
-passes/lower/wrap_kernel.
+Written by passes/ir/kernel; read by passes/ir/kernel, passes/lower/wrap_kernel.
 """
 
 COPIED = "tw.copied"

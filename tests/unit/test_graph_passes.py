@@ -68,7 +68,7 @@ def _run_function(module: ir.Module, name: str, values: dict[str, np.ndarray]) -
     return reference.run(copy, arrays)
 
 
-@pytest.mark.parametrize("step", [8, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [16, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("first, name", list(enumerate(NETWORKS)))
 def test_every_pass_keeps_the_meaning(first, name, step):
     """The last change to each network is held against it, and one of so many before: of each network others."""
