@@ -15,7 +15,11 @@ TYPED = [
     *sorted((ROOT / "docs").glob("add-*.md")),
     *(ROOT / "docs" / name for name in ("code-generators.md", "schedules.md", "te.md", "tvm.md")),
 ]  # their blocks of Python are one program
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+# One takes a minute, for two programs of open sizes, which tests of sessions have in small.
+EXAMPLES = [
+    pytest.param(path, marks=pytest.mark.slow) if path.stem == "generate" else path
+    for path in sorted((ROOT / "examples").glob("*.py"))
+]
 
 # A path of a file in the repository: a folder of it, and a name with an ending.
 _NAMED = re.compile(
