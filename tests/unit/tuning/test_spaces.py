@@ -34,7 +34,7 @@ def product(m: int, n: int, k: int, rows: int = 6, packed: bool = False) -> tw.S
         "result", (Axis("m", m), Axis("n", n)), (Axis("k", k),), intrinsic="outer_product", packed=blocks
     )
     made = carve(tw.Schedule.start([value]), [("n", min(32, n)), ("m", min(rows, m))])
-    return overlap(share(unroll_sum(made)))
+    return overlap(share(unroll_sum(made, TARGET)))
 
 
 def softmax(rows: int, columns: int) -> tw.Schedule:
