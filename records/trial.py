@@ -147,8 +147,8 @@ class Winner:
         return join_schedule(self.values, self.steps, self.default_steps)
 
     @property
-    def option(self) -> GivenOption | None:
-        """What was decided, where the record is one of a decision of the graph passes."""
+    def given_option(self) -> GivenOption | None:
+        """What was decided, and beside which of the rule's, where the record is a decision of the graph passes."""
         option = read_option(self.kernel, self.steps)
         return None if option is None else (option, read_option(self.kernel, self.default_steps or "[]"))
 

@@ -44,7 +44,7 @@ class TunedSchedules:
 
     def choices(self, target: Target) -> dict[str, GivenOption]:
         """The decisions of graph passes, by key."""
-        found = {key: winner.option for key, winner in self.winners.get(target, {}).items()}
+        found = {key: winner.given_option for key, winner in self.winners.get(target, {}).items()}
         return {key: option for key, option in found.items() if option is not None}
 
     def schedules(self, kernels: Iterable[str], target: Target) -> dict[str, str]:

@@ -174,7 +174,7 @@ def _replay(winner: Winner) -> str:
     from tilewright.passes.schedule.language.schedule import Schedule
 
     if winner.kernel.startswith(PREFIX):
-        return "" if winner.option is not None else "its decision of a plan is no option"
+        return "" if winner.given_option is not None else "its decision of a plan is no option"
     try:
         Schedule.from_json(winner.schedule).check()
     except ScheduleError as error:

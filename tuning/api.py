@@ -119,7 +119,8 @@ def tune(
         progress: is called after each trial.
 
     The same call goes on where an earlier one ended, however it did: what was measured is not measured again. Ctrl-C
-    ends the search, and what it found until then is tried in the network.
+    ends the search, and what it found until then is tried in the network; while plans of the network are tried it ends
+    the call.
 
     Raises InputError for what is no time or search, RecordError for a file that has no records, FleetError where no
     machine of a fleet can measure, and as ``compile``.
@@ -154,8 +155,7 @@ def tune(
         if plan.planned.choices and (budget.seconds is None or budget.seconds >= _LEAST_OF_PLANS):
             listen("trying other plans of the network", [])
             settled = settle_plan(plan, replan, laboratory, make_network, _LEAST_CONTEST)
-            database.reject([choice.key for choice in plan.planned.choices], target_key(target), threads)
-            database.accept(make_winners(settled, label, _own_version()))
+            _keep_choices(database, label, plan, settled)
         planning = clock.monotonic() - began
         tasks = make_tasks(settled.plan.compilation, settled.plan.planned.plan)
         listen("measuring the kernels", [])
@@ -186,6 +186,13 @@ def tune(
             tuple(laboratory.notes),
             settled.results,
         )
+
+
+def _keep_choices(database: Database, name: str, plan: NetworkPlan, settled: SettledPlan) -> None:
+    """Let compilations find the decisions that the network has accepted, and no others of these."""
+    options = plan.compilation.options
+    database.reject([choice.key for choice in plan.planned.choices], target_key(options.target), options.threads)
+    database.accept(make_winners(settled, name, _own_version()))
 
 
 def _with_choices(options: Options, choices: Mapping[str, int]) -> Options:

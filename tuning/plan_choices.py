@@ -74,7 +74,7 @@ def settle_plan(
     best = {choice: min(choice.options, key=lambda o: costs[choice.key, o]) for choice in base.planned.choices}
     gains = {c.key: costs[c.key, c.default] - costs[c.key, option] for c, option in best.items()}
     worth = {c.key: o for c, o in best.items() if costs[c.key, o] < _WORTH * costs[c.key, c.default]}
-    verdict = settle_winners(_PlanContests(base, replan, make_network), worth, gains, seconds)
+    verdict = settle_winners(_PlanContests(make_network(base), replan, make_network), worth, gains, seconds)
     accepted = {key: worth[key] for key in verdict.accepted}
     results = tuple(
         ChoiceResult(
@@ -112,14 +112,13 @@ def _measure_options(choices: Sequence[Choice], replan: Replan, laboratory: Labo
 class _PlanContests:
     """A network's plans with some decisions, whose programs run against that of the rules."""
 
-    base: NetworkPlan
+    base: TunedNetwork
     replan: Replan
     make_network: Callable[[NetworkPlan], TunedNetwork]
 
     def contest(self, winners: Mapping[str, int], seconds: float) -> Contest:
         """Run the program with these decisions against that without."""
-        mine, other = self.make_network(self.replan(winners)), self.make_network(self.base)
-        return mine.contest_plan(other, seconds)
+        return self.make_network(self.replan(winners)).contest_plan(self.base, seconds)
 
 
 def make_winners(settled: SettledPlan, name: str, version: str) -> list[Winner]:

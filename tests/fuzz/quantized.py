@@ -25,12 +25,18 @@ def codes(g: Graph, dtype: str, shape: tuple[int, ...], known: bool = False) -> 
     """A tensor of any numbers of a narrow type, or of a few of a wider one."""
     if dtype not in NARROW and dtype not in BYTES:
         return g.fresh(dtype, shape, "ordinary")
+    made = draw_codes(g, dtype, shape)
+    return g.known(made, dtype) if known else g.leaf(made)
+
+
+def draw_codes(g: Graph, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Any numbers of a narrow type."""
     random = np.random.default_rng(g.random.getrandbits(64))
     bits = NARROW.get(dtype, 8)
     made = random.integers(0, 1 << bits, shape).astype(np.uint8).view(numpy_dtype(dtype))
     if dtype.startswith("float"):
         made = np.where(np.isfinite(made.astype(np.float32)), made, np.zeros((), made.dtype))
-    return g.known(made, dtype) if known else g.leaf(made)
+    return made
 
 
 def scales(g: Graph, shape: tuple[int, ...], dtype: str = "float32") -> str:

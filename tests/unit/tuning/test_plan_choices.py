@@ -18,10 +18,19 @@ from tilewright.core.target import Target
 from tilewright.driver import api
 from tilewright.records.database import Database
 from tilewright.records.trial import Winner, target_key
-from tilewright.tuning import plan_choices
+from tilewright.tuning import api as tuning_api
 from tilewright.tuning.api import _with_choices
 from tilewright.tuning.measuring.contest import Contest
-from tilewright.tuning.plan_choices import NetworkPlan, make_winners, settle_plan
+from tilewright.tuning.measuring.racing import RatioInterval
+from tilewright.tuning.network import NetworkVerdict
+from tilewright.tuning.plan_choices import (
+    ChoiceResult,
+    NetworkPlan,
+    SettledPlan,
+    join_ratios,
+    make_winners,
+    settle_plan,
+)
 from tilewright.tuning.tasks import begin_compilation, plan_network
 
 TARGET = target_key(Target.parse("x86"))
@@ -100,15 +109,38 @@ def test_the_network_has_the_last_word(convolution: bytes, tmp_path: Path, ratio
 
     base = replan({})
     laboratory: Any = Clocks("transform")
-    settled = settle_plan(base, replan, laboratory, lambda plan: Judge(), 1.0)  # type: ignore[arg-type,return-value]
+    make_network: Any = lambda plan: Judge()  # noqa: E731
+    settled = settle_plan(base, replan, laboratory, make_network, 1.0)
     [result] = settled.results
     assert (result.key, result.default, result.accepted) == (KEY, 0, accepted) and "conv" in result.nodes
     assert asked and (settled.plan is base) != accepted
-    assert [(w.kernel, w.option) for w in make_winners(settled, "net", "1")] == (
+    assert [(w.kernel, w.given_option) for w in make_winners(settled, "net", "1")] == (
         [(KEY, (result.option, 0))] if accepted else []
     )
 
 
 def test_ratios_of_two_changes_multiply() -> None:
-    first, second = plan_choices.RatioInterval(0.9, 0.8, 1.0), plan_choices.RatioInterval(0.5, 0.4, 0.6)
-    assert plan_choices.join_ratios(first, second) == plan_choices.RatioInterval(0.9 * 0.5, 0.8 * 0.4, 0.6)
+    first, second = RatioInterval(0.9, 0.8, 1.0), RatioInterval(0.5, 0.4, 0.6)
+    assert join_ratios(first, second) == RatioInterval(0.9 * 0.5, 0.8 * 0.4, 0.6)
+
+
+@pytest.mark.parametrize("seconds, tried", [(None, True), (20.0, False)])
+def test_what_the_network_takes_is_kept(
+    convolution: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float | None, tried: bool
+) -> None:
+    """Compilations find it after a search; one that has little time tries no other plans."""
+    path, ratio = tmp_path / "model.onnx", RatioInterval(0.9, 0.88, 0.92)
+    path.write_bytes(convolution)
+
+    def settle(base: NetworkPlan, replan: Any, *others: Any) -> SettledPlan:
+        found = ChoiceResult(KEY, ("conv",), 0, 2, 0.8, True)
+        return SettledPlan(replan({KEY: 2}), (found,), NetworkVerdict((KEY,), ratio))
+
+    monkeypatch.setattr(tuning_api, "settle_plan", settle)
+    records = write_records(tmp_path / "records.sqlite", "[4]")
+    result = tw.tune(str(path), num_threads=1, time=seconds, trials=1, records=records, workers=0)
+    with Database.open(records, readonly=True) as database:
+        kept = [winner.steps for winner in database.winners() if winner.kernel == KEY]
+    assert kept == (["[2]"] if tried else ["[4]"])
+    assert [choice.key for choice in result.choices if choice.accepted] == ([KEY] if tried else [])
+    assert (result.ratio.high <= 0.92) == tried
