@@ -18,6 +18,9 @@ llvm.func @TVMFFIFunctionCreate(!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr) -> i
 llvm.func @TVMFFIStringFromByteArray(!llvm.ptr, !llvm.ptr) -> i32
 llvm.func @TVMFFIEnvCheckSignals() -> i32
 llvm.func @clock_gettime(i32, !llvm.ptr) -> i32
+llvm.func @sched_getcpu() -> i32
+llvm.func @sched_getaffinity(i32, i64, !llvm.ptr) -> i32
+llvm.func @sched_setaffinity(i32, i64, !llvm.ptr) -> i32
 llvm.func @snprintf(!llvm.ptr, i64, !llvm.ptr, ...) -> i32
 
 llvm.mlir.global internal constant @tw_error_is_set("EnvErrorAlreadySet\00")
@@ -38,6 +41,8 @@ llvm.mlir.global internal constant @tw_create_usage("create takes (weight addres
 //
 // Waking the threads is paid once, by the first kernel, for all kernels until they sleep again. So it is taken off late:
 // when they have slept again, or once the credit is lost without it.
+//
+// A thread that wakes up on its caller's CPU leaves it (tw_leave_cpu).
 llvm.func @tw_parallel_for(%kernel: !llvm.ptr, %args: !llvm.ptr, %extent: i64, %pieces: i64, %scratch: !llvm.ptr,
                            %scratch_stride: i64, %context: !llvm.ptr) {
   %zero = arith.constant 0 : i64
@@ -86,6 +91,7 @@ llvm.func @tw_parallel_for(%kernel: !llvm.ptr, %args: !llvm.ptr, %extent: i64, %
       llvm.store %zero, %steps_at : i64, !llvm.ptr
     }
     %called = llvm.call @tw_clock() : () -> i64
+    %called_on = llvm.call @sched_getcpu() : () -> i32
     omp.parallel num_threads(%team : i32) {
       // Not omp_get_thread_num: GNU's runtime has that too, and its own threads (torch brings it) may be found first.
       %nowhere = llvm.mlir.zero : !llvm.ptr
@@ -101,6 +107,12 @@ llvm.func @tw_parallel_for(%kernel: !llvm.ptr, %args: !llvm.ptr, %extent: i64, %
         %begun_at = llvm.getelementptr %taken[0, 2] : (!llvm.ptr) -> !llvm.ptr, !llvm.array<8 x i64>
         %begun = llvm.call @tw_clock() : () -> i64
         llvm.store %begun, %begun_at : i64, !llvm.ptr
+      } else {
+        %woken_on = llvm.call @sched_getcpu() : () -> i32
+        %crowded = arith.cmpi eq, %woken_on, %called_on : i32
+        scf.if %crowded {
+          llvm.call @tw_leave_cpu(%woken_on) : (i32) -> ()
+        }
       }
       %at = arith.muli %scratch_stride, %thread : i64
       %own = llvm.getelementptr %scratch[%at] : (!llvm.ptr, i64) -> !llvm.ptr, i8
@@ -174,6 +186,51 @@ llvm.func @tw_parallel_for(%kernel: !llvm.ptr, %args: !llvm.ptr, %extent: i64, %
       llvm.call @tw_repay(%account, %time) : (!llvm.ptr, i64) -> ()
     } else {
       llvm.call %kernel(%args, %zero, %extent, %scratch) : !llvm.ptr, (!llvm.ptr, i64, i64, !llvm.ptr) -> ()
+    }
+  }
+  llvm.return
+}
+
+// Moves this thread to another CPU of those that it may use, if there is one. Linux puts a thread that is woken onto its
+// waker's CPU where the others look as if they were busy, as halted ones of virtual machines do. There it and the caller
+// take turns while the caller waits, and the scheduler leaves a thread where it is that has just run.
+llvm.func internal @tw_leave_cpu(%cpu: i32) attributes {passthrough = ["noinline", "cold"]} {
+  %self = arith.constant 0 : i32
+  %one32 = arith.constant 1 : i32
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %words = arith.constant 16 : i64
+  %nbytes = arith.constant 128 : i64
+  %bits = arith.constant 64 : i64
+  %success = arith.constant 0 : i32
+  %cpus = arith.constant 1024 : i32
+  %allowed = llvm.alloca %one32 x !llvm.array<16 x i64> : (i32) -> !llvm.ptr
+  %others = llvm.alloca %one32 x !llvm.array<16 x i64> : (i32) -> !llvm.ptr
+  %status = llvm.call @sched_getaffinity(%self, %nbytes, %allowed) : (i32, i64, !llvm.ptr) -> i32
+  %known = arith.cmpi eq, %status, %success : i32
+  %fits = arith.cmpi ult, %cpu, %cpus : i32
+  %can = arith.andi %known, %fits : i1
+  scf.if %can {
+    %number = arith.extui %cpu : i32 to i64
+    %its_word = arith.divui %number, %bits : i64
+    %its_bit = arith.remui %number, %bits : i64
+    %any = scf.for %i = %zero to %words step %one iter_args(%sum = %zero) -> (i64) : i64 {
+      %from = llvm.getelementptr %allowed[%i] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+      %to = llvm.getelementptr %others[%i] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+      %word = llvm.load %from : !llvm.ptr -> i64
+      %its = arith.cmpi eq, %i, %its_word : i64
+      %set = arith.shli %one, %its_bit : i64
+      %bit = arith.andi %word, %set : i64
+      %cleared = arith.xori %word, %bit : i64
+      %left = llvm.select %its, %cleared, %word : i1, i64
+      llvm.store %left, %to : i64, !llvm.ptr
+      %all = arith.ori %sum, %left : i64
+      scf.yield %all : i64
+    }
+    %elsewhere = arith.cmpi ne, %any, %zero : i64
+    scf.if %elsewhere {
+      %moved = llvm.call @sched_setaffinity(%self, %nbytes, %others) : (i32, i64, !llvm.ptr) -> i32
+      %free = llvm.call @sched_setaffinity(%self, %nbytes, %allowed) : (i32, i64, !llvm.ptr) -> i32
     }
   }
   llvm.return

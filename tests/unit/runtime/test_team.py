@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -103,6 +104,44 @@ def test_waking_the_threads_is_paid_at_once_by_a_team_that_loses(team: Team):
 def test_threads_that_share_the_work_earn_credit(team: Team):
     Calls(lambda low, high: time.sleep(0.01)).make(team)
     assert 0 < team.account.credit <= 16_000_000
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="takes two CPUs")
+@pytest.mark.parametrize("free", [True, False], ids=["free", "bound"])
+def test_a_thread_leaves_its_callers_cpu_where_it_may(team: Team, free: bool):
+    caller_thread, allowed = threading.get_ident(), os.sched_getaffinity(0)
+    cpu, current_cpu = min(allowed), ctypes.CDLL(None).sched_getcpu
+    wanted = allowed if free else {cpu}
+    seen: list[tuple[int, set[int]]] = []
+
+    def work(low: int, high: int) -> None:
+        if threading.get_ident() == caller_thread:
+            time.sleep(0.001)  # leaves steps for the other
+            return
+        seen.append((current_cpu(), os.sched_getaffinity(0)))
+        os.sched_setaffinity(0, {cpu})  # onto the caller's
+        os.sched_setaffinity(0, wanted)
+
+    calls = Calls(work)
+
+    def next_seen() -> tuple[int, set[int]]:
+        del seen[:]
+        while not seen:
+            team.account.credit = 1_000_000
+            calls.make(team)
+        return seen[0]
+
+    calls.make(team)  # threads begin with the CPUs of who makes them: before the caller is bound to one
+    os.sched_setaffinity(0, {cpu})
+    try:
+        next_seen()
+        for _ in range(20):
+            where, may_use = next_seen()
+            assert may_use == wanted and (where != cpu or not free)
+    finally:
+        os.sched_setaffinity(0, allowed)
+        wanted = allowed
+        next_seen()
 
 
 def test_a_team_of_one_keeps_no_account():
