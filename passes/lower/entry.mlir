@@ -3,9 +3,10 @@
 
 // Threads, lock word shared by all programs of the process (may be null), the team's account (tw_parallel_for), an object
 // that lives as long as the context (it owns code and weights), arenas that wait for a call, weights.
-!context = !llvm.struct<(i32, ptr, array<3 x i64>, ptr, array<16 x ptr>, array<0 x ptr>)>
+!context = !llvm.struct<(i32, ptr, array<4 x i64>, ptr, array<16 x ptr>, array<0 x ptr>)>
 // Of a team, in nanoseconds: its credit, when its last kernel ended, what waking its threads has cost since they slept.
-!account = !llvm.array<3 x i64>
+// Then its caution: how many times a loss one thread computes before the team is tried again.
+!account = !llvm.array<4 x i64>
 
 llvm.func @malloc(i64) -> !llvm.ptr
 llvm.func @aligned_alloc(i64, i64) -> !llvm.ptr
@@ -35,9 +36,10 @@ llvm.mlir.global internal constant @tw_create_usage("create takes (weight addres
 // A team pays where its threads have a CPU each. They may have none (another process computes), or sleep, and the caller
 // waits at the end of the kernel until each has come by. So the context has a credit, in nanoseconds: a kernel adds what
 // the others' steps would have taken the caller, and takes off what the caller has waited. Once that is less than
-// nothing the program runs alone, until 16 times the loss has been computed, and tries again, with a credit for threads to
-// wake up. A program with a team takes little longer so than without, and one whose kernels are too small for a team
-// finds that out.
+// nothing the program runs alone, until it has computed for as long as it has lost, and tries again, with a credit for
+// threads to wake up. If it loses again, it computes four times as long, then 16 times, until it has once earned all the
+// credit there is: a CPU that is missing for a moment is soon forgotten. A program with a team takes little longer
+// than without, and one whose kernels are too small for a team finds that out.
 //
 // Waking the threads is paid once, by the first kernel, for all kernels until they sleep again. So it is taken off late:
 // when they have slept again, or once the credit is lost without it.
@@ -242,12 +244,16 @@ llvm.func internal @tw_leave_cpu(%cpu: i32) attributes {passthrough = ["noinline
 // what one of them adds.
 llvm.func internal @tw_add_credit(%account: !llvm.ptr, %gain: i64, %called: i64, %ended: i64) {
   %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %two = arith.constant 2 : i64
+  %sixteen = arith.constant 16 : i64
   %most = arith.constant 16000000 : i64
   %least = arith.constant -16000000 : i64
   %trial = arith.constant 200000 : i64
   %awake = arith.constant 2000000 : i64
   %ended_at = llvm.getelementptr inbounds %account[0, 1] : (!llvm.ptr) -> !llvm.ptr, !account
   %waking_at = llvm.getelementptr inbounds %account[0, 2] : (!llvm.ptr) -> !llvm.ptr, !account
+  %caution_at = llvm.getelementptr inbounds %account[0, 3] : (!llvm.ptr) -> !llvm.ptr, !account
   %before = llvm.load %ended_at atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
   llvm.store %ended, %ended_at atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
   %idle = arith.subi %called, %before : i64
@@ -269,17 +275,31 @@ llvm.func internal @tw_add_credit(%account: !llvm.ptr, %gain: i64, %called: i64,
   %high = arith.minsi %left, %most : i64
   %within = arith.maxsi %high, %least : i64
   llvm.store %late, %waking_at atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
+  %earned = arith.cmpi eq, %within, %most : i64
+  %changes = arith.ori %lost, %earned : i1
+  scf.if %changes {
+    %caution = llvm.load %caution_at atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
+    %longer = arith.shli %caution, %two : i64
+    %more = arith.maxsi %longer, %one : i64
+    %raised = arith.minsi %more, %sixteen : i64
+    %next = llvm.select %lost, %raised, %zero : i1, i64
+    llvm.store %next, %caution_at atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
+  }
   llvm.store %within, %account atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
   llvm.return
 }
 
-// Takes a sixteenth of what one thread has computed off what is owed. Who owes nothing more may try the team again.
+// Takes what one thread has computed, divided by the caution, off what is owed. Who owes nothing more may try the team
+// again.
 llvm.func internal @tw_repay(%account: !llvm.ptr, %time: i64) {
   %zero = arith.constant 0 : i64
-  %sixteen = arith.constant 16 : i64
+  %one = arith.constant 1 : i64
   %trial = arith.constant 200000 : i64
+  %caution_at = llvm.getelementptr inbounds %account[0, 3] : (!llvm.ptr) -> !llvm.ptr, !account
+  %caution = llvm.load %caution_at atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
+  %times = arith.maxsi %caution, %one : i64
   %credit = llvm.load %account atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
-  %share = arith.divui %time, %sixteen : i64
+  %share = arith.divui %time, %times : i64
   %sum = arith.addi %credit, %share : i64
   %owing = arith.cmpi slt, %sum, %zero : i64
   %left = llvm.select %owing, %sum, %trial : i1, i64

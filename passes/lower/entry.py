@@ -43,7 +43,7 @@ _TABLE_OPT_LEVEL = 0  # of functions that only give addresses, when a program is
 _DECLARATIONS = """
 !any = !llvm.struct<(i32, i32, i64)>
 !span = !llvm.struct<(i64, i64)>
-!context = !llvm.struct<(i32, ptr, array<3 x i64>, ptr, array<16 x ptr>, array<0 x ptr>)>
+!context = !llvm.struct<(i32, ptr, array<4 x i64>, ptr, array<16 x ptr>, array<0 x ptr>)>
 llvm.func @TVMFFIStringFromByteArray(!llvm.ptr, !llvm.ptr) -> i32
 llvm.func @tw_expect(i32, i32, !llvm.ptr) -> i32
 llvm.func @tw_take_tensors(!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, !llvm.ptr) -> i32

@@ -53,6 +53,8 @@ class Account(ctypes.Structure):
     credit: what it has gained of late; less than 0 while one thread does all, as it has lost some.
     end_time: when its last kernel ended, by the monotonic clock; 0 before the first.
     waking_cost: what the threads' last waking has cost, which the credit does not have yet: at most 0.
+    caution: how many times its loss one thread computes before the team is tried again. 0 at first and once the credit
+        is full, then 1, 4 and 16, one after each loss.
     """
 
     _fields_ = (
@@ -61,6 +63,7 @@ class Account(ctypes.Structure):
         ("credit", ctypes.c_int64),
         ("end_time", ctypes.c_int64),
         ("waking_cost", ctypes.c_int64),
+        ("caution", ctypes.c_int64),
     )
 
 
@@ -70,7 +73,7 @@ class Team:
     def __init__(self, address: int, threads: int) -> None:
         self.threads = threads
         self._run = _RUN_CALLS(address)
-        self.account = Account(threads, team_lock(), 0, 0, 0)
+        self.account = Account(threads, team_lock(), 0, 0, 0, 0)
         self._address = ctypes.addressof(self.account)
 
     def run_calls(

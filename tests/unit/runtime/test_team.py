@@ -58,8 +58,11 @@ def test_a_team_that_owes_leaves_all_steps_to_the_caller(team: Team):
     assert Calls().make(team) == [(0, EXTENT, threading.get_ident())]
 
 
-def test_what_one_thread_computes_repays_a_sixteenth(team: Team):
-    team.account.credit = -10_000_000
+def test_what_one_thread_computes_repays_as_much_as_the_caution_lets_it(team: Team):
+    team.account.credit = -40_000_000
+    Calls(lambda low, high: time.sleep(0.016)).make(team)
+    assert team.account.credit >= -24_000_000, "at first all of it counts"
+    team.account.credit, team.account.caution = -10_000_000, 16
     Calls(lambda low, high: time.sleep(0.032)).make(team)
     assert team.account.credit >= -8_000_000
     Calls(lambda low, high: time.sleep(0.5)).make(team)
@@ -85,6 +88,18 @@ def test_waiting_for_a_thread_without_a_cpu_costs_credit(team: Team):
     team.account.end_time = AWAKE
     Calls(hold(0.5)).make(team)
     assert team.account.credit == -16_000_000, "no more is owed, however long the wait was"
+
+
+def test_each_loss_raises_the_caution_until_the_credit_is_full(team: Team):
+    found = []
+    for _ in range(4):
+        team.account.credit, team.account.end_time = 0, AWAKE
+        Calls(hold(0.05)).make(team)
+        found.append(team.account.caution)
+    assert found == [1, 4, 16, 16]
+    team.account.credit, team.account.end_time = 15_999_999, AWAKE
+    Calls(lambda low, high: time.sleep(0.01)).make(team)
+    assert team.account.credit == 16_000_000 and team.account.caution == 0
 
 
 def test_waking_the_threads_is_paid_when_they_have_slept_again(team: Team):
