@@ -36,8 +36,11 @@ _ONE_ROW_VECTORS = 8
 _ROW_BLOCK, _WEIGHT_BLOCKS, _FEWER = 0.7, 8, 0.45
 # From so many pixels on, they are as good as columns of a product as channels are, and nothing has to be transposed.
 _MANY_PIXELS = 128
-# From so many tiles of rows on, and so many copies, columns are copied for tiles to read.
-_PANEL_TILES, _PANELS = 4, 4
+# From so many tiles of rows on, and so many copies, columns are copied for tiles to read. A copy is wider as long as
+# the thread that has most columns has few more.
+_PANEL_TILES, _PANELS, _BALANCE = 4, 4, 1.05
+# Steps of a core from which on it matters little that one has one step more.
+_MANY_STEPS = 8
 # Bytes that the first cache's sets cover, and rows whose lines one of them holds beside a line of another operand.
 _PAGE, _ROWS_OF_SET = 4096, 7
 # Up to so many input channels, a convolution's kernel reads single elements, wherever they lie.
@@ -77,10 +80,17 @@ def schedule_products(kernel: KernelView) -> Schedule | None:
     batch = [result_axis(op, loop, result) for loop in groups]
     outer = [(axis, 1) for axis in batch if axis is not None]
     inner = [(axis, tiles.get(axis, 1)) for axis in range(len(shape)) if axis != channel_axis and axis not in batch]
-    over = math.prod(-(-shape[axis] // tile) for axis, tile in inner)
-    panel = 0 if block_of(op, kind) else _choose_panel(op, kind, over, shape[channel_axis], width, target)
+    images = [result_axis(op, loop, result) for loop in channels[:-1]]
+    beside = [(axis, tile) for axis, tile in inner if axis in images]
+    copies = math.prod(shape[axis] for axis, _ in [*outer, *beside])
+    if not _occupies(copies, target):
+        beside, copies = [], math.prod(shape[axis] for axis, _ in outer)
+    over = math.prod(-(-shape[axis] // tile) for axis, tile in inner if axis not in images)
+    panel = 0 if block_of(op, kind) else _choose_panel(op, kind, over, copies, shape[channel_axis], width, target)
     around: list[tuple[int, int]] = []
     if panel:
+        outer += beside
+        inner = [cut for cut in inner if cut not in beside]
         rows_first, blocks = False, (channel_axis, panel)
         inner += [(channel_axis, width)] if panel > width else []
     else:
@@ -117,13 +127,16 @@ def _overlap_columns(schedule: Schedule, axis: int, width: int) -> Schedule:
 
 
 def _choose_panel(
-    op: ir.Operation, kind: Contraction | Conv, row_tiles: int, columns: int, width: int, target: Target
+    op: ir.Operation, kind: Contraction | Conv, row_tiles: int, matrices: int, columns: int, width: int, target: Target
 ) -> int:
     """The columns that are copied from a right operand that is no weight, for all rows to read; 0 for none.
 
+    There are ``row_tiles`` tiles of rows, and ``matrices`` products with so many ``columns``.
+
     Its rows lie far apart, so that each step of the sum reads lines of another page: 128 x 256 by 999 columns takes
     0.88 of the time, 256 x 1024 by 4096 columns 0.42. The left operand is read anew for each copy: a large one, which
-    does not stay in the second cache, goes over several tiles of columns. Threads share the copies.
+    does not stay in the second cache, goes over several tiles of columns. Threads share the copies: 196 columns in
+    128 and 68 keep the second of two threads idle for half of the time.
     """
     if not isinstance(kind, Contraction) or len(kind.k) != 1 or not is_read(op.operands[kind.rhs]):
         return 0
@@ -138,10 +151,24 @@ def _choose_panel(
         return 0
     stays = nbytes(op.operands[kind.lhs].type) <= target.l2_bytes // 4
     most = target.l2_bytes // 4 // (steps * element_bits(element_of(op.operands[kind.rhs])) // 8)
-    tiles = 1 if stays else min(_PANEL_TILES, most // width)
     if row_tiles < _PANEL_TILES or most < width or columns < max(_PANELS, 2 * target.cores) * width:
         return 0
-    return tiles * width
+    widths = [width] if stays else [n * width for n in range(1, min(_PANEL_TILES, most // width) + 1)]
+    if _occupies(matrices, target):
+        return widths[-1]
+    shares = [_largest_share(matrices * columns, panel, target.cores) for panel in widths]
+    return max(panel for panel, share in zip(widths, shares, strict=True) if share <= _BALANCE * min(shares))
+
+
+def _occupies(steps: int, target: Target) -> bool:
+    """Return whether all cores have as many of so many equal steps, or many."""
+    return steps % target.cores == 0 or steps >= _MANY_STEPS * target.cores
+
+
+def _largest_share(columns: int, panel: int, cores: int) -> int:
+    """The most columns that one of the cores computes if each takes one panel after the other."""
+    rounds, left = divmod(columns, panel * cores)
+    return rounds * panel + min(left, panel)
 
 
 def _count_rows_in_cache(op: ir.Operation, number: int, rows: Sequence[int], target: Target) -> int:

@@ -140,7 +140,7 @@ def test_columns_that_are_no_weight_are_copied_for_all_rows(equation: str, large
     """A large left operand goes over several tiles of the copy; the last columns are as many as the others."""
     own = {"l1_bytes": 1 << 14, "l2_bytes": 1 << (15 if large else 21), "cores": 2}
     target = replace(TARGET.get(detect_host()), **own)
-    extents = {"b": 2, "m": 131, "k": 20, "n": 333}
+    extents = {"b": 2, "m": 131, "k": 20, "n": 384 if large else 333}
     text = einsum(equation, extents)
     left, right, made = equation.replace("->", ",").split(",")
     a, b = (RNG.standard_normal([extents[x] for x in term], dtype=np.float32) for term in (left, right))
@@ -155,3 +155,43 @@ def test_columns_that_are_no_weight_are_copied_for_all_rows(equation: str, large
     want = np.einsum(equation, a, b, dtype=np.float64)
     got = kernel([a, b], np.empty([extents[x] for x in made], np.float32), 3)
     np.testing.assert_allclose(got, want, rtol=0, atol=5e-5)
+
+
+def shared_axis(equation: str, extents: dict[str, int], cores: int) -> tuple[str, int]:
+    """The axis that threads share, and its step, where 512 rows of 512 are read from the third cache."""
+    token = TARGET.set(replace(TARGET.get(detect_host()), l1_bytes=1 << 15, l2_bytes=1 << 20, cores=cores))
+    try:
+        schedule = schedule_of(einsum(equation, extents | {"m": 512, "k": 512}))
+    finally:
+        TARGET.reset(token)
+    assert schedule is not None
+    part, *others = schedule.result.outer[0].parts
+    assert not others
+    return part.axis, part.step
+
+
+@pytest.mark.parametrize("columns, cores", [(196, 2), (196, 1), (784, 2), (1000, 3)])
+def test_copied_columns_are_shared_evenly(columns: int, cores: int) -> None:
+    axis, width = shared_axis("mk,kn->mn", {"n": columns}, cores)
+    steps = [width] * (columns // width) + [columns % width]
+    shares = [sum(steps[core::cores]) for core in range(cores)]
+    assert axis == "n" and max(shares) <= 1.1 * columns / cores, "196 columns in 128 and 68 leave a core idle"
+
+
+@pytest.mark.parametrize("images, axis", [(8, "n0"), (3, "n1"), (17, "n0")])
+def test_images_are_shared_where_each_core_has_as_many(images: int, axis: str) -> None:
+    assert shared_axis("mk,bkn->bmn", {"b": images, "n": 196}, 2)[0] == axis
+
+
+def test_images_of_a_right_operand_have_a_copy_each() -> None:
+    extents = {"b": 4, "m": 70, "k": 70, "n": 333}
+    text = einsum("mk,bkn->bmn", extents)
+    a, b = (RNG.standard_normal(shape, dtype=np.float32) for shape in ((70, 70), (4, 70, 333)))
+    token = TARGET.set(replace(TARGET.get(detect_host()), l1_bytes=1 << 14, l2_bytes=1 << 16, cores=2))
+    try:
+        schedule, kernel = schedule_of(text), CompiledKernel(text)
+    finally:
+        TARGET.reset(token)
+    assert schedule is not None and len(schedule.stages) == 1
+    want = np.einsum("mk,bkn->bmn", a, b, dtype=np.float64)
+    np.testing.assert_allclose(kernel([a, b], np.empty((4, 70, 333), np.float32), 3), want, rtol=0, atol=5e-5)
