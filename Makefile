@@ -7,7 +7,7 @@ BENCH_STAMP := .venv/.installed-bench
 unexport PYTHONDONTWRITEBYTECODE  # with it each process compiles all modules that it imports
 NETWORKS := resnet18 resnet50 mobilenet_v2 squeezenet1_1 vgg16 bert_base gpt2 vit_b16
 
-.PHONY: setup demo test test-all lint unit lit conformance conformance-open torch-coverage fuzz fuzz-open stress bench bench-ops bench-torch tour clean
+.PHONY: setup demo test test-all lint unit lit conformance conformance-open torch-coverage fuzz fuzz-open stress bench bench-ops bench-torch bench-decode tour clean
 
 setup: $(STAMP)
 
@@ -95,6 +95,10 @@ bench-ops: $(STAMP)
 # The table of networks from PyTorch, beside eager, inductor (which wants a C++ compiler) and the same ones from ONNX.
 bench-torch: $(BENCH_STAMP) $(patsubst %,build/bench/%.onnx,resnet18 mobilenet_v2 bert_base vit_b16)
 	cd tests && ../$(BIN)/python -m torch_bench
+
+# Decoders in sessions, token by token, beside onnxruntime: build/bench/decode.md.
+bench-decode: $(STAMP)
+	cd tests && ../$(BIN)/python -m decode_bench
 
 # docs/tour.md, from a compilation.
 tour: $(STAMP)
