@@ -150,9 +150,10 @@ def test_a_thread_leaves_its_callers_cpu_where_it_may(team: Team, free: bool):
     os.sched_setaffinity(0, {cpu})
     try:
         next_seen()
-        for _ in range(20):
-            where, may_use = next_seen()
-            assert may_use == wanted and (where != cpu or not free)
+        found = [next_seen() for _ in range(20)]
+        assert all(may_use == wanted for _, may_use in found)
+        elsewhere = sum(where != cpu for where, _ in found)
+        assert elsewhere > 10 if free else not elsewhere, "the scheduler brings it back for another process at times"
     finally:
         os.sched_setaffinity(0, allowed)
         wanted = allowed
