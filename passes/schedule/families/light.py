@@ -10,7 +10,11 @@ from ..language.schedule import Schedule
 from ..tiles.axes import ROW_VECTORS, power_floor
 from ..tiles.structured import vector_axis
 from .family import MAPPED_BLOCKS, Family, KernelView
-from .transposing import crossing_axis, repeating_axis, tile_transpose
+from .transposing import crossing_axis, repeating_axis, repeats_rows, tile_transpose
+
+# Of a row that is written to several places, one after the other: fewer bytes meet in one set of the first cache where
+# the places are a power of two apart, more would leave it.
+_PART_BYTES = 1 << 12
 
 
 def schedule_light(kernel: KernelView) -> Schedule | None:
@@ -23,9 +27,29 @@ def schedule_light(kernel: KernelView) -> Schedule | None:
     if shape and (before := repeating_axis(kernel.classes, kernel.result, vector_axis(shape))) is not None:
         tiles = {before: min(kernel.lanes, power_floor(shape[before])), vector_axis(shape): shape[vector_axis(shape)]}
         return overlap(along(kernel.plain, vector_axis(shape), tiles))
+    if copied := _copy_repeatedly(kernel):
+        return overlap(share(carve(kernel.plain, by_name(kernel.plain.result.value, copied))))
     # Vectors of elements that lie far apart are put together one by one: several of them are as many instructions.
     vectors = ROW_VECTORS if crossing is None or crossing[1] else 1
     return schedule_vectors(kernel.plain, kernel.lanes, vectors) if kernel.classes else None
+
+
+def _copy_repeatedly(kernel: KernelView) -> list[tuple[int, int]]:
+    """Cuts that write a part of a row to all of its copies; none where rows are not copies of one.
+
+    Nor where the first cache holds much of a row, as it then takes no longer to read it again. Eight copies of 393 kB
+    take 0.78 of the time, four of 2 MB 0.8.
+    """
+    shape = kernel.shape
+    along_rows = [axis for axis, extent in enumerate(shape) if extent != 1][-2:]
+    if len(along_rows) < 2:
+        return []
+    before, vector = along_rows
+    size = element_bits(element_of(kernel.result)) // 8
+    if shape[vector] * size <= 2 * kernel.target.l1_bytes or not repeats_rows(kernel.classes, kernel.result, before):
+        return []
+    outer = [(axis, 1) for axis in range(before)]
+    return [*outer, (vector, _PART_BYTES // size), (before, 1), (vector, ROW_VECTORS * kernel.lanes)]
 
 
 def schedule_vectors(plain: Schedule, lanes: int, vectors: int = ROW_VECTORS) -> Schedule:

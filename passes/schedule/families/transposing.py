@@ -57,6 +57,20 @@ def repeating_axis(classes: Sequence[tuple[ir.Operation, OpClass]], result: ir.V
     return None
 
 
+def repeats_rows(classes: Sequence[tuple[ir.Operation, OpClass]], result: ir.Value, axis: int) -> bool:
+    """Return whether the rows of the result along an axis are copies: what is read has no such axis."""
+    read = False
+    for op, _ in classes:
+        if op.name != "linalg.generic" or reads_at_indices(op):
+            return False
+        for operand, m in zip(op.operands, indexing_maps(op)[:-1], strict=False):
+            axes = [result_axis(op, loop, result) for loop in map(dim_of, m.results) if loop is not None]
+            if isinstance(operand, ir.BlockArgument) and (not is_projection(m) or axis in axes):
+                return False
+            read |= isinstance(operand, ir.BlockArgument)
+    return read
+
+
 def tile_transpose(shape: Sequence[int], axis: int, vector: int, lanes: int, bits: int) -> list[tuple[int, int]]:
     """Cuts of axes into square tiles over both, or a few short rows of the result; none where the operand's are short.
 

@@ -27,6 +27,32 @@ func.func @bias(%x: tensor<4x8xf32>, %b: tensor<8xf32>) -> tensor<4x8xf32> {
   return %r : tensor<4x8xf32>
 }
 
+// A row that the first cache does not hold is copied part by part, each to all of its places.
+// CHECK-LABEL: func.func @copies(
+// CHECK-SAME:    tw.schedule = "parallel d1.0 in 256 x 1024:\0A  for d0 in 3 x 1:\0A    for d1.1.0 in
+func.func @copies(%x: tensor<262144xf32>) -> tensor<3x262144xf32> {
+  %e = tensor.empty() : tensor<3x262144xf32>
+  %r = linalg.generic {indexing_maps = [#row, #matrix], iterator_types = ["parallel", "parallel"]}
+    ins(%x : tensor<262144xf32>) outs(%e : tensor<3x262144xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    linalg.yield %v : f32
+  } -> tensor<3x262144xf32>
+  return %r : tensor<3x262144xf32>
+}
+
+// One that stays there is copied as a whole.
+// CHECK-LABEL: func.func @short_copies(
+// CHECK-SAME:    tw.schedule = "parallel d0*d1.0 in 3 x 1
+func.func @short_copies(%x: tensor<2048xf32>) -> tensor<3x2048xf32> {
+  %e = tensor.empty() : tensor<3x2048xf32>
+  %r = linalg.generic {indexing_maps = [#row, #matrix], iterator_types = ["parallel", "parallel"]}
+    ins(%x : tensor<2048xf32>) outs(%e : tensor<3x2048xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    linalg.yield %v : f32
+  } -> tensor<3x2048xf32>
+  return %r : tensor<3x2048xf32>
+}
+
 // A strided convolution (channels last) becomes loops over its window around a matmul: the stride is in the slice.
 // CHECK-LABEL: func.func @strided_conv(
 // CHECK:         scf.for
