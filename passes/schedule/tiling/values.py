@@ -213,7 +213,7 @@ def is_dot(op: ir.Operation, kind: OpClass) -> bool:
         vectors = channels * (_SUM + steps * -(-summed // _LANES))
         few = channels <= _LANES // 2 and vectors < summed * steps and byte_sum(op, kind) is None
         return channels == 1 or few
-    last = {dim_of(m.results[len(m.results) - 1]) for m in indexing_maps(op)[:2]}
+    last = {loop_along(op, number) for number in (kind.lhs, kind.rhs)}
     return all(loop_extents(op)[n] == 1 for n in kind.n) or bool(last & set(kind.k) and len(last) == 1)
 
 

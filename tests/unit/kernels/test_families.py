@@ -42,6 +42,9 @@ CASES = {
     ),
     "a softmax": ("x", "float[8,100] x", "y = Softmax(x)", {"reductions"}),
     "a matrix by a vector": ("x v", "float[64,100] x, float[100] v", "y = MatMul(x, v)", {"dot products"}),
+    "a column by a matrix, both transposed": (
+        "x v", "float[100,1] x, float[64,100] v", "y = Gemm <transA=1, transB=1> (x, v)", {"dot products"},
+    ),
     "elementwise ops": ("x", "float[8,100] x", "a = Exp(x) y = Neg(a)", {"elementwise"}),
 }  # fmt: skip
 
