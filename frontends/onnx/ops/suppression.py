@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ....core.sizes import Extent, count_elements, floor_divide, min_of
 from ....dialects import arith, builders, extents, ir, scalars, tensor
+from ....dialects.bounds import least_key, order_key
 from ....dialects.loops import for_loop, index, sequential, while_loop
-from ....dialects.ranking import order_key
 from ....dialects.sorting import sort_words
 from ....dialects.types import element_type
 from ..state.context import Context
@@ -18,8 +19,11 @@ from ..state.registry import op
 from ..values.tensor import Tensor
 
 _BLOCK = 16  # kept boxes that one is held against before it is asked whether any overlaps: LLVM makes vectors of them
+_AT_A_TIME = 16  # scores that are looked at together: most of a detector's are low, and cost a few vectors' comparisons
 _NUMBERS = 5  # of a box: low y, low x, high y, high x, area
 _MOST_IN_ONE_STRIP = 512  # boxes that are kept, beside which those strips are not worth what it takes to make them
+# Boxes that are kept of a class of which most need not be sorted; how many are looked for one by one, among how many.
+_FEW, _MOST_HELD_FIRST, _MOST_SEARCHED = 16, 40, 256
 _STRIPS = 256  # that boxes are put in by their low y, each as high as the highest box: others than neighbours are apart
 
 Values = Sequence[ir.Value]
@@ -96,7 +100,9 @@ class _Search:
         """Write the places of the boxes that are kept of one class of a batch, and count them."""
         classes = index(self.scores.shape[1])
         at = [scalars.div(row, classes, signed=False), scalars.rem(row, classes, signed=False)]
-        ranked, count = self._rank(at)
+        ranked, count = self._collect(at)
+        if not self._wants_first:
+            ranked = sort_words(ranked, count)
         most = scalars.to_index(_item(self.most))
         strips, starts = (None, builders.full([1], index(0))) if self.few else self._divide(at[0], ranked, count)
         room = floor_divide(self.capacity + (_BLOCK - 1), _BLOCK) * _BLOCK
@@ -104,10 +110,9 @@ class _Search:
             room = self.scores.shape[2] + (_STRIPS + 2) * _BLOCK
         kept = builders.empty([_NUMBERS, room], ir.F32Type.get())
 
-        def hold(i: ir.Value, states: Values) -> tuple[ir.Value, Values]:
+        def hold(place: ir.Value, states: Values) -> tuple[ir.Value, Values]:
             # Each box is written where the next one of its strip belongs, so that there is no branch.
             places, number, kept, ends, chosen = states
-            place = _place(ranked, i)
             box = self._box(at[0], scalars.to_index(place))
             strip = strips.find(box[0]) if strips is not None else index(0)
             free = scalars.invert(self._overlaps_any(box, kept, strip, starts, ends))
@@ -124,10 +129,22 @@ class _Search:
 
         places, counts = states
         number = scalars.to_index(builders.extract(counts, [index(0)]))
-        wanted = scalars.compare("gt", most, index(0))
-        places, number, *_ = while_loop(count, wanted, [places, number, kept, _copy(starts), index(0)], hold)
+        states, held = [places, number, kept, _copy(starts), index(0)], index(0)
+        if self._wants_first:
+            held, states = _hold_first(ranked, count, scalars.compare("gt", most, held), states, hold)
+            unsorted = scalars.select(scalars.compare("lt", states[-1], most), count, index(0))
+            ranked = sort_words(ranked, unsorted)
+        wanted, behind = scalars.compare("lt", states[-1], most), scalars.sub(count, held)
+        places, number, *_ = while_loop(
+            behind, wanted, states, lambda i, states: hold(_place(ranked, scalars.add(held, i)), states)
+        )
         counts = tensor.InsertOp(scalars.from_index(number, element_type("int64")), counts, [index(0)]).result
         return scalars.bool_constant(True), [places, counts]
+
+    @property
+    def _wants_first(self) -> bool:
+        """Return whether so few boxes are kept that most need not be brought into order."""
+        return isinstance(self.capacity, int) and self.capacity <= _FEW
 
     def _divide(self, batch: ir.Value, ranked: ir.Value, count: ir.Value) -> tuple[_Strips, ir.Value]:
         """Strips of the boxes that are ranked, and where each strip's boxes begin, if all of them are kept."""
@@ -178,29 +195,56 @@ class _Search:
         [found] = while_loop(index(3), scalars.bool_constant(True), [no], hold_strip)
         return found
 
-    def _rank(self, at: Values) -> tuple[ir.Value, ir.Value]:
-        """The boxes of a class whose scores count, in order, in the low half of words; and their number."""
+    def _collect(self, at: Values) -> tuple[ir.Value, ir.Value]:
+        """The boxes of a class whose scores count, in the low half of words behind their keys; and their number."""
         extent, whole = self.scores.shape[2], element_type("int64")
-        least = None if self.threshold is None else _item(self.threshold)
 
-        def take(where: Values, states: Values) -> Values:
-            words, count = states
-            words = tensor.InsertOp(scalars.from_index(where[0], whole), words, [count]).result
-            if least is None:
-                return [words, scalars.add(count, index(1))]
-            counts = scalars.compare("gt", builders.extract(self.scores.value, [*at, *where]), least)
-            return [words, scalars.add(count, arith.index_castui(ir.IndexType.get(), counts))]
+        def join(place: ir.Value) -> ir.Value:
+            key = order_key(builders.extract(self.scores.value, [*at, place]), largest=True)
+            return arith.ori(
+                arith.shli(arith.extui(whole, key), scalars.const(32, whole)), scalars.from_index(place, whole)
+            )
 
-        words, count = sequential([extent], [builders.empty([extent], whole), index(0)], take)
+        if self.threshold is None:
+            return builders.index_map([extent], whole, join), index(extent)
+        places, count = self._find_places(at, _item(self.threshold))
 
-        def join(where: Values, states: Values) -> Values:
-            place = builders.extract(states[0], where)
-            key = order_key(builders.extract(self.scores.value, [*at, scalars.to_index(place)]), largest=True)
-            high = arith.shli(arith.extui(whole, key), scalars.const(32, whole))
-            return [tensor.InsertOp(arith.ori(high, place), states[0], where).result]
+        def put(where: Values, states: Values) -> Values:
+            place = scalars.to_index(builders.extract(states[0], where))
+            return [tensor.InsertOp(join(place), states[0], where).result]
 
-        [words] = sequential([count], [words], join)
-        return sort_words(words, count), count
+        [words] = sequential([count], [places], put)
+        return words, count
+
+    def _find_places(self, at: Values, least: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """The places of the scores of a class that are above ``least``, and their number."""
+        extent, whole = self.scores.shape[2], element_type("int64")
+
+        def counts(place: ir.Value) -> ir.Value:
+            return scalars.compare("gt", builders.extract(self.scores.value, [*at, place]), least)
+
+        def take(place: ir.Value, states: Values) -> Values:
+            places, count = states
+            places = tensor.InsertOp(scalars.from_index(place, whole), places, [count]).result
+            return [places, scalars.add(count, arith.index_castui(ir.IndexType.get(), counts(place)))]
+
+        def take_block(where: Values, states: Values) -> Values:
+            first = scalars.mul(where[0], index(_AT_A_TIME))
+            some = functools.reduce(scalars.either, [counts(scalars.add(first, index(i))) for i in range(_AT_A_TIME)])
+
+            def read(_: ir.Value, states: Values) -> tuple[ir.Value, Values]:
+                made = for_loop(_AT_A_TIME, states, lambda i, states: take(scalars.add(first, i), states))
+                return scalars.bool_constant(False), made
+
+            return while_loop(None, some, states, read)
+
+        behind = _AT_A_TIME * floor_divide(extent, _AT_A_TIME)
+        states = [builders.empty([extent], whole), index(0)]
+        states = sequential([floor_divide(extent, _AT_A_TIME)], states, take_block)
+        places, count = sequential(
+            [extent - behind], states, lambda where, states: take(scalars.add(where[0], index(behind)), states)
+        )
+        return places, count
 
     def _box(self, batch: ir.Value, place: ir.Value) -> list[ir.Value]:
         """The numbers of a box that is given by two corners (y, x, y, x), or by its center and size (x, y, w, h)."""
@@ -231,6 +275,40 @@ class _Strips:
         zero, last = (scalars.like(low, number) for number in (0.0, _STRIPS - 1.0))
         place = _greater(_lesser(last, scalars.mul(scalars.sub(low, self.lowest), self.share)), zero)
         return scalars.add(scalars.to_index(arith.fptoui(element_type("int64"), place)), index(1))
+
+
+def _hold_first(
+    words: ir.Value,
+    count: ir.Value,
+    wanted: ir.Value,
+    states: Values,
+    hold: Callable[[ir.Value, Values], tuple[ir.Value, Values]],
+) -> tuple[ir.Value, Values]:
+    """Hold the first boxes of those that are in no order yet, of few, until there are enough; and how many were held.
+
+    To find the first one of them takes few vectors' comparisons, and to sort them as long as forty of these.
+    """
+    whole, last = element_type("int64"), -1
+    fits = scalars.compare("le", count, index(_MOST_SEARCHED))
+    number = scalars.select(fits, count, index(0))
+
+    def note(i: ir.Value, states: Values) -> Values:
+        key = arith.andi(tensor.ExtractOp(words, [i]).result, scalars.const(-1 << 32, whole))
+        return [tensor.InsertOp(arith.ori(key, scalars.from_index(i, whole)), states[0], [i]).result]
+
+    [left] = for_loop(number, [builders.full([_MOST_SEARCHED], scalars.const(last, whole))], note)
+
+    def take(_: ir.Value, states: Values) -> tuple[ir.Value, Values]:
+        left, held, *others = states
+        first = builders.extract(builders.reduce(least_key, last, left, [0]), [])
+        place = scalars.to_index(arith.andi(first, scalars.const(0xFFFFFFFF, whole)))
+        left = tensor.InsertOp(scalars.const(last, whole), left, [place]).result
+        goes_on, others = hold(_place(words, place), others)
+        return goes_on, [left, scalars.add(held, index(1)), *others]
+
+    steps = scalars.minimum(number, index(_MOST_HELD_FIRST))
+    _, held, *states = while_loop(steps, wanted, [left, index(0), *states], take)
+    return held, states
 
 
 def _place(ranked: ir.Value, i: ir.Value) -> ir.Value:

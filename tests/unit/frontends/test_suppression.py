@@ -38,6 +38,13 @@ def compiled_without_threshold() -> tilewright.Module:
     return compile_here(model("", f"{known} y = NonMaxSuppression({', '.join(NAMES[:4])})"))
 
 
+@cache
+def compiled_for_few(most: int) -> tuple[tilewright.Module, onnxruntime.InferenceSession]:
+    known = f"most = Constant<value_int = {most}>() limit = Constant<value_float = 0.5>()"
+    made = model(", float[1] least", f"{known} y = NonMaxSuppression({', '.join(NAMES)})")
+    return compile_here(made), make_session(made)
+
+
 def compile_here(made: onnx.ModelProto) -> tilewright.Module:
     return tilewright.compile(made, workers=0, num_threads=1, cache=False)
 
@@ -87,6 +94,21 @@ def test_many_boxes(side, most):
     rng = np.random.default_rng(3)
     kept = check(boxes_in(rng, 320, side, 1, 3000), rng.uniform(0, 1, (1, 2, 3000)), most)
     assert kept >= 2 * min(most, 300)
+
+
+@pytest.mark.parametrize("side", [3, 1000])  # few overlap; all do, so that all are looked at
+@pytest.mark.parametrize("count", [1, 40, 41, 256, 257, 600])
+@pytest.mark.parametrize("least", [-1.0, 0.5, 0.99])
+def test_few_of_many_boxes(side, count, least):
+    """The first ones are looked for one by one, where there are few, and all are sorted where those do not suffice."""
+    rng = np.random.default_rng(5)
+    boxes, scores = boxes_in(rng, 100, 3, 2, count), rng.integers(-50, 50, (2, 3, count)).astype(np.float32) / 50
+    boxes[..., 2:] += np.float32(side - 3)
+    least = np.array([least], np.float32)
+    for most in (0, 1, 7):
+        module, session = compiled_for_few(most)
+        [want] = session.run(None, {"boxes": boxes, "scores": scores, "least": least})
+        np.testing.assert_array_equal(module(boxes, scores, least)[0], want)
 
 
 @pytest.mark.parametrize("axes", [(0, 1), (0,), (1,)])
