@@ -1,4 +1,7 @@
-"""The first elements of sorted rows of numbers of at most 32 bits: those that may count are words, sorted by digits."""
+"""The first elements of sorted rows of numbers of at most 32 bits: those that may count are words, sorted by digits.
+
+Short rows may have wider ones.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +21,33 @@ from .bounds import (
     stays_in_cache,
 )
 from .loops import States, for_loop, index, sequential, while_loop
+from .short_rows import MOST_ELEMENTS, MOST_SORTED, ShortRow
 from .sorting import sort_words
 
 # Words that are held, at least, before they are sorted: to sort by digits takes a thousand steps for any number.
 _ROOM = 256
 # Elements that are kept in order while the row is read: of a short row more, for a sort by digits takes longer.
 _KEPT, _SHORT_KEPT, _SHORT = 8, 16, 256
-# Elements of a row of which it is counted how many come before each, where one of so many is chosen.
-_MOST_COUNTED, _COUNTED_SHARE = 128, 3
+# Elements that no vector is needed for. Of a short row few are chosen, or one of so many.
+_LEAST_SHORT, _FEW_OF_SHORT, _SHORT_SHARE = 9, 16, 3
 _LEAST_KEPT = 4  # of rows whose bound is found by halving an interval
 _OPEN = (1 << 63) - 1  # a place where no element is kept yet
+
+
+def can_rank(x: ir.Value, count: Extent) -> bool:
+    """Return whether ``rank_order`` takes rows of such numbers: of 32 bits, or short ones."""
+    return scalars.width(builders.element_of(x)) <= 32 or is_short(x, count)
+
+
+def is_short(x: ir.Value, count: Extent) -> bool:
+    """Return whether vectors that look through a row find its first elements sooner than anything else."""
+    extent = builders.shape_of(x)[1]
+    if not isinstance(count, int) or not isinstance(extent, int):
+        return False
+    if scalars.width(builders.element_of(x)) > 32:
+        return extent <= (MOST_SORTED if 2 * count > extent else MOST_ELEMENTS)
+    some = count <= _FEW_OF_SHORT or extent <= _SHORT_SHARE * count
+    return _LEAST_SHORT <= extent <= MOST_ELEMENTS and some
 
 
 def rank_order(x: ir.Value, count: Extent, largest: bool, signed: bool = True) -> ir.Value:
@@ -37,8 +57,8 @@ def rank_order(x: ir.Value, count: Extent, largest: bool, signed: bool = True) -
     as words of key and index. When there is no more room, the words are sorted, and the first ones stay. So a row of n
     elements takes n comparisons, of vectors where none comes before, and about count * (1 + log(n / count)) words are
     sorted, each in the same time. Few elements are kept in order, without branches. In rows that stay in a cache the
-    key of the last one is found first, in some ten passes over the keys in vectors, and no others are words. Of most
-    elements of short rows it is counted how many come before them.
+    key of the last one is found first, in some ten passes over the keys in vectors, and no others are words. Short rows
+    are looked through in vectors (``short_rows.py``).
     """
     rows, extent = builders.shape_of(x)
     whole = ir.IntegerType.get_signless(64)
@@ -51,12 +71,12 @@ def rank_order(x: ir.Value, count: Extent, largest: bool, signed: bool = True) -
             return it.rank(states[0])
         if not isinstance(extent, int):
             return it.rank_dynamic(states[0], count)
+        if is_short(x, count):
+            return ShortRow(x, at, extent, largest, signed).rank(states[0], count)
         most_halved = MOST_HALVED if count < extent else 0
         kept = _LEAST_KEPT if 2 * AT_A_TIME < extent <= most_halved else _SHORT_KEPT if extent <= _SHORT else _KEPT
         if count <= kept:
             return it.keep(states[0], count)
-        if extent <= min(_MOST_COUNTED, _COUNTED_SHARE * count):
-            return it.count_ahead(states[0], count, extent)
         return it.halve(states[0], count, extent) if extent <= most_halved else it.rank(states[0])
 
     into = builders.empty((rows, count), whole)
@@ -106,33 +126,6 @@ class _Row:
         return for_loop(
             wanted, [into], lambda at, states: self._write(states[0], at, tensor.ExtractOp(words, [at]).result)
         )
-
-    def count_ahead(self, into: ir.Value, count: int, extent: int) -> list[ir.Value]:
-        """Write the row's indices, each behind as many as come before it: there are no branches, but for the last ones.
-
-        A sort takes less than the square of their number, but several times as long for each.
-        """
-        whole = ir.IntegerType.get_signless(64)
-        words = builders.index_map([extent], whole, lambda at: self._turn_sign(self._word(at)))
-
-        def tell(own: ir.Value, other: ir.Value, total: ir.Value) -> ir.Value:
-            return scalars.add(total, arith.extui(whole, scalars.compare("lt", other, own)))
-
-        none = builders.full([extent], scalars.const(0, whole))
-        [ahead] = builders.generic([words, words], [none], [[0], [1], [0]], "pr", tell)
-
-        def write(at: ir.Value, states: States) -> list[ir.Value]:
-            place = scalars.to_index(builders.extract(ahead, [at]))
-
-            def put(_: ir.Value, states: States) -> tuple[ir.Value, list[ir.Value]]:
-                made = tensor.InsertOp(scalars.from_index(at, whole), states[0], [self.row, place]).result
-                return scalars.bool_constant(False), [made]
-
-            if count == extent:
-                return put(at, states)[1]
-            return while_loop(None, scalars.compare("lt", place, index(count)), states, put)
-
-        return for_loop(extent, [into], write)
 
     def halve(self, into: ir.Value, count: int, extent: int) -> list[ir.Value]:
         """Write the row's indices: the key below which so many are is found by halving an interval."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ....core.sizes import Extent, count_elements, has_dynamic_extents
-from ....dialects import builders, scalars
-from ....dialects.ranking import rank_order
+from ....dialects import builders
+from ....dialects.ranking import can_rank, rank_order
 from ....dialects.selection import select_order
 from ....dialects.sorting import make_before, sort_order
 from ..primitives.gathers import take_elements
@@ -41,7 +41,7 @@ def _top_k(ctx: Context, x: Tensor, k: Extent, axis: int, largest: bool) -> tupl
     moved = ctx.transpose(x, last)
     rows = ctx.reshape(moved, [count_elements(moved.shape[:-1]), moved.shape[-1]])
 
-    if scalars.width(builders.element_of(rows.value)) <= 32:
+    if can_rank(rows.value, k):
         sorted_order = rank_order(rows.value, k, largest, x.signed)
     elif isinstance(k, int) and isinstance(extent, int) and k > extent // 2:
         whole_order = sort_order(rows.value, make_before(largest, x.signed))

@@ -56,6 +56,25 @@ def test_chosen_numbers_of_compiled_programs(extent, k, largest):
             np.testing.assert_array_equal(a, want)
 
 
+@pytest.mark.parametrize("largest", [0, 1])
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.uint8, np.float64, np.int64, np.uint64])
+@pytest.mark.parametrize(("extent", "k"), [(64, 2), (61, 9), (19, 19)])
+def test_short_rows_of_compiled_programs(dtype, extent, k, largest):
+    """Also of the least and the greatest numbers, of equal ones, and of what is no number."""
+    limits = np.finfo(dtype) if np.issubdtype(dtype, np.floating) else np.iinfo(dtype)
+    special = [limits.max, limits.min, 0, 1] + ([np.nan, np.inf] if isinstance(limits, np.finfo) else [])
+    few, all_equal = RANDOM.choice(np.array(special, dtype), (4, extent)), np.full((1, extent), limits.max, dtype)
+    x = np.concatenate([few, all_equal, RANDOM.integers(0, 99, (3, extent)).astype(dtype)])
+    model, _ = node_model("TopK", [x, np.array([k])], [1], outputs=2, largest=largest)
+    values, indices = tw.compile(model, workers=0, num_threads=1, cache=False).run({"in0": x})
+    places = np.arange(extent)
+    for row, found in zip(x, indices, strict=True):
+        ranks = np.unique(row, return_inverse=True)[1]
+        want = np.lexsort((places, -ranks if largest else ranks, row != row))[:k]
+        np.testing.assert_array_equal(found, want)
+    np.testing.assert_array_equal(values, np.take_along_axis(x, indices, 1))
+
+
 def test_threads_share_rows():
     model, _ = node_model("TopK", [RANDOM.random((50, 300), np.float32), np.array([7])], [1], outputs=2)
     made = api.stepwise(model, options=api.make_options("x86"))
