@@ -222,6 +222,8 @@ OPERATORS: dict[str, OperatorModel] = {
     "Softmax 12x384x384": OperatorModel("float[1,12,384,384] x", "y = Softmax(x)"),
     "Softmax channels 21x128x128": OperatorModel("float[1,21,128,128] x", "y = Softmax<axis = 1>(x)"),
     "LogSoftmax 128x30522": OperatorModel("float[128,30522] x", "y = LogSoftmax(x)"),
+    "LogSoftmax 1000x29": OperatorModel("float[1000,29] x", "y = LogSoftmax(x)"),
+    "LogSoftmax float16 4096x3": OperatorModel("float16[4096,3] x", "y = LogSoftmax(x)"),
     "Hardmax 512x1000": OperatorModel("float[512,1000] x", "y = Hardmax(x)"),
     # Normalization.
     "LayerNormalization 128x768": OperatorModel("float[1,128,768] x; weight float[768] s; weight float[768] b", "y = LayerNormalization(x, s, b)"),

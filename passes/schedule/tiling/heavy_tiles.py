@@ -17,7 +17,7 @@ from ..tiles.regions import Interval, Linear, Region, kept_dims, operand_region
 from ..tiles.structured import Tile, clone_body, extract, insert, make_generic
 from .tiler import Tiler, make_empty_tile, reads_init, tile_map
 
-_HEAVY = 16  # steps of a body: a sigmoid has more, what is compared, multiplied and added has fewer
+HEAVY = 16  # steps of a body: a sigmoid has more, what is compared, multiplied and added has fewer
 _AT_ONCE = 4  # vectors of one step: the instructions of fewer would wait for each other
 
 
@@ -26,7 +26,7 @@ def is_heavy(tiler: Tiler, op: ir.Operation, loops: Sequence[Interval], region: 
     if len(kept_dims(region)) < 2 or "reduction" in iterator_types(op) or reads_init(op):
         return False
     row = _row_loop(op, region)
-    return row is not None and loops[row].size >= 2 * _count_rows(tiler, region) and len(body_ops(op)) >= _HEAVY
+    return row is not None and loops[row].size >= 2 * _count_rows(tiler, region) and len(body_ops(op)) >= HEAVY
 
 
 def tile_by_rows(

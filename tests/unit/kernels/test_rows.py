@@ -203,6 +203,17 @@ def test_a_row_may_be_followed_by_dims_of_one_element(shape: tuple[int, ...]) ->
     assert all("row" in schedule for schedule in run(model, inputs, softmax(x, axis)))
 
 
+@pytest.mark.parametrize(("shape", "joined"), [((50, 9), True), ((2, 33, 3), True), ((2, 9), False), ((50, 70), False)])
+def test_short_rows_are_joined_where_a_function_of_their_sum_is_dear(shape: tuple[int, ...], joined: bool) -> None:
+    x = random(*shape)
+    want = x - np.log(np.exp(x.astype(np.float64)).sum(-1, keepdims=True))
+    [schedule] = run(node_model("LogSoftmax", [x], axis=-1)[0], {"in0": x}, want)
+    assert ("unroll" in schedule) == joined
+    model, inputs = node_model("Softmax", [x], axis=-1)
+    [schedule] = run(model, inputs, np.exp(want))
+    assert "unroll" not in schedule, "a division is not"
+
+
 def test_softmax_of_what_is_no_number() -> None:
     """One NaN makes a row NaN, wherever it stands, and so does inf; -inf is 0, as long as there are others."""
     x = random(9, 70)
