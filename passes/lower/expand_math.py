@@ -24,12 +24,14 @@ from .math import (
     idioms,
     logarithm,
     power,
+    remainder,
     trigonometric,
 )
 
 Expand = Callable[..., ir.Value]
 
 EXPANSIONS: dict[str, Expand] = {
+    "arith.remf": remainder.remf,
     "math.acos": trigonometric.acos,
     "math.acosh": hyperbolic.acosh,
     "math.asin": trigonometric.asin,

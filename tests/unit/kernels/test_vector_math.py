@@ -72,6 +72,7 @@ BODIES = {
     "%s = arith.addf %t, %one : f32 %h = arith.mulf %v, %half : f32 %y = arith.mulf %h, %s : f32",
 }
 POWER = "%y = math.powf %v, %w : f32"
+REMAINDER = "%y = arith.remf %v, %w : f32"
 
 
 def kernel_text(body: str, size: int, operands: int = 1) -> str:
@@ -149,9 +150,10 @@ def test_float16_is_rounded_in_vectors(name: str, function: Callable[[np.ndarray
     assert not re.search(r"\bv?round(ss|sd|ps|pd)\s", assembly(text))
 
 
-@pytest.mark.parametrize("name", [*FUNCTIONS, "powf"])
+@pytest.mark.parametrize("name", [*FUNCTIONS, "powf", "remf"])
 def test_a_function_is_vector_code_without_calls(name: str) -> None:
-    text = kernel_text(POWER, 4096, 2) if name == "powf" else kernel_text(body_of(name), 4096)
+    of_two = {"powf": POWER, "remf": REMAINDER}
+    text = kernel_text(of_two[name], 4096, 2) if name in of_two else kernel_text(body_of(name), 4096)
     assert schedule_text(text) != "None"
     lines = assembly(text).splitlines()
     assert not [line for line in lines if "call" in line or "@PLT" in line]
@@ -166,6 +168,21 @@ def test_powers_of_special_numbers_are_those_of_c() -> None:
     got = CompiledKernel(kernel_text(POWER, x.size, 2))([x, y], x)
     with np.errstate(all="ignore"):
         check(got, np.power(x.astype(np.float64), y.astype(np.float64)), x, y)
+
+
+# Numbers whose quotient is rounded to a multiple of 2^48 that is one too many.
+NEAR = np.array([[3844538939], [2187435076]], np.uint32).view(np.float32)
+
+
+def test_remainders_are_exact() -> None:
+    numbers = np.concatenate([np.array(SPECIAL, np.float32), every_exponent()[::37]])
+    x, y = (np.concatenate([a.ravel(), b]) for a, b in zip(np.meshgrid(*[numbers] * 2), NEAR, strict=True))
+    got = CompiledKernel(kernel_text(REMAINDER, x.size, 2))([x, y], x)
+    with np.errstate(all="ignore"):
+        want = np.fmod(x, y)
+    np.testing.assert_array_equal(got, want)
+    kept = ~np.isnan(want)
+    np.testing.assert_array_equal(np.signbit(got[kept]), np.signbit(want[kept]))
 
 
 def test_powers_are_within_four_ulp_over_the_whole_range_of_results() -> None:
