@@ -284,6 +284,7 @@ OPERATORS: dict[str, OperatorModel] = {
     **_conv_cases("3x3 128 to 128 stride 2, 56", "1,128,56,56", "128,128,3,3", 128, "pads = [1,1,1,1], strides = [2,2]"),
     **_conv_cases("3x3 256 dilated 2, 32", "1,256,32,32", "256,256,3,3", 256, "pads = [2,2,2,2], dilations = [2,2]"),
     **_conv_cases("3x3 of 32 groups 256, 28", "1,256,28,28", "256,8,3,3", 256, "pads = [1,1,1,1], group = 32"),
+    **_conv_cases("3x3 of 32 groups of one filter 128, 28", "1,128,28,28", "32,4,3,3", 32, "pads = [1,1,1,1], group = 32"),
     **_conv_cases("1x1 of 4 groups 96, 28", "1,96,28,28", "96,24,1,1", 96, "group = 4"),
     **_conv_cases("3x3 1 to 32, 28, batch 16", "16,1,28,28", "32,1,3,3", 32),
     **_conv_cases("7x7 stride 2 of 3, 224", "1,3,224,224", "64,3,7,7", 64, "pads = [3,3,3,3], strides = [2,2]"),

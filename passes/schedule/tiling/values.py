@@ -202,13 +202,14 @@ def is_dot(op: ir.Operation, kind: OpClass) -> bool:
 
     Where both operands lie along k, a tile of columns would be a transposed vector. A convolution to a few
     channels is such a product for each element of its window: fewer vectors than with lanes that have no channel.
+    So are groups of one filter, which have no channels to lie along.
     """
     if not isinstance(kind, Contraction | Conv) or block_of(op, kind):  # a packed weight is read along its blocks
         return False
     if isinstance(kind, Conv):
         extents = loop_extents(op)
         channels, summed, steps = (math.prod(extents[loop] for loop in loops) for loops in (kind.f, kind.c, kind.k))
-        if any(extents[loop] != 1 for loop in kind.g):
+        if channels > 1 and any(extents[loop] != 1 for loop in kind.g):
             return False
         vectors = channels * (_SUM + steps * -(-summed // _LANES))
         few = channels <= _LANES // 2 and vectors < summed * steps and byte_sum(op, kind) is None

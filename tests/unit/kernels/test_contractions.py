@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 from kernel_runner import TARGET, CompiledKernel, before_schedule, block_of, schedule_of, schedule_text
 from kernel_texts import close, einsum, matmul, pack
+from onnx_case import node_model
 
+import tilewright as tw
 from tilewright.core.target import detect_host
 from tilewright.dialects import ir
 from tilewright.dialects.context import reused_context
+from tilewright.driver import api
 from tilewright.passes.schedule.apply_schedule import ApplySchedule
 from tilewright.passes.schedule.tiling.reduction import CONTRACT
 
@@ -58,6 +61,26 @@ def test_a_packed_block_is_not_padded_by_the_tensor_that_a_sum_begins_with() -> 
     c = RNG.standard_normal((4, 7), dtype=np.float32)
     want = a @ b + c
     np.testing.assert_allclose(CompiledKernel(text)([a, packed, c], want), want, rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("op", ["Conv", "ConvTranspose"])
+@pytest.mark.parametrize("groups, channels, window", [(4, 7, 3), (1, 5, 2), (6, 2, 1), (3, 33, 3)])
+def test_groups_of_one_filter_are_products_of_rows(op: str, groups: int, channels: int, window: int) -> None:
+    size = 9
+    x = RNG.standard_normal((2, groups * channels, size, size), dtype=np.float32)
+    shape = (groups, channels) if op == "Conv" else (groups * channels, 1)
+    w = RNG.standard_normal((*shape, window, window), dtype=np.float32)
+    model, inputs = node_model(op, [x, w], [1], group=groups)
+    filters, around = w.reshape(groups, channels, window, window), x.reshape(2, groups, channels, size, size)
+    if op == "ConvTranspose":
+        filters = filters[..., ::-1, ::-1]
+        around = np.pad(around, [(0, 0)] * 3 + [(window - 1, window - 1)] * 2)
+    windows = np.lib.stride_tricks.sliding_window_view(around, (window, window), (3, 4))
+    want = np.einsum("ngchwij,gcij->nghw", windows.astype(np.float64), filters)
+    module = tw.compile(model, workers=0, num_threads=1, cache=False)
+    np.testing.assert_allclose(module.run(inputs)[0], want, rtol=0, atol=1e-4)
+    for kernel in api.stepwise(model, options=api.make_options("x86", cache=False)).kernels.values():
+        assert kernel.schedule, kernel.reason
 
 
 @pytest.mark.parametrize("n", [33, 71])

@@ -35,6 +35,9 @@ CASES = {
     "a convolution to one channel": (
         "x", "float[1,16,9,9] x, float[1,16,3,3] w", "r = Relu(x) y = Conv(r, w)", {"dot products"},
     ),
+    "groups of one filter": (
+        "x", "float[1,16,9,9] x, float[4,4,3,3] w", "y = Conv <group=4> (x, w)", {"dot products"},
+    ),
     "a dense layer": ("x", "float[7,32] x, float[32,24] w", "a = MatMul(x, w) y = Relu(a)", {"products"}),
     "attention": (
         "q k v", "float[2,64,16] q, float[2,16,64] k, float[2,64,16] v",
