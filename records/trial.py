@@ -36,12 +36,29 @@ def target_key(target: Target) -> str:
 
 
 @dataclass(frozen=True)
-class Trial:
-    """A schedule that was tried for a kernel: how long it took beside the kernel's default one, or what was wrong.
+class ScheduleRecord:
+    """What is said of a schedule of a kernel: whose it is, and its parts.
 
     ``kernel`` is the name, which has a hash of the structure; ``target`` is a ``target_key``, ``threads`` how many ran
-    it (0 where that is not known). ``values`` and ``steps`` are the schedule's, as JSON (``Schedule.to_json``). These
-    and ``version``, Tilewright's, say which trial it is.
+    it (0 where that is not known). ``values`` and ``steps`` are the schedule's, as JSON (``Schedule.to_json``).
+    """
+
+    kernel: str
+    target: str
+    threads: int
+    values: str
+    steps: str
+
+    def to_json(self) -> dict[str, Any]:
+        """As a dictionary that JSON can hold."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Trial(ScheduleRecord):
+    """A schedule that was tried for a kernel: how long it took beside the kernel's default one, or what was wrong.
+
+    Its first five fields and ``version``, Tilewright's, say which trial it is.
 
     ``seconds`` has the candidate's time in each pair that counted, ``default_seconds`` the default schedule's beside
     it; both are empty for a trial that failed: ``error`` is one of ``ERRORS``, ``reason`` a line about it.
@@ -50,11 +67,6 @@ class Trial:
     where they were not noted.
     """
 
-    kernel: str
-    target: str
-    threads: int
-    values: str
-    steps: str
     seconds: tuple[float, ...] = ()
     default_seconds: tuple[float, ...] = ()
     error: str = ""
@@ -100,10 +112,6 @@ class Trial:
         """The JSON that ``Schedule.from_json`` reads."""
         return join_schedule(self.values, self.steps)
 
-    def to_json(self) -> dict[str, Any]:
-        """As a dictionary that JSON can hold."""
-        return asdict(self)
-
     @staticmethod
     def from_json(data: Any) -> Trial:
         """The inverse of ``to_json``. Raises RecordError for what is no trial."""
@@ -116,20 +124,14 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Winner:
+class Winner(ScheduleRecord):
     """A schedule that made a network, or an operator, faster: what compilations take for the kernel.
 
-    The first five fields are those of a ``Trial``. ``ratio`` is the kernel's time over that of its default schedule,
-    with ``low`` and ``high``, the bounds of its confidence interval. ``network`` is what was tuned, and
-    ``network_ratio``, ``network_low`` and ``network_high`` are the same of that as a whole. ``default_steps`` are as in
-    a ``Trial``.
+    ``ratio`` is the kernel's time over that of its default schedule, with ``low`` and ``high``, the bounds of its
+    confidence interval. ``network`` is what was tuned, and ``network_ratio``, ``network_low`` and ``network_high`` are
+    the same of that as a whole. ``default_steps`` are as in a ``Trial``.
     """
 
-    kernel: str
-    target: str
-    threads: int
-    values: str
-    steps: str
     ratio: float = 1.0
     low: float = 1.0
     high: float = 1.0
@@ -151,10 +153,6 @@ class Winner:
         """What was decided, and beside which of the rule's, where the record is a decision of the graph passes."""
         option = read_option(self.kernel, self.steps)
         return None if option is None else (option, read_option(self.kernel, self.default_steps or "[]"))
-
-    def to_json(self) -> dict[str, Any]:
-        """As a dictionary that JSON can hold."""
-        return asdict(self)
 
     @staticmethod
     def from_json(data: Any) -> Winner:
@@ -184,7 +182,7 @@ def _read_record(kind: type[Record], data: Any) -> Record:
     """A record of plain data from anywhere; RecordError for anything that is none."""
     if not isinstance(data, Mapping):
         raise RecordError(f"a {kind.__name__.lower()} is an object with {', '.join(_field_names(kind))}")
-    if missing := [name for name in ("kernel", "target", "threads", "values", "steps") if name not in data]:
+    if missing := [name for name in _field_names(ScheduleRecord) if name not in data]:
         raise RecordError(f"it has no '{missing[0]}'")
     types = _field_types(kind)
     known = {name: _read_field(name, types[name], data[name]) for name in types if name in data}
@@ -194,11 +192,11 @@ def _read_record(kind: type[Record], data: Any) -> Record:
     return kind(**known)
 
 
-def _field_names(kind: type[Trial] | type[Winner]) -> list[str]:
+def _field_names(kind: type[ScheduleRecord]) -> list[str]:
     return [field.name for field in fields(kind)]
 
 
-def _field_types(kind: type[Trial] | type[Winner]) -> dict[str, str]:
+def _field_types(kind: type[ScheduleRecord]) -> dict[str, str]:
     return {field.name: str(field.type) for field in fields(kind)}
 
 

@@ -191,6 +191,7 @@ def _report_lines(result: TuningResult) -> Iterator[str]:
     yield str(result)
     taken = f"{count_text(result.trials, 'trial')} in {result.seconds:.0f} s, {result.threads} thread(s)"
     yield f"{taken}; the kernels' own times say {result.estimate:.3f}; records: {result.records}"
+    yield f"the search ended: {result.end}"
     for names, interval in result.contests:
         kind = "decision" if names and names[0].startswith(PREFIX) else "schedule"
         what = f"{count_text(len(names), kind)} in the network, against the program without"

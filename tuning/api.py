@@ -42,6 +42,7 @@ from .laboratory import Laboratory, Prepared
 from .measuring.racing import UNCHANGED
 from .network import NetworkVerdict, TunedNetwork, settle_winners
 from .plan_choices import NetworkPlan, SettledPlan, join_ratios, make_winners, settle_plan
+from .plan_trials import PlanTrials
 from .progress import TaskProgress, estimate_ratio
 from .result import TaskResult, TuningResult
 from .search.table import SEARCHES, make_search
@@ -55,8 +56,13 @@ _DEFAULT_SECONDS = 300.0
 _LEAST_SHARE = 0.002
 # Seconds of a contest of programs: a part of the search's, between bounds.
 _CONTEST_PART, _LEAST_CONTEST, _MOST_CONTEST = 0.05, 3.0, 20.0
-# Of a search: in less there is no time for other plans.
-_LEAST_OF_PLANS = 30.0
+# Of a search: in less there is no time for other plans, which count as this part of it at most.
+_LEAST_OF_PLANS, _PART_OF_PLANS = 30.0, 0.5
+# Of a search that has no other end than its time: when nothing gets better for so long, that is the end, too.
+_PART_OF_FLAT = 0.25
+# Why a kernel has had no search: as a rule, and where none has.
+_UNWORTHY = "it takes too little of the time, or has nothing to choose"
+_UNTRIED = f"{_UNWORTHY}, or the search was interrupted before"
 _NEAREST = 3  # schedules of other kernels that a search begins with
 
 
@@ -110,7 +116,8 @@ def tune(
         target, input_shapes, num_threads: as for ``compile``, which finds the schedules for the same of these.
         time: how long to search, as "5m" or in seconds; five minutes where no other end is given.
         trials: how many schedules to measure at most.
-        until_flat: the search ends when the program's time has not improved for so long.
+        until_flat: the search ends when the program's time has not improved for so long; for a quarter of ``time``
+            where neither this nor ``trials`` is given.
         search: "pattern", "random", "grid", "genetic", "evolution", "annealing" (which needs xgboost), "tpe" or "cmaes"
             (which need optuna).
         records: the file that keeps what was measured; by default the user's own.
@@ -119,8 +126,8 @@ def tune(
         progress: is called after each trial.
 
     The same call goes on where an earlier one ended, however it did: what was measured is not measured again. Ctrl-C
-    ends the search, and what it found until then is tried in the network; while plans of the network are tried it ends
-    the call.
+    ends the search, and what it found until then is tried in the network; one then leaves it at what was tried. Two in
+    a row end the call.
 
     Raises InputError for what is no time or search, RecordError for a file that has no records, FleetError where no
     machine of a fleet can measure, and as ``compile``.
@@ -151,30 +158,37 @@ def tune(
             own = Path(tempfile.mkdtemp(dir=folder))
             return _make_network(laboratory, plan.compilation, plan.planned, own)
 
-        settled, began = SettledPlan(plan), clock.monotonic()
-        if plan.planned.choices and (budget.seconds is None or budget.seconds >= _LEAST_OF_PLANS):
-            listen("trying other plans of the network", [])
-            settled = settle_plan(plan, replan, laboratory, make_network, _LEAST_CONTEST)
-            _keep_choices(database, label, plan, settled)
-        planning = clock.monotonic() - began
-        tasks = make_tasks(settled.plan.compilation, settled.plan.planned.plan)
-        listen("measuring the kernels", [])
-        found = _prepare_tasks(tasks, laboratory, database, search, seed)
-        kind = FleetEngine if machines else Engine
-        engine = kind(laboratory, found, database, budget, _own_version(), lambda e: listen("searching", e.tasks))
-        budget.start(min(planning, (budget.seconds or math.inf) / 2))
-        with _end_on_interrupt(engine):
+        def is_planned() -> bool:
+            return budget.interrupted or planning.is_over
+
+        most = (budget.seconds or _DEFAULT_SECONDS) * _PART_OF_PLANS
+        settled, planning = SettledPlan(plan), Budget(most)
+        with _end_on_interrupt(budget.interrupt):
+            if plan.planned.choices and (budget.seconds is None or budget.seconds >= _LEAST_OF_PLANS):
+                listen("trying other plans of the network", [])
+                known = PlanTrials(database, target, threads, _own_version())
+                settled = settle_plan(plan, replan, laboratory, make_network, _LEAST_CONTEST, known, is_planned)
+                _keep_choices(database, label, plan, settled)
+            used = min(planning.used_seconds, most)
+            tasks = make_tasks(settled.plan.compilation, settled.plan.planned.plan)
+            listen("measuring the kernels", [])
+            found = [] if budget.interrupted else _prepare_tasks(tasks, laboratory, database, search, seed)
+            kind = FleetEngine if machines else Engine
+            engine = kind(laboratory, found, database, budget, _own_version(), lambda e: listen("searching", e.tasks))
+            budget.start(used)
             engine.run()
         listen("trying the winners in the network", found)
-        network = make_network(settled.plan)
-        verdict = _settle(network, found, min(max(_LEAST_CONTEST, _CONTEST_PART * budget.used_seconds), _MOST_CONTEST))
+        network, interrupted = make_network(settled.plan), threading.Event()
+        seconds = min(max(_LEAST_CONTEST, _CONTEST_PART * budget.used_seconds), _MOST_CONTEST)
+        with _end_on_interrupt(interrupted.set):
+            verdict = _settle(network, found, seconds, interrupted.is_set)
         accepted = _keep(database, label, found, verdict)
         wrong = [*_describe_wrong(database, found), *([verdict.wrong] if verdict.wrong else [])]
         return TuningResult(
             label,
             str(target),
             threads,
-            _list_results(tasks, found, set(verdict.accepted)),
+            _list_results(tasks, found, set(verdict.accepted), _UNWORTHY if found else _UNTRIED),
             join_ratios(settled.verdict.ratio, verdict.ratio),
             estimate_ratio(found),
             (*settled.verdict.contests, *verdict.contests),
@@ -185,6 +199,7 @@ def tune(
             tuple(wrong),
             tuple(laboratory.notes),
             settled.results,
+            engine.end,
         )
 
 
@@ -208,7 +223,10 @@ def _make_budget(time: str | float | None, trials: int | None, until_flat: str |
     flat = None if until_flat is None else _seconds(until_flat, "until_flat")
     if trials is not None and trials < 1:
         raise InputError(f"trials is {trials}: give a number from 1 on")
-    return Budget(_DEFAULT_SECONDS if (seconds, flat, trials) == (None, None, None) else seconds, trials, flat)
+    if (flat, trials) != (None, None):
+        return Budget(seconds, trials, flat)
+    seconds = seconds or _DEFAULT_SECONDS
+    return Budget(seconds, None, seconds * _PART_OF_FLAT)
 
 
 def _open_laboratory(fleet: Fleet | None, target: Target, threads: int, workers: int | None) -> Laboratory:
@@ -306,7 +324,9 @@ def _loop_extents(schedule: KernelSchedule) -> dict[str, int]:
     return {axis.name: axis.extent for axis in axes if isinstance(axis.extent, int)}
 
 
-def _settle(network: TunedNetwork, tasks: Sequence[TaskProgress], seconds: float) -> NetworkVerdict:
+def _settle(
+    network: TunedNetwork, tasks: Sequence[TaskProgress], seconds: float, is_over: Callable[[], bool]
+) -> NetworkVerdict:
     """Try the schedules that are faster than their defaults in the network."""
     winners, gains = {}, {}
     for task in tasks:
@@ -316,7 +336,7 @@ def _settle(network: TunedNetwork, tasks: Sequence[TaskProgress], seconds: float
         if schedule is not None:
             winners[task.name] = schedule
             gains[task.name] = task.share * (1 - task.best.ratio)
-    return settle_winners(network, winners, gains, seconds)
+    return settle_winners(network, winners, gains, seconds, is_over)
 
 
 def _keep(database: Database, name: str, tasks: Sequence[TaskProgress], verdict: NetworkVerdict) -> dict[str, Any]:
@@ -363,9 +383,9 @@ def _describe_wrong(database: Database, tasks: Sequence[TaskProgress]) -> list[s
 
 
 def _list_results(
-    tasks: Sequence[Task], found: Sequence[TaskProgress], accepted: Mapping[str, object] | set[str]
+    tasks: Sequence[Task], found: Sequence[TaskProgress], accepted: set[str], unsearched: str
 ) -> tuple[TaskResult, ...]:
-    """What came of each kernel: those that were searched, then the others with the reason."""
+    """What came of each kernel: those that were searched, then the others with the reason, ``unsearched`` as a rule."""
     known = {each.name: each for each in found}
     made = []
     for each in found:
@@ -393,7 +413,7 @@ def _list_results(
         )
     for task in tasks:
         if task.name not in known:
-            reason = task.reason or "it takes too little of the time, or has nothing to choose"
+            reason = task.reason or unsearched
             made.append(
                 TaskResult(
                     task.name, task.nodes, task.calls, 0.0, 0.0, 0.0, UNCHANGED, "", False, 0, {}, skipped=reason
@@ -403,14 +423,14 @@ def _list_results(
 
 
 @contextlib.contextmanager
-def _end_on_interrupt(engine: Engine) -> Iterator[None]:
-    """Let the first Ctrl-C end the search, in the main thread; a second one is as usual."""
+def _end_on_interrupt(end_soon: Callable[[], object]) -> Iterator[None]:
+    """Let the first Ctrl-C end what the block does by a call, in the main thread; a second one is as usual."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def end(number: int, frame: object) -> None:
-        engine.interrupt()
+        end_soon()
         signal.signal(signal.SIGINT, before)
 
     before = signal.signal(signal.SIGINT, end)

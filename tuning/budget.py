@@ -1,4 +1,4 @@
-"""How long to search: seconds, trials, or until nothing gets better."""
+"""How long to search: seconds, trials, until nothing gets better, or until somebody ends it."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ class Budget:
     """The end of a search, whichever comes first; None is no end.
 
     seconds: of the search, without the check of the network after it. trials: of all tasks together. flat: seconds in
-    which the program's time does not get better by one part in five hundred.
+    which the program's time does not get better by one part in five hundred. interrupted: whether it is to end now.
     """
 
     seconds: float | None = None
     trials: int | None = None
     flat: float | None = None
+    interrupted: bool = False
     _began: float = field(default_factory=clock.monotonic)
     _improved: float = field(default_factory=clock.monotonic)
     _level: float = math.inf
@@ -62,12 +63,25 @@ class Budget:
         """How many of so many trials may be made."""
         return wanted if self.trials is None else max(0, min(wanted, self.trials - self._spent))
 
+    def interrupt(self) -> None:
+        """Let the search end soon."""
+        self.interrupted = True
+
     @property
     def is_over(self) -> bool:
         """Return whether the search is at its end."""
+        return bool(self.end)
+
+    @property
+    def end(self) -> str:
+        """Why the search is at its end, as "its time was over"; "" where it is not."""
         now = clock.monotonic()
+        if self.interrupted:
+            return "it was interrupted"
         if self.seconds is not None and now - self._began >= self.seconds:
-            return True
+            return "its time was over"
         if self.flat is not None and now - self._improved >= self.flat:
-            return True
-        return self.trials is not None and self._spent >= self.trials
+            return f"nothing had got better for {self.flat:.0f} s"
+        if self.trials is not None and self._spent >= self.trials:
+            return "all its trials were made"
+        return ""

@@ -43,7 +43,7 @@ class Batch:
 class Engine:
     """Searches for schedules of some tasks within a budget; each trial goes to ``database`` as it is made.
 
-    ``listener`` is called after each one. ``interrupt`` ends the search after the trial that is under way.
+    ``listener`` is called after each one. ``end`` says in words why the search has ended, "" before.
     """
 
     def __init__(
@@ -57,16 +57,19 @@ class Engine:
     ) -> None:
         self.tasks, self.budget = list(tasks), budget
         self._laboratory, self._database, self._listener = laboratory, database, listener
-        self._version = version
+        self._version, self.end = version, ""
         self._process = f"{socket.gethostname()}:{os.getpid()}:{int(time.time())}"
         self._known = {task.name: self._recall(task) for task in self.tasks}
         self._queue: deque[Batch] = deque()
-        self._interrupted = False
 
     def run(self) -> None:
         """Search until the budget is spent, or no task has anything to gain."""
         self._listener(self)
-        while not self._is_over():
+        self._search()
+        self.end = self.budget.end or "no kernel has anything left to try"
+
+    def _search(self) -> None:
+        while not self.budget.is_over:
             if (task := self._choose_task(self.tasks)) is not None:
                 self._begin_batch(task)
             elif not self._queue:
@@ -75,15 +78,8 @@ class Engine:
                 self._measure_batch(self._queue.popleft())
         while self._queue:
             batch = self._queue.popleft()
-            if not batch.candidates.cancel() and not self._is_over():
+            if not batch.candidates.cancel() and not self.budget.is_over:
                 self._measure_batch(batch)
-
-    def interrupt(self) -> None:
-        """Let the search end soon."""
-        self._interrupted = True
-
-    def _is_over(self) -> bool:
-        return self._interrupted or self.budget.is_over
 
     def _choose_task(self, tasks: Sequence[TaskProgress]) -> TaskProgress | None:
         """The task of which most is expected; those whose candidates are being compiled count as tried."""
@@ -119,7 +115,7 @@ class Engine:
         for point, steps, candidate in zip(batch.points, batch.steps, candidates, strict=True):
             self._measure(batch.task, point, steps, candidate, waited)
             self._listener(self)
-            if self._is_over():
+            if self.budget.is_over:
                 return
 
     def _measure(self, task: TaskProgress, point: Point, steps: str, candidate: Candidate, waited: float) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -91,11 +91,15 @@ class Contests(Protocol[Change]):
 
 
 def settle_winners(
-    network: Contests[Change], winners: Mapping[str, Change], gains: Mapping[str, float], seconds: float
+    network: Contests[Change],
+    winners: Mapping[str, Change],
+    gains: Mapping[str, float],
+    seconds: float,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> NetworkVerdict:
     """Accept the schedules with which the network is faster for certain; where all together are not, those of a half.
 
-    ``gains`` are the seconds of a run that each is said to save.
+    ``gains`` are the seconds of a run that each is said to save. Where ``is_over``, no halves are tried any more.
     """
     held: list[tuple[tuple[str, ...], RatioInterval]] = []
     wrong: list[str] = []
@@ -113,14 +117,14 @@ def settle_winners(
             return (), UNCHANGED
         if (ratio := hold(names)).high < 1:
             return tuple(names), ratio
-        if len(names) == 1:
+        if len(names) == 1 or is_over():
             return (), UNCHANGED
         parts = [accept(half) for half in (names[: -(-len(names) // 2)], names[-(-len(names) // 2) :])]
         good = [part for part in parts if part[0]]
         if len(good) < 2:
             return good[0] if good else ((), UNCHANGED)
         both = (*good[0][0], *good[1][0])
-        ratio = hold(both) if set(both) != set(names) else UNCHANGED
+        ratio = hold(both) if set(both) != set(names) and not is_over() else UNCHANGED
         return (both, ratio) if ratio.high < 1 else min(good, key=lambda part: part[1].ratio)
 
     ordered = sorted(winners, key=lambda name: -gains[name])

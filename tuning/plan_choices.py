@@ -10,15 +10,17 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from ..core.choices import Choice
 from ..driver.compilation import Compilation
 from ..driver.jobs import Planned
-from ..records.trial import Winner, target_key
+from ..records.trial import Trial, Winner, target_key
 from .laboratory import Laboratory
 from .measuring.contest import Contest
 from .measuring.racing import UNCHANGED, RatioInterval
 from .network import NetworkVerdict, TunedNetwork, settle_winners
+from .plan_trials import PlanTrials, name_network
 from .tasks import make_tasks
 
 # Of the time of the kernels that a decision is about: an option has to take less to be tried in the network.
@@ -68,57 +70,84 @@ def settle_plan(
     laboratory: Laboratory,
     make_network: Callable[[NetworkPlan], TunedNetwork],
     seconds: float,
+    trials: PlanTrials,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> SettledPlan:
-    """Find the decisions with which a network is faster for certain; ``seconds`` are those of a contest."""
-    costs = _measure_options(base.planned.choices, replan, laboratory)
-    best = {choice: min(choice.options, key=lambda o: costs[choice.key, o]) for choice in base.planned.choices}
-    gains = {c.key: costs[c.key, c.default] - costs[c.key, option] for c, option in best.items()}
-    worth = {c.key: o for c, o in best.items() if costs[c.key, o] < _WORTH * costs[c.key, c.default]}
-    verdict = settle_winners(_PlanContests(make_network(base), replan, make_network), worth, gains, seconds)
+    """Find the decisions with which a network is faster for certain; ``seconds`` are those of a contest.
+
+    What ``trials`` have is not measured again. From when ``is_over`` says so nothing is measured any more but all that
+    seems faster together, in the network.
+    """
+    found, choices = _measure_options(base, replan, laboratory, trials, is_over), base.planned.choices
+    ratios = {c.key: {c.default: 1.0} | {o: trial.ratio for o, trial in found[c.key].items()} for c in choices}
+    best = {key: min(tried, key=tried.__getitem__) for key, tried in ratios.items()}
+    worth = {key: option for key, option in best.items() if ratios[key][option] < _WORTH}
+    gains = {key: found[key][o].default_seconds[0] * (1 - ratios[key][o]) for key, o in worth.items()}
+    verdict = settle_winners(_PlanContests(base, replan, make_network, trials), worth, gains, seconds, is_over)
     accepted = {key: worth[key] for key in verdict.accepted}
     results = tuple(
-        ChoiceResult(
-            choice.key,
-            choice.nodes,
-            choice.default,
-            option,
-            costs[choice.key, option] / max(costs[choice.key, choice.default], 1e-12),
-            choice.key in accepted,
-        )
-        for choice, option in best.items()
+        ChoiceResult(c.key, c.nodes, c.default, best[c.key], ratios[c.key][best[c.key]], c.key in accepted)
+        for c in choices
     )
     return SettledPlan(replan(accepted) if accepted else base, results, verdict)
 
 
-def _measure_options(choices: Sequence[Choice], replan: Replan, laboratory: Laboratory) -> dict[tuple[str, int], float]:
-    """Seconds of a run that kernels take in which nodes of a decision are, by key and option."""
-    costs: dict[tuple[str, int], float] = {}
-    times: dict[str, float] = {}
-    nodes = {choice.key: set(choice.nodes) for choice in choices}
+def _measure_options(
+    base: NetworkPlan, replan: Replan, laboratory: Laboratory, trials: PlanTrials, is_over: Callable[[], bool]
+) -> dict[str, dict[int, Trial]]:
+    """The trials of options other than the rule's, by key and option."""
+    choices, clock = base.planned.choices, _PlanClock(laboratory)
+    found = {choice.key: trials.find_options(choice) for choice in choices}
     for option in sorted({option for choice in choices for option in choice.options}):
-        asked = [choice.key for choice in choices if option in choice.options]
-        plan = replan(dict.fromkeys(asked, option))
-        about = set().union(*(nodes[key] for key in asked))
-        calls = plan.planned.plan.main.calls
-        wanted = {call.kernel for call in calls if about & {*call.nodes}} - times.keys()
+        asked = [c for c in choices if option in c.options and option != c.default and option not in found[c.key]]
+        if not asked or is_over():
+            continue
+        own = clock.measure(base, asked)
+        other = clock.measure(replan(dict.fromkeys([choice.key for choice in asked], option)), asked)
+        for choice in asked:
+            seconds, default = other[choice.key], max(own[choice.key], 1e-12)
+            found[choice.key][option] = trials.keep_option(choice, option, seconds, default)
+    return found
+
+
+@dataclass
+class _PlanClock:
+    """How long the kernels take which decisions are about; each kernel is measured once."""
+
+    laboratory: Laboratory
+    _times: dict[str, float] = field(default_factory=dict)
+
+    def measure(self, plan: NetworkPlan, choices: Sequence[Choice]) -> dict[str, float]:
+        """Seconds of a run of a plan that kernels take in which nodes of a decision are, by key."""
+        nodes = {choice.key: {*choice.nodes} for choice in choices}
+        about, calls = set[str]().union(*nodes.values()), plan.planned.plan.main.calls
+        wanted = {call.kernel for call in calls if about & {*call.nodes}} - self._times.keys()
         tasks = [task for task in make_tasks(plan.compilation, plan.planned.plan) if task.name in wanted]
-        times |= {each.task.name: each.seconds for each in laboratory.prepare(tasks)}
-        for key in asked:
-            costs[key, option] = sum(times[call.kernel] for call in calls if nodes[key] & {*call.nodes})
-    return costs
+        self._times |= {each.task.name: each.seconds for each in self.laboratory.prepare(tasks)}
+        return {key: sum(self._times[c.kernel] for c in calls if own & {*c.nodes}) for key, own in nodes.items()}
 
 
 @dataclass(frozen=True)
 class _PlanContests:
     """A network's plans with some decisions, whose programs run against that of the rules."""
 
-    base: TunedNetwork
+    base: NetworkPlan
     replan: Replan
     make_network: Callable[[NetworkPlan], TunedNetwork]
+    trials: PlanTrials
+
+    @cached_property
+    def own(self) -> TunedNetwork:
+        """The network as the rules plan it."""
+        return self.make_network(self.base)
 
     def contest(self, winners: Mapping[str, int], seconds: float) -> Contest:
-        """Run the program with these decisions against that without."""
-        return self.make_network(self.replan(winners)).contest_plan(self.base, seconds)
+        """Run the program with these decisions against that without, unless that was done before."""
+        name = name_network(self.base.planned.plan.main)
+        if (found := self.trials.find_contest(name, winners)) is None:
+            found = self.make_network(self.replan(winners)).contest_plan(self.own, seconds)
+            self.trials.keep_contest(name, winners, found)
+        return found
 
 
 def make_winners(settled: SettledPlan, name: str, version: str) -> list[Winner]:

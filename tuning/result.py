@@ -48,6 +48,7 @@ class TuningResult:
     of the plan, that were tried in the network, with what that gave. records: the file that has all of it. wrong:
     schedules that computed something else, which is an error of the compiler's. schedules: the accepted ones as JSON by
     kernel. notes: what was wrong with machines that measured. choices: decisions of the plan, as Winograd's algorithm.
+    end: why the search ended, as "its time was over".
     """
 
     name: str
@@ -64,6 +65,7 @@ class TuningResult:
     wrong: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     choices: tuple[ChoiceResult, ...] = ()
+    end: str = ""
 
     @property
     def accepted(self) -> tuple[str, ...]:

@@ -36,14 +36,12 @@ class FleetEngine(Engine):
 
     _laboratory: FleetLaboratory
 
-    def run(self) -> None:
-        """Search until the budget is spent, or no task has anything to gain."""
-        self._listener(self)
+    def _search(self) -> None:
         self._next: dict[int, int] = {}  # of each batch, the number of its candidate that is next
         races: dict[Future[Measured], _Race] = {}
         with ThreadPoolExecutor(_MOST_THREADS) as threads:
             try:
-                while not self._is_over():
+                while not self.budget.is_over:
                     self._laboratory.look_for_workers()
                     self._begin_batches()
                     self._begin_races(races, threads)
@@ -72,7 +70,7 @@ class FleetEngine(Engine):
         busy = {self._home(race.batch.task.name) for race in races.values()}
         for batch in list(self._queue):
             home = self._home(batch.task.name)
-            while home not in busy and batch.candidates.done() and not self._is_over():
+            while home not in busy and batch.candidates.done() and not self.budget.is_over:
                 number = self._next.get(id(batch), 0)
                 if not self.budget.trials_left(len(races) + 1) > len(races):
                     return

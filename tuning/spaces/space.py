@@ -58,14 +58,6 @@ def steps_of(space: Space, point: Point) -> str | None:
     return None if made is None else json.dumps(made.to_json()["steps"])
 
 
-def size_of(space: Space) -> int:
-    """The number of points, legal or not."""
-    size = 1
-    for knob in space.knobs:
-        size *= len(knob.options)
-    return size
-
-
 def draw_points(space: Space, random: Random, seen: set[str] | None = None) -> Iterator[Point]:
     """Legal points in random order, each schedule once; ``seen`` are those that are not drawn."""
     known = set() if seen is None else seen

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -31,6 +35,7 @@ from tilewright.tuning.plan_choices import (
     make_winners,
     settle_plan,
 )
+from tilewright.tuning.plan_trials import PlanTrials
 from tilewright.tuning.tasks import begin_compilation, plan_network
 
 TARGET = target_key(Target.parse("x86"))
@@ -86,34 +91,89 @@ class Clocks:
     """A laboratory in which each kernel takes a known time: those of ``fast`` in their names less."""
 
     def __init__(self, fast: str) -> None:
-        self.fast = fast
+        self.fast, self.measured = fast, 0
 
     def prepare(self, tasks: Sequence[Any]) -> list[Any]:
+        self.measured += len(tasks)
         return [SimpleNamespace(task=task, seconds=1.0 if self.fast in task.name else 3.0) for task in tasks]
+
+
+class Judge:
+    """A network with other decisions, which takes so much of the time of the one without."""
+
+    def __init__(self, ratio: float) -> None:
+        self.ratio, self.contests = ratio, 0
+
+    def contest_plan(self, other: object, seconds: float) -> Contest:
+        self.contests += 1
+        noise = np.random.default_rng(0).normal(1, 0.002, (2, 40))
+        return Contest(tuple(self.ratio * noise[0]), tuple(noise[1]), 0, 0.0)
+
+
+def plan_convolution(convolution: bytes, folder: Path, choices: Mapping[str, int]) -> NetworkPlan:
+    options = api.make_options(num_threads=1, records=False)
+    made = begin_compilation(convolution, None, _with_choices(options, choices), 0)
+    return NetworkPlan(made, plan_network(made, str(folder)))
+
+
+def settle_with(
+    base: NetworkPlan, replan: Any, laboratory: Any, judge: Any, database: Database, over: Sequence[bool] = ()
+) -> SettledPlan:
+    """Settle a plan; ``over`` says at each time when that is asked whether the time for it is over."""
+    asked = itertools.chain(over, itertools.repeat(bool(over and over[-1])))
+    trials = PlanTrials(database, Target.parse("x86"), 1, "1")
+    return settle_plan(base, replan, laboratory, lambda plan: judge, 1.0, trials, lambda: next(asked))
+
+
+def test_plans_are_measured_until_their_time_is_over_and_go_on_from_there(convolution: bytes, tmp_path: Path) -> None:
+    replan = partial(plan_convolution, convolution, tmp_path)
+    base = replan({})
+    [choice] = base.planned.choices
+    assert len(choice.options) > 2
+    with Database.open(tmp_path / "records.sqlite") as database:
+        none = settle_with(base, replan, clocks := Clocks("conv"), judge := Judge(0.9), database, [True])
+        assert (clocks.measured, judge.contests, none.plan) == (0, 0, base)
+        settle_with(base, replan, Clocks("transform"), judge := Judge(0.9), database, [False, True])
+        first = [trial.steps for trial in database.trials(kernel=KEY)]
+        assert len(first) == 1 and judge.contests == 1, "what was found until then goes to the network"
+        settle_with(base, replan, Clocks("transform"), Judge(0.9), database)
+        assert [trial.steps for trial in database.trials(kernel=KEY)][:1] == first
+        assert len(database.trials(kernel=KEY)) == len(choice.options) - 1
+        done = settle_with(base, replan, clocks := Clocks("conv"), judge := Judge(1.0), database)
+        assert (clocks.measured, judge.contests) == (0, 0) and done.verdict.accepted == (KEY,)
+        other = PlanTrials(database, Target.parse("x86"), 1, "2")
+        assert other.find_options(choice) == {}, "another version measures by itself"
+
+
+def test_an_interrupt_while_plans_are_tried_ends_the_search_with_a_result(convolution: bytes, tmp_path: Path) -> None:
+    path, stages = tmp_path / "model.onnx", list[str]()
+    path.write_bytes(convolution)
+
+    def interrupt(tuning: tuning_api.Tuning) -> None:
+        stages.append(tuning.stage)
+        if tuning.stage == "trying other plans of the network":
+            os.kill(os.getpid(), signal.SIGINT)
+
+    records = tmp_path / "records.sqlite"
+    result = tw.tune(str(path), num_threads=1, time=600, records=records, workers=0, progress=interrupt)
+    assert result.end == "it was interrupted" and result.trials == 0 and not result.accepted
+    assert "trying other plans of the network" in stages and "interrupted" in result.tasks[0].skipped
+    with Database.open(records, readonly=True) as database:
+        assert database.trials() == []
 
 
 @pytest.mark.parametrize("ratio, accepted", [(0.9, True), (1.0, False)])
 def test_the_network_has_the_last_word(convolution: bytes, tmp_path: Path, ratio: float, accepted: bool) -> None:
     """Kernels of transforms take less time here; whether that is taken is the network's to say."""
-    options, asked = api.make_options(num_threads=1, records=False), []
-
-    def replan(choices: Any) -> NetworkPlan:
-        made = begin_compilation(convolution, None, _with_choices(options, choices), 0)
-        return NetworkPlan(made, plan_network(made, str(tmp_path)))
-
-    class Judge:
-        def contest_plan(self, other: object, seconds: float) -> Contest:
-            noise = np.random.default_rng(0).normal(1, 0.002, (2, 40))
-            asked.append(seconds)
-            return Contest(tuple(ratio * noise[0]), tuple(noise[1]), 0, 0.0)
-
-    base = replan({})
-    laboratory: Any = Clocks("transform")
-    make_network: Any = lambda plan: Judge()  # noqa: E731
-    settled = settle_plan(base, replan, laboratory, make_network, 1.0)
-    [result] = settled.results
-    assert (result.key, result.default, result.accepted) == (KEY, 0, accepted) and "conv" in result.nodes
-    assert asked and (settled.plan is base) != accepted
+    replan = partial(plan_convolution, convolution, tmp_path)
+    base, judge = replan({}), Judge(ratio)
+    with Database.open(tmp_path / "records.sqlite") as database:
+        settled = settle_with(base, replan, Clocks("transform"), judge, database)
+        [result] = settled.results
+        assert (result.key, result.default, result.accepted) == (KEY, 0, accepted) and "conv" in result.nodes
+        assert judge.contests == 1 and (settled.plan is base) != accepted
+        again = settle_with(base, replan, Clocks("transform"), Judge(1 / ratio), database)
+    assert again.results == settled.results and again.verdict == settled.verdict, "what was measured stays"
     assert [(w.kernel, w.given_option) for w in make_winners(settled, "net", "1")] == (
         [(KEY, (result.option, 0))] if accepted else []
     )

@@ -21,7 +21,7 @@ from tilewright.passes.schedule.language.cuts import carve, overlap, share, unro
 from tilewright.passes.schedule.language.loopnest import Axis, Block, KernelValue
 from tilewright.tuning.spaces.nest_space import NestSpace
 from tilewright.tuning.spaces.recipe import make_schedule, read_recipe
-from tilewright.tuning.spaces.space import describe_change, draw_points, list_neighbours, size_of
+from tilewright.tuning.spaces.space import describe_change, draw_points, list_neighbours
 from tilewright.tuning.tasks import extract_tasks
 
 TARGET = Target.parse("x86 -mcpu=x86-64-v4")
@@ -75,7 +75,7 @@ def test_drawn_points_are_legal_new_and_found_again(schedule: tw.Schedule) -> No
         seen.add(text)
         again = space.find(tw.Schedule.from_json(made.to_json()))
         assert again is not None and space.schedule(again) == made
-    assert len(seen) == min(25, size_of(space)) or len(seen) > 5
+    assert len(seen) > 5
 
 
 def convolve(channels: int, filters: int, image: tuple[int, int], window: int, stride: int = 1) -> bytes:

@@ -65,7 +65,7 @@ def test_the_result_says_what_became_of_each_kernel(tuned: tuple[tw.TuningResult
     assert sum(task.share for task in result.tasks) == pytest.approx(1, abs=0.1)
     assert all(len(task.history) == task.trials for task in searched)
     assert result.records == str(path) and "net" in str(result)
-    assert json.loads(json.dumps(result.to_json()))["trials"] == 10
+    assert json.loads(json.dumps(result.to_json()))["trials"] == 10 and result.end == "all its trials were made"
 
 
 def test_what_was_measured_is_not_measured_again(tuned: tuple[tw.TuningResult, Path], network: bytes) -> None:
@@ -135,7 +135,7 @@ def test_an_interrupt_ends_the_search_and_keeps_the_rest(network: bytes, tmp_pat
             os.kill(os.getpid(), signal.SIGINT)
 
     result = tw.tune(network, num_threads=1, trials=300, records=tmp_path / "r.sqlite", progress=interrupt)
-    assert 2 <= result.trials < 20
+    assert 2 <= result.trials < 20 and result.end == "it was interrupted"
 
 
 class Judged:
@@ -170,6 +170,12 @@ def test_a_network_leaves_out_what_makes_it_slower() -> None:
 def test_a_network_takes_nothing_that_does_not_make_it_faster(factors: dict[str, float]) -> None:
     verdict = settled(Judged(factors))
     assert verdict.accepted == () and verdict.ratio.ratio == 1
+
+
+def test_a_network_tries_no_halves_where_the_time_is_over() -> None:
+    network = Judged(factors := {"a": 0.9, "b": 1.3})
+    verdict = settle_winners(network, dict.fromkeys(factors), dict.fromkeys(factors, 1.0), 1.0, lambda: True)  # type: ignore[arg-type]
+    assert (verdict.accepted, network.contests) == ((), 1)
 
 
 def test_a_network_takes_nothing_that_is_wrong() -> None:
@@ -236,10 +242,22 @@ def test_a_budget_ends_by_trials_and_when_nothing_gets_better(monkeypatch: pytes
     now[0] += 29
     budget.note(1, 0.8)
     now[0] += 29
-    assert not budget.is_over
+    assert not budget.is_over and not budget.end
     now[0] += 2
-    assert budget.is_over
+    assert budget.is_over and budget.end == "nothing had got better for 30 s"
     assert not Budget(5.0).is_over
+    budget.note(1, 0.7)
+    assert budget.end == "all its trials were made"
+    budget.interrupt()
+    assert budget.end == "it was interrupted"
+
+
+@pytest.mark.parametrize(
+    ("ends", "flat"),
+    [((None, None, None), 75), (("60s", None, None), 15), (("60s", 9, None), None), (("60s", None, "50s"), 50)],
+)
+def test_a_search_ends_early_where_nothing_gets_better(ends: tuple[Any, Any, Any], flat: float | None) -> None:
+    assert api._make_budget(*ends).flat == flat
 
 
 def test_a_kernel_at_its_bound_gets_no_trials(tasks: list[Task]) -> None:
