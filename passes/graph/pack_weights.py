@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ...core.errors import CompileError
 from ...core.target import Target, detect_host
 from ...dialects import builders, ir
 from ...dialects.walk import collect
@@ -20,6 +21,8 @@ from ..ir.structure import indexing_maps, is_static, list_ops, shape_of
 from ..schedule.families.contraction import PRODUCTS
 from ..schedule.families.family import PackedOperand
 from ..schedule.families.table import begin_group
+from ..schedule.language.loopnest import MAX_TILE
+from ..schedule.tiles.axes import power_floor
 
 Dims = Sequence[int]
 
@@ -55,7 +58,8 @@ class PackWeights(Pass):
     stands before the loop, ``unpack`` in it.
 
     Options:
-        n_tile: block of the output channels; 0 asks the schedule of the target.
+        n_tile: block of the output channels, a power of two from a vector's elements on; 0 asks the schedule of the
+            target.
         target: the machine; None is this one.
     """
 
@@ -65,8 +69,9 @@ class PackWeights(Pass):
     target: Target | None = None
 
     def apply(self, module: ir.Module) -> None:
-        """Pack the weights of all programs."""
+        """Pack the weights of all programs. Raises CompileError for blocks that no register tile has."""
         target = self.target or detect_host()
+        self._check_block(target)
         for function in list_programs(module):
             weights, ops = param_values(function), list_ops(function)
             facts = OpFacts({op: i for i, op in enumerate(ops)})
@@ -83,6 +88,15 @@ class PackWeights(Pass):
                     for op in collect(around, _is_product):
                         for packed in PRODUCTS.pack([op], target, self.n_tile):
                             _pack_operand(packed, weights, around)
+
+    def _check_block(self, target: Target) -> None:
+        """Refuse blocks of parts of vectors, which tiles cannot have, and such that LLVM takes apart: 24 of 8 lanes."""
+        block, least = self.n_tile, target.lanes
+        if block and not (least <= block <= MAX_TILE and power_floor(block) == block):
+            raise CompileError(
+                f"pass '{self.name}': n_tile is {block}, not 0 or a power of two from {least}, a vector of the target,"
+                f" to {MAX_TILE}"
+            )
 
 
 def _is_product(op: ir.Operation) -> bool:

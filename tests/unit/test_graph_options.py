@@ -86,6 +86,8 @@ def _image_is_a_weight() -> Model:
             "config gives 'conv2d' two layouts, 'NHWC' and in 'desired_layouts' 'NCHW': give one",
         ),
         ({"fuse-ops.max_group_size": -1}, "max_group_size is -1, not 0 or more"),
+        ({"pack-weights.n_tile": 24}, "'pack-weights': n_tile is 24, not 0 or a power of two from 4, a vector of the"),
+        ({"pack-weights.n_tile": 2}, "'pack-weights': n_tile is 2, not 0 or a power of two from 4, a vector of the"),
         ({"fuse-ops.size": 1}, "config has no key 'fuse-ops.size'; its keys: .*fuse-ops.max_group_size"),
         ({"frobnicate.size": 1}, "config has no key 'frobnicate.size'; its keys: "),
     ],
