@@ -58,8 +58,9 @@ _LEAST_SHARE = 0.002
 _CONTEST_PART, _LEAST_CONTEST, _MOST_CONTEST = 0.05, 3.0, 20.0
 # Of a search: in less there is no time for other plans, which count as this part of it at most.
 _LEAST_OF_PLANS, _PART_OF_PLANS = 30.0, 0.5
-# Of a search that has no other end than its time: when nothing gets better for so long, that is the end, too.
-_PART_OF_FLAT = 0.25
+# Of a search that has no other end than its time: when nothing gets better for so long, and in so many trials, that is
+# the end, too.
+_PART_OF_FLAT, _FLAT_TRIALS = 0.25, 60
 # Why a kernel has had no search: as a rule, and where none has.
 _UNWORTHY = "it takes too little of the time, or has nothing to choose"
 _UNTRIED = f"{_UNWORTHY}, or the search was interrupted before"
@@ -116,8 +117,8 @@ def tune(
         target, input_shapes, num_threads: as for ``compile``, which finds the schedules for the same of these.
         time: how long to search, as "5m" or in seconds; five minutes where no other end is given.
         trials: how many schedules to measure at most.
-        until_flat: the search ends when the program's time has not improved for so long; for a quarter of ``time``
-            where neither this nor ``trials`` is given.
+        until_flat: the search ends when the program's time has not improved for so long; for a quarter of ``time``, and
+            in 60 trials, where neither this nor ``trials`` is given.
         search: "pattern", "random", "grid", "genetic", "evolution", "annealing" (which needs xgboost), "tpe" or "cmaes"
             (which need optuna).
         records: the file that keeps what was measured; by default the user's own.
@@ -226,7 +227,7 @@ def _make_budget(time: str | float | None, trials: int | None, until_flat: str |
     if (flat, trials) != (None, None):
         return Budget(seconds, trials, flat)
     seconds = seconds or _DEFAULT_SECONDS
-    return Budget(seconds, None, seconds * _PART_OF_FLAT)
+    return Budget(seconds, None, seconds * _PART_OF_FLAT, _FLAT_TRIALS)
 
 
 def _open_laboratory(fleet: Fleet | None, target: Target, threads: int, workers: int | None) -> Laboratory:

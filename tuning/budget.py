@@ -26,17 +26,20 @@ class Budget:
     """The end of a search, whichever comes first; None is no end.
 
     seconds: of the search, without the check of the network after it. trials: of all tasks together. flat: seconds in
-    which the program's time does not get better by one part in five hundred. interrupted: whether it is to end now.
+    which the program's time does not get better by one part in five hundred, and no less than ``flat_trials`` trials.
+    interrupted: whether it is to end now.
     """
 
     seconds: float | None = None
     trials: int | None = None
     flat: float | None = None
+    flat_trials: int = 0
     interrupted: bool = False
     _began: float = field(default_factory=clock.monotonic)
     _improved: float = field(default_factory=clock.monotonic)
     _level: float = math.inf
     _spent: int = 0
+    _improved_at: int = 0  # of the trials spent
 
     def start(self, used: float = 0.0) -> None:
         """Begin to count now, with so many seconds used before."""
@@ -57,7 +60,7 @@ class Budget:
         """Count trials, after which the program's time is ``ratio`` of the default's."""
         self._spent += trials
         if ratio < self._level * (1 - _FLAT):
-            self._level, self._improved = ratio, clock.monotonic()
+            self._level, self._improved, self._improved_at = ratio, clock.monotonic(), self._spent
 
     def trials_left(self, wanted: int) -> int:
         """How many of so many trials may be made."""
@@ -80,7 +83,8 @@ class Budget:
             return "it was interrupted"
         if self.seconds is not None and now - self._began >= self.seconds:
             return "its time was over"
-        if self.flat is not None and now - self._improved >= self.flat:
+        many = self._spent - self._improved_at >= self.flat_trials
+        if self.flat is not None and now - self._improved >= self.flat and many:
             return f"nothing had got better for {self.flat:.0f} s"
         if self.trials is not None and self._spent >= self.trials:
             return "all its trials were made"

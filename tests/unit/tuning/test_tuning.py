@@ -252,6 +252,18 @@ def test_a_budget_ends_by_trials_and_when_nothing_gets_better(monkeypatch: pytes
     assert budget.end == "it was interrupted"
 
 
+def test_few_trials_are_not_flat(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("tilewright.tuning.budget.clock.monotonic", lambda: now[0])
+    budget = Budget(None, None, 30, 20)
+    budget.note(1, 0.9)
+    budget.note(19, 0.9)
+    now[0] += 60
+    assert not budget.is_over
+    budget.note(1, 0.9)
+    assert budget.is_over
+
+
 @pytest.mark.parametrize(
     ("ends", "flat"),
     [((None, None, None), 75), (("60s", None, None), 15), (("60s", 9, None), None), (("60s", None, "50s"), 50)],
