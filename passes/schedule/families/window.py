@@ -29,7 +29,7 @@ from .family import ROW_BLOCKS, WINDOW_BLOCKS, Anchors, Family, KernelView, Pack
 # Pixels of a tile of one row, and of one of two rows by two vectors; how much longer the busiest core may take for
 # tiles of two rows: they save a fifth.
 _ROWS, _PIXELS, _BALANCE = 7, 4, 1.2
-# Columns of a window from which on more than four windows beside each other have to share what they read.
+# Columns of a filter from which on more than four windows beside each other have to share what they read.
 _WIDE_WINDOW = 5
 # Columns of a window that are straight-line code.
 _STRAIGHT = 16
@@ -78,7 +78,8 @@ def _choose_tiles(kernel: KernelView, op: ir.Operation, kind: DepthwiseConv | Po
     """The tile by axes of the result.
 
     Two vectors beside each other are two lines of one page: 14x14 of 512 channels by 3x3 take 0.65 of the time that
-    they take by one. Wide windows share more pixels in one vector of more windows: 0.9 of the time of 7x7.
+    they take by one. Wide windows share more pixels in one vector of more windows: 0.9 of the time of 7x7. Pools, which
+    wait for their maxima and not for pixels, do not gain by that.
     """
     shape, lanes, registers = kernel.shape, kernel.lanes, kernel.target.registers
     # Of bytes, which become wider, one: tiles of one row by two vectors of them took three times as long.
@@ -92,7 +93,8 @@ def _choose_tiles(kernel: KernelView, op: ir.Operation, kind: DepthwiseConv | Po
         return tiles
     high, wide = (loop_extents(op)[loop] for loop in kind.k[-2:])
     step, fits = kind.strides[-2], 2 * 2 * _PIXELS * vectors <= registers and tiles[vector] > lanes
-    if fits and high > step and not (step == 1 and wide >= _WIDE_WINDOW):
+    shares = isinstance(kind, DepthwiseConv) and step == 1 and wide >= _WIDE_WINDOW
+    if fits and high > step and not shares:
         tiles |= {vector - 1: row_tile(shape[vector - 1], _PIXELS), rows: 2}
     elif step == 1 < high:
         tiles |= {vector: min(lanes, tiles[vector]), rows: 2}
