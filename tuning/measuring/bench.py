@@ -20,8 +20,8 @@ from .racing import is_decided
 from .spin import Spin
 
 # Seconds of a sample, and copies of weights at most: as a network does, a kernel finds its weight where its others of
-# the same run have left it.
-_SAMPLE = 4e-4
+# the same run have left it. A sample that cannot go over all copies is longer, and the next one goes on with others.
+_SAMPLE, _PART = 4e-4, 2e-3
 _MOST_CALLS, _MOST_COPIES = 512, 64
 MOST_BYTES = 64 << 20
 _GUARD_BYTES = 64  # bytes behind a result that nobody may write
@@ -30,6 +30,8 @@ _PATTERN = 0xA5
 _MOST_DISTURBED = 2
 # How far results may lie from the default's, of the largest of them, by the bytes of a float.
 _TOLERANCES = {1: 0.2, 2: 2e-2, 4: 2e-4, 8: 1e-9}
+
+Arrays = list[np.ndarray]  # the inputs of a kernel
 
 
 @dataclass(frozen=True)
@@ -74,19 +76,19 @@ class Bench:
     def __init__(self, setup: Setup, default: Kernel) -> None:
         self.setup = setup
         self._random = np.random.default_rng(setup.seed)
-        self._spin = Spin()
+        self._spin, self._turn = Spin(), 0
         self._inputs = [self._draw(text) for text in setup.inputs]
         self._copies = [self._inputs, *self._copy_weights()]
         self._places = [_allocate_guarded(_type_bytes(text)) for text in setup.results]
-        self._default = _Linked(self, default, 1)
-        self._calls = self._count_calls()
-        self._timed = _Linked(self, default, self._calls)
+        self._default = _Linked(self, default, [self._copies[:1]], 1)
+        self._parts, self._times = self._divide_copies()
+        self._timed = _Linked(self, default, self._parts, self._times)
 
     def race(self, candidate: Kernel, bar: float) -> Measured:
         """Check a candidate, and measure it against the default until it is known whether it beats ``bar``."""
-        if reason := self._find_difference(_Linked(self, candidate, 1)):
+        if reason := self._find_difference(_Linked(self, candidate, [self._copies[:1]], 1)):
             return Measured(error="wrong", reason=reason)
-        timed = _Linked(self, candidate, self._calls)
+        timed = _Linked(self, candidate, self._parts, self._times)
         timed.run()
         seconds: list[float] = []
         others: list[float] = []
@@ -100,23 +102,30 @@ class Bench:
                 disturbed += 1
                 continue
             mine, theirs = reversed(found) if len(seconds) % 2 == 0 else found
-            seconds.append(mine / self._calls)
-            others.append(theirs / self._calls)
+            seconds.append(mine)
+            others.append(theirs)
         return Measured(tuple(seconds), tuple(others), disturbed=disturbed, load=os.getloadavg()[0])
 
     def time_default(self, samples: int = 9) -> float:
         """Median seconds of a call of the default."""
-        return float(np.median([self._timed.time() for _ in range(samples)])) / self._calls
+        return float(np.median([self._timed.time() for _ in range(samples)]))
 
-    def _count_calls(self) -> int:
-        """How many calls a sample has: those of all copies of the weights, some times."""
+    def take_turn(self) -> int:
+        """The number of the next sample: each goes over other copies of the weights than the one before."""
+        self._turn += 1
+        return self._turn
+
+    def _divide_copies(self) -> tuple[list[list[Arrays]], int]:
+        """The copies of the weights by samples, and how often a sample goes over its own."""
         self._default.run()
-        once = min(self._default.time() for _ in range(3))
-        copies = len(self._copies)
-        wanted = min(_MOST_CALLS, max(1, round(_SAMPLE / max(once, 1e-9))))
-        return copies * max(1, -(-wanted // copies))
+        once, copies = max(min(self._default.time() for _ in range(3)), 1e-9), self._copies
+        wanted = min(_MOST_CALLS, max(1, round(_SAMPLE / once)))
+        if wanted >= len(copies):
+            return [copies], -(-wanted // len(copies))
+        count = min(len(copies), max(1, round(_PART / once)))
+        return [copies[begin : begin + count] for begin in range(0, len(copies) - count + 1, count)], 1
 
-    def _copy_weights(self) -> list[list[np.ndarray]]:
+    def _copy_weights(self) -> list[Arrays]:
         """Other copies of the weights, so many that they do not stay in a cache unless the network's do."""
         weights = set(self.setup.weights)
         own = sum(self._inputs[number].nbytes for number in weights)
@@ -165,7 +174,7 @@ class Bench:
         return ""
 
     @property
-    def copies(self) -> list[list[np.ndarray]]:
+    def copies(self) -> list[Arrays]:
         """The inputs, once for each copy of the weights."""
         return self._copies
 
@@ -176,36 +185,42 @@ class Bench:
 
 
 class _Linked:
-    """A kernel's code, to be called so many times in a row on a bench's arrays."""
+    """A kernel's code, to be called so many ``times`` in a row on each of some of a bench's arrays, part by part."""
 
-    def __init__(self, bench: Bench, kernel: Kernel, calls: int) -> None:
-        setup = bench.setup
-        library = link([*setup.objects, kernel.object])
-        results = tuple(Slot("output", number) for number in range(len(setup.results)))
-        arrays: list[np.ndarray] = []
-        made: list[Call] = []
-        for copy in bench.copies[:calls]:
-            slots = tuple(Slot("input", len(arrays) + number) for number in range(len(copy)))
-            arrays += copy
-            made.append(Call(kernel.name, (*slots, *results)))
-        repeated = tuple(made) * (calls // len(made))
-        inputs = tuple(TensorInfo(str(i), array.shape, "float32") for i, array in enumerate(arrays))
-        outputs = tuple(TensorInfo(str(i), place.shape, "uint8") for i, place in enumerate(bench.places))
-        program = Program(inputs, outputs, (), repeated, 0)
-        self._table = CallTable(program, {kernel.name: kernel}, library, setup.threads)
+    def __init__(self, bench: Bench, kernel: Kernel, parts: Sequence[Sequence[Arrays]], times: int) -> None:
+        setup = self._setup = bench.setup
+        self._bench, self._kernel, self._library = bench, kernel, link([*setup.objects, kernel.object])
+        self._calls = times * len(parts[0])
         # The time of a thread does not run while others have its core; of several threads it would miss all but one.
         self._clock = time.thread_time if setup.threads == 1 else time.perf_counter
-        self._memory: Memory = self._table.memory(arrays, bench.places, [])
+        self._parts = [self._make_calls(part, times) for part in parts]
+
+    def _make_calls(self, part: Sequence[Arrays], times: int) -> tuple[CallTable, Memory]:
+        """The calls on some copies of the arrays."""
+        results = tuple(Slot("output", number) for number in range(len(self._setup.results)))
+        arrays: list[np.ndarray] = []
+        made: list[Call] = []
+        for copy in part:
+            slots = tuple(Slot("input", len(arrays) + number) for number in range(len(copy)))
+            arrays += copy
+            made.append(Call(self._kernel.name, (*slots, *results)))
+        inputs = tuple(TensorInfo(str(i), array.shape, "float32") for i, array in enumerate(arrays))
+        outputs = tuple(TensorInfo(str(i), place.shape, "uint8") for i, place in enumerate(self._bench.places))
+        program = Program(inputs, outputs, (), tuple(made) * times, 0)
+        table = CallTable(program, {self._kernel.name: self._kernel}, self._library, self._setup.threads)
+        return table, table.memory(arrays, self._bench.places, [])
 
     def run(self) -> None:
-        """Make the calls."""
-        self._table.run(self._memory)
+        """Make the calls of the first part."""
+        table, memory = self._parts[0]
+        table.run(memory)
 
     def time(self) -> float:
-        """Seconds of the calls."""
+        """Seconds of a call of the next part."""
+        table, memory = self._parts[self._bench.take_turn() % len(self._parts)]
         begin = self._clock()
-        self._table.run(self._memory)
-        return self._clock() - begin
+        table.run(memory)
+        return (self._clock() - begin) / self._calls
 
 
 def _type_bytes(text: str) -> int:

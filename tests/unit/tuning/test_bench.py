@@ -13,6 +13,7 @@ from tilewright.core.program import Kernel
 from tilewright.dialects import codegen
 from tilewright.tuning import laboratory as laboratory_module
 from tilewright.tuning.laboratory import Laboratory, Prepared
+from tilewright.tuning.measuring import bench as bench_module
 from tilewright.tuning.measuring.bench import Bench
 from tilewright.tuning.measuring.spin import Spin
 from tilewright.tuning.task import Task
@@ -104,6 +105,21 @@ def test_weights_lie_in_several_places_where_the_network_has_many(prepared: Prep
     bench = Bench(setup, prepared.default)
     assert len(bench.copies) == min(64, (1 << 20) // own) > 1
     assert len(Bench(replace(setup, network_bytes=0), prepared.default).copies) == 1
+
+
+def test_samples_of_slow_kernels_go_over_the_copies_part_by_part(
+    prepared: Prepared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setup = replace(prepared.setup, network_bytes=1 << 20, cpus=())
+    whole = Bench(setup, prepared.default)
+    monkeypatch.setattr(bench_module, "_SAMPLE", 0.0)
+    monkeypatch.setattr(bench_module, "_PART", 0.0)
+    bench = Bench(setup, prepared.default)
+    assert len(bench._parts) == len(bench.copies) > 1 and len(whole._parts) == 1
+    turns = [bench.take_turn() % len(bench.copies) for _ in bench.copies]
+    assert sorted(turns) == list(range(len(bench.copies)))
+    found = bench.race(prepared.default, 1.0)
+    assert not found.error and len(found.seconds) >= 5
 
 
 def test_spins_are_disturbed_seldom() -> None:
