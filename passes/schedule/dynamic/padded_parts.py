@@ -64,8 +64,11 @@ class _Copy:
     ) -> None:
         self.buffer, self.starts, self.extents, self.sizes = buffer, starts, extents, sizes
         self.kept, self.lanes, self.element = kept, lanes, ir.MemRefType(buffer.type).element_type
-        if kept[-1] != len(sizes) - 1:
-            raise NotSchedulable("a padded part of one column")
+
+    @property
+    def _rows(self) -> list[int]:
+        """The axes of the scratch memory before the last one, which a box of one column has too."""
+        return [axis for axis in self.kept if axis != len(self.sizes) - 1]
 
     def lies_inside(self) -> ir.Value:
         """Whether all of the box lies in the buffer."""
@@ -79,8 +82,7 @@ class _Copy:
     @property
     def _shape(self) -> list[int]:
         """Of the scratch memory: rows of whole vectors."""
-        *outer, last = [self.sizes[axis] for axis in self.kept]
-        return [*outer, -(-last // self.lanes) * self.lanes]
+        return [*(self.sizes[axis] for axis in self._rows), -(-self.sizes[-1] // self.lanes) * self.lanes]
 
     def allocate(self) -> ir.Value:
         """Memory for the box."""
@@ -89,13 +91,14 @@ class _Copy:
     def view_type(self) -> ir.Type:
         """A box in the buffer or in scratch memory."""
         open_, shape = ir.ShapedType.get_dynamic_stride_or_offset(), [self.sizes[axis] for axis in self.kept]
-        layout = ir.StridedLayoutAttr.get(open_, [*[open_] * (len(shape) - 1), 1])
+        step = 1 if self.kept[-1] == len(self.sizes) - 1 else open_
+        layout = ir.StridedLayoutAttr.get(open_, [*[open_] * (len(shape) - 1), step])
         return ir.MemRefType.get(shape, self.element, layout)
 
     def trim(self, scratch: ir.Value) -> ir.Value:
         """The box in scratch memory, without what is behind its rows."""
-        shape = [self.sizes[axis] for axis in self.kept]
-        return view_of(scratch, tuple(Interval(Linear(), n) for n in shape)) if 1 not in shape else scratch
+        shape = [*(self.sizes[axis] for axis in self._rows), self.sizes[-1]]
+        return view_of(scratch, tuple(Interval(Linear(), n) for n in shape))
 
     def fill(self, scratch: ir.Value, padding: ir.Value) -> None:
         """Read what lies in the buffer, and put the padding where nothing does.
@@ -123,7 +126,7 @@ class _Copy:
                 row = vector.maskedload(kind, self.buffer, [*at, arith.addi(start, column)], inside, spread)
                 vector.store(row, scratch, [*place, column])
 
-        self._loop_rows(copy_row, list(self.kept[:-1]), {}, [])
+        self._loop_rows(copy_row, self._rows, {}, [])
 
     def _loop_rows(
         self,

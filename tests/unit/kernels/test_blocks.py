@@ -94,6 +94,7 @@ KINDS = {
         "y = AveragePool<kernel_shape = [3, 3], pads = [1, 1, 1, 1], count_include_pad = 1>(x)",
         "A 3 9 B",
     ),
+    "norm by neighbours among channels": ("float[A, B, C, D] x", "y = LRN<size = 5, alpha = 0.5>(x)", "A B 3 A"),
     "softmax": ("float[A, B, 50] x", "y = Softmax<axis = -1>(x)", "A B 50"),
     "softmax of open rows": ("float[A, 5, B] x", "y = Softmax<axis = -1>(x)", "A 5 B"),
     "norm": ("float[A, B, 48] x", "y = LayerNormalization(x, g, h)", "A B 48"),
@@ -354,6 +355,12 @@ def test_pixels_of_few_channels_lie_along_vectors():
     for kind in ("few channels", "few channels of planes"):
         assert any("vectorize ow" in text for text in schedules(kind).values())
         assert not any("transpose" in name for name in schedules(kind))
+
+
+def test_windows_along_channels_are_blocks_down_to_single_pixels():
+    """Of which the channels around may lie in the padding."""
+    [schedule] = schedules("norm by neighbours among channels").values()
+    assert schedule.startswith("blocks of")
 
 
 def test_a_norm_of_an_image_and_what_follows_are_one_kernel():
