@@ -188,14 +188,22 @@ def local_response_normalization(
 def _standardize(ctx: Context, x: Tensor, axes: Sequence[int], epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
     """``x - mean``, 1 / deviation and the mean over axes, which stay with extent 1.
 
-    Rows of known length are a composite, whose form takes the mean's rounding away as well; here those of open length.
+    Rows of known length are a composite, whose form takes the mean's rounding away as well; here those of open length,
+    in the same form.
     """
     wide = widen(ctx, x)
     mean = _mean_over(ctx, wide, axes)
-    centred = ctx.elementwise(scalars.sub, wide, mean)
-    if has_dynamic_extents([x.shape[axis] for axis in axes]):
-        centred = ctx.elementwise(scalars.sub, centred, _mean_over(ctx, centred, axes))
-    return centred, _inverse_deviation(ctx, centred, axes, epsilon), mean
+    near = ctx.elementwise(scalars.sub, wide, mean)
+    if not has_dynamic_extents([x.shape[axis] for axis in axes]):
+        return near, _inverse_deviation(ctx, near, axes, epsilon), mean
+    rest = _mean_over(ctx, near, axes)
+    square = _mean_over(ctx, ctx.elementwise(lambda a: scalars.mul(a, a), near), axes)
+
+    def body(square: ir.Value, rest: ir.Value) -> ir.Value:
+        variance = scalars.sub(square, scalars.mul(rest, rest))
+        return _inverse_root(scalars.maximum(variance, scalars.like(variance, 0)), epsilon)
+
+    return ctx.elementwise(scalars.sub, near, rest), ctx.elementwise(body, square, rest), mean
 
 
 def _join_dynamic(ctx: Context, x: Tensor, axis: int) -> Tensor:

@@ -18,7 +18,7 @@ from ..tiles.structured import Tile, capture_scalar, clone_body, extract, insert
 from .dot_product import dot_products, grouped_loop
 from .gather import gather_sum, reads_at_indices
 from .pool_windows import Window, amounts_of, combiner_of, find_skipped_padding, windows_of
-from .rows import compute_row_along, in_chunks, materialize_shared, row_vector, walk_row
+from .rows import compute_row_along, in_chunks, is_computed_again, materialize_shared, row_vector, walk_row
 from .tiler import (
     Form,
     Tiler,
@@ -307,7 +307,7 @@ def _row_made_here(tiler: Tiler, op: ir.Operation, loops: list[Interval]) -> tup
         return None
     row, _ = operand_region(indexing_maps(op)[0], loops)
     made = "reduction" in iterator_types(producer) or reads_at_indices(producer) or tiler.has_some(value)
-    return None if made or not in_chunks(tiler, row) else (producer, row)
+    return None if made or not in_chunks(tiler, row) or is_computed_again(producer, row) else (producer, row)
 
 
 def _combine_chunk(

@@ -87,14 +87,20 @@ def _materialize(tiler: Tiler, op: ir.Operation, loops: Sequence[Interval], redu
             continue
         part, _ = operand_region(indexing_map, loops)
         reduces, shared = "reduction" in iterator_types(producer), len(list(operand.uses)) > 1
-        if not reduces and shared and len(kept_dims(part)) > 1 and _is_light(producer):
-            shared = False  # of many rows, which no register holds: each chunk computes its part again
+        if not reduces and shared and is_computed_again(producer, part):
+            shared = False
         if reduces if reductions else shared:
             tiler.compute(operand, part)
         elif not reduces and not shared:
             _materialize(tiler, producer, loop_intervals(producer, part), reductions)
 
 
-def _is_light(op: ir.Operation) -> bool:
-    """Return whether a body is arithmetic alone, which costs less than memory does."""
-    return all(inner.name.startswith("arith.") for inner in body_ops(op))
+def is_computed_again(op: ir.Operation, region: Region) -> bool:
+    """Return whether each chunk computes its part of a value again for each of its readers.
+
+    Of many rows, which no register holds, where that is arithmetic alone; of a row of any length, which perhaps no
+    cache holds beside what it is made of, where that is a single operation.
+    """
+    ops = body_ops(op)
+    light = all(inner.name.startswith("arith.") for inner in ops)
+    return light and (len(kept_dims(region)) > 1 or (len(ops) == 1 and min(part.size for part in region) < 0))
