@@ -181,8 +181,9 @@ class RowRule:
         if not is_reduction(op, facts) or (dims := _row_dims(op)) is None:
             return None
         rows, columns, before = dims
-        if any(extent < 0 for extent in _extents(op, columns)) and (len(columns) > 1 or before < len(rows)):
-            return None  # of any length, rows are held that lie along one dim, the innermost one
+        *outer, last = _extents(op, columns)
+        if any(extent < 0 for extent in outer) or (last < 0 and before < len(rows)):
+            return None  # of any length, rows are held that lie along the innermost dim, a known number of them
         return RowRule(tuple(_extents(op, rows)), tuple(_extents(op, columns)), before, facts)
 
     def joins(self, op: ir.Operation, group: Group) -> bool:

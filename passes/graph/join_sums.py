@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import builders, ir
+from ...dialects.walk import defining_op
+from ..analysis.groups import is_pointwise
 from ..analysis.seams import AxisWalk, Seams
 from ..infra.base import Pass
 from ..ir.edit import body_of, erase_dead, list_programs, replace
@@ -20,6 +22,7 @@ from ..ir.structure import (
     num_inputs,
     shape_of,
 )
+from ..ir.uses import readers_of
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,8 @@ class JoinSums(Pass):
 
     A kernel goes along an open axis in chunks of 64, 8 and 1: one long axis has fewer rests than many short ones (an
     image of 10 x 10 makes 1 + 4 + 4 chunks, its rows made 10 x 3). A reduction of several tensors stays, and so does
-    one that reads a tensor in another way than each element once.
+    one that reads a tensor in another way than each element once. So does one over a known number of rows of open
+    length whose elements have other readers: a kernel holds these rows (a norm of groups of channels).
     """
 
     name: ClassVar[str] = "join-sums"
@@ -67,8 +71,19 @@ def _find_summed(op: ir.Operation) -> tuple[int, int] | None:
     for first, count in Seams([AxisWalk.of(op)]).find_runs(value):
         loop = read[first]
         if loop is not None and kinds[loop] == "reduction" and min(extents[first : first + count]) < 0:
-            return first, count
+            rows = first + count == len(extents) and min(extents[first:-1]) >= 0
+            return None if rows and _is_read_again(value) else (first, count)
     return None
+
+
+def _is_read_again(value: ir.Value) -> bool:
+    """Return whether a tensor, or the one that it alone is made of element by element, has several readers."""
+    while len(readers_of(value)) == 1:
+        op = defining_op(value)
+        if op is None or not is_pointwise(op):
+            return False
+        value = op.operands[0]
+    return True
 
 
 def _join_axes(op: ir.Operation, axes: tuple[int, int]) -> None:

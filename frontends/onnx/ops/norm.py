@@ -89,9 +89,10 @@ def group_normalization(
     stash_type: int = 1,  # what to compute in: f32, unless the input is wider
 ) -> Tensor:
     """Groups of channels by their own statistics; scale and bias are those of channels."""
+    x = ctx.refine(x, (x.shape[0], scale.shape[0], *x.shape[2:]))  # which its declaration demands
     batch, channels, *spatial = x.shape
     grouped = ctx.reshape(x, (batch, num_groups, channels // num_groups, number.prod(spatial)))
-    rows = _join_dynamic(ctx, grouped, 2)
+    rows = grouped if isinstance(grouped.shape[2], int) else _join_dynamic(ctx, grouped, 2)
     centred, inverse, _ = _standardize(ctx, rows, range(2, rows.rank), epsilon)
     if rows.rank < grouped.rank:  # each channel of a row has a scale of its own
         centred, inverse = ctx.reshape(ctx.elementwise(scalars.mul, centred, inverse), grouped.shape), None

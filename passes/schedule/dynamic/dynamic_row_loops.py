@@ -16,11 +16,13 @@ from ...ir.dynamic_sizes import hide_formula
 from ...ir.kernel import list_functions
 from ...ir.structure import dim_of, indexing_maps, iterator_types, list_ops, loops_along, shape_of
 from ..tiles.buffers import tensor_of, view_of, write
-from ..tiles.regions import ROW, Interval, Linear, NotSchedulable, Region, full_region, in_row
+from ..tiles.loops import Values, for_each_step_together
+from ..tiles.regions import ROW, Interval, Linear, NotSchedulable, Region, full_region, in_row, kept_dims
 from ..tiles.structured import insert
 from ..tiling.dynamic_border import DynamicBorder
 from ..tiling.nest import HANDLERS
-from ..tiling.tiler import Form, Tiler
+from ..tiling.rows import materialize_shared
+from ..tiling.tiler import Form, Tiler, loop_intervals
 from .block_kernels import BlockKernel, OneFunction, Version
 from .block_loops import Blocks, count_columns
 from .block_operands import Held, given_to
@@ -275,12 +277,24 @@ def _held_rows(rows: int, length: ir.Value, like: ir.Value) -> ir.Value:
 
 
 def _compute_row(row: RowKernel, region: Region, place: ir.Value, arguments: Arguments, length: ir.Value) -> None:
-    """A row of the result of ``row.source``, ``region``, into ``place``."""
+    """A row of the result of ``row.source``, ``region``, into ``place``; or as many as its function makes."""
     parts, function = parts_of(row.source, region, {}, rows=True), row.function
     given = given_to(function, row.source, parts, arguments, [length])
     tiler, result = Tiler(given, HANDLERS, Form(row_chunk=row.chunk, length=length)), DynamicBorder.of(function).inner
-    whole, target = full_region(in_row(shape_of(result))), tensor_of(place, writable=True)
-    if min(shape_of(result), default=1) < 0:
-        write(tiler.compute(result, whole, target).value, place)
-    else:
-        write(insert(tiler.compute(result, whole).value, target, (Interval(Linear(), 1),)), place)
+    whole = full_region(in_row(shape_of(result)))
+    if min(shape_of(result), default=1) >= 0:
+        one = insert(tiler.compute(result, whole).value, tensor_of(place, writable=True), (Interval(Linear(), 1),))
+        write(one, place)
+        return
+    op, kept = defining_op(result), kept_dims(whole)
+    assert op is not None  # what makes rows
+    if len(kept) > 1:
+        materialize_shared(tiler, op, loop_intervals(op, whole))
+    chosen = list(whole)
+
+    def compute_one(_: Values) -> Values:
+        here = view_of(place, tuple(chosen[axis] for axis in kept)) if len(kept) > 1 else place
+        write(tiler.scope().compute(result, tuple(chosen), tensor_of(here, writable=True)).value, here)
+        return []
+
+    for_each_step_together(kept[:-1], chosen, [], compute_one)

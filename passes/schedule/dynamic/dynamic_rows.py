@@ -1,6 +1,7 @@
 """Kernels that hold rows of any length: softmax and norms along an open axis, and attention over any number of keys.
 
-Rows are computed one at a time, in chunks (``rows.py``), each as one of a function with a single row of open length.
+Rows are computed one at a time, in chunks (``rows.py``), each as one of a function with a single row of open length,
+or with a known number of these where sums go over several axes (groups of channels).
 
 Attention goes by blocks of query rows. Three functions have what is made of a block, each a kernel of open sizes of its
 own: the scores, block by block along the keys; of each row of these the weights; and the product with the values, which
@@ -22,7 +23,7 @@ from ...analysis.size_classes import SizeClasses
 from ...ir.edit import clone
 from ...ir.kernel import list_functions, module_beside
 from ...ir.maps import permutation_of, read_untransposed
-from ...ir.structure import list_ops, loops_along, shape_of
+from ...ir.structure import dim_of, indexing_maps, iterator_types, list_ops, loops_along, shape_of
 from ...ir.uses import find_needed_values
 from ..families.attention import can_attend, find_turned
 from ..families.copied_rows import long_loops
@@ -61,9 +62,12 @@ def choose_rows(function: func.FuncOp, target: Target) -> DynamicRows:
     longest = known.of(max((op.operands[0] for op in rows), key=lambda value: len(shape_of(value))))
     if longest[-1] >= 0:
         raise NotSchedulable("rows of known length")
-    shape = known.of(result)
-    whole = shape[-1:] if len(shape) == len(longest) and shape[-1] < 0 else []
-    if whole and whole[0] != longest[-1]:
+    counts = {_count_summed(op) for op in rows}
+    if len(counts) > 1:
+        raise NotSchedulable("sums over different numbers of axes")
+    [count], shape = counts, known.of(result)
+    whole = shape[-count:] if len(shape) == len(longest) and shape[-1] < 0 else []
+    if whole and whole != longest[-count:]:
         raise NotSchedulable("a result whose rows are not as long as those that are reduced")
     sizes = (*[1] * (len(shape) - len(whole)), *whole)
     cuts: dict[int, Sizes] = {axis: (1,) for axis, size in enumerate(sizes) if size == 1 != shape[axis]}
@@ -76,6 +80,19 @@ def _sums_row(op: ir.Operation, kind: OpClass) -> bool:
     if isinstance(kind, Contraction):
         return is_dot(op, kind) and not long_loops(op, kind.n)
     return isinstance(kind, Reduction) and reduces_last(op)
+
+
+def _count_summed(op: ir.Operation) -> int:
+    """The number of axes that an op sums up, which are the last ones of what it reads.
+
+    Raises NotSchedulable where they are not, or where any but the innermost is open.
+    """
+    kinds, walked = iterator_types(op), [dim_of(expression) for expression in indexing_maps(op)[0].results]
+    summed = [dim is not None and kinds[dim] == "reduction" for dim in walked]
+    count = sum(summed)
+    if not all(summed[-count:]) or min(shape_of(op.operands[0])[-count:-1], default=1) < 0:
+        raise NotSchedulable("sums that are not along the last axes, of which one is open")
+    return count
 
 
 def choose_attention(function: func.FuncOp, choose: Chooser, target: Target) -> DynamicAttention:

@@ -47,3 +47,29 @@ func.func @rejects(%x: tensor<?x8x?xf32>, %y: tensor<?x4x4xf32>, %n: index) -> (
   } -> tensor<?xf32>
   return %r, %t : tensor<8xf32>, tensor<?xf32>
 }
+
+// A known number of rows of open length stays, too, where something reads their elements again: a kernel holds these.
+// CHECK-LABEL: func.func @rejects_rows_that_are_read_again(
+// CHECK-NOT:     tensor.collapse_shape
+func.func @rejects_rows_that_are_read_again(%x: tensor<4x10x?xf32>, %n: index) -> tensor<4x10x?xf32> {
+  %c = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4xf32>
+  %z = linalg.fill ins(%c : f32) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(g, i, j) -> (g, i, j)>, affine_map<(g, i, j) -> (g)>],
+                       iterator_types = ["parallel", "reduction", "reduction"]}
+    ins(%x : tensor<4x10x?xf32>) outs(%z : tensor<4xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = arith.addf %o, %a : f32
+    linalg.yield %s : f32
+  } -> tensor<4xf32>
+  %f = tensor.empty(%n) : tensor<4x10x?xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(g, i, j) -> (g, i, j)>, affine_map<(g, i, j) -> (g)>,
+                                        affine_map<(g, i, j) -> (g, i, j)>],
+                       iterator_types = ["parallel", "parallel", "parallel"]}
+    ins(%x, %r : tensor<4x10x?xf32>, tensor<4xf32>) outs(%f : tensor<4x10x?xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %s = arith.subf %a, %b : f32
+    linalg.yield %s : f32
+  } -> tensor<4x10x?xf32>
+  return %y : tensor<4x10x?xf32>
+}

@@ -166,6 +166,12 @@ KINDS = {
         "n = Size(z) r = Range(n0, n, n1) f = Cast<to = 1>(r) m = Mul(x, f) y = Softmax<axis = -1>(m)",
         "A 1, B",
     ),
+    "norm over known rows of open length": (
+        "float[A, 6, 5, B] x",
+        "m = ReduceMean<keepdims = 1>(x, hw) c = Sub(x, m) s = Mul(c, c) n = ReduceMean<keepdims = 1>(s, hw)"
+        " a = Add(n, eps) r = Sqrt(a) l = Div(c, r) y = Mul(l, each)",
+        "A 6 5 B",
+    ),
     "norm by open counts": (
         "float[A, B, 6] x",
         "m = ReduceMean<keepdims = 1>(x, one) c = Sub(x, m) s = Mul(c, c) n = ReduceMean<keepdims = 1>(s, one)"
@@ -220,6 +226,7 @@ WEIGHTS = {
     "lone": (1, 40, 1, 1),
     "g": (48,),
     "h": (48,),
+    "each": (6, 5, 1),
     "g4": (4,),
     "h4": (4,),
 }
@@ -365,6 +372,12 @@ def test_windows_along_channels_are_blocks_down_to_single_pixels():
 
 def test_a_norm_of_an_image_and_what_follows_are_one_kernel():
     [schedule] = schedules("norm of an image").values()
+    assert schedule.startswith("rows of any length")
+
+
+def test_a_norm_over_known_rows_of_open_length_is_one_kernel():
+    """Each row is scaled by a number of its own."""
+    [schedule] = schedules("norm over known rows of open length").values()
     assert schedule.startswith("rows of any length")
 
 
