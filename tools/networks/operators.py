@@ -240,6 +240,7 @@ OPERATORS: dict[str, OperatorModel] = {
     # Products.
     "MatMul 128x768x3072": OperatorModel("float[128,768] x; weight float[768,3072] w", "y = MatMul(x, w)"),
     "MatMul 1x4096x4096": OperatorModel("float[1,4096] x; weight float[4096,4096] w", "y = MatMul(x, w)"),
+    "MatMul 384x768x2": OperatorModel("float[1,384,768] x; weight float[768,2] w", "y = MatMul(x, w)"),
     "MatMul 37x53x71": OperatorModel("float[37,53] x; weight float[53,71] w", "y = MatMul(x, w)"),
     "MatMul two 512x512x512": OperatorModel("float[512,512] a; float[512,512] b", "y = MatMul(a, b)"),
     "MatMul heads 12x384x64x384": OperatorModel("float[12,384,64] a; float[12,64,384] b", "y = MatMul(a, b)"),

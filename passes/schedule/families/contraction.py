@@ -21,7 +21,7 @@ from ..tiles.structured import vector_axis
 from ..tiling.dot_instructions import GROUP
 from ..tiling.dot_product import byte_sum, grouped_loop, most_rows
 from ..tiling.pool_windows import amounts_of, find_skipped_padding, walks_row, windows_of
-from ..tiling.values import block_of, is_dot, is_read
+from ..tiling.values import block_of, is_dot, is_read, sums_along_rows
 from .copied_rows import copy_rows, reads_rows_apart
 from .family import CONVOLUTION_BLOCKS, PRODUCT_BLOCKS, Family, KernelView, PackedOperand, WantedOrder
 from .packing import contraction_packing
@@ -312,7 +312,8 @@ def pack_product(ops: Sequence[ir.Operation], target: Target, columns: int) -> l
         return []
     n = place[made[0]]
     packing = contraction_packing(shape_of(value)[n], element_bits(element_of(value)), target)
-    order, dots = [place[loop] for loop in outer], isinstance(kind, Conv) and is_dot(op, kind)
+    order = [place[loop] for loop in outer]
+    dots = is_dot(op, kind) if isinstance(kind, Conv) else sums_along_rows(op, kind)
     if dots or not (block := columns or (packing.n_tile if packing is not None else 0)):
         return [PackedOperand(op, kind.weight, order)] if order != sorted(order) else []
     grouped = byte_sum(op, kind)

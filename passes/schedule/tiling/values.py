@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ....dialects import func, ir, tw
+from ....dialects.builders import element_of
 from ....dialects.walk import defining_op
 from ...analysis.classify import classify_op
 from ...analysis.kinds import (
@@ -211,11 +212,21 @@ def is_dot(op: ir.Operation, kind: OpClass) -> bool:
         channels, summed, steps = (math.prod(extents[loop] for loop in loops) for loops in (kind.f, kind.c, kind.k))
         if channels > 1 and any(extents[loop] != 1 for loop in kind.g):
             return False
-        vectors = channels * (_SUM + steps * -(-summed // _LANES))
-        few = channels <= _LANES // 2 and vectors < summed * steps and byte_sum(op, kind) is None
-        return channels == 1 or few
+        return channels == 1 or (_needs_few_vectors(channels, summed, steps) and byte_sum(op, kind) is None)
     last = {loop_along(op, number) for number in (kind.lhs, kind.rhs)}
     return all(loop_extents(op)[n] == 1 for n in kind.n) or bool(last & set(kind.k) and len(last) == 1)
+
+
+def sums_along_rows(op: ir.Operation, kind: Contraction) -> bool:
+    """Return whether a product had better be ``is_dot``, with rows for the few columns of its weight."""
+    extents, floats = loop_extents(op), all(isinstance(element_of(value), ir.FloatType) for value in op.operands)
+    columns, summed = (math.prod(extents[loop] for loop in loops) for loops in (kind.n, kind.k))
+    return floats and loop_along(op, kind.lhs) in kind.k and _needs_few_vectors(columns, summed, 1)
+
+
+def _needs_few_vectors(channels: int, summed: int, steps: int) -> bool:
+    """Return whether sums along rows take fewer vectors than lanes of which most have no channel."""
+    return channels <= _LANES // 2 and channels * (_SUM + steps * -(-summed // _LANES)) < summed * steps
 
 
 def block_of(op: ir.Operation, kind: Contraction | Conv) -> int:

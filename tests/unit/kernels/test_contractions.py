@@ -63,6 +63,16 @@ def test_a_packed_block_is_not_padded_by_the_tensor_that_a_sum_begins_with() -> 
     np.testing.assert_allclose(CompiledKernel(text)([a, packed, c], want), want, rtol=0, atol=2e-5)
 
 
+@pytest.mark.parametrize("shape", [(1, 100), (7, 65), (2, 33, 128)])
+@pytest.mark.parametrize("n", [2, 3, 4, 5])
+def test_few_columns_of_a_weight(shape: tuple[int, ...], n: int) -> None:
+    """Rows of the weight's transpose, or columns where there are too many."""
+    a, w = RNG.standard_normal(shape, dtype=np.float32), RNG.standard_normal((shape[-1], n), dtype=np.float32)
+    model, inputs = node_model("MatMul", [a, w], [1])
+    module = tw.compile(model, workers=0, num_threads=1, cache=False)
+    np.testing.assert_allclose(module.run(inputs)[0], a.astype(np.float64) @ w, rtol=0, atol=1e-4)
+
+
 @pytest.mark.parametrize("op", ["Conv", "ConvTranspose"])
 @pytest.mark.parametrize("groups, channels, window", [(4, 7, 3), (1, 5, 2), (6, 2, 1), (3, 33, 3)])
 def test_groups_of_one_filter_are_products_of_rows(op: str, groups: int, channels: int, window: int) -> None:

@@ -39,6 +39,9 @@ CASES = {
         "x", "float[1,16,9,9] x, float[4,4,3,3] w", "y = Conv <group=4> (x, w)", {"dot products"},
     ),
     "a dense layer": ("x", "float[7,32] x, float[32,24] w", "a = MatMul(x, w) y = Relu(a)", {"products"}),
+    "a dense layer of few columns": (
+        "x", "float[7,64] x, float[64,2] w", "a = MatMul(x, w) y = Relu(a)", {"dot products"},
+    ),
     "attention": (
         "q k v", "float[2,64,16] q, float[2,16,64] k, float[2,64,16] v",
         "s = MatMul(q, k) p = Softmax(s) y = MatMul(p, v)", {"attention"},
