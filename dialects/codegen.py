@@ -153,7 +153,7 @@ def emit_code(module: ir.Module, target: Target, kind: CodeKind = "obj", opt_lev
         lib.LLVMSetModuleDataLayout(llvm_module, layout)
         lib.LLVMDisposeTargetData(layout)
         _set_function_targets(llvm_module, attributes)
-        _optimise(llvm_module, machine, opt_level, _is_scheduled(module))
+        _run_pipeline(llvm_module, machine, _choose_pipeline(module, opt_level))
         result = _print_ir(llvm_module) if kind == "llvm" else _generate(llvm_module, machine, kind)
         lib.LLVMDisposeModule(llvm_module)
         return result
@@ -233,24 +233,22 @@ _SCALAR = (
 _VECTORS = f"loop-vectorize,slp-vectorizer,{_COMBINE},loop-mssa(licm),simplifycfg"
 _INLINED = f"cgscc(inline,function-attrs,function({_SCALAR}))"
 _PIPELINES = ("default<O0>", f"{_INLINED},globaldce", f"{_INLINED},function({_VECTORS}),globaldce")
-# In the tiles of a schedule LLVM finds no vectors that are left, and looks for them for half of its time. Its value
-# numbering makes a part of a stored vector by shifts of all its bits: what it finds else, the cheaper pass finds, too.
-_PIPELINES_OF_SCHEDULED = tuple(
-    passes.replace("slp-vectorizer,", "").replace(",gvn,", ",early-cse<memssa>,") for passes in _PIPELINES
+# The tiles of a schedule are simplified once, in the function that they are in: put in line, they are simplified again,
+# which takes half of the optimiser's time. Ranges are looked for again when divisions are simple, for divisions by what
+# has a sign are slow. LLVM finds no vectors that are left but in loops that copy. Its value numbering makes a part of a
+# stored vector by shifts of all its bits: what it finds else, the cheaper pass finds, too.
+_TILES = (
+    f"early-cse<memssa>,simplifycfg,{_COMBINE},loop-mssa(loop-rotate<header-duplication>,licm),simplifycfg,"
+    f"loop(loop-idiom,loop-deletion),loop-vectorize,correlated-propagation,early-cse<memssa>,{_COMBINE},"
+    "correlated-propagation,simplifycfg"
 )
+_PIPELINE_OF_SCHEDULED = f"cgscc(function-attrs,function({_TILES}))"
 
 
-def _is_scheduled(module: ir.Module) -> bool:
-    return any(tw.SCHEDULE in op.operation.attributes for op in module.body.operations)
-
-
-def _optimise(llvm_module: int, machine: int, opt_level: int, scheduled: bool) -> None:
-    """Run LLVM's passes: few at level 1, and those that make vectors of plain loops from level 2."""
-    _run_pipeline(
-        llvm_module,
-        machine,
-        (_PIPELINES_OF_SCHEDULED if scheduled else _PIPELINES)[min(opt_level, len(_PIPELINES) - 1)],
-    )
+def _choose_pipeline(module: ir.Module, opt_level: int) -> str:
+    """LLVM's passes: few at level 1, and those that make vectors of plain loops from level 2."""
+    scheduled = any(tw.SCHEDULE in op.operation.attributes for op in module.body.operations)
+    return _PIPELINE_OF_SCHEDULED if scheduled and opt_level else _PIPELINES[min(opt_level, len(_PIPELINES) - 1)]
 
 
 def _run_pipeline(llvm_module: int, machine: int, pipeline: str) -> None:

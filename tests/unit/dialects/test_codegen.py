@@ -72,3 +72,35 @@ def test_statements_get_vectors_where_no_schedule_has_made_them(scheduled: bool)
         module = ir.Module.parse(statements)
         text = codegen.emit_code(module, Target.parse("x86 -mcpu=x86-64-v3"), "llvm").decode()
     assert ("fadd <8 x float>" in text) == (not scheduled)
+
+
+TILES = """
+llvm.func internal @body(%p: !llvm.ptr {llvm.noalias}, %lo: i64, %hi: i64) {
+  %two = llvm.mlir.constant(2 : i64) : i64
+  %one = llvm.mlir.constant(1 : i64) : i64
+  llvm.br ^head(%lo : i64)
+^head(%i: i64):
+  %more = llvm.icmp "slt" %i, %hi : i64
+  llvm.cond_br %more, ^step, ^end
+^step:
+  %rest = llvm.urem %i, %two : i64
+  %half = llvm.sdiv %rest, %two : i64
+  %q = llvm.getelementptr %p[%half] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+  llvm.store %i, %q : i64, !llvm.ptr
+  %next = llvm.add %i, %one : i64
+  llvm.br ^head(%next : i64)
+^end:
+  llvm.return
+}
+llvm.func @k(%p: !llvm.ptr, %lo: i64, %hi: i64) attributes {tw.schedule = "by hand"} {
+  llvm.call @body(%p, %lo, %hi) : (!llvm.ptr, i64, i64) -> ()
+  llvm.return
+}"""
+
+
+@pytest.mark.parametrize("level", [1, 3])
+def test_tiles_are_simplified_where_they_are_and_divide_without_signs(level: int) -> None:
+    with reused_context(), ir.Location.unknown():
+        text = codegen.emit_code(ir.Module.parse(TILES), Target.parse("x86"), "llvm", level).decode()
+    assert "call void @body" in text
+    assert "sdiv" not in text
