@@ -21,6 +21,14 @@ _IN_PLACE = (
 _LOOPS = ("canonicalize", "cse")  # buffers that loops hand on; a nest of tiles has none
 _ALLOCATED = ("func.func(buffer-hoisting,buffer-loop-hoisting)",)
 _SIMPLER = ("canonicalize",)  # what is simplified by the patterns of `lower-transfers` in a nest of known sizes
+# Ops without which passes have nothing to do, as in most nests of tiles.
+_NEEDS = {
+    "eliminate-empty-tensors": ["tensor.empty"],
+    "convert-bufferization-to-memref": [
+        f"bufferization.{name}"
+        for name in ("alloc_tensor", "clone", "dealloc", "dealloc_tensor", "to_buffer", "to_tensor")
+    ],
+}
 
 # Elements of a copy that is one vector.
 _LONGEST_ROW = 256
@@ -55,10 +63,10 @@ class Bufferize(Pass):
             if tw.SCHEDULE not in function.attributes and tw.SCRIPTED not in function.attributes:
                 write_carried(function)
         nests = has_only_nests(module)
-        run_upstream(module, (*_IN_PLACE, *(() if nests else _LOOPS)))
+        run_upstream(module, (*_IN_PLACE, *(() if nests else _LOOPS)), _NEEDS)
         hoisting = _ALLOCATED if find_named(module, "memref.alloc") else ()
         simpler = () if nests and not any(map(takes_sizes, list_functions(module))) else _SIMPLER
-        run_upstream(module, (*hoisting, "convert-bufferization-to-memref", *simpler, "cse"))
+        run_upstream(module, (*hoisting, "convert-bufferization-to-memref", *simpler, "cse"), _NEEDS)
         for function in scheduled_functions(module):
             rewrite(function, _is_row_copy, _copy_row, "memref.copy")
         rewrite(module, memref.CopyOp, _lower_copy)

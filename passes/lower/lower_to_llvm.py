@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import arith, func, ir, llvm, memref
+from ...dialects import arith, func, ir, llvm, math, memref
 from ...dialects.builders import index_constant
 from ...dialects.scalars import call_intrinsic
 from ...dialects.walk import collect, defining_op, find_named
@@ -43,6 +43,23 @@ _TO_LLVM = (
     "canonicalize",
     "cse",
 )
+
+# Ops without which passes have nothing to do.
+_MATH = [kind.OPERATION_NAME for kind in vars(math).values() if hasattr(kind, "OPERATION_NAME")]
+_NEEDS = {
+    "convert-math-to-llvm": _MATH,
+    "convert-math-to-libm": _MATH,
+    "expand-strided-metadata": [
+        f"memref.{name}"
+        for name in (
+            "collapse_shape",
+            "expand_shape",
+            "extract_aligned_pointer_as_index",
+            "extract_strided_metadata",
+            "subview",
+        )
+    ],
+}
 
 # The ops by which a value of a type comes to be that no operand has.
 _BEGINNINGS = ("arith.constant", "arith.truncf", "arith.sitofp", "arith.uitofp", "arith.bitcast", "vector.bitcast")
@@ -88,9 +105,9 @@ class LowerToLlvm(Pass):
         to_code = _list_passes(module)
         narrow = _has_bfloat16(module)
         if narrow:
-            run_upstream(module, to_code)
+            run_upstream(module, to_code, _NEEDS)
             _integers_by_float32(module)
-        run_upstream(module, _TO_LLVM if narrow else to_code + _TO_LLVM)
+        run_upstream(module, _TO_LLVM if narrow else to_code + _TO_LLVM, _NEEDS)
         rewrite(module, llvm.FMAOp, lambda op: llvm.intr_fmuladd(*op.operands))
         if self.arch == "x86":
             rewrite(module, llvm.FPToSIOp, _convert_rounded)
