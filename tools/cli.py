@@ -49,8 +49,8 @@ def format_usage() -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the sub-command that the first argument names; the exit code is 2 for an error of the user's."""
     words = list(sys.argv[1:] if argv is None else argv)
-    if words[:1] == ["compile"] and "--no-cache" in words and any(map(os.path.isfile, words)):
-        _start_worker(words)
+    if words[:1] == ["compile"]:
+        _start_worker(words[1:])
     from tilewright.tools._common import as_command  # what all commands import takes longer than all else here
 
     return as_command(lambda _: _run(words))(words)
@@ -59,14 +59,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _start_worker(words: Sequence[str]) -> None:
     """Let a worker get ready for a compilation beside this process, which has as much to import.
 
-    How many workers are asked for is left to the command, and so is a process without its standard streams, whose
-    numbers the worker's files would get.
+    What the cache may have needs none. How many workers are asked for is left to the command, and so is a process
+    without its standard streams, whose numbers the worker's files would get.
     """
     if None in (sys.stdin, sys.stdout, sys.stderr) or any(word.startswith("--wo") for word in words):
         return
+    from tilewright.driver.cache.new_files import is_new
     from tilewright.driver.pools import find_pool
 
-    find_pool(None).start()
+    files = list(filter(os.path.isfile, words))
+    if files and ("--no-cache" in words or any(is_new(file) for file in files if file.endswith(".onnx"))):
+        find_pool(None).start()
 
 
 def _run(words: Sequence[str]) -> int:

