@@ -222,7 +222,7 @@ def _one_step(function: str) -> str:
 
 def _inner_loop(assembly: str) -> list[str]:
     """The loop up to its jump that has the most multiply-adds in a kernel whose name begins with ``KERNEL``."""
-    body = re.search(rf"^({KERNEL}_\w+):$.*?^\.Lfunc_end", assembly, re.DOTALL | re.MULTILINE)
+    body = re.search(rf"^([\w.]*\b{KERNEL}_\w+__body):.*?^\.Lfunc_end", assembly, re.DOTALL | re.MULTILINE)
     assert body, "no assembly of the kernel"
     blocks = re.split(r"^(?=\.LBB\w+:)", body[0], flags=re.MULTILINE)
     best = max(blocks, key=lambda block: block.count("vfmadd"))
