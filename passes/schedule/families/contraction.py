@@ -16,7 +16,7 @@ from ...analysis.kinds import Contraction, Conv, OpClass
 from ...ir.structure import dim_of, indexing_maps, iterator_types, loop_extents, loops_along, shape_of
 from ..language.cuts import by_name, carve, share, stream_sum, unroll_sum
 from ..language.schedule import Schedule
-from ..tiles.axes import most_register_rows, power_floor, result_axis, row_tile, row_tiles
+from ..tiles.axes import PAGE, most_register_rows, power_floor, result_axis, row_tile, row_tiles
 from ..tiles.structured import vector_axis
 from ..tiling.dot_instructions import GROUP
 from ..tiling.dot_product import byte_sum, grouped_loop, most_rows
@@ -41,8 +41,8 @@ _MANY_PIXELS = 128
 _PANEL_TILES, _PANELS, _BALANCE = 4, 4, 1.05
 # Steps of a core from which on it matters little that one has one step more.
 _MANY_STEPS = 8
-# Bytes that the first cache's sets cover, and rows whose lines one of them holds beside a line of another operand.
-_PAGE, _ROWS_OF_SET = 4096, 7
+# Rows whose lines one set of the first cache holds beside a line of another operand.
+_ROWS_OF_SET = 7
 # Up to so many input channels, a convolution's kernel reads single elements, wherever they lie.
 _FEW_CHANNELS = 4
 # Pixels of a row from which on vectors can lie along it; how far apart they may be where a filter has few numbers.
@@ -80,17 +80,11 @@ def schedule_products(kernel: KernelView) -> Schedule | None:
     batch = [result_axis(op, loop, result) for loop in groups]
     outer = [(axis, 1) for axis in batch if axis is not None]
     inner = [(axis, tiles.get(axis, 1)) for axis in range(len(shape)) if axis != channel_axis and axis not in batch]
-    images = [result_axis(op, loop, result) for loop in channels[:-1]]
-    beside = [(axis, tile) for axis, tile in inner if axis in images]
-    copies = math.prod(shape[axis] for axis, _ in [*outer, *beside])
-    if not _occupies(copies, target):
-        beside, copies = [], math.prod(shape[axis] for axis, _ in outer)
-    over = math.prod(-(-shape[axis] // tile) for axis, tile in inner if axis not in images)
-    panel = 0 if block_of(op, kind) else _choose_panel(op, kind, over, copies, shape[channel_axis], width, target)
+    panel, images = _plan_panels(kernel, op, kind, outer, inner, width)
     around: list[tuple[int, int]] = []
     if panel:
-        outer += beside
-        inner = [cut for cut in inner if cut not in beside]
+        outer += images
+        inner = [cut for cut in inner if cut not in images]
         rows_first, blocks = False, (channel_axis, panel)
         inner += [(channel_axis, width)] if panel > width else []
     else:
@@ -126,8 +120,32 @@ def _overlap_columns(schedule: Schedule, axis: int, width: int) -> Schedule:
     return schedule
 
 
+def _plan_panels(
+    kernel: KernelView,
+    op: ir.Operation,
+    kind: Contraction | Conv,
+    outer: Sequence[tuple[int, int]],
+    inner: Sequence[tuple[int, int]],
+    width: int,
+) -> tuple[int, list[tuple[int, int]]]:
+    """The columns of a copy (``_choose_panel``), and those cuts of ``inner`` whose steps have copies of their own.
+
+    These are images of a batch, where each core has as many of them; else a copy has the columns of all images.
+    """
+    if not isinstance(kind, Contraction) or block_of(op, kind):
+        return 0, []
+    shape, target = kernel.shape, kernel.target
+    axes = [result_axis(op, loop, kernel.result) for loop in kind.n[:-1]]
+    images = [cut for cut in inner if cut[0] in axes]
+    over = math.prod(-(-shape[axis] // tile) for axis, tile in inner if axis not in axes)
+    matrices = math.prod(shape[axis] for axis, _ in [*outer, *images])
+    if not _occupies(matrices, target):
+        images, matrices = [], math.prod(shape[axis] for axis, _ in outer)
+    return _choose_panel(op, kind, over, matrices, shape[vector_axis(shape)], width, target), images
+
+
 def _choose_panel(
-    op: ir.Operation, kind: Contraction | Conv, row_tiles: int, matrices: int, columns: int, width: int, target: Target
+    op: ir.Operation, kind: Contraction, row_tiles: int, matrices: int, columns: int, width: int, target: Target
 ) -> int:
     """The columns that are copied from a right operand that is no weight, for all rows to read; 0 for none.
 
@@ -138,7 +156,7 @@ def _choose_panel(
     does not stay in the second cache, goes over several tiles of columns. Threads share the copies: 196 columns in
     128 and 68 keep the second of two threads idle for half of the time.
     """
-    if not isinstance(kind, Contraction) or len(kind.k) != 1 or not is_read(op.operands[kind.rhs]):
+    if len(kind.k) != 1 or not is_read(op.operands[kind.rhs]):
         return 0
     if op.parent is not None and tw.COPIED in op.parent.attributes:
         return 0
@@ -182,7 +200,7 @@ def _count_rows_in_cache(op: ir.Operation, number: int, rows: Sequence[int], tar
         return target.registers
     inner = shape_of(value)[walked.index(rows[-1]) + 1 :]
     apart = math.prod(inner) * element_bits(element_of(value)) // 8
-    return _ROWS_OF_SET * _PAGE // math.gcd(apart, _PAGE)
+    return _ROWS_OF_SET * PAGE // math.gcd(apart, PAGE)
 
 
 def _find_rows(op: ir.Operation, kind: Conv) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ from ...ir.structure import dim_of, dims_in, indexing_maps, is_static, loop_exte
 from ..language.cuts import along, by_name, carve, overlap, share
 from ..language.loopnest import Loop
 from ..language.schedule import Schedule
-from ..tiles.axes import power_floor, result_axis, row_tile
+from ..tiles.axes import PAGE, power_floor, result_axis, row_tile
 from ..tiles.structured import vector_axis
 from ..tiling.dynamic_border import is_dynamic_padding
 from ..tiling.pool_windows import amounts_of, find_row_window, find_skipped_padding
@@ -40,9 +40,9 @@ _LONG_ROW, _FEW_TAPS = 16, 9
 _BLOCK_BYTES = 1 << 13
 # Blocks for each core.
 _BLOCKS = 4
-# Bytes of a line of the first cache, bytes that its sets cover, and the share that the rows of a block of channels may
-# have. Blocks of more lines are no better: what is read at each pixel of a block lies together.
-_LINE, _PAGE, _CACHED, _LINES = 64, 4096, 0.5, 4
+# Bytes of a line of the first cache, and the share of it that the rows of a block of channels may have. Blocks of more
+# lines are no better: what is read at each pixel of a block lies together.
+_LINE, _CACHED, _LINES = 64, 0.5, 4
 
 
 def schedule_windows(kernel: KernelView) -> Schedule | None:
@@ -124,8 +124,8 @@ def _block_channels(
     if pixels * channels * bits // 8 <= _CACHED * cache:
         return 0
     apart = channels * bits // 8
-    sets = _PAGE // max(math.gcd(apart, _PAGE), _LINE)  # in which the lines of one place of all pixels lie
-    clash = pixels > sets * (cache // _PAGE)
+    sets = PAGE // max(math.gcd(apart, PAGE), _LINE)  # in which the lines of one place of all pixels lie
+    clash = pixels > sets * (cache // PAGE)
     lines = _LINES if clash else power_floor(min(_LINES, int(_CACHED * cache) // (pixels * _LINE)))
     block = max(lines * _LINE * 8 // bits, kernel.lanes)
     return block if block < channels else 0

@@ -13,6 +13,8 @@ from ...ir.structure import loops_along, shape_of
 ROW_VECTORS = 4
 # Elements of the narrowest vectors.
 NARROWEST = 4
+# Bytes that the first cache's sets cover: lines so far apart are in one set.
+PAGE = 4096
 
 # Rows of two vectors whose sums keep two multipliers busy: each sum waits for four steps, fewer rows take as long.
 _FULL_ROWS = 4

@@ -151,8 +151,9 @@ class Judged:
         return Contest(tuple(ratio * noise[0]), tuple(noise[1]), 0, 0.0, "" if self.wrong not in schedules else "odd")
 
 
-def settled(network: Judged) -> api.NetworkVerdict:
-    return settle_winners(network, dict.fromkeys(network.factors), dict.fromkeys(network.factors, 1.0), 1.0)  # type: ignore[arg-type]
+def settled(network: Judged, is_over: bool = False) -> api.NetworkVerdict:
+    winners, gains = dict.fromkeys(network.factors, 0), dict.fromkeys(network.factors, 1.0)
+    return settle_winners(network, winners, gains, 1.0, lambda: is_over)
 
 
 def test_a_network_takes_all_where_it_is_faster() -> None:
@@ -173,8 +174,7 @@ def test_a_network_takes_nothing_that_does_not_make_it_faster(factors: dict[str,
 
 
 def test_a_network_tries_no_halves_where_the_time_is_over() -> None:
-    network = Judged(factors := {"a": 0.9, "b": 1.3})
-    verdict = settle_winners(network, dict.fromkeys(factors), dict.fromkeys(factors, 1.0), 1.0, lambda: True)  # type: ignore[arg-type]
+    verdict = settled(network := Judged({"a": 0.9, "b": 1.3}), is_over=True)
     assert (verdict.accepted, network.contests) == ((), 1)
 
 
