@@ -85,8 +85,10 @@ class Search:
     weights: Set[ir.Value]
 
     def is_weight(self, value: ir.Value) -> bool:
-        """Return whether a tensor is known ahead of time."""
-        return is_tensor(value) and (value in self.weights or splat_of(value) is not None)
+        """Return whether a tensor is known ahead of time, its extents as well: a mask of ones has those of the run."""
+        if not is_tensor(value) or min(shape_of(value), default=1) < 0:
+            return False
+        return value in self.weights or splat_of(value) is not None
 
     def operand(self, op: ir.Operation, number: int, scale: Scale) -> Edits:
         """Scale an operand of a generic, over its loops: at once if it is a weight, else where it is computed."""

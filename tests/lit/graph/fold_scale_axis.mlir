@@ -264,3 +264,24 @@ func.func @rejects_open_rows(%x: tensor<?x8xf32> {tw.name = "x"}, %b: tensor<8xf
   } -> tensor<?x8xf32>
   return %y : tensor<?x8xf32>
 }
+
+// Nor does a constant of open extents, such as the mask of a text without padding.
+// CHECK-LABEL: func.func @rejects_open_constant(
+// CHECK:         arith.subf
+// CHECK-NEXT:    arith.mulf
+func.func @rejects_open_constant(%x: tensor<?x8xf32> {tw.name = "x"}) -> tensor<?x8xf32> {
+  %0 = arith.constant 0 : index
+  %one = arith.constant 1.0 : f32
+  %many = arith.constant -3.0e38 : f32
+  %n = tensor.dim %x, %0 : tensor<?x8xf32>
+  %e = tensor.empty(%n) : tensor<?x8xf32>
+  %ones = linalg.fill ins(%one : f32) outs(%e : tensor<?x8xf32>) -> tensor<?x8xf32>
+  %c = linalg.generic {indexing_maps = [#two, #two], iterator_types = ["parallel", "parallel"]}
+    ins(%ones : tensor<?x8xf32>) outs(%e : tensor<?x8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = arith.subf %one, %a : f32
+    %p = arith.mulf %s, %many : f32
+    linalg.yield %p : f32
+  } -> tensor<?x8xf32>
+  return %c : tensor<?x8xf32>
+}
