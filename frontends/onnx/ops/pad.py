@@ -162,11 +162,9 @@ def _pad_to_multiple(before: Extent, extent: Extent) -> Extent:
 
 
 def _reflect(at: ir.Value, before: Extent, extent: Extent) -> ir.Value:
-    if extent == 1:
-        return scalars.like(at, 0)
-    period = max_of(2 * (extent - 1), 1)  # there and back, the ends once
-    at = _wrap(at, before, period)
-    return scalars.minimum(at, scalars.sub(scalars.like(at, period), at))
+    """``last - |last - |at - before||``: each end is a mirror, and no border goes back beyond the other one."""
+    last, inside = scalars.like(at, extent - 1), scalars.absolute(scalars.sub(at, scalars.like(at, before)))
+    return scalars.sub(last, scalars.absolute(scalars.sub(last, inside)))
 
 
 _SOURCES: dict[str, Callable[[ir.Value, Extent, Extent], ir.Value]] = {
@@ -204,8 +202,6 @@ def _padded_by_copies(
 
         return builders.index_map([*shape[:-1], count], element_type(x.dtype), body)
 
-    if not all(isinstance(n, int) for n in (before, after)):
-        return ctx.wrap(piece(0, shape[-1], (before, after) == (0, 0)), x.dtype)
     found = [(0, before, False), (before, length, True), (before + length, after, False)]
     pieces = [piece(*each) for each in found if each[1] != 0]
     return ctx.wrap(pieces[0] if len(pieces) == 1 else builders.concat(pieces, x.rank - 1), x.dtype)

@@ -88,6 +88,18 @@ OPERANDS = {
     "TopK": ("float[5, 7] x, int64[1] s", "y, at = TopK(x, s)", [f(5, 7)], [i(3), i(7), i(1)]),
     "Pad": ("float[2, 3] x, int64[4] s", "y = Pad(x, s)", [f(2, 3)], [i(1, 0, 2, 1), i(0, -1, 0, -1)]),
     "Pad by edges": ("float[2, 3] x, int64[4] s", 'y = Pad<mode = "edge">(x, s)', [f(2, 3)], [i(1, 0, 2, 1)]),
+    "Pad by mirrors": (
+        "float[3, 5] x, int64[4] s",
+        'y = Pad<mode = "reflect">(x, s)',
+        [f(3, 5)],
+        [i(2, 4, 1, 3), i(0, 0, 0, 4), i(-1, 1, 1, 0)],
+    ),
+    "Pad by turns": (
+        "float[3, 5] x, int64[4] s",
+        'y = Pad<mode = "wrap">(x, s)',
+        [f(3, 5)],
+        [i(4, 7, 1, 3), i(0, 0, 0, 0), i(1, -1, 0, 12)],
+    ),
     "OneHot": ("int64[4] x, int64 s, float[2] v", "y = OneHot(x, s, v)", [i(0, 2, 1, -1)], [np.array(3), np.array(5)]),
     "Range": ("float[1] x, int64 s", "z = Constant<value_int = 0>() t = Constant<value_int = 2>() y = Range(z, s, t)",
               [f(1)], [np.array(5), np.array(0), np.array(8)]),
