@@ -24,11 +24,11 @@ def multiply_pixels(function: func.FuncOp) -> None:
 
 
 def _as_product(op: ir.Operation, kind: Conv) -> ir.Value:
-    """``out[n, g, f, o...] += weight[g, c, f] * data[n, g, c, o...]``: filters of a channel lie together."""
+    """``out[n, g, f, o...] += weight[g, c, f] * data[n, g, c, o...]``: a filter's channels lie together."""
     data, weight, shape = op.operands[kind.data], op.operands[kind.weight], note_sizes(op.results[0])
     place, rank = loops_along(op, kind.weight), len(shape)
     groups, filters = range(1, 1 + len(kind.g)), 1 + len(kind.g)
-    order = [place.index(loop) for loop in (*kind.g, *kind.c, *kind.f, *kind.k)]
+    order = [place.index(loop) for loop in (*kind.g, *kind.f, *kind.c, *kind.k)]
     matrix = builders.reshape(builders.transpose(weight, order), [shape_of(weight)[d] for d in order[: filters + 1]])
-    maps = [(*groups, rank, filters), (0, *groups, rank, *range(filters + 1, rank))]
+    maps = [(*groups, filters, rank), (0, *groups, rank, *range(filters + 1, rank))]
     return builders.contraction((matrix, data), maps, shape, range(rank), 1, builders.element_of(op.results[0]))

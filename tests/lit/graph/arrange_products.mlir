@@ -148,3 +148,55 @@ func.func @rows(%x: tensor<4x4xf32>, %y: tensor<16x4xf32>) -> tensor<4x16xf32> {
   } -> tensor<4x16xf32>
   return %c : tensor<4x16xf32>
 }
+
+// Rows of a left operand that lie along another loop than the sum are moved where many columns read them, and those of
+// a weight; others are read as they lie.
+// CHECK-LABEL: func.func @long(
+// CHECK:         %[[T:.*]] = linalg.generic {{.*}} ins(%arg0 : tensor<128x8xf32>) outs(%{{.*}} : tensor<8x128xf32>)
+// CHECK:         linalg.generic {indexing_maps = [#[[MK]], #[[KN]], #[[MN]]]
+// CHECK-SAME:    ins(%[[T]], %arg1 :
+// CHECK-LABEL: func.func @weight(
+// CHECK:         %[[T:.*]] = linalg.generic {{.*}} ins(%arg0 : tensor<4x8xf32>) outs(%{{.*}} : tensor<8x4xf32>)
+// CHECK:         linalg.generic {indexing_maps = [#[[MK]], #[[KN]], #[[MN]]]
+// CHECK-LABEL: func.func @short(
+// CHECK:         linalg.generic
+// CHECK-SAME:    ins(%arg0, %arg1 :
+func.func @long(%x: tensor<128x8xf32>, %y: tensor<128x64xf32>) -> tensor<8x64xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x64xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<8x64xf32>) -> tensor<8x64xf32>
+  %c = linalg.generic {indexing_maps = [#km, #kn, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %y : tensor<128x8xf32>, tensor<128x64xf32>) outs(%z : tensor<8x64xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %acc, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<8x64xf32>
+  return %c : tensor<8x64xf32>
+}
+func.func @weight(%x: tensor<4x8xf32> {tw.param = "w"}, %y: tensor<4x16xf32>) -> tensor<8x16xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x16xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<8x16xf32>) -> tensor<8x16xf32>
+  %c = linalg.generic {indexing_maps = [#km, #kn, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %y : tensor<4x8xf32>, tensor<4x16xf32>) outs(%z : tensor<8x16xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %acc, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<8x16xf32>
+  return %c : tensor<8x16xf32>
+}
+func.func @short(%x: tensor<64x8xf32>, %y: tensor<64x64xf32>) -> tensor<8x64xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x64xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<8x64xf32>) -> tensor<8x64xf32>
+  %c = linalg.generic {indexing_maps = [#km, #kn, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %y : tensor<64x8xf32>, tensor<64x64xf32>) outs(%z : tensor<8x64xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %acc, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<8x64xf32>
+  return %c : tensor<8x64xf32>
+}
