@@ -69,6 +69,17 @@ def test_single_pixels_are_columns_of_products(data: str, weight: str, group: in
     assert "matmul" in name
 
 
+@pytest.mark.parametrize("window, moved", [(7, True), (3, False)])
+def test_pixels_apart_are_columns_of_few_taps_alone(window: int, moved: bool) -> None:
+    """A filter of many numbers reads single elements, and its result is made in channels last."""
+    case = OperatorModel(
+        f"float[1,3,60,70] x; weight float[8,3,{window},{window}] w", "y = Conv<strides = [2,2]>(x, w)"
+    )
+    with make_context():
+        plan = pipeline.plan(import_model(case.build("rows")), NARROW, PassContext())
+    assert any("transpose" in call.kernel for call in plan.main.calls) == moved
+
+
 def check(case: OperatorModel, target: Target | None) -> list[str]:
     """Compare with the reference, in one piece and in three; returns the kernels that are called."""
     model = case.build("rows")
