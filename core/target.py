@@ -90,9 +90,9 @@ class Target:
         return "avx512vl" in self.features
 
     @property
-    def looks_up_bytes(self) -> bool:
-        """Return whether an instruction looks many bytes up in a table at once."""
-        return "avx512vbmi" in self.features
+    def looked_up_bytes(self) -> int:
+        """How many bytes are looked up at once in a table of all of them; 0 where no instructions serve."""
+        return 64 if "avx512vbmi" in self.features else 32 if "avx2" in self.features else 0
 
     @property
     def dot_product(self) -> DotProduct:

@@ -50,7 +50,7 @@ class TabulateBytes(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Rewrite all programs of the module."""
-        if not (self.target or detect_host()).looks_up_bytes:
+        if not (self.target or detect_host()).looked_up_bytes:
             return
         for function in list_programs(module):
             order = program_order(function)

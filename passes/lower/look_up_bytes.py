@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,27 +16,34 @@ from ...dialects.walk import defining_op, integer_of
 from ..infra.base import Pass
 from ..ir.rewrite import rewrite
 
-_SIZE, _LANES = 256, 64  # bytes of a table, and of a register
-_LOOK_UP = "llvm.x86.avx512.vpermi2var.qi.512"
+_SIZE, _ROW = 256, 16  # bytes of a table, and of those that AVX2 looks up in at once
+_PERMUTE, _SHUFFLE = "llvm.x86.avx512.vpermi2var.qi.512", "llvm.x86.avx2.pshuf.b"
 
 
 @dataclass(frozen=True)
 class LookUpBytes(Pass):
-    """Look 64 bytes up at once.
+    """Look 64 bytes up at once, or 32.
 
     Before::
 
         %i = arith.index_castui %x : vector<64xi8> to vector<64xindex>
         %v = vector.gather %table[%c0] [%i], %all, %any : memref<256xi8> into vector<64xi8>
 
-    After::
+    After, with AVX512_VBMI::
 
         %a, %b, %c, %d = vector.load %table[0], [64], [128], [192]
         %l = llvm.call_intrinsic "llvm.x86.avx512.vpermi2var.qi.512"(%a, %x, %b)     // by the last seven bits
         %h = llvm.call_intrinsic "llvm.x86.avx512.vpermi2var.qi.512"(%c, %x, %d)
         %v = arith.select (%x < 0), %h, %l
 
-    Shorter vectors are a part of one of 64. Targets without the instruction keep their gathers.
+    After, with AVX2, for 32 bytes and each half of the table::
+
+        %a, %b, ... = vector.load %table[0], [16], ...                               // and twice in a register
+        %0 = llvm.call_intrinsic "llvm.x86.avx2.pshuf.b"(%a, %x)                     // zero where %x < 0
+        %1 = llvm.call_intrinsic "llvm.x86.avx2.pshuf.b"(%a ^ %b, %x - 16)           // ... where %x < 16
+        %v = %0 ^ %1 ^ ...
+
+    Shorter vectors are a part of one of these. Targets without the instructions keep their gathers.
     """
 
     name: ClassVar[str] = "look-up-bytes"
@@ -43,8 +52,9 @@ class LookUpBytes(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Rewrite all functions of the module."""
-        if (self.target or detect_host()).looks_up_bytes:
-            rewrite(module, _is_table, _emit)
+        lanes = (self.target or detect_host()).looked_up_bytes
+        if lanes:
+            rewrite(module, _is_table, functools.partial(_emit, lanes))
 
 
 def _is_table(op: ir.Operation) -> bool:
@@ -68,17 +78,17 @@ def _read_places(places: ir.Value) -> ir.Value | None:
     return value if element_bits(ir.VectorType(value.type).element_type) == 8 else None
 
 
-def _emit(op: ir.Operation) -> ir.Value:
+def _emit(lanes: int, op: ir.Operation) -> ir.Value:
     base, places = op.operands[0], _read_places(op.operands[-3])
     assert places is not None
     made, byte = ir.VectorType(op.results[0].type), element_of(base)
-    full = ir.VectorType.get([_LANES], byte)
-    quarters = [vector.load(full, base, [index_constant(at)]) for at in range(0, _SIZE, _LANES)]
+    full = ir.VectorType.get([lanes], byte)
+    look_up = (_permute_table if lanes == 64 else _shuffle_table)(base, full)
     result = op.operands[-1]
-    for at in range(0, made.shape[0], _LANES):
-        count = min(_LANES, made.shape[0] - at)
+    for at in range(0, made.shape[0], lanes):
+        count = min(lanes, made.shape[0] - at)
         some = vector.extract_strided_slice(ir.VectorType.get([count], byte), places, [at], [count], [1])
-        found = _look_up(quarters, _lengthen(some, full), full)
+        found = look_up(_lengthen(some, full))
         part = vector.extract_strided_slice(ir.VectorType.get([count], byte), found, [0], [count], [1])
         result = vector.insert_strided_slice(part, result, [at], [1])
     return result
@@ -86,15 +96,48 @@ def _emit(op: ir.Operation) -> ir.Value:
 
 def _lengthen(some: ir.Value, full: ir.VectorType) -> ir.Value:
     """Bytes as the first ones of a whole register."""
-    if some.type == full:
-        return some
-    zeros = arith.constant(full, ir.DenseElementsAttr.get_splat(full, ir.IntegerAttr.get(full.element_type, 0)))
-    return vector.insert_strided_slice(some, zeros, [0], [1])
+    return some if some.type == full else vector.insert_strided_slice(some, _splat(full, 0), [0], [1])
 
 
-def _look_up(quarters: list[ir.Value], places: ir.Value, full: ir.VectorType) -> ir.Value:
-    low, high = (
-        call_intrinsic(_LOOK_UP, full, [first, places, second]) for first, second in (quarters[:2], quarters[2:])
-    )
-    zeros = arith.constant(full, ir.DenseElementsAttr.get_splat(full, ir.IntegerAttr.get(full.element_type, 0)))
-    return arith.select(arith.cmpi(arith.CmpIPredicate.slt, places, zeros), high, low)
+def _splat(full: ir.VectorType, number: int) -> ir.Value:
+    return arith.constant(full, ir.DenseElementsAttr.get_splat(full, ir.IntegerAttr.get(full.element_type, number)))
+
+
+def _permute_table(base: ir.Value, full: ir.VectorType) -> Callable[[ir.Value], ir.Value]:
+    """What looks 64 bytes up: each half of the table is two registers."""
+    quarters = [vector.load(full, base, [index_constant(at)]) for at in range(0, _SIZE, 64)]
+
+    def look_up(places: ir.Value) -> ir.Value:
+        low, high = (
+            call_intrinsic(_PERMUTE, full, [first, places, second]) for first, second in (quarters[:2], quarters[2:])
+        )
+        return arith.select(arith.cmpi(arith.CmpIPredicate.slt, places, _splat(full, 0)), high, low)
+
+    return look_up
+
+
+def _shuffle_table(base: ir.Value, full: ir.VectorType) -> Callable[[ir.Value], ir.Value]:
+    """What looks 32 bytes up: ``pshufb`` takes the last four bits of a place, and gives zero for a negative one.
+
+    Of a half's eight rows the first one is looked up in, and the differences between neighbours, up to the place's row.
+    """
+    row = ir.VectorType.get([_ROW], full.element_type)
+    rows = [vector.load(row, base, [index_constant(at)]) for at in range(0, _SIZE, _ROW)]
+    half = len(rows) // 2
+    changes = [rows[i] if i % half == 0 else arith.xori(rows[i], rows[i - 1]) for i in range(len(rows))]
+    twice = [vector.shuffle(change, change, [*range(_ROW)] * 2) for change in changes]
+
+    def look_up(places: ir.Value) -> ir.Value:
+        found = []
+        for first, start in ((0, places), (half, arith.xori(places, _splat(full, -128)))):
+            for number in range(half):
+                left = start if number == 0 else _subtract(start, _splat(full, _ROW * number))
+                found.append(call_intrinsic(_SHUFFLE, full, [twice[first + number], left]))
+        return functools.reduce(arith.xori, found)
+
+    return look_up
+
+
+def _subtract(number: ir.Value, other: ir.Value) -> ir.Value:
+    """The difference of signed bytes, or the least one."""
+    return ir.Operation.create("llvm.intr.ssub.sat", [number.type], [number, other]).results[0]

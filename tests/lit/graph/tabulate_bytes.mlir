@@ -1,5 +1,6 @@
 // RUN: %opt %s --passes=tabulate-bytes --target "x86 -mcpu=znver4" | filecheck %s
-// RUN: %opt %s --passes=tabulate-bytes --target "x86 -mcpu=haswell" | filecheck %s --check-prefix=NONE
+// RUN: %opt %s --passes=tabulate-bytes --target "x86 -mcpu=haswell" | filecheck %s
+// RUN: %opt %s --passes=tabulate-bytes --target "x86 -mcpu=x86-64-v2" | filecheck %s --check-prefix=NONE
 
 #id = affine_map<(i, j) -> (i, j)>
 #row = affine_map<(i, j) -> (j)>

@@ -1,5 +1,6 @@
 // RUN: %opt %s --passes=look-up-bytes --target "x86 -mcpu=znver4" | filecheck %s
-// RUN: %opt %s --passes=look-up-bytes --target "x86 -mcpu=haswell" | filecheck %s --check-prefix=NONE
+// RUN: %opt %s --passes=look-up-bytes --target "x86 -mcpu=haswell" | filecheck %s --check-prefix=AVX2
+// RUN: %opt %s --passes=look-up-bytes --target "x86 -mcpu=x86-64-v2" | filecheck %s --check-prefix=NONE
 
 // NONE-NOT: llvm.call_intrinsic
 
@@ -15,6 +16,14 @@
 // CHECK-COUNT-2: llvm.call_intrinsic
 // CHECK-NOT:     vector.gather
 // CHECK:         return
+
+// Of 32 bytes at once, 16 rows of the table.
+// AVX2-LABEL:    func.func @table(
+// AVX2-COUNT-16: vector.load {{.*}} vector<16xi8>
+// AVX2-COUNT-48: llvm.call_intrinsic "llvm.x86.avx2.pshuf.b"
+// AVX2-NOT:      llvm.call_intrinsic
+// AVX2-NOT:      vector.gather
+// AVX2:          return
 func.func @table(%t: memref<256xi8>, %x: vector<80xi8>) -> vector<80xi8> {
   %c0 = arith.constant 0 : index
   %all = arith.constant dense<true> : vector<80xi1>
@@ -28,6 +37,8 @@ func.func @table(%t: memref<256xi8>, %x: vector<80xi8>) -> vector<80xi8> {
 // CHECK-LABEL: func.func @rejects(
 // CHECK-COUNT-2: vector.gather
 // CHECK:         return
+// AVX2-LABEL:    func.func @rejects(
+// AVX2-COUNT-2:  vector.gather
 func.func @rejects(%t: memref<256xi8>, %u: memref<128xi8>, %x: vector<64xi8>) -> (vector<64xi8>, vector<64xi8>) {
   %c0 = arith.constant 0 : index
   %all = arith.constant dense<true> : vector<64xi1>

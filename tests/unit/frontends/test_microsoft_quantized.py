@@ -91,6 +91,14 @@ def test_functions(op, attributes, scale, steps, dtype):
 
 
 @pytest.mark.parametrize("dtype", BYTES)
+@pytest.mark.parametrize("copies", [1, 3])
+def test_functions_of_all_bytes(copies, dtype):
+    x = np.tile(np.arange(256, dtype=np.uint8).view(dtype), (copies, 1))
+    arrays = [x, *grid(dtype, 0.0312, 7), *grid(dtype, 0.0035, 11)]
+    check("QLinearSigmoid", arrays, (dtype, x.shape), known=[1, 2, 3, 4])
+
+
+@pytest.mark.parametrize("dtype", BYTES)
 @pytest.mark.parametrize("op", ["QLinearAdd", "QLinearMul"])
 def test_sums_and_products(op, dtype):
     a, b = bytes_of(dtype, 3, 9, 30), bytes_of(dtype, 9, 1)
