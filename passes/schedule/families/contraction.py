@@ -399,7 +399,8 @@ def _schedule_columns(kernel: KernelView, op: ir.Operation, kind: Conv) -> Sched
     width = min(vectors * kernel.lanes, power_floor(shape[row]))
     first, *others = (axis for axis in range(len(shape)) if axis not in (filters, row))
     order = [(first, 1), (filters, rows), *((axis, 1) for axis in others), (row, width)]
-    return share(carve(kernel.plain, by_name(kernel.plain.result.value, order)))
+    made = share(carve(kernel.plain, by_name(kernel.plain.result.value, order)))
+    return _overlap_columns(made, row, width)
 
 
 def _order_data(op: ir.Operation, kind: OpClass) -> list[WantedOrder]:

@@ -69,6 +69,16 @@ def test_single_pixels_are_columns_of_products(data: str, weight: str, group: in
     assert "matmul" in name
 
 
+def test_the_last_pixels_of_a_row_are_computed_with_those_before() -> None:
+    """15 pixels behind 16 would take four steps, of 8, 4, 2 and 1."""
+    case = OperatorModel("float[1,3,8,33] x; weight float[8,3,3,3] w", "y = Conv(x, w)")
+    with make_context():
+        plan = pipeline.plan(import_model(case.build("rows")), NARROW, PassContext())
+    [call] = plan.main.calls
+    assert "overlapping" in str(CompiledPlan(plan).kernels[call.kernel].kernel.schedule)
+    check(case, NARROW)
+
+
 @pytest.mark.parametrize("window, moved", [(7, True), (3, False)])
 def test_pixels_apart_are_columns_of_few_taps_alone(window: int, moved: bool) -> None:
     """A filter of many numbers reads single elements, and its result is made in channels last."""
