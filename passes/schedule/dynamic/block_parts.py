@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ....dialects import arith, func, ir
+from ....dialects import arith, builders, func, ir
 from ....dialects.builders import element_of
 from ....dialects.walk import defining_op
 from ...analysis.size_classes import SizeClasses
@@ -14,9 +14,9 @@ from ...ir.kernel import module_beside
 from ...ir.structure import body_ops, dim_of, index_dim, indexing_maps, list_ops, shape_of
 from ...ir.uses import find_captures, nested_ops
 from ..tiles.regions import Interval, Linear, NotSchedulable, Region, cover, full_region
-from ..tiles.structured import make_empty
+from ..tiles.structured import capture_scalar, make_empty
 from ..tiling.dynamic_border import DynamicBorder, is_dynamic_padding
-from .padded_parts import padded_source
+from .padded_parts import padded_source, whole_padding
 
 
 @dataclass(frozen=True)
@@ -110,12 +110,24 @@ def _clone_part(
         clone(op, mapping)
     elif op.name in ("tensor.cast", "tensor.extract_slice"):  # a part of one is a part of what it is of
         mapping[value] = mapping[op.operands[0]]
+    elif is_dynamic_padding(op):
+        mapping[value] = _pad_part(op, parts, mapping[op.operands[0]])
     else:
         copy = clone(op, mapping)
         copy.results[0].set_type(_part_type(value, parts.regions[value]))
         for index in _indices(copy):
             if (begin := places.get((op, index_dim(index)))) is not None:
                 _count_from(begin, index)
+
+
+def _pad_part(op: ir.Operation, parts: Parts, source: ir.Value) -> ir.Value:
+    """The part of a padded tensor that has all of its padding, by a padding of known sizes."""
+    sizes, inner = ([i.size for i in parts.regions[value]] for value in (op.results[0], op.operands[0]))
+    low = list(ir.DenseI64ArrayAttr(op.attributes["static_offsets"]))
+    high = [whole - n - own for whole, n, own in zip(sizes, low, inner, strict=True)]
+    around = defining_op(op.operands[1])
+    assert around is not None  # what is padded lies in a filled tensor
+    return builders.pad(source, low, high, capture_scalar(around.operands[0]))
 
 
 def _indices(op: ir.Operation) -> list[ir.Operation]:
@@ -164,6 +176,9 @@ def parts_of(
         elif is_dynamic_padding(op):
             if rows:
                 raise NotSchedulable("rows of any length of what is padded")
+            if (inner := whole_padding(op, part, known)) is not None:
+                parts.need(op.operands[0], inner)
+                continue
             padded_source(op, part)
             parts.sources[op.results[0]] = op.results[0], part
         elif op.name == "linalg.unpack" and part == full_region(known.of(op.results[0])):

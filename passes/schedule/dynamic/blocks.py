@@ -276,7 +276,7 @@ def _cut_known(function: func.FuncOp, result: ir.Value) -> dict[int, Sizes]:
     inner, enough = math.prod(n for n in shape if n > 0), 1 if crossing is None else _ENOUGH
     if inner <= _FEW:
         return found
-    for axis, n in enumerate(shape):
+    for axis, n in sorted(enumerate(shape), key=lambda each: each[0] == crossing):  # rows that become columns stay
         if n > 1 and inner > enough:
             inner //= n
             size = next(d for d in range(1, n + 1) if n % d == 0 and (d * inner >= enough or d == n))

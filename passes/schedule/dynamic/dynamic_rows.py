@@ -11,6 +11,7 @@ kernel has to transpose the keys first, blocks of many rows read a copy of a hea
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from ....core.target import Target
@@ -83,14 +84,17 @@ def _sums_row(op: ir.Operation, kind: OpClass) -> bool:
 
 
 def _count_summed(op: ir.Operation) -> int:
-    """The number of axes that an op sums up, which are the last ones of what it reads.
+    """The number of axes that an op sums up, which are the last ones of what it reads, but for those of one element.
 
     Raises NotSchedulable where they are not, or where any but the innermost is open.
     """
     kinds, walked = iterator_types(op), [dim_of(expression) for expression in indexing_maps(op)[0].results]
+    shape = shape_of(op.operands[0])
     summed = [dim is not None and kinds[dim] == "reduction" for dim in walked]
-    count = sum(summed)
-    if not all(summed[-count:]) or min(shape_of(op.operands[0])[-count:-1], default=1) < 0:
+    count = len(list(itertools.takewhile(bool, reversed(summed))))
+    before = zip(summed[:-count], shape, strict=False)
+    elsewhere = any(along and extent != 1 for along, extent in before)
+    if not count or elsewhere or min(shape[-count:-1], default=1) < 0:
         raise NotSchedulable("sums that are not along the last axes, of which one is open")
     return count
 

@@ -13,9 +13,25 @@ from ....core.target import Target
 from ....dialects import arith, ir, memref, scf, vector
 from ....dialects.builders import index_constant
 from ....dialects.walk import defining_op
+from ...analysis.size_classes import SizeClasses
 from ..tiles.buffers import buffer_of, tensor_of, view_of
 from ..tiles.regions import Interval, Linear, NotSchedulable, Region, kept_dims
 from ..tiles.structured import capture_scalar
+
+
+def whole_padding(op: ir.Operation, region: Region, known: SizeClasses) -> Region | None:
+    """The part of what is padded that a region of a padded tensor has, with all padding around it; None of others.
+
+    A block of whole images, whose sizes are known, is padded by its own kernel, or leaves the padding out.
+    """
+    source, inner = known.of(op.operands[0]), []
+    low = list(ir.DenseI64ArrayAttr(op.attributes["static_offsets"]))
+    for interval, extent, made, before in zip(region, source, known.of(op.results[0]), low, strict=True):
+        whole = extent >= 0 and interval == Interval(Linear(), made)
+        if not whole and (before or extent != made or interval.size < 0):
+            return None
+        inner.append(Interval(Linear(), extent) if whole else interval)
+    return tuple(inner)
 
 
 def padded_source(op: ir.Operation, region: Region) -> ir.Value:

@@ -94,6 +94,13 @@ KINDS = {
         "y = AveragePool<kernel_shape = [3, 3], pads = [1, 1, 1, 1], count_include_pad = 1>(x)",
         "A 3 9 B",
     ),
+    "pool of whole images with padding": (
+        "float[A, 3, 40, 40] x",
+        "y = MaxPool<kernel_shape = [3, 5], strides = [2, 1], pads = [1, 2, 1, 2]>(x)",
+        "A 3 40 40",
+    ),
+    "last becomes first": ("float[A, 20, 35] x", "y = Transpose<perm = [2, 1, 0]>(x)", "A 20 35"),
+    "normal image": ("float[1, 6, A, B] x", "y = MeanVarianceNormalization<axes = [0, 2, 3]>(x)", "1 6 A+1 B+1"),
     "norm by neighbours among channels": ("float[A, B, C, D] x", "y = LRN<size = 5, alpha = 0.5>(x)", "A B 3 A"),
     "softmax": ("float[A, B, 50] x", "y = Softmax<axis = -1>(x)", "A B 50"),
     "softmax of open rows": ("float[A, 5, B] x", "y = Softmax<axis = -1>(x)", "A 5 B"),
@@ -418,6 +425,24 @@ def test_a_block_of_a_pool_combines_all_of_its_rows_ahead():
     """What is read right after it was written, in other vectors, has to wait."""
     [text] = schedules("pool along rows").values()
     assert "blocks of 8 x 4 x 32:\nparallel n.0 in 1 x 8:\n  stage" in text
+
+
+def test_a_block_of_whole_images_leaves_their_padding_out():
+    """Its thread keeps some rows, and no padded copy of an image."""
+    [kernel] = kernels("pool of whole images with padding")
+    assert kernel.schedule.startswith("blocks of 8 x 1 x 20 x 40:")
+    assert 0 < kernel.scratch_bytes < 8 * 42 * 44 * 4
+
+
+def test_axes_of_one_element_are_no_part_of_the_rows_that_are_summed():
+    [plan] = schedules("normal image").values()
+    assert plan.startswith("rows of any length")
+
+
+def test_rows_that_become_columns_stay_where_others_go_one_by_one():
+    """A block of one of them would read an element of each line."""
+    [plan] = schedules("last becomes first").values()
+    assert plan.startswith("blocks of 35 x 1 x 16:")
 
 
 @pytest.mark.parametrize("kind", ["pool with padding", "mean pool with padding", "depthwise"])
