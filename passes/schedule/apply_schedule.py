@@ -21,6 +21,7 @@ from .dynamic.dynamic_rows import choose_attention, choose_rows
 from .dynamic.few_channels import choose_few_channels
 from .dynamic.joined_axes import choose_joined
 from .dynamic.pieces import choose_pieces
+from .dynamic.pool_strips import choose_pool_strips
 from .families.table import choose_schedule, has_nests, require_schedule
 from .language.by_hand import GivenSchedule
 from .language.notation import value_text
@@ -125,6 +126,7 @@ _DYNAMIC: tuple[Callable[[func.FuncOp, Chooser, Target], LoopPlan], ...] = (
     lambda function, choose, target: choose_rows(function, target),
     lambda function, choose, target: choose_broadcast_rows(function, choose),
     lambda function, choose, target: choose_few_channels(function, choose),
+    choose_pool_strips,
     lambda function, choose, target: choose_joined(function, choose),
     lambda function, choose, target: choose_blocks(function, choose),
 )

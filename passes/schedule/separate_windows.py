@@ -64,28 +64,46 @@ def separate_windows(function: func.FuncOp) -> None:
 
 def _separate(op: ir.Operation, kind: Pooling, window: Window) -> ir.Value | None:
     """The result of an op by two, with the padding between them; None where one of them would have nothing to do."""
-    rows, extents = [loop for loop in kind.k if loop != window.k], loop_extents(op)
-    read, made = (list(indexing_maps(op)[number].results) for number in (kind.data, -1))
     pad, data, place = find_skipped_padding(op), op.operands[kind.data], loops_along(op, -1).index(window.o)
-    amounts = amounts_of(pad) if pad is not None else [(0, 0)] * len(read)
+    amounts = amounts_of(pad) if pad is not None else [(0, 0)] * len(shape_of(data))
     beside, amounts[window.axis] = amounts[window.axis], (0, 0)
-    tall = any(extents[loop] > 1 for loop in rows)
-    if not any(beside) and not (tall and extents[window.k] > 1):
+    if not any(beside) and not has_rows_and_columns(op, kind, window):
         return None
     if pad is not None:
         data = _pad(pad.operands[0], amounts, terminator_of(pad).operands[0])
-    step, read[window.axis] = read[window.axis], ir.AffineExpr.get_dim(window.o)
     shape = shape_of(op.results[0])
     shape[place] = shape_of(data)[window.axis]
-    first = _pool(op, data, rows, (read, made), shape, _body_on_elements(op, kind.data))
+    first = combine_rows(op, kind, window, data, builders.full(shape, capture_scalar(initial_of(op))))
     around = [(0, 0)] * len(shape)
     around[place] = beside
-    between = _pad(first, around, _initial(op))
-    steps = [*made[:place], step, *made[place + 1 :]]
-    return _pool(op, between, [window.k], (steps, made), shape_of(op.results[0]), _combiner_body(op))
+    between = _pad(first, around, initial_of(op))
+    return combine_columns(
+        op, kind, window, between, builders.full(shape_of(op.results[0]), capture_scalar(initial_of(op)))
+    )
 
 
-def _initial(op: ir.Operation) -> ir.Value:
+def has_rows_and_columns(op: ir.Operation, kind: Pooling, window: Window) -> bool:
+    """Return whether a window has several rows, and several elements along each."""
+    extents = loop_extents(op)
+    return extents[window.k] > 1 and any(extents[loop] > 1 for loop in kind.k if loop != window.k)
+
+
+def combine_rows(op: ir.Operation, kind: Pooling, window: Window, data: ir.Value, out: ir.Value) -> ir.Value:
+    """What a pool's windows have in each column of ``data``; ``out`` has the initial value."""
+    read, made = (list(indexing_maps(op)[number].results) for number in (kind.data, -1))
+    read[window.axis] = ir.AffineExpr.get_dim(window.o)
+    rows = [loop for loop in kind.k if loop != window.k]
+    return _pool(op, data, rows, (read, made), out, _body_on_elements(op, kind.data))
+
+
+def combine_columns(op: ir.Operation, kind: Pooling, window: Window, data: ir.Value, out: ir.Value) -> ir.Value:
+    """The results of a pool from what its windows have in each column."""
+    made, place = list(indexing_maps(op)[-1].results), loops_along(op, -1).index(window.o)
+    steps = [*made[:place], list(indexing_maps(op)[kind.data].results)[window.axis], *made[place + 1 :]]
+    return _pool(op, data, [window.k], (steps, made), out, _combiner_body(op))
+
+
+def initial_of(op: ir.Operation) -> ir.Value:
     """The scalar that a pool's results begin with."""
     fill = defining_op(op.operands[2])
     assert fill is not None  # of what combines parts
@@ -123,10 +141,10 @@ def _pool(
     data: ir.Value,
     window: Sequence[int],
     accesses: tuple[Sequence[ir.AffineExpr], Sequence[ir.AffineExpr]],
-    shape: Sequence[int],
+    out: ir.Value,
     body: Body,
 ) -> ir.Value:
-    """A pool of ``data`` over those loops of ``op`` that make its results and ``window``.
+    """A pool of ``data`` over those loops of ``op`` that make its results and ``window``, into ``out``.
 
     ``accesses``: what the loops of ``op`` read and make.
     """
@@ -138,6 +156,5 @@ def _pool(
     parts = [read, [ir.AffineExpr.get_dim(loop) for loop in window], made]
     maps = [[e.compose(change) for e in part] for part in parts]
     elements = make_empty([loop_extents(op)[loop] for loop in window], element_of(op.results[0]))
-    out = builders.full(shape, capture_scalar(_initial(op)))
     kinds = "".join(iterator_types(op)[loop][0] for loop in kept)
     return builders.generic([data, elements], [out], maps, kinds, body)[0]

@@ -56,7 +56,7 @@ _HELD = 256
 # Elements of blocks that go together where they share nothing, so that it takes little time to tell which these are.
 _HELD_ELEMENTS = 1 << 14
 # Strips of an image that go together.
-_HELD_STRIPS = 8
+HELD_STRIPS = 8
 # Elements of a block that are worth a share of their own.
 _PANEL = 1 << 12
 # Elements along the known axes of a block whose innermost axis is open, where rows become columns; as many as stay.
@@ -102,7 +102,7 @@ def _make_versions(function: func.FuncOp, cuts: Mapping[int, Sizes], choose: Cho
         return Blocks(tuple(versions), cuts, sums, 1, 1, split=not sums, repeated=repeated, singles=singles)
     held, strips = held if shared else _HELD_ELEMENTS // math.prod(versions[0].sizes), False
     if family is not None and family.blocks.images and panels == 1 and _walks_images(function):
-        held, strips = _HELD_STRIPS, True
+        held, strips = HELD_STRIPS, True
     return Blocks(tuple(versions), cuts, sums, panels, max(1, held), repeated=repeated, singles=singles, strips=strips)
 
 

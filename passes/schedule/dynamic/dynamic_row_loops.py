@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -165,10 +164,10 @@ class AttentionPart(Part):
         rows = self.version.sizes[attention.rows[0]]
         weights = last.operands[self.lhs]
         # Buffers of the thread's own for a block's rows of scores and of weights.
-        self.scores, self.weights = (_held_rows(rows, self.length, weights) for _ in range(2))
+        self.scores, self.weights = (hold_rows(rows, self.length, weights) for _ in range(2))
         if self.turned is not None:
             made = DynamicBorder.of(self.turned.function).inner
-            self.columns = _held_rows(max(shape_of(made)), self.length, made)  # of the keys of a head
+            self.columns = hold_rows(max(shape_of(made)), self.length, made)  # of the keys of a head
 
     def _loop_along(
         self,
@@ -224,24 +223,14 @@ class AttentionPart(Part):
         return Held(tensor_of(buffer), rows, (self.attention.rows[1], len(rows) - 1))
 
     def _along_keys(self, stage: KeyBlocks, computed: Computation, region: Region) -> None:
-        """Blocks along the keys; the last one of a size ends where the keys do, and begins in the one before."""
-        part, start = Part(self.version, {}, computed), index_constant(0)
-        for number, block in enumerate(stage.blocks):
-            *_, size = shape_of(DynamicBorder.of(block.function).inner)
-            count = arith.divui(self.length, index_constant(size))
-            if number:
-                end = arith.select(arith.cmpi(arith.CmpIPredicate.ne, count, index_constant(0)), self.length, start)
-            else:
-                end = arith.muli(count, index_constant(size))
-            loop_over(start, end, size, functools.partial(self._compute_columns, part, block, region, size))
-            start = end
+        """Blocks along the keys."""
+        part = Part(self.version, {}, computed)
+        rows = Interval(Linear(), ir.MemRefType(computed.buffer.type).shape[0])
 
-    def _compute_columns(self, part: Part, block: BlockKernel, region: Region, size: int, place: ir.Value) -> None:
-        """``size`` columns from ``place`` on, or the last ones."""
-        last = arith.subi(self.length, index_constant(size))
-        columns = Interval(Linear(0, ((hide_formula(arith.minui(place, last)), 1),)), size)
-        rows = Interval(Linear(), ir.MemRefType(part.computed.buffer.type).shape[0])
-        part.compute_block(block, (*region[:-1], columns), {}, view_of(part.computed.buffer, (rows, columns)))
+        def body(block: BlockKernel, columns: Interval) -> None:
+            part.compute_block(block, (*region[:-1], columns), {}, view_of(computed.buffer, (rows, columns)))
+
+        cover_columns(stage.blocks, self.length, body)
 
     def _weights(self, rows: Region) -> None:
         """Row by row of the scores."""
@@ -257,6 +246,26 @@ class AttentionPart(Part):
         loop_over(index_constant(0), index_constant(rows[axis].size), 1, body)
 
 
+def cover_columns(
+    blocks: Sequence[BlockKernel], length: ir.Value, body: Callable[[BlockKernel, Interval], None]
+) -> None:
+    """Blocks along the last axis, the largest first; the last one of all begins in the one before."""
+    start = index_constant(0)
+    for number, block in enumerate(blocks):
+        *_, size = shape_of(DynamicBorder.of(block.function).inner)
+        count, last = arith.divui(length, index_constant(size)), arith.subi(length, index_constant(size))
+        if number:
+            end = arith.select(arith.cmpi(arith.CmpIPredicate.ne, count, index_constant(0)), length, start)
+        else:
+            end = arith.muli(count, index_constant(size))
+
+        def step(place: ir.Value, block: BlockKernel = block, size: int = size, last: ir.Value = last) -> None:
+            body(block, Interval(Linear(0, ((hide_formula(arith.minui(place, last)), 1),)), size))
+
+        loop_over(start, end, size, step)
+        start = end
+
+
 def _row_length(part: RowPart) -> ir.Value:
     """The length of the rows that a kernel reduces."""
     for op in list_ops(part.source):
@@ -267,7 +276,7 @@ def _row_length(part: RowPart) -> ir.Value:
     raise NotSchedulable("rows whose length no argument shows")
 
 
-def _held_rows(rows: int, length: ir.Value, like: ir.Value) -> ir.Value:
+def hold_rows(rows: int, length: ir.Value, like: ir.Value) -> ir.Value:
     """A buffer of the thread's own for rows of a value."""
     kind = ir.MemRefType.get([rows, DYNAMIC], element_of(like))
     buffer = memref.alloc(kind, [arith.addi(length, index_constant(_GAP))], [])

@@ -128,7 +128,7 @@ def choose_attention(function: func.FuncOp, choose: Chooser, target: Target) -> 
     depth, walked_keys = long_loops(first, scores.k), loops_along(first, scores.rhs)
     heads = shape_of(first.operands[scores.rhs])[:-1]
     key = [n if loop in depth else 1 for loop, n in zip(walked_keys, heads, strict=False)]
-    stages = _stage(function, weights, [made]), _stage(function, result, [weights])
+    stages = stage_module(function, weights, [made]), stage_module(function, result, [weights])
     row_of_scores = walked.index(loops[0])
     versions = []
     for rows in _ROW_SIZES:
@@ -137,10 +137,10 @@ def choose_attention(function: func.FuncOp, choose: Chooser, target: Target) -> 
         held = [rows if axis == row_of_scores else 1 for axis in range(len(walked))]
         blocks = make_sums(list_functions(stages[1])[0], tuple(sizes), (keys,), choose)
         turns = turned is not None and rows >= _LEAST_TURNED
-        of_keys = _stage(function, made, [turned] if turns else [])
+        of_keys = stage_module(function, made, [turned] if turns else [])
         if not turns:
             _read_keys_in_place(of_keys)
-        columns = _along_keys(_stage(function, turned, []), key, choose) if turned is not None and turns else None
+        columns = _along_keys(stage_module(function, turned, []), key, choose) if turned is not None and turns else None
         versions.append(AttentionVersion(tuple(sizes), blocks, _along_keys(of_keys, held[:-1], choose), columns))
     outer = [axis for axis, n in enumerate(shape_of(result)) if axis not in (row_axis, column_axis) and n != 1]
     cuts: dict[int, Sizes] = {**{axis: (1,) for axis in outer}, row_axis: _ROW_SIZES}
@@ -176,7 +176,7 @@ def _make_row(function: func.FuncOp, sizes: Sizes, target: Target) -> RowKernel:
     return RowKernel(module, function, ROW_VECTORS * target.lanes * 32 // max(bits, 32))
 
 
-def _stage(function: func.FuncOp, result: ir.Value, given: Sequence[ir.Value]) -> ir.Module:
+def stage_module(function: func.FuncOp, result: ir.Value, given: Sequence[ir.Value]) -> ir.Module:
     """A module with a function that computes a value of a kernel from its arguments, and ``given`` ones behind them."""
     inputs = [*function.arguments, *given]
     module, entry = module_beside(function, [value.type for value in inputs], [result.type])

@@ -87,7 +87,7 @@ class DynamicBorder:
         """Where ``inner`` lies in the result's buffer."""
         if self.op is None:
             return buffer
-        kind, sizes = ir.MemRefType(buffer.type), _read_insertion_sizes(self.op)
+        kind, sizes = ir.MemRefType(buffer.type), read_insertion_sizes(self.op)
         layout = ir.StridedLayoutAttr.get(DYNAMIC, kind.get_strides_and_offset()[0])
         static = [n if isinstance(n, int) else DYNAMIC for n in sizes]
         given = [_resolve_size(n, arguments) for n in sizes if isinstance(n, ir.Value)]
@@ -148,13 +148,13 @@ def own_inner(function: func.FuncOp) -> None:
     if border.op is None or (source is not None and source.name != "tensor.extract_slice"):
         return
     with ir.InsertionPoint(border.op), border.op.location:
-        out = tensor.EmptyOp(_read_insertion_sizes(border.op), element_of(border.inner)).result
+        out = tensor.EmptyOp(read_insertion_sizes(border.op), element_of(border.inner)).result
         rank = len(shape_of(border.inner))
         [copy] = builders.generic([border.inner], [out], [range(rank), range(rank)], "p" * rank, lambda a, _: a)
         border.op.operands[0] = copy
 
 
-def _read_insertion_sizes(op: ir.Operation) -> list[int | ir.Value]:
+def read_insertion_sizes(op: ir.Operation) -> list[int | ir.Value]:
     """The sizes of an insertion, values where only the run knows them."""
     segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
     given = iter(list(op.operands)[sum(segments[:3]) :])

@@ -71,7 +71,7 @@ def find_skipped_padding(op: ir.Operation) -> ir.Operation | None:
     padded = {axis for axis, (low, high) in enumerate(amounts_of(pad)) if low or high}
     if isinstance(kind, Conv):
         return pad if padded <= {window.axis for window in find_clipped_windows(op, kind, pad)} else None
-    if not isinstance(kind, Pooling) or not combines_parts(op) or not _combines_elements(op, kind.data):
+    if not isinstance(kind, Pooling) or not combines_parts(op) or not combines_elements(op, kind.data):
         return None
     value, first = splat_of(terminator_of(pad).operands[0]), splat_of(op.operands[2])
     slid = {window.axis for window in windows_of(op, kind) if loop_extents(op)[window.k] > 1}
@@ -146,7 +146,7 @@ def windows_of(op: ir.Operation, kind: Pooling | Conv) -> list[Window]:
     return list(map(Window, axes, kind.o, kind.k, kind.strides, kind.dilations))
 
 
-def _combines_elements(op: ir.Operation, data: int) -> bool:
+def combines_elements(op: ir.Operation, data: int) -> bool:
     """Return whether a pool's body combines the element as it is, or widened."""
     block, combiner = op.regions[0].blocks[0], combiner_of(op)
     assert combiner is not None

@@ -101,6 +101,11 @@ KINDS = {
     ),
     "last becomes first": ("float[A, 20, 35] x", "y = Transpose<perm = [2, 1, 0]>(x)", "A 20 35"),
     "normal image": ("float[1, 6, A, B] x", "y = MeanVarianceNormalization<axes = [0, 2, 3]>(x)", "1 6 A+1 B+1"),
+    "mean pool of images, and what follows": (
+        "float[1, 3, A, B] x",
+        "r = Relu(x) m = AveragePool<kernel_shape = [3, 3], pads = [1, 1, 1, 1]>(r) y = Add(m, r)",
+        "1 3 A B",
+    ),
     "norm by neighbours among channels": ("float[A, B, C, D] x", "y = LRN<size = 5, alpha = 0.5>(x)", "A B 3 A"),
     "softmax": ("float[A, B, 50] x", "y = Softmax<axis = -1>(x)", "A B 50"),
     "softmax of open rows": ("float[A, 5, B] x", "y = Softmax<axis = -1>(x)", "A 5 B"),
@@ -432,6 +437,17 @@ def test_a_block_of_whole_images_leaves_their_padding_out():
     [kernel] = kernels("pool of whole images with padding")
     assert kernel.schedule.startswith("blocks of 8 x 1 x 20 x 40:")
     assert 0 < kernel.scratch_bytes < 8 * 42 * 44 * 4
+
+
+@pytest.mark.parametrize("kind", ["pool with padding", "mean pool of images, and what follows"])
+def test_the_rows_of_a_strip_are_combined_for_all_windows_along_them(kind: str):
+    [plan] = [text for name, text in schedules(kind).items() if "pool" in name]
+    assert plan.startswith("strips of 1 x 1 x 8:")
+
+
+def test_windows_that_share_no_column_are_blocks_along_a_row():
+    [plan] = [text for name, text in schedules("pool").items() if "pool" in name]
+    assert not plan.startswith("strips")
 
 
 def test_axes_of_one_element_are_no_part_of_the_rows_that_are_summed():
