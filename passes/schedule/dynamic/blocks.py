@@ -61,6 +61,8 @@ HELD_STRIPS = 8
 _PANEL = 1 << 12
 # Elements along the known axes of a block whose innermost axis is open, where rows become columns; as many as stay.
 _ENOUGH, _FEW = 16, 4
+# Elements of a block whose rows lie apart and share nothing.
+_APART = 1 << 9
 # Chunks of an open axis that is summed up.
 _CHUNKS = (64, 8, 1)
 
@@ -272,7 +274,8 @@ def _cut_known(function: func.FuncOp, result: ir.Value) -> dict[int, Sizes]:
     innermost = max((axis for axis, n in enumerate(shape) if n != 1), default=0)
     crossing, sizes = _choose_sizes(function, result, innermost)
     if not shape or shape[innermost] >= 0 or find_anchors(function):
-        return _cut_outer(shape, sizes, innermost)
+        shares = bool(find_anchors(function)) or sizes is not LIGHT.blocks
+        return _cut_outer(shape, sizes, innermost, sizes.most if shares else _APART)
     inner, enough = math.prod(n for n in shape if n > 0), 1 if crossing is None else _ENOUGH
     if inner <= _FEW:
         return found
@@ -285,14 +288,17 @@ def _cut_known(function: func.FuncOp, result: ir.Value) -> dict[int, Sizes]:
     return found
 
 
-def _cut_outer(shape: Sequence[int], blocks: BlockSizes, innermost: int) -> dict[int, Sizes]:
-    """Known axes before the last open one, the outermost first, beside which a block would be narrow along that."""
+def _cut_outer(shape: Sequence[int], blocks: BlockSizes, innermost: int, most: int | None) -> dict[int, Sizes]:
+    """Known axes before the last open one, the outermost first, beside which a block would be narrow along that.
+
+    ``most``: elements of a block at most.
+    """
     open_ = [axis for axis, n in enumerate(shape) if n < 0]
-    if not open_ or blocks.most is None:
+    if not open_ or most is None:
         return {}
     if blocks.images:
         return {axis: (1,) for axis, n in enumerate(shape[: innermost - 1]) if n > 1}
-    most = blocks.most // (blocks.columns if innermost in open_ else blocks.rows)[0]
+    most //= (blocks.columns if innermost in open_ else blocks.rows)[0]
     inner, found = math.prod(n for n in shape if n > 0), dict[int, Sizes]()
     for axis, n in enumerate(shape[: open_[-1]]):
         if n > 1 and inner > most:

@@ -211,6 +211,7 @@ KINDS = {
     ),
     "resize to many rows": ("float[2, A, B] x", 'y = Resize<mode = "linear", axes = [1]>(x, , , many)', "2 A B"),
     "resize": ("float[1, 6, A, B] x", 'y = Resize<mode = "nearest">(x, , twice)', "1 6 A B"),
+    "resize of many channels": ("float[1, 40, A, B] x", 'y = Resize<mode = "nearest">(x, , twice)', "1 40 A B"),
     "resize of channels last": (
         "float[A, 6, B, 5] x",
         'c = Conv(x, o) y = Resize<mode = "nearest">(c, , twice)',
@@ -448,6 +449,12 @@ def test_the_rows_of_a_strip_are_combined_for_all_windows_along_them(kind: str):
 def test_windows_that_share_no_column_are_blocks_along_a_row():
     [plan] = [text for name, text in schedules("pool").items() if "pool" in name]
     assert not plan.startswith("strips")
+
+
+def test_channels_go_one_by_one_where_their_rows_share_nothing():
+    """A block of all of them would write to as many places."""
+    [plan] = schedules("resize of many channels").values()
+    assert plan.startswith("blocks of 1 x 1 x 1 x 1 x 1 x 2 x 16 x 2:")
 
 
 def test_axes_of_one_element_are_no_part_of_the_rows_that_are_summed():
