@@ -20,12 +20,16 @@ from ..tiles.axes import most_register_rows, power_floor, result_axis, row_tiles
 from ..tiling.linear_transform import row_loop
 from ..tiling.values import block_of, value_name
 from .contraction import pack_product
-from .family import WINDOW_BLOCKS, Anchors, Family, KernelView
+from .family import WINDOW_BLOCKS, Anchors, BlockSizes, Family, KernelView
 
 # The share of the second cache that the buffers of a block may have.
 STAGED = 0.85
 # How much longer the busiest core may take than with equal shares.
 _BALANCE = 1.2
+# Patches of a block, in one row, where height and width are dynamic.
+_ROW = (14, 7, 4, 1)
+# How often the bytes of patches move that are written and read once.
+_WRITTEN = 3
 # Of blocks of some rows of patches: the axis of a sound may have a million.
 _MOST_ROWS = 256
 
@@ -83,12 +87,14 @@ def transforms_apart(products: ir.Operation, outputs: ir.Value, target: Target) 
     there again for the last block, half of its compile time. Layers take 0.93 to 1.00 of the time; of four times the
     cache they take 1.2 times as long.
 
-    Of images whose height and width are dynamic it is where filters do not stay in the cache, so that each panel of
-    these is read once for all blocks of an image.
+    Of images whose height and width are dynamic it is where filters do not stay in the cache, and reading them again
+    for each block is more than writing patches, and reading these for each block of channels: 64 channels take half of
+    the time in one kernel, 128 take 0.75 to 0.9, 512 take up to 1.2 times as long.
     """
     patches = Patches.of(products, outputs)
     if patches is not None and min(shape_of(outputs)) < 0:
-        return patches.rows < 0 and patches.tiles < 0 and patches.filters > _budget(target)
+        dynamic = patches.rows < 0 and patches.tiles < 0 and patches.filters > _budget(target)
+        return dynamic and patches.f / _ROW[0] > _WRITTEN + patches.f / patches.columns
     if patches is None or target.cores == 1:
         return False
     size, (block, _) = 4 * patches.values, choose_staged_block(patches, target)
@@ -307,7 +313,7 @@ WINOGRAD = Family(
     "winograd",
     lambda anchors: _find_kinds(anchors) == [Transform, Contraction, Transform],
     schedule_winograd,
-    replace(WINDOW_BLOCKS, plane=((1,), (14, 7, 4, 1))),
+    replace(WINDOW_BLOCKS, plane=((1,), _ROW)),
     repeats=True,
     singles=True,
     begin=_begin,
@@ -326,5 +332,5 @@ TRANSFORMS = Family(
     "transforms",
     lambda anchors: len(anchors) == 1 and isinstance(anchors[0][1], Transform),
     schedule_transform,
-    WINDOW_BLOCKS,
+    BlockSizes((1,), (16, 4, 1), None),  # one patch
 )

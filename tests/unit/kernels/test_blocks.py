@@ -13,13 +13,12 @@ from shared_kernels import find_or_compile
 
 import tilewright as tw
 from tilewright.core.program import Kernel
-from tilewright.core.target import detect_host
+from tilewright.core.target import Target, detect_host
 from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
 from tilewright.frontends import import_model
 from tilewright.passes import pipeline
 from tilewright.passes.infra.context import PassContext
-from tilewright.passes.schedule.families.winograd import STAGED
 from tilewright.tools.debugging.oracle import make_session
 
 RNG = np.random.default_rng(11)
@@ -421,10 +420,21 @@ def test_sequences_are_convolved_in_patches():
     assert any("linear_transform" in text for text in schedules("patches of sequences").values())
 
 
-def test_patches_are_made_apart_where_their_filters_do_not_stay_in_the_cache():
-    filters = 36 * 32 * 64 * 4
-    apart = any(kernel.name.startswith("matmul_transform") for kernel in kernels("patches"))
-    assert apart == (filters > STAGED * TARGET.get(detect_host()).l2_bytes)
+@pytest.mark.parametrize(("channels", "apart"), [(64, False), (512, True)])
+def test_patches_are_made_apart_where_reading_filters_again_for_each_block_takes_longer(channels: int, apart: bool):
+    """The filters of neither stay in the cache of such a CPU; a block of patches is all of one, in one piece."""
+    text = f"float[1, {channels}, A, B] x) => (float y) {{ y = Conv<pads = [1, 1, 1, 1]>(x, w) }}"
+    made = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 18]> g ({text}')
+    made.graph.output[0].type.tensor_type.ClearField("shape")
+    made.graph.initializer.append(onnx.numpy_helper.from_array(np.ones((channels, channels, 3, 3), np.float32), "w"))
+    target = Target.parse("x86 -mcpu=haswell")
+    with make_context(), ir.Location.unknown():
+        planned = pipeline.plan(import_model(made), target, PassContext())
+    [name] = [call.kernel for call in planned.main.calls if call.kernel.startswith("transform_")]
+    assert name.startswith("transform_matmul") != apart
+    if apart:
+        [line, *_] = find_or_compile(planned.kernels[name], target).schedule.splitlines()
+        assert line == f"blocks of 4 x 4 x 1 x 1 x 1 x {channels}:"
 
 
 def test_a_block_of_a_pool_combines_all_of_its_rows_ahead():
