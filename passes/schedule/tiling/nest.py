@@ -186,8 +186,12 @@ class _Loops:
         before, after = (lo, arith.minui(hi, whole)), (arith.maxui(lo, whole), hi)
         most = replace(first, extent=count * first.step)
         made = self._loop_over_range([most, *inner], Linear(), before, dest, body)
-        last = replace(first, extent=size, step=size)
-        return self._loop_over_range([last, *inner], Linear(first.size - size), after, made, body)
+        last, begin = replace(first, extent=size, step=size), Linear(first.size - size)
+        if inner:
+            return self._loop_over_range([last, *inner], begin, after, made, body)
+        # Of a loop all that is computed could go before it, and each call would compute it: its place is a number.
+        some = arith.cmpi(arith.CmpIPredicate.ult, *after)
+        return branch(some, dest.type, lambda: self._take_steps([(last, begin, hi)], made, body), lambda: made)
 
     def _loop_over_range(
         self,

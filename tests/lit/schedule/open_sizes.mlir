@@ -272,3 +272,25 @@ func.func @rejects_rows_of_an_open_slice(%rows: tensor<?xi64>, %table: tensor<?x
   } -> tensor<?x32xf32>
   return %r : tensor<?x32xf32>
 }
+
+// Columns that fill no tile are a branch: of a loop all that is computed could go before it, for each call of a panel.
+// CHECK-LABEL: func.func @rest_of_columns(
+// CHECK:       scf.if %{{.*}} -> (tensor<40xf32>) {
+// CHECK-NEXT:    tensor.extract_slice %{{.*}}[32] [8] [1]
+// CHECK:         scf.for
+func.func @rest_of_columns(%x: tensor<?x24xf32>, %p: tensor<3x24x16xf32>, %n: index) -> tensor<?x40xf32> attributes {tw.same_sizes = [array<i64: 0, 0, 2, -1, 3, 0>], tw.result_sizes = 1 : i64} {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty(%n) : tensor<?x40xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<?x40xf32>) -> tensor<?x40xf32>
+  %u = tensor.empty() : tensor<24x40xf32>
+  %w = linalg.unpack %p outer_dims_perm = [1, 0] inner_dims_pos = [1] inner_tiles = [16] into %u : tensor<3x24x16xf32> -> tensor<24x40xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>],
+                       iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%x, %w : tensor<?x24xf32>, tensor<24x40xf32>) outs(%f : tensor<?x40xf32>) {
+  ^bb0(%v: f32, %b: f32, %o: f32):
+    %m = arith.mulf %v, %b fastmath<contract> : f32
+    %s = arith.addf %o, %m fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<?x40xf32>
+  return %r : tensor<?x40xf32>
+}
