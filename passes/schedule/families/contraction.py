@@ -47,6 +47,9 @@ _ROWS_OF_SET = 7
 _FEW_CHANNELS = 4
 # Pixels of a row from which on vectors can lie along it; how far apart they may be where a filter has few numbers.
 _ROW_PIXELS, _MOST_APART, _FEW_TAPS = 24, 8, 32
+# Rows of blocks where their number is dynamic. A few take no longer than one: each reads all of the weight. More go by
+# equal tiles, of six rows or of twelve.
+_ROWS = (24, 4, 3, 2, 1)
 # Filters that fill a register tile with two vectors of pixels.
 _FILTERS = 14
 
@@ -422,7 +425,7 @@ PRODUCTS = Family(
     "products",
     lambda anchors: len(anchors) == 1 and isinstance(anchors[0][1], Contraction),
     schedule_products,
-    PRODUCT_BLOCKS,
+    replace(PRODUCT_BLOCKS, rows=_ROWS),
     begin=lambda op, facts, target: [op] if isinstance(facts.kind(op), Contraction) else None,
     pack=pack_product,
 )
