@@ -54,8 +54,8 @@ from .tasks import begin_compilation, make_tasks, plan_network
 _DEFAULT_SECONDS = 300.0
 # Of a task's share of the program's time: less is not worth a trial.
 _LEAST_SHARE = 0.002
-# Seconds of a contest of programs: a part of the search's, between bounds.
-_CONTEST_PART, _LEAST_CONTEST, _MOST_CONTEST = 0.05, 3.0, 20.0
+# Seconds of a contest of programs in one process: a part of the search's, between bounds.
+_CONTEST_PART, _LEAST_CONTEST, _MOST_CONTEST = 0.03, 3.0, 12.0
 # Of a search: in less there is no time for other plans, which count as this part of it at most.
 _LEAST_OF_PLANS, _PART_OF_PLANS = 30.0, 0.5
 # Of a search that has no other end than its time: when nothing gets better for so long, and in so many trials, that is

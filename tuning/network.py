@@ -25,6 +25,8 @@ Change = TypeVar("Change", contravariant=True)
 
 # Seconds beyond its own that a contest may take: for its process to begin, and for slow runs.
 _MORE_SECONDS = 120.0
+# Processes in which a program has to be faster for certain.
+_PROCESSES = 3
 
 
 @dataclass
@@ -47,7 +49,20 @@ class TunedNetwork:
         return self._run(self._write({}), other._write({}), seconds)
 
     def _run(self, mine: Path, other: Path, seconds: float) -> Contest:
-        return self._run_contest(mine, other, seconds, Limits(timeout=seconds + _MORE_SECONDS, bundles=False))
+        """A contest of two programs. What is faster for certain has to be so in other processes, too.
+
+        Where the arrays of a process lie favours one of two equal programs in all its pairs, by some percent of a small
+        one. Each process loads them the other way round than the one before. The least favourable contest counts.
+        """
+        limits = Limits(timeout=seconds + _MORE_SECONDS, bundles=False)
+        found = list[Contest]()
+        for number in range(_PROCESSES):
+            pair = (other, mine) if number % 2 else (mine, other)
+            held = self._run_contest(*pair, seconds, limits)
+            found.append(held.swap() if number % 2 else held)
+            if held.difference or found[-1].interval.high >= 1:
+                return found[-1]
+        return max(found, key=lambda each: each.interval.high)
 
     def _run_contest(self, mine: Path, other: Path, seconds: float, limits: Limits) -> Contest:
         pool = Pool(1, limits, Crew(1, jobs.MEASURER))

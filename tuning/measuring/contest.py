@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from random import Random
 
 import numpy as np
 
@@ -43,7 +44,11 @@ class Contest:
     @property
     def interval(self) -> RatioInterval:
         """The time of the program over that of the other one."""
-        return RatioInterval.of(self.seconds, self.others)
+        return RatioInterval.of_any(self.seconds, self.others)
+
+    def swap(self) -> Contest:
+        """The same contest as seen from the other program."""
+        return replace(self, seconds=self.others, others=self.seconds)
 
 
 def run_contest(path: str, other: str, threads: int, cpus: Sequence[int], seconds: float) -> Contest:
@@ -56,34 +61,53 @@ def run_contest(path: str, other: str, threads: int, cpus: Sequence[int], second
     inputs = _draw_inputs(programs[0].inputs)
     difference = _compare(*(program.run(inputs) for program in programs))
     clock = time.thread_time if threads == 1 else time.perf_counter  # see Bench
-    runs = [_make_timer(program, inputs, clock) for program in programs]
-    spin, found, disturbed = Spin(), list[tuple[float, float]](), 0
-    begin = time.monotonic()
-    while len(found) < _MOST_PAIRS:
-        spent = (time.monotonic() - begin) / seconds
-        if len(found) >= _LEAST_PAIRS and (spent > _MOST_TIMES or (spent > 1 and _is_decided(found))):
-            break
-        noisy = spin.run()
-        order = (0, 1) if len(found) % 2 else (1, 0)
-        pair = {number: runs[number]() for number in order}
-        noisy = spin.run() or noisy
-        if noisy and spent < 1 and disturbed < 2 * (len(found) + 1):
+    mine, others = (_make_timer(program, inputs, clock) for program in programs)
+    return replace(take_turns(mine, others, Spin().run, time.monotonic, seconds), difference=difference)
+
+
+def take_turns(
+    mine: Callable[[], float],
+    others: Callable[[], float],
+    is_disturbed: Callable[[], bool],
+    clock: Callable[[], float],
+    seconds: float,
+) -> Contest:
+    """A contest of two programs, each a function that runs one and returns its seconds.
+
+    ``is_disturbed`` says before and after each pair whether something else ran. ``clock`` tells how much of the
+    ``seconds`` is over.
+    """
+    # Which one begins is drawn: a load that comes and goes in time with the pairs hits either as often.
+    random = Random(0)
+    own, theirs, disturbed, looks = list[float](), list[float](), 0, 1
+    begin = clock()
+    while len(own) < _MOST_PAIRS:
+        spent = (clock() - begin) / seconds
+        if len(own) >= _LEAST_PAIRS and spent > looks:
+            # Few looks: an interval that is looked at after each pair lies on one side of 1 at some time.
+            if looks >= _MOST_TIMES or _is_decided(RatioInterval.of_any(own, theirs)):
+                break
+            looks += 1
+        noisy = is_disturbed()
+        if random.random() < 0.5:
+            first, second = mine(), others()
+        else:
+            second, first = others(), mine()
+        noisy = is_disturbed() or noisy
+        if noisy and spent < 1 and disturbed < 2 * (len(own) + 1):
             disturbed += 1
             continue
-        found.append((pair[0], pair[1]))
-        if len(found) >= 2 * _LEAST_PAIRS and _find_interval(found).high / _find_interval(found).low < 1 + _FINE:
-            break
-    mine, theirs = zip(*found, strict=True)
-    return Contest(mine, theirs, disturbed, os.getloadavg()[0], difference)
+        own.append(first)
+        theirs.append(second)
+        if len(own) >= 2 * _LEAST_PAIRS and len(own) % _LEAST_PAIRS == 0:
+            found = RatioInterval.of_any(own, theirs)
+            if found.high / found.low < 1 + _FINE:
+                break
+    return Contest(tuple(own), tuple(theirs), disturbed, os.getloadavg()[0])
 
 
-def _find_interval(found: Sequence[tuple[float, float]]) -> RatioInterval:
-    return RatioInterval.of([mine for mine, _ in found], [theirs for _, theirs in found])
-
-
-def _is_decided(found: Sequence[tuple[float, float]]) -> bool:
+def _is_decided(interval: RatioInterval) -> bool:
     """Return whether one of the programs is faster for certain."""
-    interval = _find_interval(found)
     return interval.high < 1 or interval.low > 1
 
 

@@ -13,6 +13,8 @@ import numpy as np
 LOOKS = (3, 5, 8, 12, 17, 23, 31)
 _NOTCH = 1.57
 _WIDER = 2.0
+# Standard deviations of a count of signs: one in 200 on either side.
+_SIGNS = 2.58
 # One pair says enough of what takes so many times as long, and the least pairs of what is slower by so much.
 _HOPELESS, _WORSE = 2.0, 1.05
 # What is better has to be so in as many pairs at least, since of many candidates the luckiest would win; narrower than
@@ -37,6 +39,20 @@ class RatioInterval:
         low, median, high = np.percentile(logs, (25, 50, 75))
         half = wider * _NOTCH * (high - low) / math.sqrt(len(logs))
         return RatioInterval(*(float(np.exp(each)) for each in (median, median - half, median + half)))
+
+    @staticmethod
+    def of_any(seconds: Sequence[float], others: Sequence[float]) -> RatioInterval:
+        """As ``of``, for pairs whose order was drawn: it holds whatever disturbed them.
+
+        A load may come and go in time with the pairs. Their ratios then lie around two values, and the quartiles say
+        nothing of the median. Where the order was drawn, a pair of equal programs is as often on either side of 1.
+        """
+        found, count = RatioInterval.of(seconds, others), len(seconds)
+        rank = int(count / 2 - _SIGNS * math.sqrt(count) / 2)
+        if rank < 1:
+            return RatioInterval(found.ratio, 0.0, math.inf)
+        ordered = sorted(s / o for s, o in zip(seconds, others, strict=True))
+        return RatioInterval(found.ratio, min(found.low, ordered[rank]), max(found.high, ordered[-1 - rank]))
 
 
 UNCHANGED = RatioInterval(1.0, 1.0, 1.0)
