@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from kernel_runner import TARGET, CompiledKernel, before_schedule, block_of, schedule_of, schedule_text
-from kernel_texts import close, einsum, matmul, pack
+from kernel_texts import close, conv, einsum, matmul, pack
 from onnx_case import node_model
 
 import tilewright as tw
-from tilewright.core.target import detect_host
+from tilewright.core.target import Target, detect_host
 from tilewright.dialects import ir
 from tilewright.dialects.context import reused_context
 from tilewright.driver import api
@@ -228,3 +228,49 @@ def test_images_of_a_right_operand_have_a_copy_each() -> None:
     assert schedule is not None and len(schedule.stages) == 1
     want = np.einsum("mk,bkn->bmn", a, b, dtype=np.float64)
     np.testing.assert_allclose(kernel([a, b], np.empty((4, 70, 333), np.float32), 3), want, rtol=0, atol=5e-5)
+
+
+HASWELL = Target.parse("x86 -mcpu=haswell")
+
+
+def convolve_pixels(size: int, filters: int, stride: int = 1, **facts: int) -> dict[str, int]:
+    """The pixels of a tile along lines and columns of an image of 40 channels; its results are right, too."""
+    text = conv(size, 40, filters, 1, stride, 16)
+    x, w, b = (
+        RNG.standard_normal(shape, dtype=np.float32) for shape in ((1, size, size, 40), (40, filters), (filters,))
+    )
+    token = TARGET.set(replace(HASWELL, **({"cores": 1, "l2_bytes": 1 << 14} | facts)))
+    try:
+        schedule, kernel = schedule_of(text), CompiledKernel(text)
+    finally:
+        TARGET.reset(token)
+    assert schedule is not None
+    want = np.maximum(x[:, ::stride, ::stride].astype(np.float64) @ w + b, 0)
+    close(kernel([x, pack(w, 16).reshape(-1, 1, 1, 40, 16), b], np.empty(want.shape, np.float32), 3), want, 2e-5)
+    return {part.axis: part.step for loop in schedule.result.outer for part in loop.parts}
+
+
+@pytest.mark.parametrize("filters", [192, 240])
+def test_wide_pixels_from_beyond_the_second_cache_are_streams_along_lines(filters: int) -> None:
+    steps = convolve_pixels(13, filters)
+    assert steps["oh"] > 1 and steps["ow"] == 1
+    near = convolve_pixels(13, filters, l2_bytes=1 << 20)
+    assert near["oh"] == 1 and near["ow"] > 1, "they stay in the second cache"
+    assert convolve_pixels(13, 64)["oh"] == 1, "they are parts of a page"
+
+
+def test_pixels_are_no_streams_where_lines_are_skipped_or_threads_have_no_share() -> None:
+    assert convolve_pixels(13, 192, stride=2)["oh"] == 1
+    assert convolve_pixels(13, 192, cores=16, l2_bytes=1 << 11)["oh"] == 1
+
+
+@pytest.mark.parametrize("channels, window, at_once", [(3, 7, 3), (2, 5, 2), (3, 3, 1), (5, 5, 1)])
+def test_few_steps_of_a_sum_inside_of_others_are_taken_together(channels: int, window: int, at_once: int) -> None:
+    token = TARGET.set(HASWELL)
+    try:
+        schedule = schedule_of(conv(20, channels, 32, window, 2, 16))
+    finally:
+        TARGET.reset(token)
+    assert schedule is not None
+    innermost = schedule.result.inner[-1]
+    assert ((innermost.kind == "unroll" and innermost.factor) or 1) == at_once
