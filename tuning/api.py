@@ -56,6 +56,9 @@ _DEFAULT_SECONDS = 300.0
 _LEAST_SHARE = 0.002
 # Seconds of a contest of programs in one process: a part of the search's, between bounds.
 _CONTEST_PART, _LEAST_CONTEST, _MOST_CONTEST = 0.03, 3.0, 12.0
+# Of halves of the winners, which are tried where all of them are not faster: a part of the search's, or what is enough
+# for a few of them.
+_PART_OF_HALVES, _LEAST_OF_HALVES = 0.5, 30.0
 # Of a search: in less there is no time for other plans, which count as this part of it at most.
 _LEAST_OF_PLANS, _PART_OF_PLANS = 30.0, 0.5
 # Of a search that has no other end than its time: when nothing gets better for so long, and in so many trials, that is
@@ -179,10 +182,11 @@ def tune(
             budget.start(used)
             engine.run()
         listen("trying the winners in the network", found)
-        network, interrupted = make_network(settled.plan), threading.Event()
+        network = make_network(settled.plan)
         seconds = min(max(_LEAST_CONTEST, _CONTEST_PART * budget.used_seconds), _MOST_CONTEST)
-        with _end_on_interrupt(interrupted.set):
-            verdict = _settle(network, found, seconds, interrupted.is_set)
+        halves = Budget(max(_LEAST_OF_HALVES, _PART_OF_HALVES * budget.used_seconds))
+        with _end_on_interrupt(halves.interrupt):
+            verdict = _settle(network, found, seconds, lambda: halves.is_over)
         accepted = _keep(database, label, found, verdict)
         wrong = [*_describe_wrong(database, found), *([verdict.wrong] if verdict.wrong else [])]
         return TuningResult(
