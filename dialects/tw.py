@@ -229,6 +229,13 @@ COPIED = "tw.copied"
 Written by passes/schedule/dynamic/blocks; read by passes/ir/kernel, passes/schedule/families/contraction.
 """
 
+ONE_OF_MANY = "tw.one_of_many"
+"""Function, array of arrays of integers: the axes of each argument of which a block has one place, and the kernel many.
+What lies before such an axis lies apart.
+
+Written by passes/ir/kernel; read by passes/ir/kernel.
+"""
+
 FLUSH_DENORMALS = "tw.flush_denormals"
 """Function, unit: denormal numbers count as zero while the kernel runs.
 

@@ -15,7 +15,7 @@ from ...core.program import Kernel
 from ...dialects import func, ir, tw
 from ...dialects.context import diagnostics, run_pipeline
 from ...dialects.types import is_static_type
-from ...dialects.walk import find_named
+from ...dialects.walk import find_named, list_items
 from .structure import list_ops
 
 MAXIMA = ("arith.maximumf", "arith.maxnumf")
@@ -84,6 +84,20 @@ def mark_in_place(function: ir.OpView | ir.Operation, numbers: Sequence[int]) ->
         function.attributes[tw.IN_PLACE] = ir.DenseI64ArrayAttr.get(list(numbers))
     elif tw.IN_PLACE in function.attributes:
         del function.attributes[tw.IN_PLACE]
+
+
+def mark_one_of_many(function: ir.OpView | ir.Operation, axes: Sequence[Sequence[int]]) -> None:
+    """Note the axes of each argument of which a block has one place, and the kernel that it is a block of has many."""
+    if any(axes):
+        function.attributes[tw.ONE_OF_MANY] = ir.ArrayAttr.get([ir.DenseI64ArrayAttr.get(list(each)) for each in axes])
+
+
+def axes_of_many(argument: ir.Value) -> list[int]:
+    """The axes of an argument of a block of which that has one place of many; none of what is no such argument."""
+    if not isinstance(argument, ir.BlockArgument) or tw.ONE_OF_MANY not in (marks := argument.owner.owner.attributes):
+        return []
+    axes = list_items(ir.ArrayAttr(marks[tw.ONE_OF_MANY]))
+    return list(ir.DenseI64ArrayAttr(axes[argument.arg_number])) if argument.arg_number < len(axes) else []
 
 
 def find_script(function: func.FuncOp) -> str | None:

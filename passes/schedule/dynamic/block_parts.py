@@ -10,7 +10,7 @@ from ....dialects.builders import element_of
 from ....dialects.walk import defining_op
 from ...analysis.size_classes import SizeClasses
 from ...ir.edit import clone
-from ...ir.kernel import module_beside
+from ...ir.kernel import mark_one_of_many, module_beside
 from ...ir.structure import body_ops, dim_of, index_dim, indexing_maps, list_ops, shape_of
 from ...ir.uses import find_captures, nested_ops
 from ..tiles.regions import Interval, Linear, NotSchedulable, Region, cover, full_region
@@ -68,6 +68,7 @@ def block_module(
     kinds += [*[ir.IndexType.get()] * rows, *(size.type for size in parts.sizes)]
     kinds += [ir.IndexType.get()] * len(parts.places)
     module, entry = module_beside(function, kinds, [made], inputs)
+    mark_one_of_many(entry.owner, [_narrow_axes(*parts.origin(value)) for value in inputs])
     given = iter(entry.arguments)
     mapping: dict[ir.Value, ir.Value] = {value: next(given) for value in inputs}
     if added:
@@ -82,6 +83,12 @@ def block_module(
             _clone_part(op, parts, mapping, length, places)
         func.ReturnOp([mapping[result]])
     return module
+
+
+def _narrow_axes(whole: ir.Value, region: Region) -> list[int]:
+    """The axes of which a part has one place of many."""
+    sizes = zip(region, shape_of(whole), strict=True)
+    return [axis for axis, (interval, extent) in enumerate(sizes) if interval.size == 1 != extent]
 
 
 def _part_type(value: ir.Value, region: Region) -> ir.Type:

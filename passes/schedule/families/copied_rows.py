@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ....core.sizes import require_static
 from ....dialects import ir
+from ...ir.kernel import axes_of_many
 from ...ir.structure import loop_extents, loops_along
 from ..language.cuts import by_name, carve
 from ..language.schedule import Schedule
@@ -20,8 +21,9 @@ def reads_rows_apart(op: ir.Operation, number: int, rows: Sequence[int]) -> bool
     again and again, and where a large power of two divides their distance they share few lines of the first cache.
     """
     value, long = op.operands[number], long_loops(op, rows)
-    extents = loop_extents(op)
-    real = [loop for loop in loops_along(op, number) if loop is not None and extents[loop] != 1]
+    extents, narrow = loop_extents(op), axes_of_many(value)
+    walked = enumerate(loops_along(op, number))
+    real = [loop for axis, loop in walked if loop is not None and (extents[loop] != 1 or axis in narrow)]
     return is_read(value) and len(long) == 1 and long[0] in real[:-2] and real[-1] not in long
 
 

@@ -145,6 +145,15 @@ def test_attention_over_open_keys_is_one_kernel(kind: str):
     assert turned == [kind == "heads within rows"] * 2 + [False] * 2, "few rows read keys as they lie"
 
 
+def test_rows_that_heads_lie_between_are_copied_where_only_the_batch_is_open():
+    _, body = KINDS["heads within rows"]
+    inputs = "float[B, 40, 3, 16] h", "float[B, 33, 3, 16] g", "float[B, 33, 3, 24] u"
+    [text] = [text for text in schedules(model(inputs, body)) if "outer_product" in text]
+    blocks = re.split("blocks of .*:\n", text)[1:]
+    copied = [sorted(re.findall("stage (%arg[0-9]+):", block)) for block in blocks]
+    assert blocks and all(len(names) == 2 for names in copied), "queries and values, as in a program of one size"
+
+
 def test_keys_that_others_read_as_columns_too_are_turned_once():
     inputs, body = KINDS["heads within rows"]
     made = model(inputs, body)
