@@ -12,6 +12,7 @@ kernel has to transpose the keys first, blocks of many rows read a copy of a hea
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 
 from ....core.target import Target
@@ -27,6 +28,7 @@ from ...ir.maps import permutation_of, read_untransposed
 from ...ir.structure import dim_of, indexing_maps, iterator_types, list_ops, loops_along, shape_of
 from ...ir.uses import find_needed_values
 from ..families.attention import can_attend, find_turned
+from ..families.contraction import occupies_cores
 from ..families.copied_rows import long_loops
 from ..families.family import Sizes, find_anchors
 from ..tiles.axes import ROW_VECTORS, result_axis
@@ -40,8 +42,8 @@ from .block_parts import block_module
 from .blocks import find_dynamic_sums, make_block, make_sums
 from .dynamic_row_loops import AttentionVersion, DynamicAttention, DynamicRows, KeyBlocks, RowKernel, row_extent
 
-# Sizes of blocks along the rows and along the keys.
-_ROW_SIZES = (16, 8, 4, 1)
+# Sizes of blocks along the rows, and where cores share those of a head, too. Along the keys.
+_ROW_SIZES, _SHARED_ROW_SIZES = (64, 16, 4, 1), (16, 8, 4, 1)
 _KEY_SIZES = (64, 16, 4, 1)
 # Rows of a block for which keys become columns: for fewer that takes longer than to read them as they lie.
 _LEAST_TURNED = 8
@@ -130,8 +132,11 @@ def choose_attention(function: func.FuncOp, choose: Chooser, target: Target) -> 
     key = [n if loop in depth else 1 for loop, n in zip(walked_keys, heads, strict=False)]
     stages = stage_module(function, weights, [made]), stage_module(function, result, [weights])
     row_of_scores = walked.index(loops[0])
+    outer = [axis for axis, n in enumerate(shape_of(result)) if axis not in (row_axis, column_axis) and n != 1]
+    matrices = math.prod(max(shape_of(result)[axis], 1) for axis in outer)
+    row_sizes = _ROW_SIZES if occupies_cores(matrices, target) else _SHARED_ROW_SIZES
     versions = []
-    for rows in _ROW_SIZES:
+    for rows in row_sizes:
         sizes = [n if axis == column_axis else 1 for axis, n in enumerate(shape_of(result))]
         sizes[row_axis] = rows
         held = [rows if axis == row_of_scores else 1 for axis in range(len(walked))]
@@ -142,8 +147,7 @@ def choose_attention(function: func.FuncOp, choose: Chooser, target: Target) -> 
             _read_keys_in_place(of_keys)
         columns = _along_keys(stage_module(function, turned, []), key, choose) if turned is not None and turns else None
         versions.append(AttentionVersion(tuple(sizes), blocks, _along_keys(of_keys, held[:-1], choose), columns))
-    outer = [axis for axis, n in enumerate(shape_of(result)) if axis not in (row_axis, column_axis) and n != 1]
-    cuts: dict[int, Sizes] = {**{axis: (1,) for axis in outer}, row_axis: _ROW_SIZES}
+    cuts: dict[int, Sizes] = {**{axis: (1,) for axis in outer}, row_axis: row_sizes}
     weighed = list_functions(stages[0])[0]
     row = _make_row(weighed, (*[1] * (len(walked) - 1), row_extent(weighed)), target)
     rows_at = row_axis, row_of_scores

@@ -146,7 +146,7 @@ def _plan_panels(
     images = [cut for cut in inner if cut[0] in axes]
     over = math.prod(-(-shape[axis] // tile) for axis, tile in inner if axis not in axes)
     matrices = math.prod(shape[axis] for axis, _ in [*outer, *images])
-    if not _occupies(matrices, target):
+    if not occupies_cores(matrices, target):
         images, matrices = [], math.prod(shape[axis] for axis, _ in outer)
     return _choose_panel(op, kind, over, matrices, shape[vector_axis(shape)], width, target), images
 
@@ -179,13 +179,13 @@ def _choose_panel(
     if row_tiles < _PANEL_TILES or most < width or columns < max(_PANELS, 2 * target.cores) * width:
         return 0
     widths = [width] if stays else [n * width for n in range(1, min(_PANEL_TILES, most // width) + 1)]
-    if _occupies(matrices, target):
+    if occupies_cores(matrices, target):
         return widths[-1]
     shares = [_largest_share(matrices * columns, panel, target.cores) for panel in widths]
     return max(panel for panel, share in zip(widths, shares, strict=True) if share <= _BALANCE * min(shares))
 
 
-def _occupies(steps: int, target: Target) -> bool:
+def occupies_cores(steps: int, target: Target) -> bool:
     """Return whether all cores have as many of so many equal steps, or many."""
     return steps % target.cores == 0 or steps >= _MANY_STEPS * target.cores
 
