@@ -24,6 +24,10 @@ class Held:
     region: Region
     dims: tuple[int, ...]
 
+    def is_whole(self, axis: int) -> bool:
+        """Return whether the tensor has all of an axis of open extent."""
+        return axis in self.dims and shape_of(self.value)[self.dims.index(axis)] < 0
+
     def within(self, part: Region) -> Region:
         """A part of the value as one of the tensor."""
         inner = relative_to(part, self.region)

@@ -69,38 +69,40 @@ class DynamicRows(Blocks):
 
 @dataclass(frozen=True)
 class KeyBlocks(OneFunction):
-    """A function whose result has the keys along its last axis; its blocks by their sizes, the largest first."""
+    """A function whose result has the keys along an axis; its blocks by their sizes, the largest first."""
 
     module: ir.Module
     blocks: tuple[BlockKernel, ...]
+    axis: int = -1
 
 
 @dataclass(frozen=True)
 class AttentionVersion(Version):
-    """``scores``: of the kernel's arguments, and last of keys as columns, if ``turned`` makes these."""
+    """``scores``: of the kernel's arguments, and last of keys as columns, if ``turned`` makes these.
+
+    product: a module with a function of the kernel's arguments, of weights, and of ``copied`` values, if there are any.
+    Rows of values that those of other heads lie between are on a page each, or two.
+    """
 
     scores: KeyBlocks
     turned: KeyBlocks | None
+    product: ir.Module
+    copied: KeyBlocks | None
 
 
 @dataclass(frozen=True)
 class DynamicAttention(Blocks):
     """Attention over any number of keys. The axis of rows is the last of ``cuts``, so that those of a head go together.
 
-    modules: functions of the kernel's arguments and what the stage before makes: the weights, and their product.
+    weighing: a module with a function of the kernel's arguments and of scores that makes the weights.
     row: computes a row of weights. keys: the loop of the last product that walks the keys.
     rows: the axis of the result, and of scores and weights.
     """
 
-    modules: tuple[ir.Module, ir.Module]
+    weighing: ir.Module
     row: RowKernel
     keys: int
     rows: tuple[int, int]
-
-    @property
-    def product(self) -> func.FuncOp:
-        """The function that computes the result of weights."""
-        return list_functions(self.modules[1])[0]
 
     @property
     def measured(self) -> tuple[func.FuncOp, ...]:
@@ -116,7 +118,7 @@ class DynamicAttention(Blocks):
     def count_groups(self, largest: Part) -> ir.Value:
         """See ``Blocks``: groups of one head."""
         assert isinstance(largest, AttentionPart)
-        return super().count_groups(largest) if largest.turned is None else count_columns(largest, self.rows[0])
+        return count_columns(largest, self.rows[0]) if largest.keeps_heads else super().count_groups(largest)
 
     def make_part(self, version: Version, segments: Mapping[int, Segment], computed: Computation) -> Part:
         """What emits the loop over a version's blocks of rows."""
@@ -129,7 +131,9 @@ class DynamicAttention(Blocks):
             sizes = " x ".join(map(str, version.sizes))
             turned = f"keys turned in blocks:\n{version.turned.blocks[0].schedule}\n" if version.turned else ""
             scores = f"scores in blocks:\n{version.scores.blocks[0].schedule}\nrows in steps of {self.row.chunk}"
-            shown.append(f"blocks of {sizes}:\n{turned}{scores}\nproduct:\n{version.blocks[0].schedule}")
+            copied = f"values copied in blocks:\n{version.copied.blocks[0].schedule}\n" if version.copied else ""
+            product = f"product:\n{version.blocks[0].schedule}"
+            shown.append(f"blocks of {sizes}:\n{turned}{copied}{scores}\n{product}")
         return "\n".join(shown)
 
 
@@ -157,6 +161,7 @@ class AttentionPart(Part):
         super().__init__(*shared)
         assert isinstance(self.version, AttentionVersion)  # as all of attention's are
         self.attention, self.scores_of, self.turned = attention, self.version.scores, self.version.turned
+        self.copied, self.product = self.version.copied, list_functions(self.version.product)[0]
         last = defining_op(DynamicBorder.of(self.source).inner)
         assert last is not None  # the product
         self.last, self.length = last, self.loop_extent(last, attention.keys)
@@ -168,6 +173,15 @@ class AttentionPart(Part):
         if self.turned is not None:
             made = DynamicBorder.of(self.turned.function).inner
             self.columns = hold_rows(max(shape_of(made)), self.length, made)  # of the keys of a head
+        if self.copied is not None:
+            _, columns = _columns_of(self.copied)
+            kind = ir.MemRefType.get([DYNAMIC, columns], element_of(last.operands[1 - self.lhs]))
+            self.values = memref.alloc(kind, [self.length], [])  # of a head
+
+    @property
+    def keeps_heads(self) -> bool:
+        """Return whether blocks of many rows read a copy of a head's keys, or of its values."""
+        return self.turned is not None or self.copied is not None
 
     def _loop_along(
         self,
@@ -176,25 +190,32 @@ class AttentionPart(Part):
         region: Region,
         body: Callable[[Region], None],
     ) -> None:
-        if len(segments) == 1 and self.turned is not None:
+        if len(segments) == 1 and self.keeps_heads:
             branch = scf.IfOp(arith.cmpi(arith.CmpIPredicate.slt, *numbers))
             with ir.InsertionPoint(branch.then_block):
-                stage = replace(self._stage(self.turned.function, None), buffer=self.columns)
-                self._along_keys(self.turned, stage, self._find_keys(self._find_rows(region)))
+                if self.turned is not None:
+                    stage = replace(self._stage(self.turned.function), buffer=self.columns)
+                    self._along_keys(self.turned, stage, self._find_keys(self._find_rows(region)))
+                if self.copied is not None:
+                    self._copy_values(self.copied, self._find_values(region))
                 scf.YieldOp([])
         super()._loop_along(segments, numbers, region, body)
 
     def compute(self, region: Region, place: ir.Value, panel: ir.Value | None) -> None:
         """A block of the result."""
         rows = self._find_rows(region)
-        keys = None
+        keys, values = list[Held](), list[Held]()
         if self.turned is not None:
             part = self._find_keys(rows)
             depth = next(axis for axis, interval in enumerate(part[:-1]) if interval.size != 1)
-            keys = Held(tensor_of(self.columns), part, (depth, len(part) - 1))
-        self._along_keys(self.scores_of, replace(self._stage(self.scores_of.function, keys), buffer=self.scores), rows)
+            keys.append(Held(tensor_of(self.columns), part, (depth, len(part) - 1)))
+        self._along_keys(self.scores_of, replace(self._stage(self.scores_of.function, *keys), buffer=self.scores), rows)
         self._weights(rows)
-        product = self._stage(self.attention.product, self._hold(self.weights, rows))
+        if self.copied is not None:
+            part = self._find_values(region)
+            column, _ = _columns_of(self.copied)
+            values.append(Held(tensor_of(self.values), part, (self.copied.axis, column)))
+        product = self._stage(self.product, self._hold(self.weights, rows), *values)
         Part(self.version, {}, product, self.sums).compute(region, place, None)
 
     def _find_rows(self, region: Region) -> Region:
@@ -209,14 +230,32 @@ class AttentionPart(Part):
         regions = parts_of(function, (*rows[:-1], Interval(Linear(), 1)), {}).regions
         return (*regions[function.arguments[len(function.arguments) - 1]][:-1], rows[-1])
 
-    def _stage(self, stage: func.FuncOp, held: Held | None) -> Computation:
-        """A stage on the arguments, and what the one before has made."""
-        return replace(self.computed, source=stage, arguments=self._bind_arguments(stage, held))
+    def _find_values(self, region: Region) -> Region:
+        """The part of all values that blocks of the result depend on: those of a head."""
+        made = dict(zip(loops_along(self.last, -1), region, strict=True))
+        made[self.attention.keys] = Interval(Linear(), row_extent(self.attention.row.source))
+        walked = loops_along(self.last, 1 - self.lhs)
+        return tuple(Interval(Linear(), 1) if loop is None else made[loop] for loop in walked)
 
-    def _bind_arguments(self, stage: func.FuncOp, held: Held | None) -> Arguments:
-        """The arguments of a stage; what the stage before has made is the last one."""
+    def _copy_values(self, copied: KeyBlocks, region: Region) -> None:
+        """Blocks along the keys, each with all columns of a head."""
+        part, axis = Part(self.version, {}, replace(self._stage(copied.function), buffer=self.values)), copied.axis
+        _, columns = _columns_of(copied)
+
+        def body(block: BlockKernel, keys: Interval) -> None:
+            here = (*region[:axis], keys, *region[axis + 1 :])
+            part.compute_block(block, here, {}, view_of(self.values, (keys, Interval(Linear(), columns))))
+
+        cover_columns(copied.blocks, self.length, body, axis)
+
+    def _stage(self, stage: func.FuncOp, *held: Held) -> Computation:
+        """A stage on the arguments, and what stages before have made."""
+        return replace(self.computed, source=stage, arguments=self._bind_arguments(stage, *held))
+
+    def _bind_arguments(self, stage: func.FuncOp, *held: Held) -> Arguments:
+        """The arguments of a stage; what stages before have made come last."""
         own = [self.arguments[value] for value in self.source.arguments]
-        return dict(zip(stage.arguments, [*own, *([] if held is None else [held])], strict=True))
+        return dict(zip(stage.arguments, [*own, *held], strict=True))
 
     def _hold(self, buffer: ir.Value, rows: Region) -> Held:
         """Rows of scores or of weights."""
@@ -246,13 +285,19 @@ class AttentionPart(Part):
         loop_over(index_constant(0), index_constant(rows[axis].size), 1, body)
 
 
+def _columns_of(copied: KeyBlocks) -> tuple[int, int]:
+    """The axis of values that walks the columns of a head, and how many these are."""
+    shape = shape_of(DynamicBorder.of(copied.blocks[0].function).inner)
+    return next((axis, n) for axis, n in enumerate(shape) if n != 1 and axis != copied.axis)
+
+
 def cover_columns(
-    blocks: Sequence[BlockKernel], length: ir.Value, body: Callable[[BlockKernel, Interval], None]
+    blocks: Sequence[BlockKernel], length: ir.Value, body: Callable[[BlockKernel, Interval], None], axis: int = -1
 ) -> None:
-    """Blocks along the last axis, the largest first; the last one of all begins in the one before."""
+    """Blocks along an axis, the largest first; the last one of all begins in the one before."""
     start = index_constant(0)
     for number, block in enumerate(blocks):
-        *_, size = shape_of(DynamicBorder.of(block.function).inner)
+        size = shape_of(DynamicBorder.of(block.function).inner)[axis]
         count, last = arith.divui(length, index_constant(size)), arith.subi(length, index_constant(size))
         if number:
             end = arith.select(arith.cmpi(arith.CmpIPredicate.ne, count, index_constant(0)), length, start)

@@ -6,7 +6,8 @@ or with a known number of these where sums go over several axes (groups of chann
 Attention goes by blocks of query rows. Three functions have what is made of a block, each a kernel of open sizes of its
 own: the scores, block by block along the keys; of each row of these the weights; and the product with the values, which
 goes chunk by chunk. Scores and weights stay in memory of the thread, as many rows of them as a block has. Where the
-kernel has to transpose the keys first, blocks of many rows read a copy of a head's keys as columns, few rows the keys.
+kernel has to transpose the keys first, blocks of many rows read a copy of a head's keys as columns, few rows the keys;
+so with values whose rows other heads lie between.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ import math
 from collections.abc import Sequence
 
 from ....core.target import Target
-from ....dialects import func, ir
+from ....dialects import builders, func, ir
 from ....dialects.builders import element_of
 from ....dialects.types import element_bits
 from ....dialects.walk import defining_op
 from ...analysis.kinds import Contraction, OpClass, Reduction
 from ...analysis.size_classes import SizeClasses
+from ...ir.dynamic_sizes import note_sizes
 from ...ir.edit import clone
 from ...ir.kernel import list_functions, module_beside
 from ...ir.maps import permutation_of, read_untransposed
@@ -29,7 +31,7 @@ from ...ir.structure import dim_of, indexing_maps, iterator_types, list_ops, loo
 from ...ir.uses import find_needed_values
 from ..families.attention import can_attend, find_turned
 from ..families.contraction import occupies_cores
-from ..families.copied_rows import long_loops
+from ..families.copied_rows import long_loops, reads_rows_apart
 from ..families.family import Sizes, find_anchors
 from ..tiles.axes import ROW_VECTORS, result_axis
 from ..tiles.regions import NotSchedulable
@@ -130,7 +132,14 @@ def choose_attention(function: func.FuncOp, choose: Chooser, target: Target) -> 
     depth, walked_keys = long_loops(first, scores.k), loops_along(first, scores.rhs)
     heads = shape_of(first.operands[scores.rhs])[:-1]
     key = [n if loop in depth else 1 for loop, n in zip(walked_keys, heads, strict=False)]
-    stages = stage_module(function, weights, [made]), stage_module(function, result, [weights])
+    values = last.operands[product.rhs]
+    weighing = stage_module(function, weights, [made])
+    copied = _copy_module(function, values) if reads_rows_apart(last, product.rhs, product.k) else None
+    walked_values = loops_along(last, product.rhs)
+    a_head = [n if loop == loops[1] else 1 for loop, n in zip(walked_values, shape_of(values), strict=True)]
+    key_axis = walked_values.index(keys)
+    products = [stage_module(function, result, [weights, *([] if copied is None else [values])])]
+    products.append(stage_module(function, result, [weights]))  # with values as they lie
     row_of_scores = walked.index(loops[0])
     outer = [axis for axis, n in enumerate(shape_of(result)) if axis not in (row_axis, column_axis) and n != 1]
     matrices = math.prod(max(shape_of(result)[axis], 1) for axis in outer)
@@ -140,19 +149,23 @@ def choose_attention(function: func.FuncOp, choose: Chooser, target: Target) -> 
         sizes = [n if axis == column_axis else 1 for axis, n in enumerate(shape_of(result))]
         sizes[row_axis] = rows
         held = [rows if axis == row_of_scores else 1 for axis in range(len(walked))]
-        blocks = make_sums(list_functions(stages[1])[0], tuple(sizes), (keys,), choose)
-        turns = turned is not None and rows >= _LEAST_TURNED
+        many = rows >= _LEAST_TURNED
+        stage = products[0 if many else 1]
+        blocks = make_sums(list_functions(stage)[0], tuple(sizes), (keys,), choose)
+        turns = turned is not None and many
         of_keys = stage_module(function, made, [turned] if turns else [])
         if not turns:
             _read_keys_in_place(of_keys)
         columns = _along_keys(stage_module(function, turned, []), key, choose) if turned is not None and turns else None
-        versions.append(AttentionVersion(tuple(sizes), blocks, _along_keys(of_keys, held[:-1], choose), columns))
+        scored = _along_keys(of_keys, held[:-1], choose)
+        kept = _copy_along_keys(copied, a_head, key_axis, choose) if copied is not None and many else None
+        versions.append(AttentionVersion(tuple(sizes), blocks, scored, columns, stage, kept))
     cuts: dict[int, Sizes] = {**{axis: (1,) for axis in outer}, row_axis: row_sizes}
-    weighed = list_functions(stages[0])[0]
+    weighed = list_functions(weighing)[0]
     row = _make_row(weighed, (*[1] * (len(walked) - 1), row_extent(weighed)), target)
     rows_at = row_axis, row_of_scores
     repeated = frozenset([row_axis] if may_repeat(result) else [])
-    return DynamicAttention(tuple(versions), cuts, (keys,), 1, 1, stages, row, keys, rows_at, repeated=repeated)
+    return DynamicAttention(tuple(versions), cuts, (keys,), 1, 1, weighing, row, keys, rows_at, repeated=repeated)
 
 
 def _read_keys_in_place(module: ir.Module) -> None:
@@ -169,6 +182,24 @@ def _along_keys(module: ir.Module, before: Sequence[int], choose: Chooser) -> Ke
     """A function and its blocks along the keys, of sizes ``before`` along the other axes."""
     function = list_functions(module)[0]
     return KeyBlocks(module, tuple(make_block(function, (*before, n), {}, choose) for n in _KEY_SIZES))
+
+
+def _copy_module(function: func.FuncOp, values: ir.Value) -> ir.Module:
+    """A module with a function of a kernel's arguments that copies what it reads of one."""
+    module = stage_module(function, values, [])
+    end = list_ops(list_functions(module)[0])[-1]
+    with ir.InsertionPoint(end), end.location:
+        loops, out = range(len(shape_of(values))), builders.empty(note_sizes(end.operands[0]), element_of(values))
+        body = lambda element, _: element  # noqa: E731
+        end.operands[0] = builders.generic([end.operands[0]], [out], [loops, loops], "p" * len(loops), body)[0]
+    return module
+
+
+def _copy_along_keys(module: ir.Module, sizes: Sequence[int], axis: int, choose: Chooser) -> KeyBlocks:
+    """A function that copies and its blocks along the keys, which ``axis`` walks, of ``sizes`` along the other axes."""
+    function = list_functions(module)[0]
+    blocks = ((*sizes[:axis], n, *sizes[axis + 1 :]) for n in _KEY_SIZES)
+    return KeyBlocks(module, tuple(make_block(function, block, {}, choose) for block in blocks), axis)
 
 
 def _make_row(function: func.FuncOp, sizes: Sizes, target: Target) -> RowKernel:

@@ -258,8 +258,11 @@ class Part:
             for axis, expression in enumerate(indexing_map.results):
                 if dim_of(expression) != loop:
                     continue
-                if operand in self.arguments and isinstance(held := self.arguments[operand], ir.Value):
+                held = self.arguments.get(operand)
+                if isinstance(held, ir.Value):
                     return tensor.DimOp(held, index_constant(axis)).result
+                if held is not None and held.is_whole(axis):
+                    return tensor.DimOp(held.value, index_constant(held.dims.index(axis))).result
                 source = defining_op(operand)
                 if source is not None and source.name == "tensor.extract_slice":
                     size = self._size_of_slice(source, axis)

@@ -141,8 +141,11 @@ def test_attention_over_open_keys_is_one_kernel(kind: str):
     assert [text.startswith("blocks") and "scores in blocks" in text for text in texts].count(True) == 1
     assert len(texts) == 1
     [text] = texts
-    turned = [block.startswith("keys turned") for block in re.split("blocks of .*:\n", text)[1:]]
-    assert turned == [kind == "heads within rows"] * 2 + [False] * 2, "few rows read keys as they lie"
+    blocks, between = re.split("blocks of .*:\n", text)[1:], kind == "heads within rows"
+    assert [block.startswith("keys turned") for block in blocks] == [between] * 2 + [False] * 2
+    assert ["values copied" in block for block in blocks] == [between] * 2 + [False] * 2, (
+        "few rows read them as they lie"
+    )
 
 
 def test_rows_that_heads_lie_between_are_copied_where_only_the_batch_is_open():
