@@ -94,7 +94,10 @@ def mark_one_of_many(function: ir.OpView | ir.Operation, axes: Sequence[Sequence
 
 def axes_of_many(argument: ir.Value) -> list[int]:
     """The axes of an argument of a block of which that has one place of many; none of what is no such argument."""
-    if not isinstance(argument, ir.BlockArgument) or tw.ONE_OF_MANY not in (marks := argument.owner.owner.attributes):
+    if not isinstance(argument, ir.BlockArgument) or not isinstance(block := argument.owner, ir.Block):
+        return []
+    marks = block.owner.attributes
+    if tw.ONE_OF_MANY not in marks:
         return []
     axes = list_items(ir.ArrayAttr(marks[tw.ONE_OF_MANY]))
     return list(ir.DenseI64ArrayAttr(axes[argument.arg_number])) if argument.arg_number < len(axes) else []
