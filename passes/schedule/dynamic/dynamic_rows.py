@@ -132,14 +132,9 @@ def choose_attention(function: func.FuncOp, choose: Chooser, target: Target) -> 
     depth, walked_keys = long_loops(first, scores.k), loops_along(first, scores.rhs)
     heads = shape_of(first.operands[scores.rhs])[:-1]
     key = [n if loop in depth else 1 for loop, n in zip(walked_keys, heads, strict=False)]
-    values = last.operands[product.rhs]
-    weighing = stage_module(function, weights, [made])
-    copied = _copy_module(function, values) if reads_rows_apart(last, product.rhs, product.k) else None
-    walked_values = loops_along(last, product.rhs)
-    a_head = [n if loop == loops[1] else 1 for loop, n in zip(walked_values, shape_of(values), strict=True)]
-    key_axis = walked_values.index(keys)
-    products = [stage_module(function, result, [weights, *([] if copied is None else [values])])]
-    products.append(stage_module(function, result, [weights]))  # with values as they lie
+    weighing, copied = stage_module(function, weights, [made]), _copy_values(function, last, product, choose)
+    in_place = stage_module(function, result, [weights])
+    of_copies = stage_module(function, result, [weights, last.operands[product.rhs]]) if copied else in_place
     row_of_scores = walked.index(loops[0])
     outer = [axis for axis, n in enumerate(shape_of(result)) if axis not in (row_axis, column_axis) and n != 1]
     matrices = math.prod(max(shape_of(result)[axis], 1) for axis in outer)
@@ -150,7 +145,7 @@ def choose_attention(function: func.FuncOp, choose: Chooser, target: Target) -> 
         sizes[row_axis] = rows
         held = [rows if axis == row_of_scores else 1 for axis in range(len(walked))]
         many = rows >= _LEAST_TURNED
-        stage = products[0 if many else 1]
+        stage = of_copies if many else in_place
         blocks = make_sums(list_functions(stage)[0], tuple(sizes), (keys,), choose)
         turns = turned is not None and many
         of_keys = stage_module(function, made, [turned] if turns else [])
@@ -158,7 +153,7 @@ def choose_attention(function: func.FuncOp, choose: Chooser, target: Target) -> 
             _read_keys_in_place(of_keys)
         columns = _along_keys(stage_module(function, turned, []), key, choose) if turned is not None and turns else None
         scored = _along_keys(of_keys, held[:-1], choose)
-        kept = _copy_along_keys(copied, a_head, key_axis, choose) if copied is not None and many else None
+        kept = copied if many else None
         versions.append(AttentionVersion(tuple(sizes), blocks, scored, columns, stage, kept))
     cuts: dict[int, Sizes] = {**{axis: (1,) for axis in outer}, row_axis: row_sizes}
     weighed = list_functions(weighing)[0]
@@ -184,22 +179,25 @@ def _along_keys(module: ir.Module, before: Sequence[int], choose: Chooser) -> Ke
     return KeyBlocks(module, tuple(make_block(function, (*before, n), {}, choose) for n in _KEY_SIZES))
 
 
-def _copy_module(function: func.FuncOp, values: ir.Value) -> ir.Module:
-    """A module with a function of a kernel's arguments that copies what it reads of one."""
+def _copy_values(function: func.FuncOp, last: ir.Operation, product: Contraction, choose: Chooser) -> KeyBlocks | None:
+    """A function that copies the values, and its blocks along the keys: all columns of a head.
+
+    None where no other heads lie between their rows.
+    """
+    if not reads_rows_apart(last, product.rhs, product.k):
+        return None
+    values, walked = last.operands[product.rhs], loops_along(last, product.rhs)
     module = stage_module(function, values, [])
     end = list_ops(list_functions(module)[0])[-1]
     with ir.InsertionPoint(end), end.location:
         loops, out = range(len(shape_of(values))), builders.empty(note_sizes(end.operands[0]), element_of(values))
-        body = lambda element, _: element  # noqa: E731
-        end.operands[0] = builders.generic([end.operands[0]], [out], [loops, loops], "p" * len(loops), body)[0]
-    return module
-
-
-def _copy_along_keys(module: ir.Module, sizes: Sequence[int], axis: int, choose: Chooser) -> KeyBlocks:
-    """A function that copies and its blocks along the keys, which ``axis`` walks, of ``sizes`` along the other axes."""
-    function = list_functions(module)[0]
-    blocks = ((*sizes[:axis], n, *sizes[axis + 1 :]) for n in _KEY_SIZES)
-    return KeyBlocks(module, tuple(make_block(function, block, {}, choose) for block in blocks), axis)
+        maps, kinds = [loops, loops], "p" * len(loops)
+        end.operands[0] = builders.generic([end.operands[0]], [out], maps, kinds, lambda element, _: element)[0]
+    [keys], [column] = long_loops(last, product.k), long_loops(last, product.n)
+    head = [n if loop == column else 1 for loop, n in zip(walked, shape_of(values), strict=True)]
+    axis, copy = walked.index(keys), list_functions(module)[0]
+    sizes = ((*head[:axis], n, *head[axis + 1 :]) for n in _KEY_SIZES)
+    return KeyBlocks(module, tuple(make_block(copy, block, {}, choose) for block in sizes), axis)
 
 
 def _make_row(function: func.FuncOp, sizes: Sizes, target: Target) -> RowKernel:
