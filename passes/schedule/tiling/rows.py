@@ -103,4 +103,5 @@ def is_computed_again(op: ir.Operation, region: Region) -> bool:
     """
     ops = body_ops(op)
     light = all(inner.name.startswith("arith.") for inner in ops)
-    return light and (len(kept_dims(region)) > 1 or (len(ops) == 1 and min(part.size for part in region) < 0))
+    single = len(ops) == 1 and any(part.size < 0 for part in region)
+    return light and (len(kept_dims(region)) > 1 or single)

@@ -131,6 +131,18 @@ def test_a_reduction_of_one_element_has_a_schedule() -> None:
     run(model, inputs, inputs["in0"][0])
 
 
+def test_the_mean_of_all_elements_may_be_read_twice() -> None:
+    """Its division has no loop, and a sum and a comparison read it."""
+    nodes = [
+        helper.make_node("ReduceMean", ["x"], ["mean"], name="mean", keepdims=0),
+        helper.make_node("Sub", ["x", "mean"], ["rest"], name="rest"),
+        helper.make_node("ReduceMax", ["rest"], ["most"], name="most", keepdims=0),
+        helper.make_node("Sub", ["most", "mean"], ["y"], name="y"),
+    ]
+    x = random(200)
+    run(model_of(nodes, {"x": x}, ["y"]), {"x": x}, x.max() - 2 * x.mean(dtype=np.float64), kernels=0)
+
+
 def test_the_first_of_two_reductions_is_computed_once() -> None:
     """A variance: the mean of a column is not computed again for each of its elements."""
     x = random(2, 300, 130)
