@@ -97,6 +97,18 @@ def test_an_elementwise_kernel_repeats_operands_itself():
         assert len(module.profile([np.ones((1, 3, 1), np.float32)] * 2, rounds=1).rows) == calls
 
 
+@pytest.mark.parametrize("rows", [2, 3, 70])
+def test_two_rows_are_repeated_beside_a_column_of_constants(rows: int):
+    """Each in memory of its own, which blocks of few rows do not leave to the pass that makes buffers."""
+    column = RNG.standard_normal((rows, 1)).astype(np.float32)
+    text = "{" + ", ".join(map(str, column.ravel().tolist())) + "}"
+    body = f"c = Constant<value = float[{rows}, 1] {text}>() y = Min(x, c, z)"
+    module = tw.compile(model(body, "float[A, B] x, float[C, D] z"), workers=0, cache=False)
+    for left, right in (((1, 700), (rows, 1)), ((rows, 130), (1, 130)), ((1, 1), (1, 1)), ((rows, 5), (rows, 5))):
+        x, z = (RNG.standard_normal(shape).astype(np.float32) for shape in (left, right))
+        np.testing.assert_array_equal(module(x, z)[0], np.minimum(np.minimum(x, column), z))
+
+
 def test_what_is_chosen_may_be_a_result_and_an_operand_too():
     """The chosen tensor is an input, a constant operand's, or one that a kernel makes; it is read before and after."""
     module = tw.compile(model("s = Add(x, z) t = Sub(z, x) y = Concat<axis = 2>(s, t, s)"), workers=0)

@@ -109,15 +109,23 @@ class _Row:
             return self.emit(body)
         ends = [body.ends(read) for read in reads]
         amounts = [arith.subi(last, first) for first, last in ends]
+        row = self._with_memory()
 
         def emit_other() -> ir.Value:
             if any(body.steps[read.operands[-1]][0] < 0 for read in reads):
-                return self.emit(body)
-            return self._choose(amounts, 0, lambda: self.emit(body.with_reads(reads, ends, 1)), lambda: self.emit(body))
+                return row.emit(body)
+            return row._choose(amounts, 0, lambda: row.emit(body.with_reads(reads, ends, 1)), lambda: row.emit(body))
 
-        return self._choose(
-            amounts, body.size - 1, lambda: self.emit(body.with_reads(reads, ends, body.size)), emit_other
+        return row._choose(
+            amounts, body.size - 1, lambda: row.emit(body.with_reads(reads, ends, body.size)), emit_other
         )
+
+    def _with_memory(self) -> _Row:
+        """The row in memory of its own: equal empty tensors would become one, into which no two rows can be copied."""
+        empty = defining_op(self.dest)
+        if empty is None or empty.name != "tensor.empty":
+            return self
+        return replace(self, dest=bufferization.AllocTensorOp(self.dest.type, list(empty.operands)).result)
 
     def _choose(
         self, amounts: Sequence[ir.Value], wanted: int, then: Callable[[], ir.Value], other: Callable[[], ir.Value]
