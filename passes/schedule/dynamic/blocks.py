@@ -230,12 +230,13 @@ def _cuts(function: func.FuncOp, result: ir.Value, cut_known: Mapping[int, Sizes
         return {axis: (1,) for axis in range(len(shape))}
     innermost = max((axis for axis, n in enumerate(shape) if n != 1), default=0)
     crossing, blocks = _choose_sizes(function, result, innermost)
-    once = {axis: (1,) for axis in {*open_, *_batch_axes(function, result)}}
+    batch = _batch_axes(function, result)
+    once = {axis: (1,) for axis in {*open_, *batch}}
     cuts: dict[int, Sizes] = dict(sorted({**once, **cut_known}.items()))
     known = math.prod(cut_known[axis][0] if axis in cut_known else n for axis, n in enumerate(shape) if n > 0)
     columns = blocks.of_columns(known) if innermost in open_ else (1,)
     rows = blocks.of_rows(innermost in open_, known * columns[0])
-    beside = [axis for axis in open_ if axis != innermost]
+    beside = [axis for axis in open_ if axis != innermost and axis not in batch]
     cuts |= dict.fromkeys([crossing] if crossing in beside else beside[-1:], rows)
     if blocks.plane and len(beside) > 1 and 0 < beside[-2] == beside[-1] - 1:  # axis 0 is that of images
         cuts |= dict(zip(beside[-2:], blocks.plane, strict=True))

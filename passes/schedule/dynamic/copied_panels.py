@@ -64,6 +64,8 @@ def find_panel(function: func.FuncOp, result: ir.Value, cuts: Mapping[int, Seque
     [row_axis, *others] = [result_axis(op, loop, result) for loop in (rows[0], *columns, *long_loops(op, kind.batch))]
     if row_axis not in open_ or others[0] not in open_ or None in others:
         return None
+    if any(cuts.get(axis, (1,)) != (1,) for axis in others[1:] if axis is not None):  # rows of several operands
+        return None
     return Panel(operand, (loops.index(steps[0]), len(loops) - 1), row_axis, others[0])
 
 

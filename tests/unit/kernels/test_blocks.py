@@ -50,6 +50,11 @@ KINDS = {
         "c = Conv(x, o) r = Relu(c) m = Conv<pads = [1, 1, 1, 1], group = 32>(r, d) y = Conv(m, q1)",
         "1 6 A B",
     ),
+    "products of each head, side by side": (
+        "float[2, A, B, 9] x, float[2, A, 9, B] z",
+        "m = MatMul(x, z) y = Transpose<perm = [0, 2, 1, 3]>(m)",
+        "2 A B 9, 2 A 9 B",
+    ),
     "axes that change places": (
         "float[A, B, 9] x, float[B, A, 9] z",
         "l = Transpose<perm = [1, 0, 2]>(z) y = Add(x, l)",
