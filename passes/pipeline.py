@@ -42,6 +42,7 @@ from .graph.pack_weights import PackWeights
 from .graph.pad_rows import PadRows
 from .graph.plan_memory import PlanMemory, check_arena, plan_calls
 from .graph.recognize_composites import RecognizeComposites
+from .graph.reparameterize_branches import ReparameterizeBranches
 from .graph.report_outside import ReportOutside
 from .graph.simplify_inference import SimplifyInference
 from .graph.sink_views import SinkViews
@@ -142,6 +143,7 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
         KeepPacked(),
         RecognizeComposites(),  # before scales move, which would break the patterns
         FoldScaleAxis(),  # before products are combined and weights change their layout
+        ReparameterizeBranches(),  # after scales are in the weights, and before branches are combined side by side
         CombineParallelConv2d(target=target),
         CombineParallelDense(target=target),
         ArrangeProducts(),  # after products are combined, whose weights still have one order
