@@ -274,7 +274,7 @@ class Module:
     def _runner(self, arrays: Sequence[Any]) -> Runner:
         """The program for the inputs' sizes; InputError where they are none that it may have."""
         shapes = tuple(map(_SHAPE, arrays) if self._all_tensors else map(tensor.given_shape_of, arrays, self._inputs))
-        if shapes in self._specialized:
+        if self._specialized and shapes in self._specialized:
             return self._specialized[shapes]
         self._check(shapes)
         return self._main

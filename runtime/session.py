@@ -6,14 +6,16 @@ import copy
 import math
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
 from ..core.errors import InputError
-from ..core.model import TensorInfo, numpy_dtype
+from ..core.model import OBJECTS, TensorInfo, numpy_dtype
 from ..core.sizes import Sym, bounds_of
 from ..core.states import State
 from .artifact.state_file import read_states, write_states
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 Execute = Callable[[list[Any], "float | None"], list[Any]]
 _Value = StateMemory | np.ndarray
+_SHAPE = attrgetter("shape")
+_KEPT_SHAPES = 64  # of inputs that were found right
 
 
 class Session:
@@ -55,13 +59,20 @@ class Session:
         held = {state.input for state in self._states}
         self._given = [number for number in range(len(own.inputs)) if number not in held]
         self._asked = tuple(own.inputs[number] for number in self._given)
+        self._asked_infos = {info.name: info for info in self._asked}
+        self._held_names = frozenset(self._infos[number].name for number in held)
+        self._all_grow = held == self._grown
         left = {state.output for state in self._states}
         self._made = [number for number in range(len(own.outputs)) if number not in left]
         self._names = tuple(own.outputs[number].name for number in self._made)
         self._written = frozenset(state.input for state in own.frame.written) if manifest.session else frozenset()
         self._capacity, self._sizes = _check_capacity(capacity), _check_sizes(sizes, self._infos)
-        self._places = _places_of_symbols(own.inputs, sorted(held))
+        self._shared = tuple(dict.fromkeys(_list_symbols(self._asked)))
+        self._places = _place_symbols(own.inputs, sorted(held), self._shared)
+        self._check = lru_cache(_KEPT_SHAPES)(self._check_given)
+        self._all_tensors = not any(info.dtype in OBJECTS for info in self._asked)
         self._replaced = sorted(held - self._grown - self._written)
+        self._replacing = [state for state in self._states if state.input in self._replaced]
         self._lock = threading.Lock()
         self._values: dict[int, _Value] = {}
         self._initial = {self._find(name).input: value for name, value in (initial or {}).items()}
@@ -96,25 +107,30 @@ class Session:
             except BaseException:
                 self._values = before
                 raise
-            for state in self._states:
+            for state in self._replacing:
                 self._values[state.input] = made[state.output]
-            outputs = Outputs(made[number] for number in self._made)
+            outputs = Outputs([made[number] for number in self._made])
             outputs.names = self._names
             return outputs
 
     def _step(self, arrays: Sequence[np.ndarray], timeout: float | None) -> list[Any]:
         """All outputs for inputs and the states, which begin in the first run."""
-        shapes = list(map(tensor.given_shape_of, arrays, self._asked))
-        found = tensor.check_shapes(shapes, self._asked, self._known_sizes())
+        shapes = tuple(map(_SHAPE, arrays) if self._all_tensors else map(tensor.given_shape_of, arrays, self._asked))
+        found = self._check(shapes, self._find_sizes())
         if not self._values:
             self._values = {state.input: self._begin(state, found) for state in self._states}
-            tensor.check_shapes(shapes, self._asked, self._known_sizes())
+            self._check(shapes, self._find_sizes())
         everything: list[Any] = [None] * len(self._infos)
         for number, array in zip(self._given, arrays, strict=True):
             everything[number] = array
         for number, value in self._values.items():
             everything[number] = value
         return self._execute(everything, timeout)
+
+    def _check_given(self, shapes: Sequence[tuple[int, ...]], sizes: Sequence[int | None]) -> Mapping[Sym, int]:
+        """Sizes by symbols: those of inputs of these shapes, which have to fit the states' of ``_find_sizes``."""
+        known = {symbol: size for symbol, size in zip(self._shared, sizes, strict=True) if size is not None}
+        return tensor.check_shapes(shapes, self._asked, self._sizes | known)
 
     def __call__(self, *inputs: Any) -> Outputs:
         """Run on arrays by position."""
@@ -137,12 +153,13 @@ class Session:
     def truncate(self, length: int) -> None:
         """Forget what was appended behind the first ``length`` elements; InputError where there are fewer."""
         with self._hold():
-            if self._grown != {state.input for state in self._states}:
+            if not self._all_grow:
                 raise InputError("a session can be truncated if all of its states grow: fork it before, or reset it")
             if not 0 <= length <= self.length:
                 raise InputError(f"the session has {self.length} elements, and cannot be truncated to {length}")
             for value in self._values.values():
-                value.shape = (length, *value.shape[1:])
+                assert isinstance(value, StateMemory)
+                value.cut(length)
 
     def __getitem__(self, name: str) -> np.ndarray:
         """A copy of the state of this name; InputError where there is none, or no run has begun."""
@@ -170,7 +187,7 @@ class Session:
                     kept[state.input] = self._read(state, states[state.input])
             before, self._values = self._values, kept
             try:
-                self._known_sizes()
+                self._find_sizes()
             except InputError:
                 self._values = before
                 raise
@@ -196,7 +213,7 @@ class Session:
 
     def _demand_states(self) -> None:
         """InputError where the last run has failed when it had written over a state."""
-        for number in filter(self._is_lost, self._values):
+        for number in filter(self._is_lost, self._written.intersection(self._values)):
             name = self._infos[number].name
             raise InputError(f"the last run failed, and state '{name}' may be written in part: reset the session")
 
@@ -209,35 +226,42 @@ class Session:
 
     def _order(self, inputs: Any) -> list[np.ndarray]:
         """The inputs that are no states, in the model's order."""
-        if isinstance(inputs, Mapping):
-            for state in self.states:
-                if state.name in inputs:
-                    raise InputError(f"'{state.name}' is a state, which the session keeps: set session['{state.name}']")
-        return tensor.order_inputs(inputs, {info.name: info for info in self._asked}, "session")
+        if isinstance(inputs, Mapping) and not self._held_names.isdisjoint(inputs):
+            name = next(state.name for state in self.states if state.name in inputs)
+            raise InputError(f"'{name}' is a state, which the session keeps: set session['{name}']")
+        return tensor.order_inputs(inputs, self._asked_infos, "session")
 
-    def _known_sizes(self) -> dict[Sym, int]:
-        """The sizes that the states have; InputError where two differ, or one is none that the program takes."""
-        known = dict(self._sizes)
-        if not self._values:
-            return known
-        for symbol, places in self._places.items():
-            number, axis = places[0]
-            size = known[symbol] = self._values[number].shape[axis]
-            for other, along in places:
-                if self._values[other].shape[along] != size:
-                    names = [self._infos[i].name for i in (number, other)]
-                    sizes = f"{size} and {self._values[other].shape[along]}"
-                    raise InputError(
-                        f"states '{names[0]}' and '{names[1]}' have {sizes} as '{symbol}': reset the session"
-                    )
-            if size not in bounds_of(symbol):
-                name = self._infos[number].name
-                raise InputError(f"state '{name}' has {size} as '{symbol}', which must be {bounds_of(symbol)}")
-        for number in self._replaced:  # which may be what an output of any size was
-            info, shape = self._infos[number], self._values[number].shape
+    def _find_sizes(self) -> tuple[int | None, ...]:
+        """The sizes that the states give the symbols of inputs; None for those that they lack.
+
+        InputError where two states differ, or have a size that the program does not take.
+        """
+        found: list[int | None] = [None] * len(self._shared)
+        values = self._values
+        for symbol in self._places if values else ():
+            sizes = [
+                value.words[1 + axis] if type(value := values[number]) is StateMemory else value.shape[axis]
+                for number, axis in symbol.places
+            ]
+            size = sizes[0]
+            if sizes.count(size) != len(sizes) or not symbol.low <= size <= symbol.high:
+                self._refuse_sizes(symbol, sizes)
+            if symbol.shared is not None:
+                found[symbol.shared] = size
+        for number in self._replaced if values else ():  # which may be what an output of any size was
+            info, shape = self._infos[number], values[number].shape
             if any(isinstance(wanted, int) and n != wanted for n, wanted in zip(shape, info.shape, strict=True)):
                 raise InputError(f"state '{info.name}' must have shape {info.shape}, got {shape}: reset the session")
-        return known
+        return tuple(found)
+
+    def _refuse_sizes(self, placed: _Placed, sizes: Sequence[int]) -> None:
+        """InputError for sizes of one symbol: two differ, or it may not have the one."""
+        symbol, size, name = placed.symbol, sizes[0], self._infos[placed.places[0][0]].name
+        for (number, _), other in zip(placed.places, sizes, strict=True):
+            if other != size:
+                both = f"'{name}' and '{self._infos[number].name}' have {size} and {other}"
+                raise InputError(f"states {both} as '{symbol}': reset the session")
+        raise InputError(f"state '{name}' has {size} as '{symbol}', which must be {bounds_of(symbol)}")
 
     def _begin(self, state: State, sizes: Mapping[Sym, int]) -> _Value:
         """The state with which a session begins."""
@@ -318,14 +342,37 @@ class _Holding:
         self._lock.release()
 
 
-def _places_of_symbols(infos: Sequence[TensorInfo], numbers: Sequence[int]) -> dict[Sym, list[tuple[int, int]]]:
-    """Where the states have each symbol: pairs of an input's number and an axis."""
+class _Placed(NamedTuple):
+    """Where the states have a symbol, pairs of an input's number and an axis; and its least and its largest value.
+
+    ``shared`` is its number among the symbols of the other inputs, None where they have it not.
+    """
+
+    symbol: Sym
+    places: list[tuple[int, int]]
+    low: float
+    high: float
+    shared: int | None
+
+
+def _place_symbols(infos: Sequence[TensorInfo], numbers: Sequence[int], shared: Sequence[Sym]) -> list[_Placed]:
+    """Where the states of these numbers have symbols."""
     found: dict[Sym, list[tuple[int, int]]] = {}
     for number in numbers:
         for axis, extent in enumerate(infos[number].shape):
             if isinstance(extent, Sym):
                 found.setdefault(extent, []).append((number, axis))
-    return found
+    made = []
+    for symbol, places in found.items():
+        within = bounds_of(symbol)
+        ends = -math.inf if within.low is None else within.low, math.inf if within.high is None else within.high
+        made.append(_Placed(symbol, places, *ends, shared.index(symbol) if symbol in shared else None))
+    return made
+
+
+def _list_symbols(infos: Sequence[TensorInfo]) -> Iterator[Sym]:
+    for info in infos:
+        yield from (extent for extent in info.shape if isinstance(extent, Sym))
 
 
 def _check_capacity(capacity: int | None) -> int | None:

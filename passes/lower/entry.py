@@ -3,7 +3,7 @@
     create(weight addresses: pointer, their number: int, threads: int, lock word: pointer, owner: object) -> main
     main(inputs..., outputs...)        writes the outputs in place; a signal that Python has to handle (Ctrl-C) may
                                        end it between two kernels
-    main(address of a frame: int)      of a program with a routine: see ``core/frame.py``
+    main(address of a frame: int, ...) of a program with a routine: see ``core/frame.py``; the inputs may follow
     kernel(index) -> pointer           the address of a kernel, in the order of the program's first calls of each
     run_calls() -> pointer             the address of ``tw_run_calls``, which calls kernels for a host
     weights() -> pointer               the address of the weights, where they are a section of the code
@@ -67,6 +67,7 @@ _PURE = """attributes {memory_effects = #llvm.memory_effects<other = none, argMe
   errnoMem = none, targetMem0 = none, targetMem1 = none>, will_return, no_unwind}"""
 _FRAME_DECLARATIONS = f"""
 llvm.func @tw_begin_run(!llvm.ptr, !llvm.ptr) -> !llvm.ptr
+llvm.func @tw_put_input(!llvm.ptr, i32, i32, !llvm.ptr, i64, !llvm.ptr) -> i32
 llvm.func @tw_end_run(!llvm.ptr)
 llvm.func @tw_new_tensor(!llvm.ptr, i64, !llvm.ptr) -> i32
 llvm.func @tw_new_output(!llvm.ptr, !llvm.ptr, i64, !llvm.ptr) -> i32
@@ -129,7 +130,7 @@ def emit_routine(program: Program, number: int = 0, target: Target | None = None
 
     The symbols of ``emit_entry`` and ``emit_support`` stay open for the linker.
     """
-    usage = packed.constant_bytes("tw_count", b"main takes the address of a frame\0")
+    usage = packed.constant_bytes("tw_count", b"main takes the address of a frame, and the inputs that are not there\0")
     text = [_DECLARATIONS, _FRAME_DECLARATIONS, usage, routine_text(program, number), _create_text(program, number)]
     return _emit_object("".join(text), target)
 

@@ -20,6 +20,65 @@ llvm.mlir.global internal constant @tw_two_numbers(" (%lld and %lld)\00")
 llvm.mlir.global internal constant @tw_next_extent("%s%lld\00")
 llvm.mlir.global internal constant @tw_comma(", \00")
 
+// Puts a tensor that `main` was given behind the frame's address, if it was, at the place of an input: its address and its
+// extents. None stands for what the caller has put there. Raises `usage` for what is no tensor of this rank.
+llvm.func @tw_put_input(%args: !llvm.ptr, %count: i32, %index: i32, %place: !llvm.ptr, %rank: i64, %usage: !llvm.ptr)
+    -> i32 {
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %none = arith.constant 0 : i32
+  %success = arith.constant 0 : i32
+  %null = llvm.mlir.zero : !llvm.ptr
+  %behind = arith.cmpi slt, %index, %count : i32
+  %status = scf.if %behind -> i32 {
+    %arg = llvm.getelementptr inbounds %args[%index] : (!llvm.ptr, i32) -> !llvm.ptr, !any
+    %type = llvm.load %arg : !llvm.ptr -> i32
+    %there = arith.cmpi eq, %type, %none : i32
+    %taken = scf.if %there -> i32 {
+      scf.yield %success : i32
+    } else {
+      %tensor = llvm.call @tw_tensor(%arg) : (!llvm.ptr) -> !llvm.ptr
+      %is_tensor = llvm.icmp "ne" %tensor, %null : !llvm.ptr
+      %fits = scf.if %is_tensor -> i1 {
+        %rank_at = llvm.getelementptr inbounds %tensor[0, 2] : (!llvm.ptr) -> !llvm.ptr, !tensor
+        %own_rank32 = llvm.load %rank_at : !llvm.ptr -> i32
+        %own_rank = arith.extsi %own_rank32 : i32 to i64
+        %same = arith.cmpi eq, %own_rank, %rank : i64
+        scf.yield %same : i1
+      } else {
+        %false = arith.constant false
+        scf.yield %false : i1
+      }
+      %put = scf.if %fits -> i32 {
+        %shape_at = llvm.getelementptr inbounds %tensor[0, 4] : (!llvm.ptr) -> !llvm.ptr, !tensor
+        %offset_at = llvm.getelementptr inbounds %tensor[0, 6] : (!llvm.ptr) -> !llvm.ptr, !tensor
+        %data = llvm.load %tensor : !llvm.ptr -> i64
+        %shape = llvm.load %shape_at : !llvm.ptr -> !llvm.ptr
+        %offset = llvm.load %offset_at : !llvm.ptr -> i64
+        %address = arith.addi %data, %offset : i64
+        %extents = llvm.getelementptr inbounds %place[1] : (!llvm.ptr) -> !llvm.ptr, i64
+        llvm.store %address, %place : i64, !llvm.ptr
+        scf.for %axis = %zero to %rank step %one : i64 {
+          %from = llvm.getelementptr inbounds %shape[%axis] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+          %to = llvm.getelementptr inbounds %extents[%axis] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+          %extent = llvm.load %from : !llvm.ptr -> i64
+          llvm.store %extent, %to : i64, !llvm.ptr
+        }
+        scf.yield %success : i32
+      } else {
+        %nothing = llvm.mlir.addressof @tw_nothing : !llvm.ptr
+        %failure = llvm.call @tw_raise_input_error(%usage, %nothing) : (!llvm.ptr, !llvm.ptr) -> i32
+        scf.yield %failure : i32
+      }
+      scf.yield %put : i32
+    }
+    scf.yield %taken : i32
+  } else {
+    scf.yield %success : i32
+  }
+  llvm.return %status : i32
+}
+
 // Puts a block in front of the free ones, so that memory that was used last is used next.
 llvm.func internal @tw_push_free(%arena: !llvm.ptr, %block: !llvm.ptr) {
   %null = llvm.mlir.zero : !llvm.ptr

@@ -1,6 +1,7 @@
 """The text of ``main`` of a program with a routine: its steps as code, with memory for tensors of any size.
 
-``main`` takes the address of a frame (``frame.mlir``), in which the caller has put the inputs and finds the outputs. A
+``main`` takes the address of a frame (``frame.mlir``), in which the caller has put the inputs and finds the outputs, or
+also the inputs themselves, which it puts there. It returns whether the outputs have the extents that the frame had. A
 tensor is its address, the block that owns its memory (none for inputs, weights and outputs), and its extents; what the
 host holds is an owner alone. Each register has a reference to its owner, which ends with the last step that reads it.
 Whole numbers have 64 bits and stay at the largest one where they would be larger; floats are doubles. ``routine/`` has
@@ -46,7 +47,7 @@ class _Writer(StepWriter):
         self._end()
         held, constants = self._write_constants(facts)
         parts = [
-            _HEAD.format(words=self._words, rank=self._rank, constants=constants),
+            _HEAD.format(words=self._words, rank=self._rank, constants=constants, all=1 + len(self._layout.inputs)),
             *(f"  {line}\n" if line[0] != "^" else f"{line}\n" for line in self._lines),
             _TAIL,
         ]
@@ -55,6 +56,11 @@ class _Writer(StepWriter):
     def _begin(self) -> None:
         """The arguments of the routine: inputs from the frame, weights from the context."""
         routine, layout = self._routine, self._layout
+        for number, ((_, shape), place) in enumerate(zip(routine.types, layout.inputs, strict=False), 1):
+            if shape is not None:
+                index = self._new(f"llvm.mlir.constant({number} : i32) : i32")
+                given = "%args", "%count", index, self._frame_place(place), self._constant(len(shape)), "%usage"
+                self._demand_success("tw_put_input", "pwwpip", *given)
         for register, type_, place in zip(routine.arguments, routine.types, layout.inputs, strict=False):
             self._values[register] = self._input(type_, place)
         weights = zip(routine.arguments[len(layout.inputs) :], routine.types[len(layout.inputs) :], strict=True)
@@ -72,8 +78,9 @@ class _Writer(StepWriter):
         return Tensor(self._load(at, "!llvm.ptr"), "", extents, element)
 
     def _end(self) -> None:
-        """Leave the results in the frame."""
+        """Leave the results in the frame, and say whether their extents are those that the caller has put there."""
         kept = {state.output for state in (*self._layout.grown, *self._layout.written)}
+        expected = self._constant(1)
         for number, (register, place) in enumerate(zip(self._routine.results, self._layout.outputs, strict=True)):
             value, at = self._values[register], self._frame_place(place)
             if isinstance(value, Tensor):
@@ -81,10 +88,19 @@ class _Writer(StepWriter):
                     self._demand_success(
                         "tw_leave_output", "pppip", "%frame", at, value.data, self._bytes(value), "%pair"
                     )
+                    expected = self._compare_words(value.shape, place + 2, expected)
                 self._store_words(list(map(self._constant, value.shape)), self._frame_place(place + 2))
             elif isinstance(value, Object):
                 self._store_words([self._handle(value)], at)
-        self._emit("llvm.br ^done")
+                expected = self._constant(0)
+        self._emit(f"llvm.br ^done({expected} : i64)")
+
+    def _compare_words(self, shape: Sequence[str | int], first: int, expected: str) -> str:
+        """1 where ``expected`` is, and the frame has these extents from the ``first`` word on."""
+        for axis, extent in enumerate(shape):
+            same = self._compare("eq", self._load(self._frame_place(first + axis)), self._constant(extent))
+            expected = self._new(f"llvm.select {same}, {expected}, %zero : i1, i64")
+        return expected
 
 
 _HEAD = """  %zero = llvm.mlir.constant(0 : i64) : i64
@@ -96,7 +112,10 @@ _HEAD = """  %zero = llvm.mlir.constant(0 : i64) : i64
   %words = llvm.alloca %one32 x !llvm.array<{words} x i64> : (i32) -> !llvm.ptr
   %shape = llvm.alloca %one32 x !llvm.array<{rank} x i64> : (i32) -> !llvm.ptr
   %pair = llvm.alloca %one32 x !llvm.array<2 x i64> : (i32) -> !llvm.ptr
-  %s0 = llvm.call @tw_expect(%count, %one32, %usage) : (i32, i32, !llvm.ptr) -> i32
+  %all = llvm.mlir.constant({all} : i32) : i32
+  %given_all = llvm.icmp "eq" %count, %all : i32
+  %wanted = llvm.select %given_all, %all, %one32 : i1, i32
+  %s0 = llvm.call @tw_expect(%count, %wanted, %usage) : (i32, i32, !llvm.ptr) -> i32
   %ok0 = llvm.icmp "eq" %s0, %success : i32
   llvm.cond_br %ok0, ^take, ^refused(%s0 : i32)
 ^take:
@@ -118,9 +137,9 @@ _HEAD = """  %zero = llvm.mlir.constant(0 : i64) : i64
 ^work:
 """
 
-_TAIL = """^done:
+_TAIL = """^done(%expected: i64):
   llvm.call @tw_end_run(%frame) : (!llvm.ptr) -> ()
-  llvm.call @tw_return(%ret, %success, %zero) : (!llvm.ptr, i32, i64) -> ()
+  llvm.call @tw_return(%ret, %one32, %expected) : (!llvm.ptr, i32, i64) -> ()
   llvm.return %success : i32
 ^exit(%status: i32):
   llvm.call @tw_end_run(%frame) : (!llvm.ptr) -> ()

@@ -11,37 +11,29 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from functools import partial
-from struct import Struct
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ...core.arena import ALIGNMENT
 from ...core.errors import InputError
 from ...core.frame import FrameLayout
 from ...core.model import OBJECTS, numpy_dtype
-from ...core.program import Program, RegisterType, Step
+from ...core.program import Program, Step
+from ...core.states import State
 from ..process import memory
 from ..process.deadline import Deadline
 from ..process.ffi import tvm_ffi
 from ..process.link import Library
 from ..steps.host_calls import HostCall, bind_host_call
-from ..tensors.pool import MemoryPool, block_bytes
-from ..tensors.state_memory import StateMemory, free
-from ..tensors.tensor import address_of
+from ..tensors.pool import Block, MemoryPool, block_bytes
+from ..tensors.state_memory import free
+from ..tensors.tensor import address_of, is_exported
 from .packed import create_main
 from .watching import KernelCalls, Watcher
 
 _BYTE = np.dtype(np.uint8)
 _LITTLE = 4096
-_WORD = 8  # bytes of a word of a frame
-_POOLED = 1 << 16  # bytes of an output from which on its memory comes from a pool
-
-
-# Memory for an output: an array, the address that is so many bytes behind its begin, these, and how many there are.
-# A plain tuple, since each run makes one.
-_Offer = tuple[np.ndarray | None, int, int, int]
-_NO_OFFER: _Offer = (None, 0, 0, 0)
+_NO_BLOCK: Block = (np.empty(0, _BYTE), 0, 0)
 
 
 class _OutputWords(NamedTuple):
@@ -54,12 +46,38 @@ class _OutputWords(NamedTuple):
     first: int
     end: int
     dtype: np.dtype | None
-    itemsize: int
 
 
-def _make_writer(place: int, kind: RegisterType) -> tuple[Callable[..., None], int]:
-    """What writes an input's address and extents into a frame, and at which byte."""
-    return Struct(f"={1 + len(kind[1] or ())}q").pack_into, place * _WORD
+class _GrownWords(NamedTuple):
+    """The numbers of a state that grows, as an input and an output, and its words in a frame.
+
+    They are its address at ``place``, the bytes of its memory at ``room``, and its next extents in [first, end).
+    """
+
+    input: int
+    output: int
+    place: int
+    room: int
+    first: int
+    end: int
+
+    @staticmethod
+    def of(state: State, layout: FrameLayout, room: int) -> _GrownWords:
+        """Those of a state whose memory is described from the word ``room`` on."""
+        first = layout.outputs[state.output] + 2
+        end = first + len(layout.types[state.output][1] or ())
+        return _GrownWords(state.input, state.output, layout.inputs[state.input], room, first, end)
+
+
+class _Guess(NamedTuple):
+    """What a run is taken to make: outputs as those of the run before.
+
+    ``frame`` is a frame with their extents, and with the bytes of the memory that they are offered; of each output
+    the word that has its address, its shape and dtype, and the size of the memory, 0 for none.
+    """
+
+    frame: array
+    outputs: tuple[tuple[int, tuple[int, ...], np.dtype, int], ...]
 
 
 class HookCall(IntEnum):
@@ -96,33 +114,57 @@ class RoutineRunner:
         self._params = params  # which code reads where they lie
         addresses = np.array([param.ctypes.data for param in params], np.uint64)
         self._main = create_main(library, addresses, threads)
-        self._layout = FrameLayout.of(program)
-        self._dtypes = [None if info.dtype in OBJECTS else numpy_dtype(info.dtype) for info in program.outputs]
+        self._layout = layout = FrameLayout.of(program)
+        dtypes = [None if info.dtype in OBJECTS else numpy_dtype(info.dtype) for info in program.outputs]
         self._calls = routine.calls
         self._hosts = {i: bind_host_call(step) for i, step in enumerate(self._calls) if step.op == "host.call"}
         self._outputs = [
-            _OutputWords(
-                place,
-                place + 2,
-                place if shape is None else place + 2 + len(shape),
-                dtype,
-                dtype.itemsize if dtype else 0,
-            )
-            for place, dtype, (_, shape) in zip(self._layout.outputs, self._dtypes, self._layout.types, strict=True)
+            _OutputWords(place, place + 2, place if shape is None else place + 2 + len(shape), dtype)
+            for place, dtype, (_, shape) in zip(layout.outputs, dtypes, layout.types, strict=True)
         ]
-        self._rooms = [0] * len(program.outputs)  # bytes that outputs of the last run had
         self._pool = MemoryPool()
-        places = zip(self._layout.inputs, program.inputs, strict=True)
-        self._objects = frozenset(place for place, info in places if info.dtype in OBJECTS)
-        self._simple = not self._objects and not program.states
-        self._inputs = [_make_writer(*each) for each in zip(self._layout.inputs, routine.types, strict=False)]
+        places = enumerate(zip(layout.inputs, program.inputs, strict=True))
+        self._objects = [(number, place) for number, (place, info) in places if info.dtype in OBJECTS]
+        self._exported = all(info.dtype in OBJECTS or is_exported(numpy_dtype(info.dtype)) for info in program.inputs)
         self._make_watcher, self._asks = make_watcher, bool(self._hosts or self._objects or make_watcher)
         self._kernels = KernelCalls(library, routine, threads) if make_watcher else None
         self._demand = tvm_ffi.convert(_demand_memory)
-        self._frame = (
-            array("q", [0]) * self._layout.words
-        )  # before it is filled in: to copy it is the fastest way to one
-        self._frame[0], self._frame[1] = self._demand.__chandle__(), int(make_watcher is not None)
+        kept = {state.output for state in (*layout.grown, *layout.written)}
+        self._guessed = [
+            number
+            for number, words in enumerate(self._outputs)
+            if words.dtype is not None and words.first <= words.end and number not in kept
+        ]
+        self._grown = [
+            _GrownWords.of(state, layout, room) for room, state in zip(layout.states, layout.grown, strict=True)
+        ]
+        self._states = [
+            (number, layout.inputs[number], layout.inputs[number] + 1 + len(routine.types[number][1] or ()))
+            for number in [state.input for state in (*layout.grown, *layout.written)]
+        ]
+        self._held = sorted(set(range(len(self._outputs))) - kept - set(self._guessed))
+        self._arrays_alone = not self._objects and not self._states
+        self._guesses_alone = len(self._guessed) == len(self._outputs) and make_watcher is None
+        self._guess = self._first_guess(layout)
+
+    def _first_guess(self, layout: FrameLayout) -> _Guess:
+        """That what is open is empty."""
+        frame, found = array("q", [0]) * layout.words, []
+        frame[0], frame[1] = self._demand.__chandle__(), int(self._make_watcher is not None)
+        for number in self._guessed:
+            shape, dtype = tuple(n or 0 for n in layout.types[number][1] or ()), self._outputs[number].dtype
+            nbytes = math.prod(shape) * (dtype.itemsize if dtype else 0)
+            found.append((shape, block_bytes(nbytes) if nbytes else 0))
+        return self._make_guess(frame, found)
+
+    def _make_guess(self, frame: array, found: Sequence[tuple[tuple[int, ...], int]]) -> _Guess:
+        """Of the shapes of outputs and the sizes of their memory."""
+        outputs = []
+        for number, (shape, size) in zip(self._guessed, found, strict=True):
+            place, first, end, dtype = self._outputs[number]
+            frame[place], frame[place + 1], frame[first:end] = 0, size, array("q", shape)
+            outputs.append((place, shape, dtype, size))
+        return _Guess(frame, tuple(outputs))
 
     def run(self, inputs: Sequence[Any], deadline: Deadline | None = None) -> list[Any]:
         """See ``Runner``. An input that is a state that grows is a ``StateMemory``, which is also given as the output.
@@ -130,120 +172,147 @@ class RoutineRunner:
         It has the new shape when the run has succeeded. After a run that fails its elements are those of before. One
         that is written over is lost where a run fails after that.
         """
-        state, frame = None, self._frame[:]
+        template, guessed = guess = self._guess  # one object, which other threads may replace
+        state, frame = None, template[:]
         if self._asks:
             state = self._new_state(deadline)
             hook = tvm_ffi.convert(state.answer)
             frame[0] = hook.__chandle__()
         if deadline is not None:
             frame[2] = time.monotonic_ns() + int(deadline.check() * 1_000_000_000)
-        if self._simple:  # asking for the kind of each takes a third of a small run's time
-            for number, value in enumerate(inputs):
-                put, place = self._inputs[number]
-                put(frame, place, address_of(value), *value.shape)
-        else:
-            self._put_inputs(frame, inputs, state)
-        offers = []
-        for place, nbytes in zip(self._layout.outputs, self._rooms, strict=True):
-            if nbytes:
-                offers.append(offer := self._offer(nbytes))
-                frame[place], frame[place + 1] = offer[1], nbytes
-            else:
-                offers.append(_NO_OFFER)
+        arrays = inputs if self._arrays_alone else self._put_held(frame, inputs, state)
+        made, blocks = [], []
+        for place, shape, dtype, size in guessed:
+            own, frame[place], skip = block = self._pool.take(size) if size else _NO_BLOCK
+            made.append(np.ndarray(shape, dtype, own, skip) if size else np.empty(shape, dtype))
+            blocks.append(block)
         try:
-            self._main(frame.buffer_info()[0])
+            if self._exported:
+                try:
+                    as_guessed = self._main(frame.buffer_info()[0], *arrays)
+                except BufferError:  # of an array that numpy does not export: a read-only one
+                    if state is not None and state.error is not None:
+                        raise
+                    as_guessed = self._run_put(frame, arrays)
+            else:
+                as_guessed = self._run_put(frame, arrays)
         except BaseException as error:
             self._take_states(frame, inputs)
             for written in self._layout.written:
                 inputs[written.input].lost = bool(frame[self._layout.mark])
-            self._explain_failure(error, frame, offers, state, deadline)
+            self._explain_failure(error, frame, blocks, state, deadline)
             raise
-        if not self._layout.grown and not self._layout.written:
-            return [self._output(number, frame, offer, state) for number, offer in enumerate(offers)]
-        kept = self._take_states(frame, inputs)
-        for number, grown in kept.items():
-            place = self._layout.outputs[number] + 2
-            grown.shape = tuple(frame[place : place + len(grown.shape)])
-        kept |= {state.output: inputs[state.input] for state in self._layout.written}
-        return [
-            kept[number] if number in kept else self._output(number, frame, offer, state)
-            for number, offer in enumerate(offers)
-        ]
+        if as_guessed and self._guesses_alone:
+            return made
+        if not as_guessed or self._make_watcher is not None:
+            made = self._read_outputs(frame, guess, made, blocks, state)
+        return self._collect(frame, inputs, made, state)
 
-    def _put_inputs(self, frame: array, inputs: Sequence[Any], state: _State | None) -> None:
-        """Leave the addresses and the extents of inputs in a frame, and the memory of states that grow."""
-        for place, value in zip(self._layout.inputs, inputs, strict=True):
-            if type(value) is StateMemory:
-                frame[place], shape = value.address, value.shape
-            elif state is not None and place in self._objects:
-                frame[place], shape = state.hold(value), ()
-            else:
-                frame[place], shape = address_of(value), value.shape
-            for extent in shape:
-                place += 1
-                frame[place] = extent
-        for place, grown in zip(self._layout.states, self._layout.grown, strict=True):
-            frame[place], frame[place + 1] = inputs[grown.input].nbytes, inputs[grown.input].fixed
+    def _run_put(self, frame: array, arrays: Sequence[np.ndarray | None]) -> int:
+        """Run on arrays whose addresses and extents are put into the frame here."""
+        for place, value in zip(self._layout.inputs, arrays, strict=True):
+            if value is not None:
+                frame[place : place + 1 + value.ndim] = array("q", (address_of(value), *value.shape))
+        return self._main(frame.buffer_info()[0])
 
-    def _take_states(self, frame: array, inputs: Sequence[Any]) -> dict[int, StateMemory]:
-        """Let states that grow own the memory that they lie in now; returns them by the numbers of their outputs."""
-        kept: dict[int, StateMemory] = {}
-        for place, grown in zip(self._layout.states, self._layout.grown, strict=True):
-            kept[grown.output] = inputs[grown.input]
-            kept[grown.output].take(frame[self._layout.inputs[grown.input]], frame[place])
-        return kept
+    def _put_held(self, frame: array, inputs: Sequence[Any], state: _State | None) -> list[Any]:
+        """Leave in a frame what the host holds, and the memory of states; the other inputs are arrays."""
+        arrays: list[Any] = list(inputs)
+        if state is not None:
+            for number, place in self._objects:
+                frame[place] = state.hold(inputs[number])
+                arrays[number] = None
+        for number, place, end in self._states:
+            frame[place:end] = inputs[number].words
+            arrays[number] = None
+        for number, _, _, room, _, _ in self._grown:
+            frame[room : room + 2] = inputs[number].room
+        return arrays
+
+    def _take_states(self, frame: array, inputs: Sequence[Any]) -> None:
+        """Let states that grow own the memory that they lie in now."""
+        for number, _, place, room, _, _ in self._grown:
+            memory, address = inputs[number], frame[place]
+            if address != memory.words[0]:
+                memory.take(address, frame[room])
 
     def _new_state(self, deadline: Deadline | None) -> _State:
         watcher = self._make_watcher() if self._make_watcher else None
         return _State(self._calls, self._hosts, watcher, self._kernels, deadline)
 
-    def _offer(self, nbytes: int) -> _Offer:
-        """Memory for an output of so many bytes: of the pool, if the system would give it page by page each time."""
-        if nbytes >= _POOLED:
-            own, address = self._pool.lend((nbytes,), _BYTE)
-            return own, address, 0, nbytes
-        own = np.empty(nbytes + ALIGNMENT, _BYTE)
-        address = address_of(own)
-        skip = -address % ALIGNMENT
-        return own, address + skip, skip, nbytes
-
-    def _output(self, number: int, frame: array, offer: _Offer, state: _State | None) -> Any:
-        place, first, end, dtype, itemsize = self._outputs[number]
-        if dtype is None or first > end:
+    def _collect(
+        self, frame: array, inputs: Sequence[Any], made: Sequence[np.ndarray], state: _State | None
+    ) -> list[Any]:
+        """All outputs of a run, those that are states or the host's besides the arrays that it has made."""
+        outputs: list[Any] = [None] * len(self._outputs)
+        self._take_states(frame, inputs)
+        for number, output, _, _, first, end in self._grown:
+            outputs[output] = memory = inputs[number]
+            memory.words[1:] = frame[first:end]
+        for written in self._layout.written:
+            outputs[written.output] = inputs[written.input]
+        for number, value in zip(self._guessed, made, strict=True):
+            outputs[number] = value
+        for number in self._held:
             assert state is not None
+            place, _, _, dtype = self._outputs[number]
             value = state.held[frame[place]]
-            return value if dtype is None else value.view(dtype)
-        address, extents = frame[place], frame[first:end].tolist()
-        nbytes = itemsize * math.prod(extents)
+            outputs[number] = value if dtype is None else value.view(dtype)
+        return outputs
+
+    def _read_outputs(
+        self, frame: array, guess: _Guess, made: Sequence[np.ndarray], blocks: Sequence[Block], state: _State | None
+    ) -> list[np.ndarray]:
+        """The arrays that a run has made, which are others than they were taken to be, as the next run's will be."""
+        outputs, found = [], []
+        for (place, shape, dtype, size), value, block in zip(guess.outputs, made, blocks, strict=True):
+            extents = tuple(frame[place + 2 : place + 2 + len(shape)])
+            if extents != shape or frame[place] != block[1]:
+                value, size = self._read_output(frame[place], extents, dtype, block, size, state)
+            outputs.append(value)
+            found.append((extents, size))
+        self._guess = self._make_guess(guess.frame[:], found)
+        return outputs
+
+    def _read_output(
+        self,
+        address: int,
+        extents: tuple[int, ...],
+        dtype: np.dtype,
+        block: Block,
+        room: int,
+        state: _State | None,
+    ) -> tuple[np.ndarray, int]:
+        """An output of other extents than it was taken to have, and the size of the memory to be offered next."""
+        nbytes = dtype.itemsize * math.prod(extents)
         if nbytes == 0:
-            return np.empty(extents, dtype)
-        own, offered, skip, room = offer
+            return np.empty(extents, dtype), 0
+        own, offered, skip = block
         if address == offered:
             made = np.ndarray(extents, dtype, own, skip)
             if room > 2 * nbytes + _LITTLE:  # who keeps it should not keep a block of another size
-                made = made.copy()
-                self._rooms[number] = block_bytes(nbytes)
-            return made
+                return made.copy(), block_bytes(nbytes)
+            return made, room
         lent = state.lent if state is not None and self._make_watcher else {}
         own = lent.get(address)
         if own is None:
-            own = _adopt(address, nbytes)
-            self._rooms[number] = block_bytes(nbytes)
-        return np.ndarray(extents, dtype, own)
+            own, room = _adopt(address, nbytes), block_bytes(nbytes)
+        return np.ndarray(extents, dtype, own), room
 
     def _explain_failure(
         self,
         error: BaseException,
         frame: array,
-        offers: Sequence[_Offer],
+        blocks: Sequence[Block],
         state: _State | None,
         deadline: Deadline | None,
     ) -> None:
         """Free what a run has made for outputs before it failed, and raise what has made it fail."""
         lent = state.lent if state is not None else {}
-        for place, dtype, (_, offered, *_) in zip(self._layout.outputs, self._dtypes, offers, strict=True):
-            if dtype is not None and frame[place] not in (0, offered) and frame[place] not in lent:
-                free(frame[place])
+        for number, (_, offered, _) in zip(self._guessed, blocks, strict=True):
+            address = frame[self._outputs[number].place]
+            if address not in (0, offered) and address not in lent:
+                free(address)
         if state is not None and state.error is not None:
             raise state.error from None
         if deadline is not None:

@@ -1,7 +1,8 @@
 """Memory for tensors whose sizes only the run knows: blocks that are used again once no array lies on them.
 
-A block is lent to one array. Numpy's views keep the array alive that lies on no other one, and so do tensors that share
-its memory; so what a user holds, whole or in part, is never lent again.
+An array that is made on a block keeps it alive, and so does every view of it, and whatever shares its memory: the pool
+looks whether it is the only one that still refers to a block. So what a user holds, whole or in part, is never lent
+again.
 """
 
 from __future__ import annotations
@@ -11,37 +12,58 @@ import math
 import os
 import threading
 import weakref
-from collections import deque
+from collections.abc import Iterator
 from itertools import count
-from typing import NamedTuple
+from sys import getrefcount
 
 import numpy as np
 
 from ...core.arena import ALIGNMENT
-from .tensor import address_of, aligned_bytes
+from ..process import memory
+from .tensor import address_of
 
 _STEPS_PER_DOUBLING = 4  # sizes of blocks between a power of two and the next: a block is at most a quarter too large
 
 _SPARE_BYTES = 16 << 20
+_OWN_BYTES = 256  # that a block takes for itself, about
+
+# Bytes that own their memory, the address in them from which on a tensor may lie, and how many bytes that is behind
+# their begin. A plain tuple, since each run takes some.
+Block = tuple[np.ndarray, int, int]
 
 
-class _Block(NamedTuple):
-    """Memory, which is no array: views would begin with that. Where it lies and its size take long to ask."""
+def _count_references() -> int:
+    """How many references there are to the bytes of a block that a list has, and nobody else."""
+    for block in [(np.empty(0, np.uint8), 0, 0)]:
+        return getrefcount(block[0])
+    raise AssertionError
 
-    data: memoryview
-    address: int
-    nbytes: int
+
+_UNUSED = _count_references()
 
 
-class _Loan(weakref.ref):
-    """The array that a block is lent to, and the block."""
+class _Shelf:
+    """The blocks of one size: those that wait, and those that were lent, in the order in which that happened.
 
-    __slots__ = ("block",)
-    block: _Block
+    ``patience``: for how many new blocks nobody looks whether lent ones are free. ``used``: when somebody looked last.
+    """
+
+    __slots__ = ("lent", "patience", "used", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting: list[Block] = []
+        self.lent: list[Block] = []
+        self.patience = self.used = 0
+
+    def sweep(self) -> None:
+        """Find lent blocks that are free. The last one, of which caches may still have something, is taken first."""
+        lent, self.lent = self.lent, []
+        for block in lent:
+            (self.waiting if getrefcount(block[0]) == _UNUSED else self.lent).append(block)
 
 
 class MemoryPool:
-    """Lends memory to several threads. What waits is never more than was lent at a time, or ``spare`` bytes.
+    """Lends memory to several threads. What waits is about as much as was lent at a time, or ``spare`` bytes, at most.
 
     Blocks that are used one after the other are more than are lent at a time: without spare ones a run would get some
     of them anew from the system, page by page.
@@ -51,12 +73,10 @@ class MemoryPool:
         self._spare = spare
         self._lock = threading.Lock()
         _pools.add(self)
-        self._loans: dict[int, _Loan] = {}  # by identity: arrays have no hash, so neither have references to them
-        # Arrays may die at any moment, also while this thread has the lock: that is only noted.
-        self._ended: deque[_Loan] = deque()
-        self._waiting: dict[int, dict[int, _Block]] = {}  # of each size, by when they came back
+        self._shelves: dict[int, _Shelf] = {}
         self._turns = count()
-        self._lent_bytes = self._most_bytes = self._waiting_bytes = 0
+        self._all_bytes = self._most_lent = 0
+        self._enough = spare  # bytes of all blocks from which on somebody looks how many wait
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """An array of this shape, aligned to 64 bytes, of any content."""
@@ -64,68 +84,65 @@ class MemoryPool:
 
     def lend(self, shape: tuple[int, ...], dtype: np.dtype) -> tuple[np.ndarray, int]:
         """The same, and its address; of one without elements nobody needs it, and it is 0."""
-        elements = math.prod(shape)
-        if elements == 0:
+        nbytes = math.prod(shape) * dtype.itemsize
+        if nbytes == 0:
             return np.empty(shape, dtype), 0
-        size, block = block_bytes(elements * dtype.itemsize), None
-        with self._lock:
-            if self._ended:
-                block = self._take_back(size)
-            if block is None:
-                block = self._take_waiting(size)
-        if block is None:
-            own = aligned_bytes(size)
-            block = _Block(own.data, address_of(own), size)
-        array = np.frombuffer(block.data, dtype, elements)
-        loan = _Loan(array, self._ended.append)
-        loan.block = block
-        self._loans[id(loan)] = loan
-        return (array if len(shape) == 1 else array.reshape(shape)), block.address
+        own, address, skip = self.take(block_bytes(nbytes))
+        return np.ndarray(shape, dtype, own, skip), address
+
+    def take(self, size: int) -> Block:
+        """A block of a size that ``block_bytes`` gives, which is lent for as long as somebody refers to its bytes."""
+        if not self._lock.acquire(False):  # by another thread, or a run that this one has interrupted: nobody waits
+            return _make_block(size)
+        try:
+            shelf = self._shelves.get(size)
+            if shelf is None:
+                shelf = self._shelves[size] = _Shelf()
+            if not shelf.waiting:
+                if shelf.patience:
+                    shelf.patience -= 1
+                else:
+                    shelf.used = next(self._turns)
+                    shelf.sweep()
+                    if not shelf.waiting:  # who keeps all results does not pay for a look at all of them each time
+                        shelf.patience = len(shelf.lent) // 16
+            block = shelf.waiting.pop() if shelf.waiting else self._add_block(size)
+            shelf.lent.append(block)
+            return block
+        finally:
+            self._lock.release()
 
     @property
     def nbytes(self) -> int:
         """All memory that it has, lent or waiting."""
         with self._lock:
-            self._take_back()
-            return self._lent_bytes + self._waiting_bytes
+            self._give_up()
+            return self._all_bytes
 
     def unlock(self) -> None:
         """In a forked child: a thread that had the lock is not there."""
         self._lock = threading.Lock()
 
-    def _take_waiting(self, size: int) -> _Block | None:
-        """A block of this size that waits, which counts as lent; None, of which the same holds, where there is none."""
-        blocks = self._waiting.get(size)
-        block = blocks.popitem()[1] if blocks else None  # the last one, of which caches may still have something
-        if block is not None:
-            self._waiting_bytes -= size
-        self._lent_bytes += size
-        self._most_bytes = max(self._most_bytes, self._lent_bytes)
-        return block
+    def _add_block(self, size: int) -> Block:
+        self._all_bytes += size + _OWN_BYTES
+        if self._all_bytes > self._enough:
+            self._give_up(size)
+        return _make_block(size)
 
-    def _take_back(self, wanted: int = 0) -> _Block | None:
-        """Let the blocks wait whose arrays are gone, and give up those that have waited longest where it gets much.
-
-        The last one, of which caches may still have something, is returned, and is lent on, if it has the wanted size.
-        """
-        while self._ended:
-            loan = self._ended.popleft()
-            del self._loans[id(loan)]
-            block, size = loan.block, loan.block.nbytes
-            if size == wanted and not self._ended:
-                return block
-            self._lent_bytes -= size
-            self._waiting_bytes += size
-            self._waiting.setdefault(size, {})[next(self._turns)] = block
-        while self._waiting_bytes > max(self._most_bytes, self._spare):
-            size = min((size for size, blocks in self._waiting.items() if blocks), key=self._longest)
-            del self._waiting[size][self._longest(size)]
-            self._waiting_bytes -= size
-        return None
-
-    def _longest(self, size: int) -> int:
-        """When the block of this size came back that has waited longest."""
-        return next(iter(self._waiting[size]))
+    def _give_up(self, more: int = 0) -> None:
+        """Give up blocks that have waited longest where much waits; ``more`` bytes are about to be lent."""
+        for shelf in self._shelves.values():
+            shelf.sweep()
+        waiting = sum(_list_bytes((size, len(shelf.waiting)) for size, shelf in self._shelves.items()))
+        self._most_lent = max(self._most_lent, self._all_bytes - waiting)
+        for size, shelf in sorted(self._shelves.items(), key=lambda item: item[1].used):
+            while shelf.waiting and waiting > max(self._most_lent, self._spare):
+                del shelf.waiting[0]
+                waiting -= size + _OWN_BYTES
+                self._all_bytes -= size + _OWN_BYTES
+            if not shelf.waiting and not shelf.lent and size != more:
+                del self._shelves[size]
+        self._enough = max(self._spare, self._all_bytes + self._all_bytes // 4)
 
 
 _pools: weakref.WeakSet[MemoryPool] = weakref.WeakSet()
@@ -137,6 +154,20 @@ def _unlock_all() -> None:
 
 
 os.register_at_fork(after_in_child=_unlock_all)
+
+
+def _list_bytes(numbers: Iterator[tuple[int, int]]) -> Iterator[int]:
+    for size, blocks in numbers:
+        yield (size + _OWN_BYTES) * blocks
+
+
+def _make_block(size: int) -> Block:
+    """New memory. InputError where the system has not as much."""
+    memory.demand(size, "a tensor of the run")
+    own = np.empty(size + ALIGNMENT, np.uint8)
+    address = address_of(own)
+    skip = -address % ALIGNMENT
+    return own, address + skip, skip
 
 
 @functools.lru_cache(1024)  # a run asks for the same ones as the run before

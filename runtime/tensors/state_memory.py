@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
+from array import array
 from typing import Any
 
 import numpy as np
@@ -18,23 +19,43 @@ free.argtypes, free.restype = [ctypes.c_void_p], None
 
 
 class StateMemory:
-    """``nbytes`` at an ``address``, at whose begin a tensor of a ``shape`` lies; ``fixed``: there may be no more.
+    """Bytes in memory at whose begin a tensor of a ``shape`` lies; ``fixed``: there may be no more.
 
+    ``words`` are its address and its extents, ``room`` the bytes and whether they are fixed, as a frame has them.
     A program that needs more leaves another address, of memory that it has allocated as C does. What a run that failed
     has written over is ``lost``.
     """
 
-    __slots__ = ("__weakref__", "_finalizer", "address", "dtype", "fixed", "lost", "nbytes", "shape")
+    __slots__ = ("__weakref__", "_finalizer", "dtype", "lost", "room", "words")
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype, nbytes: int = 0, fixed: bool = False) -> None:
-        self.shape, self.dtype, self.fixed = shape, dtype, fixed
-        self.address = self.nbytes = 0
-        self.lost = False
+        self.words, self.room = array("q", (0, *shape)), array("q", (0, fixed))
+        self.dtype, self.lost = dtype, False
         self._finalizer: Any = None
         if nbytes:
             memory.demand(nbytes, "a state")
             size = align_size(nbytes)
             self.take(_LIBC.aligned_alloc(ALIGNMENT, size) or _raise_exhausted(size), nbytes)
+
+    @property
+    def address(self) -> int:
+        """Where it lies; 0 where it has no memory yet."""
+        return self.words[0]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents of the tensor."""
+        return tuple(self.words[1:])
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes there are."""
+        return self.room[0]
+
+    @property
+    def fixed(self) -> bool:
+        """Return whether there may be no more bytes."""
+        return self.room[1] != 0
 
     def take(self, address: int, nbytes: int) -> None:
         """Own this memory, and free what was there before."""
@@ -42,7 +63,11 @@ class StateMemory:
             if self._finalizer is not None:
                 self._finalizer()
             self._finalizer = weakref.finalize(self, free, address)
-        self.address, self.nbytes = address, nbytes
+        self.words[0], self.room[0] = address, nbytes
+
+    def cut(self, length: int) -> None:
+        """Forget what is behind the first elements."""
+        self.words[1] = length
 
     def look(self) -> np.ndarray:
         """What lies there, as an array that is to be dropped before the next run."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from functools import partial
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -91,3 +92,46 @@ def test_a_run_that_takes_more_memory_than_there_is_is_refused():
     with pytest.raises(tw.InputError, match=r"takes \d+ bytes of memory, \d+ are left"):
         module(np.zeros(1024, np.float32), np.array([rows, 1024]))
     np.testing.assert_array_equal(module(np.ones(2, np.float32), np.array([3, 2]))[0], np.ones((3, 2)))
+
+
+def test_arrays_that_numpy_does_not_export_are_inputs(module):
+    """Read-only ones, and those of types that it lacks: the caller puts their addresses into the frame."""
+    random = np.random.default_rng(9)
+    w, x = random.standard_normal((8, 6, 3, 3), np.float32), image(random, 2, 7, 9)
+    expected, held = module(x, w), x.copy()
+    held.flags.writeable = False
+    for a, b in zip(module(held, w), expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+    text = """<ir_version: 9, opset_import: ["": 18]> g (bfloat16[N, M] x, bool[N, M] b) => (bfloat16[N, M] y)
+    { z = Neg(x)  y = Where(b, x, z) }"""
+    narrow = tw.compile(onnx.parser.parse_model(text), workers=0, num_threads=1, cache=False)
+    for shape in [(3, 5), (1, 40), (3, 5)]:
+        values = random.standard_normal(shape).astype(ml_dtypes.bfloat16)
+        chosen = random.integers(0, 2, shape).astype(bool)
+        np.testing.assert_array_equal(narrow(values, chosen)[0], np.where(chosen, values, np.negative(values)))
+
+
+def test_results_have_their_own_sizes_whatever_the_run_before_has_made():
+    """Sizes that come back, others of as many elements, larger and smaller ones, and none at all."""
+    text = """<ir_version: 9, opset_import: ["": 18]> g (float[N, M] x) => (int64[2, K] places, float[N, M] y, float[3] z)
+    { places = NonZero(x)  y = Neg(x)  z = Constant<value_floats = [1.0, 2.0, 3.0]>() }"""
+    module = tw.compile(onnx.parser.parse_model(text), workers=0, num_threads=1, cache=False)
+    kept = []
+    for n, m, chosen in [
+        (3, 4, 2),
+        (3, 4, 3),
+        (3, 4, 3),
+        (4, 3, 12),
+        (4, 3, 0),
+        (90, 70, 5),
+        (3, 4, 2),
+        (0, 7, 0),
+        (3, 4, 2),
+    ]:
+        x = np.zeros((n, m), np.float32)
+        x.reshape(-1)[:chosen] = 1 + np.arange(chosen)
+        kept.append((x, module(x)))
+    for x, (places, y, z) in kept:
+        np.testing.assert_array_equal(places, np.array(np.nonzero(x)))
+        np.testing.assert_array_equal(y, -x)
+        np.testing.assert_array_equal(z, [1, 2, 3])
