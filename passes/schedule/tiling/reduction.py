@@ -64,9 +64,9 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
         raise NotSchedulable("a sum over an open axis, step by step")
     if inside is not None and not contracted and inside in _find_clipped(tiler, op)[1]:
         serial, inside = [*serial, inside], None
+    if inside is not None and not contracted and inside in form.lengths:  # a last tile of one element
+        serial, inside = [*serial, inside], None
     if inside is not None and not contracted:
-        if inside in form.lengths:
-            raise NotSchedulable("a row that is summed up, whose length only the run knows")
         return _row_reduction(tiler, op, loops, inside, serial, region)
     init = tiler.compute(op.operands[len(op.operands) - 1], region, dest)
     combiner, clipped = combiner_of(op), _clip_windows(tiler, op, loops)

@@ -30,6 +30,11 @@ KINDS = {
     "channels last": ("float[A, B, 40] x", "r = Add(x, x) y = Tanh(r)", "A B 40"),
     "dense": ("float[A, B, 24] x", "m = MatMul(x, w) s = Add(m, b) y = Relu(s)", "A B 24"),
     "rows that lie apart": ("float[A, B, 24] x", "m = MatMul(x, p) s = Relu(m) y = MatMul(s, q)", "A B 24"),
+    "a last column beside whole tiles": (
+        "float[2, A, B] x, float[2, B, 33] z",
+        "m = MatMul(x, z) y = Tanh(m)",
+        "2 A B, 2 B 33",
+    ),
     "images": ("float[A, 32, 14, 14] x", "c = Conv<pads = [1, 1, 1, 1]>(x, v) y = Relu(c)", "A 32 14 14"),
     "patches": (
         "float[1, 32, A, B] x",
