@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Iterator
@@ -40,6 +41,8 @@ def _count_references() -> int:
 
 
 _UNUSED = _count_references()
+# Without the interpreter's lock, counts of references are no truth about other threads: all memory is new then.
+_COUNTS = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
 class _Shelf:
@@ -92,7 +95,8 @@ class MemoryPool:
 
     def take(self, size: int) -> Block:
         """A block of a size that ``block_bytes`` gives, which is lent for as long as somebody refers to its bytes."""
-        if not self._lock.acquire(False):  # by another thread, or a run that this one has interrupted: nobody waits
+        # Nobody waits for another thread, or for a run of this one that a signal's handler has interrupted.
+        if not _COUNTS or not self._lock.acquire(False):
             return _make_block(size)
         try:
             shelf = self._shelves.get(size)
