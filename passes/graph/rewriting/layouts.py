@@ -125,7 +125,7 @@ class Layouts:
         if not orders and not isinstance(kind, Contraction):
             tied = [v for v, m in zip(inputs, maps, strict=False) if same_places(m, maps[len(inputs)])]
             gathered = [v for v in find_captures(op) if is_tensor(v) and len(shape_of(v)) == len(maps[-1].results)]
-            self._join([*op.results, *tied, *gathered])
+            self._join_read([*op.results, *tied, *gathered])
 
     def _seed_inside(self, own: Sequence[ir.Value]) -> None:
         """Seed what ops want inside of the program; let the data and the results of others have one order.
@@ -152,6 +152,20 @@ class Layouts:
         known = [v for v in values if v in self.parent]
         for a, b in pairwise(known):
             self.parent[self._find(a)] = self._find(b)
+
+    def _join_read(self, values: Sequence[ir.Value]) -> None:
+        """Let values of one op that reads each by a map of its own have one layout.
+
+        Single pixels stay apart from whole images: both layouts are the same bytes. Otherwise what is made of a pooled
+        image would transpose the image (a gate of its channels).
+        """
+        self._join([v for v in values if _is_pixel(v)])
+        self._join([v for v in values if not _is_pixel(v)])
+
+
+def _is_pixel(value: ir.Value) -> bool:
+    shape = shape_of(value)
+    return len(shape) >= 3 and {*shape[2:]} == {1}
 
 
 def same_places(m: ir.AffineMap, out: ir.AffineMap) -> bool:

@@ -204,3 +204,39 @@ func.func @pixels(%x: tensor<1x8x12x12xf32>, %y: tensor<1x8x7x7xf32>, %w: tensor
   } -> tensor<1x16x7x7xf32>
   return %a, %b : tensor<1x16x12x12xf32>, tensor<1x16x7x7xf32>
 }
+
+// A gate of pooled channels: for a single pixel both layouts are the same bytes, so the image keeps its own.
+// CHECK-LABEL: func.func @gate(
+// CHECK-NOT:     tensor<2x6x6x8xf32>
+// CHECK:         linalg.generic {{.*}} ins(%arg0, %{{.*}} : tensor<2x8x6x6xf32>, tensor<2x1x1x8xf32>) outs(%{{.*}} : tensor<2x8x6x6xf32>)
+// CHECK-NOT:     tensor<2x6x6x8xf32>
+// CHECK:         return
+func.func @gate(%x: tensor<2x8x6x6xf32>, %w: tensor<8x8x1x1xf32> {tw.param = "w"}) -> tensor<2x8x6x6xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x8x1x1xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<2x8x1x1xf32>) -> tensor<2x8x1x1xf32>
+  %g = linalg.generic {indexing_maps = [affine_map<(n, c, h, w) -> (n, c, h, w)>, affine_map<(n, c, h, w) -> (n, c, 0, 0)>],
+      iterator_types = ["parallel", "parallel", "reduction", "reduction"]}
+    ins(%x : tensor<2x8x6x6xf32>) outs(%z : tensor<2x8x1x1xf32>) {
+  ^bb0(%p: f32, %o: f32):
+    %s = arith.addf %o, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<2x8x1x1xf32>
+  %a = linalg.generic {indexing_maps = [#pixel, #single, #made],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}
+    ins(%g, %w : tensor<2x8x1x1xf32>, tensor<8x8x1x1xf32>) outs(%z : tensor<2x8x1x1xf32>) {
+  ^bb0(%p: f32, %q: f32, %o: f32):
+    %m = arith.mulf %p, %q fastmath<contract> : f32
+    %s = arith.addf %o, %m fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<2x8x1x1xf32>
+  %f = tensor.empty() : tensor<2x8x6x6xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(n, c, h, w) -> (n, c, h, w)>, affine_map<(n, c, h, w) -> (n, c, 0, 0)>,
+      affine_map<(n, c, h, w) -> (n, c, h, w)>], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+    ins(%x, %a : tensor<2x8x6x6xf32>, tensor<2x8x1x1xf32>) outs(%f : tensor<2x8x6x6xf32>) {
+  ^bb0(%p: f32, %q: f32, %o: f32):
+    %m = arith.mulf %p, %q : f32
+    linalg.yield %m : f32
+  } -> tensor<2x8x6x6xf32>
+  return %y : tensor<2x8x6x6xf32>
+}
