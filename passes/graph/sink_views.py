@@ -1,4 +1,4 @@
-"""Elementwise ops on open sizes go before the view that their operand is seen through."""
+"""Elementwise ops go before the view that their operand is seen through: of rows taken apart, of groups joined."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import ClassVar
 
 from ...dialects import builders, ir, tensor
 from ...dialects.walk import defining_op
+from ..analysis.classify import classify_sum
 from ..analysis.groups import is_pointwise
+from ..analysis.kinds import Contraction, Conv
 from ..infra.base import Pass
 from ..ir.dynamic_sizes import emit_dynamic_sizes
 from ..ir.edit import body_of, erase_dead, list_programs, replace
@@ -38,6 +40,9 @@ class SinkViews(Pass):
         %e = tensor.expand_shape %r [[0, 1], [2]]
         // readers of %c read %r
 
+    An elementwise op on the channels of all groups of a convolution, which a view has joined, has the groups apart as
+    the convolution has them, and fuses with it: ``(n, h, w, g * f)`` becomes ``(n, h, w, g, f)``, a bias ``(g, f)``.
+
     A tensor whose rows a view has joined for a reduction is seen through that view by what reads it with something made
     of the reduction: a norm of images is one kernel of rows.
 
@@ -55,9 +60,13 @@ class SinkViews(Pass):
             for op in list_ops(function):
                 if op.name == "tensor.collapse_shape":
                     _share(op)
+            grouped = set[ir.Value]()
             for op in list_ops(function):
                 if op.name == "linalg.generic":
-                    _sink(op)
+                    if _has_groups(op):
+                        grouped.add(op.results[0])
+                    elif not _part_groups(op, grouped):
+                        _sink(op)
                 elif op.name == "tensor.collapse_shape":
                     _undo(op)
             erase_dead(function)
@@ -128,6 +137,47 @@ def _sink(op: ir.Operation) -> None:
         expanded.operands[0] = made
         expanded.results[0].set_type(op.results[0].type)
         replace(op, [expanded.results[0]])
+
+
+def _has_groups(op: ir.Operation) -> bool:
+    """Return whether an op is a convolution with groups, or a product with a batch, of known sizes."""
+    kind = classify_sum(op)
+    groups = kind.g if isinstance(kind, Conv) else kind.batch if isinstance(kind, Contraction) else ()
+    return bool(groups) and not is_dynamic(op)
+
+
+def _part_groups(op: ir.Operation, grouped: set[ir.Value]) -> bool:
+    """Compute an elementwise op with the groups apart of what a view has joined, which is one of ``grouped``."""
+    maps = indexing_maps(op) if is_pointwise(op) and not is_dynamic(op) else []
+    views = [defining_op(v) for v, m in zip(list(op.operands)[: num_inputs(op)], maps, strict=False) if m == maps[-1]]
+    found = [v for v in views if v is not None and v.name == "tensor.collapse_shape" and v.operands[0] in grouped]
+    if not found:
+        return False
+    view = found[0]
+    groups, shape = reassociation_of(view), shape_of(view.operands[0])
+    with ir.InsertionPoint(op), op.location:
+        made = [_part_dims(v, m, groups, shape) for v, m in zip(op.operands, maps, strict=True)]
+        values, parted = [value for value, _ in made[:-1]], [dims for _, dims in made]
+        out = builders.empty(shape, builders.element_of(op.results[0]))
+        [result] = builders.generic(values, [out], parted, "p" * len(shape), body_of(op))
+        grouped.add(result)
+        replace(op, [collapse_dims(result, groups)])
+    return True
+
+
+def _part_dims(
+    value: ir.Value, m: ir.AffineMap, groups: Sequence[Sequence[int]], shape: Sequence[int]
+) -> tuple[ir.Value, list[int | None]]:
+    """A value whose dims are as far apart as those of ``shape`` are before groups of them are joined, and its map."""
+    read = [None if is_zero(e) else dim_of(e) for e in m.results]
+    parts = [[None] if dim is None else [*groups[dim]] for dim in read]
+    dims = [dim for part in parts for dim in part]
+    if len(dims) == len(parts):
+        return value, dims
+    source = defining_op(value)
+    if source is not None and source.name == "tensor.collapse_shape" and shape_of(source.operands[0]) == [*shape]:
+        return source.operands[0], dims
+    return builders.reshape(value, [1 if dim is None else shape[dim] for dim in dims]), dims
 
 
 def _expansion(op: ir.Operation) -> ir.Operation | None:

@@ -158,3 +158,49 @@ func.func @rejects_a_product_between(%x: tensor<?x8x?x?xf32>, %k: tensor<8x8xf32
   } -> tensor<?x8x?x?xf32>
   return %y : tensor<?x8x?x?xf32>
 }
+
+#grouped = affine_map<(n, p, g, f, c) -> (n, p, g, c)>
+#filters = affine_map<(n, p, g, f, c) -> (g, c, f)>
+#made = affine_map<(n, p, g, f, c) -> (n, p, g, f)>
+#all = affine_map<(n, p, c) -> (n, p, c)>
+#channels = affine_map<(n, p, c) -> (c)>
+
+// What follows a product with groups has them apart, as the product has, also behind another such op.
+// CHECK-LABEL: func.func @groups(
+// CHECK-SAME:    %[[X:.*]]: tensor<1x6x3x4xf32>, %[[W:.*]]: tensor<3x4x5xf32>, %[[B:.*]]: tensor<15xf32>, %[[Z:.*]]: tensor<1x6x15xf32>)
+// CHECK:         %[[P:.*]] = linalg.generic {{.*}} ins(%[[X]], %[[W]]
+// CHECK:         %[[BIAS:.*]] = tensor.expand_shape %[[B]] {{.*}} into tensor<3x5xf32>
+// CHECK:         %[[A:.*]] = linalg.generic {{.*}} ins(%[[P]], %[[BIAS]] : tensor<1x6x3x5xf32>, tensor<3x5xf32>)
+// CHECK:         %[[OTHER:.*]] = tensor.expand_shape %[[Z]] {{.*}} into tensor<1x6x3x5xf32>
+// CHECK:         %[[R:.*]] = linalg.generic {{.*}} ins(%[[A]], %[[OTHER]] : tensor<1x6x3x5xf32>, tensor<1x6x3x5xf32>)
+// CHECK:         %[[JOINED:.*]] = tensor.collapse_shape %[[R]]
+// CHECK:         return %[[JOINED]]
+func.func @groups(%x: tensor<1x6x3x4xf32>, %w: tensor<3x4x5xf32>, %b: tensor<15xf32>, %z: tensor<1x6x15xf32>)
+    -> tensor<1x6x15xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x6x3x5xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1x6x3x5xf32>) -> tensor<1x6x3x5xf32>
+  %p = linalg.generic {indexing_maps = [#grouped, #filters, #made],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction"]}
+    ins(%x, %w : tensor<1x6x3x4xf32>, tensor<3x4x5xf32>) outs(%f : tensor<1x6x3x5xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %m = arith.mulf %i, %j fastmath<contract> : f32
+    %s = arith.addf %o, %m fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<1x6x3x5xf32>
+  %v = tensor.collapse_shape %p [[0], [1], [2, 3]] : tensor<1x6x3x5xf32> into tensor<1x6x15xf32>
+  %d = tensor.empty() : tensor<1x6x15xf32>
+  %a = linalg.generic {indexing_maps = [#all, #channels, #all], iterator_types = ["parallel", "parallel", "parallel"]}
+    ins(%v, %b : tensor<1x6x15xf32>, tensor<15xf32>) outs(%d : tensor<1x6x15xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %s = arith.addf %i, %j : f32
+    linalg.yield %s : f32
+  } -> tensor<1x6x15xf32>
+  %r = linalg.generic {indexing_maps = [#all, #all, #all], iterator_types = ["parallel", "parallel", "parallel"]}
+    ins(%a, %z : tensor<1x6x15xf32>, tensor<1x6x15xf32>) outs(%d : tensor<1x6x15xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %s = arith.mulf %i, %j : f32
+    linalg.yield %s : f32
+  } -> tensor<1x6x15xf32>
+  return %r : tensor<1x6x15xf32>
+}
