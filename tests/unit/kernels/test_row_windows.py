@@ -69,6 +69,46 @@ def test_single_pixels_are_columns_of_products(data: str, weight: str, group: in
     assert "matmul" in name
 
 
+@pytest.mark.parametrize("target", [None, NARROW], ids=["host", "haswell"])
+@pytest.mark.parametrize(
+    "data, weight, attributes",
+    [
+        pytest.param("1,19,13,21", "1,19,3,3", "pads = [1,1,1,1]", id="padded"),
+        pytest.param("2,12,7,33", "2,12,5,3", "", id="two filters"),
+        pytest.param("1,24,11,40", "3,24,5,1", "strides = [2,2]", id="apart"),
+        pytest.param("1,9,5,6,18", "1,9,1,2,3", "", id="volumes"),
+    ],
+)
+def test_few_filters_of_many_channels(data: str, weight: str, attributes: str, target: Target | None) -> None:
+    """Rows of pixels lie along vectors. Of short rows several are summed at once, unless pixels lie apart."""
+    name = f"Conv<{attributes}>" if attributes else "Conv"
+    case = OperatorModel(
+        f"float[{data}] x; weight float[{weight}] w; weight float[{weight.split(',')[0]}] b",
+        f"c = {name}(x, w, b) y = Relu(c)",
+    )
+    check(case, target)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "y = Relu(c)",
+        "d = Mul(c, s) e = Add(d, z) y = HardSwish(e)",
+        "d = Sigmoid(c) y = Mul(c, d)",
+        "d = Add(c, q) y = Softmax<axis = 1>(d)",
+    ],
+)
+def test_elementwise_ops_behind_groups(body: str) -> None:
+    """They belong to the convolution's kernel, whose groups are apart; what sums over all channels does not."""
+    case = OperatorModel(
+        "float[2,12,13,11] x; weight float[20,3,1,1] w; weight float[20] b; float[2,20,13,11] z;"
+        "weight float[20,1,1] s; float[2,1,13,11] q",
+        f"c = Conv<group = 4>(x, w, b) {body}",
+    )
+    names = check(case, None)
+    assert "Softmax" in body or not any(name.startswith(("add", "max", "mul")) for name in names)
+
+
 def test_the_last_pixels_of_a_row_are_computed_with_those_before() -> None:
     """15 pixels behind 16 would take four steps, of 8, 4, 2 and 1."""
     case = OperatorModel("float[1,3,8,33] x; weight float[8,3,3,3] w", "y = Conv(x, w)")
