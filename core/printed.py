@@ -41,11 +41,11 @@ def escape(text: str) -> str:
 
 
 def shorten(text: str, longest: int) -> str:
-    """The text, or its beginning and end around how much is missing."""
+    """The text, or its beginning and end around how much is missing: of ``longest`` characters, from 24 on."""
     if len(text) <= longest:
         return text
-    kept = longest // 2 - 20
-    return f"{text[:kept]}[{len(text) - 2 * kept} characters]{text[-kept:]}"
+    kept = max(longest - len(f"[{len(text)} characters]"), 0) // 2
+    return f"{text[:kept]}[{len(text) - 2 * kept} characters]{text[len(text) - kept :]}"
 
 
 def count_text(number: int, thing: str) -> str:

@@ -175,4 +175,4 @@ def explaining_refusals(path: Path) -> Iterator[None]:
             f"the records in '{path}' are damaged ({error}): move the file away, and tune again or merge a copy"
         ) from error
     except OSError as error:
-        raise RecordError(f"cannot use the records in '{path}': {error.strerror}") from error
+        raise RecordError(f"cannot use the records in '{path}': {error.strerror}: give another file") from error

@@ -49,9 +49,12 @@ def format_usage() -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the sub-command that the first argument names; the exit code is 2 for an error of the user's."""
     words = list(sys.argv[1:] if argv is None else argv)
-    if words[:1] == ["compile"]:
-        _start_worker(words[1:])
-    from tilewright.tools._common import as_command  # what all commands import takes longer than all else here
+    try:
+        if words[:1] == ["compile"]:
+            _start_worker(words[1:])
+        from tilewright.tools._common import as_command  # what all commands import takes longer than all else here
+    except KeyboardInterrupt:
+        return 130  # as a command's, which says so from here on
 
     return as_command(lambda _: _run(words))(words)
 

@@ -7,11 +7,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilewright.core.choices import PREFIX
 from tilewright.core.errors import InputError
 from tilewright.core.printed import count_text, line_text, name_text, shorten
+from tilewright.records import user_file
 from tilewright.tools._common import (
     add_input_shape,
     add_target,
@@ -29,9 +32,10 @@ from tilewright.tools._common import (
 from tilewright.tools._plot import require_plotting
 
 if TYPE_CHECKING:
-    from tilewright.tuning.api import Tuning
     from tilewright.tuning.fleet.address import Fleet
     from tilewright.tuning.result import TaskResult, TuningResult
+    from tilewright.tuning.session import Tuning
+    from tilewright.tuning.verdict import HeldContest
 
 _RESULT_COLUMNS = (
     "nodes",
@@ -65,7 +69,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     check_outputs({"--plot": args.plot, "--records": args.records}, args.model)
     from tilewright.tuning.api import tune
 
-    with _show_progress(args) as listen:
+    seen = _Seen(args.records or user_file())
+    with _saying_what_is_kept(seen), _show_progress(args) as listen:
         result = tune(
             args.model,
             target=args.target,
@@ -78,17 +83,17 @@ def main(argv: Sequence[str] | None = None) -> None:
             records=args.records,
             seed=args.seed,
             fleet=_find_fleet(args),
-            progress=listen,
+            progress=lambda tuning: (seen.note(tuning), listen(tuning)),
         )
-    if args.plot:
-        from tilewright.tools import _tuning_plot
-
-        _tuning_plot.draw(result, args.plot)
     print_report(result.to_json(), list(_report_lines(result)), args)
     if not args.json and not args.quiet:
         rows = [_result_row(task) for task in result.tasks if not task.skipped]
         print_table([_RESULT_COLUMNS, *rows], words=("nodes", "what changed"), spare=_SPARE_COLUMNS)
         show(_skipped_lines(result))
+    if args.plot:  # a picture that cannot be written costs no report
+        from tilewright.tools import _tuning_plot
+
+        _tuning_plot.draw(result, args.plot)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -118,6 +123,29 @@ def _find_fleet(args: argparse.Namespace) -> Fleet | None:
     from tilewright.tuning.fleet.address import Fleet
 
     return Fleet(args.fleet, args.certificates, args.key) if args.fleet is not None else None
+
+
+@dataclass
+class _Seen:
+    """What was seen of a search, whose records are in a file."""
+
+    path: Path
+    trials: int = 0
+
+    def note(self, tuning: Tuning) -> None:
+        self.trials = tuning.budget.used_trials
+
+
+@contextmanager
+def _saying_what_is_kept(seen: _Seen) -> Iterator[None]:
+    """Let an interrupt of the body end with a line that says what is left of it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        count = f"{count_text(seen.trials, 'trial')} of this search {'is' if seen.trials == 1 else 'are'}"
+        kept = f"{count} in {seen.path}" if seen.trials else "nothing was measured yet"
+        show([f"interrupted: {kept}; the same command goes on"], sys.stderr)
+        raise
 
 
 @contextmanager
@@ -182,9 +210,9 @@ def _live_table() -> Iterator[Callable[[Tuning], object]]:
 
 def _status(tuning: Tuning) -> str:
     budget = tuning.budget
-    end = f" of {budget.seconds:.0f}" if budget.seconds is not None else ""
-    done = f"{budget.used_seconds:.0f}{end} s, {count_text(budget.used_trials, 'trial')}"
-    return f"{tuning.name}: {tuning.stage}: {done}, the kernels' times say {tuning.estimate:.3f} of the default's"
+    end = f" of {budget.seconds:.0f}" if budget.used_seconds <= (budget.seconds or 0.0) else ""
+    done = f"{tuning.name}: {tuning.stage}: {budget.used_seconds:.0f}{end} s, {count_text(budget.used_trials, 'trial')}"
+    return f"{done}, the kernels' times say {tuning.estimate:.3f} of the default's" if tuning.tasks else done
 
 
 def _report_lines(result: TuningResult) -> Iterator[str]:
@@ -192,10 +220,8 @@ def _report_lines(result: TuningResult) -> Iterator[str]:
     taken = f"{count_text(result.trials, 'trial')} in {result.seconds:.0f} s, {result.threads} thread(s)"
     yield f"{taken}; the kernels' own times say {result.estimate:.3f}; records: {result.records}"
     yield f"the search ended: {result.end}"
-    for names, interval in result.contests:
-        kind = "decision" if names and names[0].startswith(PREFIX) else "schedule"
-        what = f"{count_text(len(names), kind)} in the network, against the program without"
-        yield f"  {what}: {interval.ratio:.3f} ({interval.low:.3f} to {interval.high:.3f})"
+    for contest in result.contests:
+        yield f"  {_contest_text(contest)}"
     for choice in result.choices:
         if choice.option != choice.default:
             taken = "taken" if choice.accepted else "not taken"
@@ -206,6 +232,15 @@ def _report_lines(result: TuningResult) -> Iterator[str]:
     for line in result.wrong:
         yield f"WRONG, an error of the compiler's: {line}"
     yield ""
+
+
+def _contest_text(contest: HeldContest) -> str:
+    """What came of a contest of programs in words."""
+    kind = "decision" if contest.names and contest.names[0].startswith(PREFIX) else "schedule"
+    beside = f"against {len(contest.others)} of them" if contest.others else "against the program without"
+    ratio = contest.ratio
+    what = f"{count_text(len(contest.names), kind)} in the network, {beside}"
+    return f"{what}: {ratio.ratio:.3f} ({ratio.low:.3f} to {ratio.high:.3f})"
 
 
 def _result_row(task: TaskResult) -> tuple[str, ...]:
@@ -241,4 +276,10 @@ def _skipped_lines(result: TuningResult) -> Iterator[str]:
 
 
 def _nodes_text(nodes: Sequence[str], longest: int) -> str:
-    return shorten(" + ".join(map(name_text, nodes)) or "made by the compiler", longest)
+    """The first of some nodes, as many as there is room for, and how many more there are."""
+    names = [shorten(name_text(node), longest) for node in nodes]
+    count = len(names)
+    while count > 1 and len(" + ".join(names[:count])) > longest:
+        count -= 1
+    more = f" and {len(names) - count} more" if count < len(names) else ""
+    return (" + ".join(names[:count]) or "made by the compiler") + more

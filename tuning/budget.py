@@ -21,6 +21,10 @@ def parse_seconds(text: str, what: str) -> float:
     return float(match[1]) * _SECONDS_OF_UNIT[match[2] or "s"]
 
 
+def _read_clock() -> float:
+    return clock.monotonic()
+
+
 @dataclass
 class Budget:
     """The end of a search, whichever comes first; None is no end.
@@ -35,8 +39,8 @@ class Budget:
     flat: float | None = None
     flat_trials: int = 0
     interrupted: bool = False
-    _began: float = field(default_factory=clock.monotonic)
-    _improved: float = field(default_factory=clock.monotonic)
+    _began: float = field(default_factory=_read_clock)
+    _improved: float = field(default_factory=_read_clock)
     _level: float = math.inf
     _spent: int = 0
     _improved_at: int = 0  # of the trials spent

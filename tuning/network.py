@@ -3,49 +3,64 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol, TypeVar
 
+from ..core.printed import count_text
 from ..driver import api
 from ..driver.compilation import Compilation
 from ..driver.jobs import Planned
-from ..passes.infra.context import SCHEDULES, PassContext
 from ..passes.schedule.language.schedule import Schedule
+from ..records.trial import Winner, target_key
+from ..records.tuned import TunedSchedules
 from ..runtime.artifact import on_disk
 from ..workers import Pool
 from ..workers.process import Job, Limits
 from ..workers.worker import Crew
 from .measuring import jobs
 from .measuring.contest import Contest, run_contest
-from .measuring.racing import UNCHANGED, RatioInterval
-
-Change = TypeVar("Change", contravariant=True)
 
 # Seconds beyond its own that a contest may take: for its process to begin, and for slow runs.
 _MORE_SECONDS = 120.0
 # Processes in which a program has to be faster for certain.
 _PROCESSES = 3
+# Programs with schedules that stay on the disk, and the key of the one without.
+_KEPT, _NO_SCHEDULES = 3, "{}"
 
 
 @dataclass
 class TunedNetwork:
-    """A network whose programs, with some schedules, are written to ``folder`` and run against each other there."""
+    """A network whose programs, with some schedules, are written to ``folder`` and run against each other there.
+
+    ``told`` is called before each contest with what is tried.
+    """
 
     compilation: Compilation
     planned: Planned
     folder: Path
     threads: int
     cpus: Sequence[int]
+    told: Callable[[str], object] = lambda what: None
     _written: dict[str, Path] = field(default_factory=dict)
+    _count: int = 0
 
     def contest(self, schedules: Mapping[str, Schedule], seconds: float) -> Contest:
         """Run the program with these schedules of kernels against that without, in a fresh process."""
+        self.told(count_text(len(schedules), "schedule"))
         return self._run(self._write(schedules), self._write({}), seconds)
+
+    def contest_sets(
+        self, schedules: Mapping[str, Schedule], others: Mapping[str, Schedule], seconds: float
+    ) -> Contest:
+        """Run the program with these schedules of kernels against that with others."""
+        self.told(f"{count_text(len(schedules), 'schedule')} against {len(others)}")
+        return self._run(self._write(schedules), self._write(others), seconds)
 
     def contest_plan(self, other: TunedNetwork, seconds: float) -> Contest:
         """Run the program without schedules against that of the same network with other decisions of its plan."""
+        self.told("other decisions of the plan")
         return self._run(self._write({}), other._write({}), seconds)
 
     def _run(self, mine: Path, other: Path, seconds: float) -> Contest:
@@ -74,74 +89,28 @@ class TunedNetwork:
         return found
 
     def _write(self, schedules: Mapping[str, Schedule]) -> Path:
-        """The file of the program with schedules, which is compiled where it is not there."""
-        data = {name: schedules[name].to_json() for name in sorted(schedules)}
-        key = json.dumps(data)
-        if key not in self._written:
-            context = PassContext(
-                opt_level=self.compilation.options.opt_level, config={SCHEDULES: data} if data else {}
-            )
-            options = replace(self.compilation.options, context=context)
+        """The file of the program with schedules, which is compiled where it is not there, as from records.
+
+        Of those with schedules the latest stay: a large network's weights are in each.
+        """
+        key = json.dumps({name: schedules[name].to_json() for name in sorted(schedules)})
+        if (found := self._written.pop(key, None)) is None:
+            options = replace(self.compilation.options, records=self._take(schedules))
             start = Compilation.start(self.planned, options, self.compilation.pool.workers)
             product = api.make_product(start)
-            path = self.folder / f"program{len(self._written)}{on_disk.FOLDER_SUFFIX}"
-            self._written[key] = on_disk.save(path, product.code, product.weights)
-        return self._written[key]
+            path = self.folder / f"program{self._count}{on_disk.FOLDER_SUFFIX}"
+            found, self._count = on_disk.save(path, product.code, product.weights), self._count + 1
+        self._written[key] = found
+        others = [each for each in self._written if each not in (key, _NO_SCHEDULES)]
+        for old in others[: 1 - _KEPT]:
+            shutil.rmtree(self._written.pop(old), ignore_errors=True)
+        return found
 
-
-@dataclass(frozen=True)
-class NetworkVerdict:
-    """The kernels whose schedules a network accepts, the ratio of its time with them, and what was found of others."""
-
-    accepted: tuple[str, ...]
-    ratio: RatioInterval
-    contests: tuple[tuple[tuple[str, ...], RatioInterval], ...] = ()
-    wrong: str = ""
-
-
-class Contests(Protocol[Change]):
-    """What runs a network with some changes by name, schedules of kernels as a rule, against the one without."""
-
-    def contest(self, changes: Mapping[str, Change], seconds: float, /) -> Contest: ...
-
-
-def settle_winners(
-    network: Contests[Change],
-    winners: Mapping[str, Change],
-    gains: Mapping[str, float],
-    seconds: float,
-    is_over: Callable[[], bool] = lambda: False,
-) -> NetworkVerdict:
-    """Accept the schedules with which the network is faster for certain; where all together are not, those of a half.
-
-    ``gains`` are the seconds of a run that each is said to save. Where ``is_over``, no halves are tried any more.
-    """
-    held: list[tuple[tuple[str, ...], RatioInterval]] = []
-    wrong: list[str] = []
-
-    def hold(names: Sequence[str]) -> RatioInterval:
-        found = network.contest({name: winners[name] for name in names}, seconds)
-        held.append((tuple(names), found.interval))
-        if found.difference:
-            wrong.append(found.difference)
-            return RatioInterval(1.0, 1.0, 1.0)
-        return found.interval
-
-    def accept(names: Sequence[str]) -> tuple[tuple[str, ...], RatioInterval]:
-        if not names:
-            return (), UNCHANGED
-        if (ratio := hold(names)).high < 1:
-            return tuple(names), ratio
-        if len(names) == 1 or is_over():
-            return (), UNCHANGED
-        parts = [accept(half) for half in (names[: -(-len(names) // 2)], names[-(-len(names) // 2) :])]
-        good = [part for part in parts if part[0]]
-        if len(good) < 2:
-            return good[0] if good else ((), UNCHANGED)
-        both = (*good[0][0], *good[1][0])
-        ratio = hold(both) if set(both) != set(names) and not is_over() else UNCHANGED
-        return (both, ratio) if ratio.high < 1 else min(good, key=lambda part: part[1].ratio)
-
-    ordered = sorted(winners, key=lambda name: -gains[name])
-    accepted, ratio = accept(ordered)
-    return NetworkVerdict(accepted, ratio, tuple(held), wrong[0] if wrong else "")
+    def _take(self, schedules: Mapping[str, Schedule]) -> TunedSchedules:
+        options = self.compilation.options
+        target, found = options.target, dict(options.records.winners.get(options.target, {}))
+        for name, schedule in schedules.items():
+            data = schedule.to_json()
+            texts = (json.dumps(data["values"]), json.dumps(data["steps"]))
+            found[name] = Winner(name, target_key(target), self.threads, *texts)
+        return TunedSchedules({target: found})

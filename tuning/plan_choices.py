@@ -19,9 +19,10 @@ from ..records.trial import Trial, Winner, target_key
 from .laboratory import Laboratory
 from .measuring.contest import Contest
 from .measuring.racing import UNCHANGED, RatioInterval
-from .network import NetworkVerdict, TunedNetwork, settle_winners
+from .network import TunedNetwork
 from .plan_trials import PlanTrials, name_network
 from .tasks import make_tasks
+from .verdict import NetworkVerdict, settle_winners
 
 # Of the time of the kernels that a decision is about: an option has to take less to be tried in the network.
 _WORTH = 0.98
@@ -44,7 +45,7 @@ class ChoiceResult:
     """What came of a decision: its ``key``, the ``nodes`` that it is about, and the rule's option.
 
     option: the one whose kernels take the least time, ``ratio`` of what the rule's take. accepted: whether the network
-    has taken it.
+    has taken it. tried: whether all options were measured.
     """
 
     key: str
@@ -53,6 +54,7 @@ class ChoiceResult:
     option: int
     ratio: float
     accepted: bool
+    tried: bool = True
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,15 @@ def settle_plan(
     verdict = settle_winners(_PlanContests(base, replan, make_network, trials), worth, gains, seconds, is_over)
     accepted = {key: worth[key] for key in verdict.accepted}
     results = tuple(
-        ChoiceResult(c.key, c.nodes, c.default, best[c.key], ratios[c.key][best[c.key]], c.key in accepted)
+        ChoiceResult(
+            c.key,
+            c.nodes,
+            c.default,
+            best[c.key],
+            ratios[c.key][best[c.key]],
+            c.key in accepted,
+            {*ratios[c.key]} >= {*c.options},
+        )
         for c in choices
     )
     return SettledPlan(replan(accepted) if accepted else base, results, verdict)

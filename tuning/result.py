@@ -8,6 +8,7 @@ from typing import Any
 from ..core.printed import count_text
 from .measuring.racing import RatioInterval
 from .plan_choices import ChoiceResult
+from .verdict import HeldContest
 
 
 @dataclass(frozen=True)
@@ -45,10 +46,11 @@ class TuningResult:
 
     ratio: the time of the network with the accepted schedules and decisions over that without; 1 where none is
     accepted. estimate: what the kernels' own times say of the schedules. contests: the sets of kernels, or of decisions
-    of the plan, that were tried in the network, with what that gave. records: the file that has all of it. wrong:
-    schedules that computed something else, which is an error of the compiler's. schedules: the accepted ones as JSON by
-    kernel. notes: what was wrong with machines that measured. choices: decisions of the plan, as Winograd's algorithm.
-    end: why the search ended, as "its time was over".
+    of the plan, that were tried in the network, with what that gave. seconds: of the search, without these. records:
+    the file that has all of it. wrong: schedules that computed something else, which is an error of the compiler's.
+    schedules: the accepted ones as JSON by kernel. notes: what was wrong with machines that measured. choices:
+    decisions of the plan, as Winograd's algorithm. end: why the search ended, as "its time was over". stays: whether
+    what is accepted had been before, and nothing faster was found.
     """
 
     name: str
@@ -57,7 +59,7 @@ class TuningResult:
     tasks: tuple[TaskResult, ...]
     ratio: RatioInterval
     estimate: float
-    contests: tuple[tuple[tuple[str, ...], RatioInterval], ...]
+    contests: tuple[HeldContest, ...]
     trials: int
     seconds: float
     records: str
@@ -66,6 +68,7 @@ class TuningResult:
     notes: tuple[str, ...] = ()
     choices: tuple[ChoiceResult, ...] = ()
     end: str = ""
+    stays: bool = False
 
     @property
     def accepted(self) -> tuple[str, ...]:
@@ -77,7 +80,7 @@ class TuningResult:
         decided = sum(choice.accepted for choice in self.choices)
         if not self.accepted and not decided:
             return f"{self.name}: no schedule makes it faster for certain; it stays as it is ({self.trials} trials)"
-        r, ways = self.ratio, [f"other schedules of {taken}"] if self.accepted else []
+        r, ways = self.ratio, [f"{'earlier' if self.stays else 'other'} schedules of {taken}"] if self.accepted else []
         ways += [count_text(decided, "other decision") + " of the plan"] if decided else []
         return f"{self.name}: {r.ratio:.3f} of its time ({r.low:.3f} to {r.high:.3f}) with {' and '.join(ways)}"
 

@@ -52,7 +52,12 @@ def begin_compilation(
 def plan_network(compilation: Compilation, folder: str) -> Planned:
     """Import a network and run its graph passes; large weights go to ``folder``. CompileError for dynamic sizes."""
     planned = plan(compilation, folder)
-    check_stepwise(planned.plan)
+    try:
+        check_stepwise(planned.plan)
+    except CompileError as error:
+        raise CompileError(
+            f"{error} (a program of dynamic sizes takes what was tuned with --specialize of them)"
+        ) from None
     return planned
 
 

@@ -13,7 +13,7 @@ from onnx import helper, numpy_helper
 import tilewright as tw
 from tilewright import workers
 from tilewright.core.limits import UNTRUSTED
-from tilewright.core.printed import one_line
+from tilewright.core.printed import one_line, shorten
 from tilewright.tools import check, compile
 
 PROMPT = 30  # seconds of CPU time; each takes two at most
@@ -125,6 +125,16 @@ def test_a_file_beyond_the_limit_is_not_read(tmp_path):
 def test_a_chain_of_small_messages_is_read_whole(tmp_path):
     many_nodes(2_000)(tmp_path / "m.onnx")
     assert tw.check_model(tmp_path / "m.onnx").operators[0].count == 2_001
+
+
+@pytest.mark.parametrize("longest", [24, 40, 41, 80, 4000])
+def test_a_long_text_is_cut_in_its_middle(longest):
+    text = "".join(chr(ord("a") + number % 26) for number in range(10**5))
+    cut = shorten(text, longest)
+    begin, end = cut.split("[")[0], cut.split("]")[1]
+    assert longest - 3 <= len(cut) <= longest and text.startswith(begin) and text.endswith(end)
+    assert cut[len(begin) :].startswith(f"[{len(text) - len(begin) - len(end)} characters]")
+    assert shorten("a" * longest, longest) == "a" * longest
 
 
 def test_messages_are_one_line_of_what_can_be_printed():

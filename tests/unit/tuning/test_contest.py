@@ -16,7 +16,8 @@ import pytest
 
 from tilewright.tuning.measuring.contest import Contest, take_turns
 from tilewright.tuning.measuring.racing import RatioInterval
-from tilewright.tuning.network import TunedNetwork, settle_winners
+from tilewright.tuning.network import TunedNetwork
+from tilewright.tuning.verdict import settle_winners
 from tilewright.workers.process import Limits
 
 # How many times as long what runs at a time takes, by the seconds since the machine began.

@@ -22,15 +22,15 @@ from tilewright.driver import api
 from tilewright.driver.machine import measure_rates
 from tilewright.records.database import Database
 from tilewright.tools import cli
-from tilewright.tuning import api as tuning_api
 from tilewright.tuning import laboratory as laboratories
-from tilewright.tuning.api import Tuning
+from tilewright.tuning import session as tuning_session
 from tilewright.tuning.fleet import client as clients
 from tilewright.tuning.fleet import laboratory as fleet_laboratories
 from tilewright.tuning.fleet.address import Fleet, parse_address
 from tilewright.tuning.fleet.encoding import decode_value, encode_value
 from tilewright.tuning.fleet.jobs import Request, WorkerFacts, describe_worker
 from tilewright.tuning.measuring.bench import Measured, Setup
+from tilewright.tuning.session import Tuning
 from tilewright.tuning.tasks import extract_tasks
 from tilewright.tvm import autotvm, rpc, te
 from tilewright.workers.process import Job, Limits
@@ -180,7 +180,7 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
 
 @pytest.fixture(autouse=True)
 def short_contests(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuning_api, "_LEAST_CONTEST", 0.2)
+    monkeypatch.setattr(tuning_session, "_LEAST_CONTEST", 0.2)
 
 
 @pytest.fixture(scope="module")

@@ -22,11 +22,9 @@ from tilewright.core.target import Target
 from tilewright.driver import api
 from tilewright.records.database import Database
 from tilewright.records.trial import Winner, target_key
-from tilewright.tuning import api as tuning_api
-from tilewright.tuning.api import _with_choices
+from tilewright.tuning import session as tuning_session
 from tilewright.tuning.measuring.contest import Contest
 from tilewright.tuning.measuring.racing import RatioInterval
-from tilewright.tuning.network import NetworkVerdict
 from tilewright.tuning.plan_choices import (
     ChoiceResult,
     NetworkPlan,
@@ -36,7 +34,9 @@ from tilewright.tuning.plan_choices import (
     settle_plan,
 )
 from tilewright.tuning.plan_trials import PlanTrials
+from tilewright.tuning.session import Tuning, with_choices
 from tilewright.tuning.tasks import begin_compilation, plan_network
+from tilewright.tuning.verdict import NetworkVerdict
 
 TARGET = target_key(Target.parse("x86"))
 KEY = f"{PREFIX}winograd_1x9x8_12x20_3x3_1x1"
@@ -112,7 +112,7 @@ class Judge:
 
 def plan_convolution(convolution: bytes, folder: Path, choices: Mapping[str, int]) -> NetworkPlan:
     options = api.make_options(num_threads=1, records=False)
-    made = begin_compilation(convolution, None, _with_choices(options, choices), 0)
+    made = begin_compilation(convolution, None, with_choices(options, choices), 0)
     return NetworkPlan(made, plan_network(made, str(folder)))
 
 
@@ -149,7 +149,7 @@ def test_an_interrupt_while_plans_are_tried_ends_the_search_with_a_result(convol
     path, stages = tmp_path / "model.onnx", list[str]()
     path.write_bytes(convolution)
 
-    def interrupt(tuning: tuning_api.Tuning) -> None:
+    def interrupt(tuning: Tuning) -> None:
         stages.append(tuning.stage)
         if tuning.stage == "trying other plans of the network":
             os.kill(os.getpid(), signal.SIGINT)
@@ -196,7 +196,7 @@ def test_what_the_network_takes_is_kept(
         found = ChoiceResult(KEY, ("conv",), 0, 2, 0.8, True)
         return SettledPlan(replan({KEY: 2}), (found,), NetworkVerdict((KEY,), ratio))
 
-    monkeypatch.setattr(tuning_api, "settle_plan", settle)
+    monkeypatch.setattr(tuning_session, "settle_plan", settle)
     records = write_records(tmp_path / "records.sqlite", "[4]")
     result = tw.tune(str(path), num_threads=1, time=seconds, trials=1, records=records, workers=0)
     with Database.open(records, readonly=True) as database:

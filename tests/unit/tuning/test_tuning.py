@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +21,18 @@ from tilewright.core.program import Kernel
 from tilewright.core.target import Target
 from tilewright.records.database import Database
 from tilewright.records.trial import Trial, Winner, target_key
-from tilewright.tuning import api
+from tilewright.tuning import api, session
 from tilewright.tuning.budget import Budget, parse_seconds
 from tilewright.tuning.laboratory import Prepared
 from tilewright.tuning.measuring.bench import Setup
-from tilewright.tuning.measuring.contest import Contest
-from tilewright.tuning.network import settle_winners
+from tilewright.tuning.measuring.racing import UNCHANGED
 from tilewright.tuning.progress import TaskProgress
+from tilewright.tuning.search.table import make_search
+from tilewright.tuning.session import Tuning
+from tilewright.tuning.spaces.nest_space import NestSpace
 from tilewright.tuning.spaces.space import list_neighbours
 from tilewright.tuning.task import Task
+from tilewright.tuning.verdict import NetworkVerdict
 
 TARGET = target_key(Target.parse("x86"))
 
@@ -80,7 +82,7 @@ def test_what_was_measured_is_not_measured_again(tuned: tuple[tw.TuningResult, P
 def test_winners_are_taken_by_compilations(tasks: list[Task], network: bytes, tmp_path: Path) -> None:
     """A winner that tuning would write: the program has its schedule, and computes the same."""
     task = tasks[0]
-    space = api.NestSpace(task.default, task.target) if task.default else None
+    space = NestSpace(task.default, task.target) if task.default else None
     assert space is not None
     schedule = next(filter(None, map(space.schedule, list_neighbours(space, space.default))))
     assert schedule is not None
@@ -130,57 +132,73 @@ def _count(path: Path) -> int:
 
 
 def test_an_interrupt_ends_the_search_and_keeps_the_rest(network: bytes, tmp_path: Path) -> None:
-    def interrupt(tuning: api.Tuning) -> None:
+    stages = list[str]()
+
+    def interrupt(tuning: Tuning) -> None:
+        stages.append(tuning.stage)
         if tuning.stage == "searching" and tuning.budget.used_trials == 2:
             os.kill(os.getpid(), signal.SIGINT)
 
     result = tw.tune(network, num_threads=1, trials=300, records=tmp_path / "r.sqlite", progress=interrupt)
     assert 2 <= result.trials < 20 and result.end == "it was interrupted"
+    assert "interrupted: what was found until now goes to the network" in stages
 
 
-class Judged:
-    """A network in which each kernel's schedule changes the time by a known factor."""
+def test_an_interrupt_of_what_tells_nothing_is_told_at_once(
+    network: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stages, prepare = list[str](), session.prepare_tasks
 
-    def __init__(self, factors: Mapping[str, float], wrong: str = "") -> None:
-        self.factors, self.wrong, self.contests = factors, wrong, 0
+    def prepare_slowly(*args: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGINT)
+        stages.append("preparing")
+        return prepare(*args)
 
-    def contest(self, schedules: Mapping[str, Any], seconds: float) -> Contest:
-        self.contests += 1
-        ratio = float(np.prod([self.factors[name] for name in schedules]))
-        noise = np.random.default_rng(self.contests).normal(1, 0.002, (2, 40))
-        return Contest(tuple(ratio * noise[0]), tuple(noise[1]), 0, 0.0, "" if self.wrong not in schedules else "odd")
-
-
-def settled(network: Judged, is_over: bool = False) -> api.NetworkVerdict:
-    winners, gains = dict.fromkeys(network.factors, 0), dict.fromkeys(network.factors, 1.0)
-    return settle_winners(network, winners, gains, 1.0, lambda: is_over)
+    monkeypatch.setattr(session, "prepare_tasks", prepare_slowly)
+    options: dict[str, Any] = {"num_threads": 1, "time": 600, "records": tmp_path / "r.sqlite"}
+    result = tw.tune(network, progress=lambda tuning: stages.append(tuning.stage), **options)
+    assert stages[stages.index("preparing") - 1].startswith("interrupted: ") and result.trials == 0
 
 
-def test_a_network_takes_all_where_it_is_faster() -> None:
-    verdict = settled(network := Judged({"a": 0.9, "b": 0.95}))
-    assert set(verdict.accepted) == {"a", "b"} and network.contests == 1
-    assert verdict.ratio.high < 1 and verdict.ratio.ratio == pytest.approx(0.855, abs=0.01)
+def test_an_interrupt_while_the_winners_are_tried_makes_the_next_contest_the_last(
+    network: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def settle(contests: Any, tasks: Any, accepted: Any, seconds: float, is_over: Any) -> Any:
+        assert not is_over()
+        os.kill(os.getpid(), signal.SIGINT)
+        assert is_over()
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(1)
+        return NetworkVerdict((), UNCHANGED), {}
+
+    monkeypatch.setattr(session, "try_winners", settle)
+    assert tw.tune(network, num_threads=1, trials=1, records=tmp_path / "r.sqlite").ratio == UNCHANGED
 
 
-def test_a_network_leaves_out_what_makes_it_slower() -> None:
-    verdict = settled(Judged({"a": 0.9, "b": 1.3, "c": 0.95, "d": 0.97}))
-    assert "b" not in verdict.accepted and "a" in verdict.accepted and verdict.ratio.high < 1
+@pytest.mark.parametrize(("used", "seconds"), [(10.0, 30.0), (300.0, 150.0)])
+def test_sets_of_winners_are_tried_for_half_as_long_as_the_search_took(
+    network: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, used: float, seconds: float
+) -> None:
+    """No less than is enough for a few contests, which themselves are a part of the search's time, between bounds."""
+    skipped, clock, seen = [0.0], time.monotonic, list[float]()
+    monkeypatch.setattr("tilewright.tuning.budget.clock.monotonic", lambda: clock() + skipped[0])
 
+    def settle(contests: Any, tasks: Any, accepted: Any, contest: float, is_over: Any) -> Any:
+        seen.append(contest)
+        skipped[0] += seconds - 3
+        assert not is_over()
+        skipped[0] += 3
+        assert is_over()
+        return NetworkVerdict((), UNCHANGED), {}
 
-@pytest.mark.parametrize("factors", [{}, {"a": 1.0}, {"a": 1.1, "b": 1.2}, {"a": 1.0, "b": 1.0, "c": 1.0}])
-def test_a_network_takes_nothing_that_does_not_make_it_faster(factors: dict[str, float]) -> None:
-    verdict = settled(Judged(factors))
-    assert verdict.accepted == () and verdict.ratio.ratio == 1
+    def skip(tuning: Tuning) -> None:
+        if tuning.stage == "searching" and not skipped[0]:
+            skipped[0] = used
 
-
-def test_a_network_tries_no_halves_where_the_time_is_over() -> None:
-    verdict = settled(network := Judged({"a": 0.9, "b": 1.3}), is_over=True)
-    assert (verdict.accepted, network.contests) == ((), 1)
-
-
-def test_a_network_takes_nothing_that_is_wrong() -> None:
-    verdict = settled(Judged({"a": 0.5, "b": 0.9}, wrong="a"))
-    assert verdict.accepted == ("b",) and verdict.wrong == "odd"
+    monkeypatch.setattr(session, "try_winners", settle)
+    tw.tune(network, num_threads=1, time=used, records=tmp_path / "r.sqlite", progress=skip)
+    assert seen == [pytest.approx(min(max(3, used * 0.03), 12), rel=0.2)]
 
 
 def norms(rows: int, columns: int) -> list[te.Tensor]:
@@ -275,10 +293,8 @@ def test_a_search_ends_early_where_nothing_gets_better(ends: tuple[Any, Any, Any
 def test_a_kernel_at_its_bound_gets_no_trials(tasks: list[Task]) -> None:
     task = tasks[0]
     assert task.default is not None
-    space = api.NestSpace(task.default, task.target)
+    space = NestSpace(task.default, task.target)
     prepared = Prepared(task, Setup(task.name, (), (), (), 0, ()), Kernel(task.name, b"", 1, False), 1e-6)
-    near, far = (
-        TaskProgress(prepared, space, api.make_search("random", space, 0), 0.5, bound) for bound in (0.96, 0.6)
-    )
+    near, far = (TaskProgress(prepared, space, make_search("random", space, 0), 0.5, bound) for bound in (0.96, 0.6))
     assert near.is_close and near.expected_gain == 0
     assert not far.is_close and far.expected_gain > 0
