@@ -209,8 +209,8 @@ def _as_windowed(op: AnyOp, inputs: list[ir.AffineMap], output: ir.AffineMap) ->
     n_loops = set(range(output.n_dims))
     if _is_window_reduction(op, data) and other <= set(k) and {*out_dims, *k} == n_loops:
         return Pooling(tuple(d for d in out_dims if d not in o), o, k, strides, dilations, data)
-    if len(inputs) > 2 or not _is_multiply_add(op) or not set(k) <= other:
-        return None
+    if len(inputs) > 2 or not _is_multiply_add(op) or not set(k) <= other or other & {*o}:
+        return None  # a weight has a number for each step of a window, and the same ones in each place
     n = tuple(d for d in out_dims if d in plain and d not in other)
     g = tuple(d for d in out_dims if d in plain and d in other)
     f = tuple(d for d in out_dims if d in other and d not in plain)

@@ -94,6 +94,11 @@ CASES = {
         ("n,f,x,c,j", ["f,c,j", "n,c,x+j", "n,f,x"], ["8x3x3", "1x3x6", "1x8x4"], "ppprr", FMA),
         Conv((0,), (), (1,), (2,), (3,), (4,), (1,), (1,), 1, 0),
     ),
+    "a weight for each place": (
+        ("n,f,x,c,j", ["n,c,x+j", "f,c,x,j", "n,f,x"], ["1x3x6", "8x3x4x3", "1x8x4"], "ppprr", FMA),
+        Opaque(),
+    ),
+    "a band by a vector": (("x,j", ["x+j", "x,j", "x"], ["6", "4x3", "4"], "pr", FMA), Opaque()),
     "grouped conv": (
         ("n,g,f,x,c,j", ["n,g,c,x+j", "g,f,c,j", "n,g,f,x"], ["1x2x3x6", "2x8x3x3", "1x2x8x4"], "pppprr", FMA),
         Conv((0,), (1,), (2,), (3,), (4,), (5,), (1,), (1,)),

@@ -10,6 +10,7 @@ from ..language.cuts import carve, share
 from ..language.loopnest import KernelValue
 from ..language.schedule import Schedule
 from ..tiles.axes import ROW_VECTORS, result_axis
+from ..tiles.structured import loop_along
 from ..tiling.heavy_tiles import HEAVY
 from ..tiling.values import is_dot, reduces_last
 from .columns import schedule_columns, stage_sums
@@ -29,7 +30,7 @@ def schedule_sums(kernel: KernelView) -> Schedule | None:
     contiguous = [reduces_last(op) for op, _ in kernel.anchors]
     plain = kernel.plain
     if not any(contiguous):
-        vectors = 1 if any(_reads_along_sum(op) for op, _ in kernel.anchors) else 2 * ROW_VECTORS
+        vectors = 1 if any(reads_along_sum(op) for op, _ in kernel.anchors) else 2 * ROW_VECTORS
         return schedule_columns(kernel) or schedule_vectors(plain, kernel.lanes, vectors)
     value = plain.result.value
     if not all(contiguous) or not value.row:
@@ -73,15 +74,16 @@ def _count_row_steps(op: ir.Operation, result: ir.Value, row: int) -> int:
     return steps
 
 
-def _reads_along_sum(op: ir.Operation) -> bool:
+def reads_along_sum(op: ir.Operation) -> bool:
     """Return whether an operand's neighbours are summed up: a vector of others is then put together one by one.
 
-    One vector of sums takes a fifth of the time of eight.
+    One vector of sums takes a fifth of the time of eight. Of an operand that is the same all along a vector there is
+    nothing to put together.
     """
-    kinds, extents = iterator_types(op), loop_extents(op)
+    kinds, extents, column = iterator_types(op), loop_extents(op), loop_along(op, -1)
     for m in indexing_maps(op)[: num_inputs(op)]:
         walked = [d for d in map(dim_of, m.results) if d is not None and extents[d] != 1]
-        if len(walked) > 1 and kinds[walked[-1]] == "reduction":
+        if column in walked and kinds[walked[-1]] == "reduction":
             return True
     return False
 

@@ -8,17 +8,26 @@ from ....core.target import Target
 from ....dialects import func, ir
 from ...analysis.groups import OpFacts
 from ...analysis.kinds import OpClass
-from ...ir.structure import body_ops, terminator_of
+from ...ir.structure import (
+    body_ops,
+    dim_of,
+    dims_in,
+    has_reduction,
+    indexing_maps,
+    iterator_types,
+    terminator_of,
+)
 from ..language.schedule import Schedule
 from ..loop_plan import makes_one_tensor
 from ..tiles.regions import NotSchedulable
+from ..tiles.structured import loop_along
 from ..tiling.border import Border, can_border
 from .attention import ATTENTION
 from .block_sums import BLOCK_SUMS
 from .contraction import CONVOLUTIONS, PRODUCTS
 from .family import Anchors, Family, KernelView, WantedOrder, find_anchors
 from .light import LIGHT, schedule_vectors
-from .sums import DOT_PRODUCTS, REDUCTIONS
+from .sums import DOT_PRODUCTS, REDUCTIONS, reads_along_sum
 from .window import DEPTHWISE_ROWS, ROW_POOLS, WINDOWS
 from .winograd import PATCH_PRODUCTS, TRANSFORMS, WINOGRAD
 
@@ -70,8 +79,10 @@ def require_schedule(function: func.FuncOp, target: Target) -> Schedule:
         raise NotSchedulable("it has several results, or one without elements")
     anchors = find_anchors(function)
     family, kernel = find_family(anchors), KernelView(function, target, anchors)
+    if any(_reads_diagonal(op) for op, _ in kernel.classes):
+        raise NotSchedulable("it reads a diagonal")
     if family is None and _is_straight(anchors):
-        return schedule_vectors(kernel.plain, kernel.lanes)
+        return _schedule_straight(kernel, anchors[0][0])
     if family is None:
         kinds = dict.fromkeys(type(kind).__name__ for _, kind in anchors)
         raise NotSchedulable(f"no family takes a kernel of these kinds of ops: {', '.join(kinds)}")
@@ -86,6 +97,34 @@ def _is_straight(anchors: Anchors) -> bool:
     op = anchors[0][0]
     straight = op.name == "linalg.generic" and not any(len(inner.regions) for inner in body_ops(op))
     return len(anchors) == 1 and straight
+
+
+def _reads_diagonal(op: ir.Operation) -> bool:
+    """Return whether the loop of an op's vectors, or one that it sums along, walks two dims of an operand.
+
+    Upstream makes no vectors of such an op.
+    """
+    if op.name != "linalg.generic":
+        return False
+    vector, kinds = loop_along(op, -1), iterator_types(op)
+    for m in indexing_maps(op):
+        walked, alone = [d for e in m.results for d in dims_in(e)], [dim_of(e) for e in m.results]
+        if vector is not None and walked.count(vector) > 1:
+            return True
+        if any(kind == "reduction" and alone.count(loop) > 1 for loop, kind in enumerate(kinds)):
+            return True
+    return False
+
+
+def _schedule_straight(kernel: KernelView, op: ir.Operation) -> Schedule:
+    """Vectors along the result. Where they would be put together one by one, the code generator makes those of the sum.
+
+    A product with a band of 33 numbers takes 0.3 of the time, with one of 512 0.04.
+    """
+    if not has_reduction(op) or not reads_along_sum(op):
+        return schedule_vectors(kernel.plain, kernel.lanes)
+    dear = any(inner.name.startswith("math.") for inner in body_ops(op))
+    return schedule_vectors(kernel.plain, kernel.lanes if dear else 1, 1)
 
 
 def has_nests(function: func.FuncOp) -> bool:

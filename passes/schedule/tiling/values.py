@@ -37,10 +37,12 @@ from ...analysis.kinds import (
 from ...ir.structure import (
     body_ops,
     dim_of,
+    dims_in,
     indexing_maps,
     is_structured,
     iterator_types,
     loop_extents,
+    num_inputs,
     shape_of,
     terminator_of,
 )
@@ -193,9 +195,23 @@ def anchor_of(value: ir.Value) -> ir.Operation | None:
 
 
 def reduces_last(op: ir.Operation) -> bool:
-    """Return whether an op reduces along the contiguous dim of its first operand, and reads nothing at other places."""
+    """Return whether an op reduces along the contiguous dim of its first operand, and reads nothing at other places.
+
+    Not where all operands lie along the result, or are the same all along it: vectors of results then read whole
+    vectors, and along the sum another operand's elements lie apart.
+    """
     loop = loop_along(op, 0) if not reads_at_indices(op) else None
-    return loop is not None and iterator_types(op)[loop] == "reduction"
+    return loop is not None and iterator_types(op)[loop] == "reduction" and not _lies_along_result(op, loop)
+
+
+def _lies_along_result(op: ir.Operation, row: int) -> bool:
+    column, count = loop_along(op, -1), num_inputs(op)
+    if column is None or loop_extents(op)[column] < _LANES:
+        return False
+    walked = [{d for e in m.results for d in dims_in(e)} for m in indexing_maps(op)[:count]]
+    lies = [loop_along(op, number) == column for number in range(count)]
+    apart = any(along and row in loops for along, loops in zip(lies, walked, strict=True))
+    return apart and all(along or column not in loops for along, loops in zip(lies, walked, strict=True))
 
 
 def is_dot(op: ir.Operation, kind: OpClass) -> bool:

@@ -1,0 +1,152 @@
+"""Operators that no network has, with schedules of the compiler's own: right on sizes that are multiples of nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright import te
+from tilewright.driver import api
+from tilewright.tuning.expressions import make_computation
+from tilewright.tuning.tasks import extract_tasks
+
+Operator = Callable[[], list[te.Tensor]]
+
+
+def place(*shape: int, name: str = "a", dtype: str = "float32") -> te.Tensor:
+    return te.placeholder(shape, name=name, dtype=dtype)
+
+
+def sum_over(extent: int, name: str = "k") -> te.IterVar:
+    return te.reduce_axis((0, extent), name=name)
+
+
+def banded_vector() -> list[te.Tensor]:
+    a, x, k = place(61, 33), place(94, name="x"), sum_over(33)
+    return [a, x, te.compute((61,), lambda i: te.sum(a[i, k] * x[i + k], axis=k), name="o")]
+
+
+def banded_matrix() -> list[te.Tensor]:
+    a, x, k = place(37, 5), place(42, 29, name="x"), sum_over(5)
+    return [a, x, te.compute((37, 29), lambda i, j: te.sum(a[i, k] * x[i + k, j], axis=k), name="o")]
+
+
+def banded_exponents() -> list[te.Tensor]:
+    a, x, k = place(61, 33), place(94, name="x"), sum_over(33)
+    return [a, x, te.compute((61,), lambda i: te.sum(te.exp(a[i, k]) * x[i + k], axis=k), name="o")]
+
+
+def batched_bands() -> list[te.Tensor]:
+    a, x, k = place(3, 31, 7), place(3, 38, name="x"), sum_over(7)
+    return [a, x, te.compute((3, 31), lambda b, i: te.sum(a[b, i, k] * x[b, i + k], axis=k), name="o")]
+
+
+def local_filters() -> list[te.Tensor]:
+    """A filter for each place."""
+    x, w, k, c = place(24, 7), place(19, 5, 7, 13, name="w"), sum_over(5), sum_over(7, "c")
+    return [x, w, te.compute((19, 13), lambda i, f: te.sum(x[i + k, c] * w[i, k, c, f], axis=[k, c]), name="o")]
+
+
+def shortest_ways() -> list[te.Tensor]:
+    a, b, k = place(23, 31), place(31, 45, name="b"), sum_over(31)
+    return [a, b, te.compute((23, 45), lambda i, j: te.min(a[i, k] + b[k, j], axis=k), name="o")]
+
+
+def scaled_distances() -> list[te.Tensor]:
+    a, b, c, k = place(13, 31), place(31, 45, name="b"), place(45, name="c"), sum_over(31)
+    return [a, b, c, te.compute((13, 45), lambda i, j: te.sum(te.abs(a[i, k] * b[k, j] - c[j]), axis=k), name="o")]
+
+
+def few_columns() -> list[te.Tensor]:
+    a, b, k = place(23, 67), place(67, 3, name="b"), sum_over(67)
+    return [a, b, te.compute((23, 3), lambda i, j: te.max(a[i, k] - b[k, j], axis=k), name="o")]
+
+
+def pairs_of_rows() -> list[te.Tensor]:
+    a, b, k = place(23, 31), place(19, 31, name="b"), sum_over(31)
+    return [a, b, te.compute((23, 19), lambda i, j: te.sum(te.abs(a[i, k] - b[j, k]), axis=k), name="o")]
+
+
+def diagonal() -> list[te.Tensor]:
+    a = place(37, 37)
+    return [a, te.compute((37,), lambda i: a[i, i] * 2.0, name="o")]
+
+
+def diagonal_rows() -> list[te.Tensor]:
+    a = place(7, 7, 35)
+    return [a, te.compute((7, 35), lambda i, j: te.exp(a[i, i, j]), name="o")]
+
+
+def skewed_rows() -> list[te.Tensor]:
+    a, k = place(29, 66), sum_over(37)
+    return [a, te.compute((29,), lambda i: te.max(a[i, k + i], axis=k), name="o")]
+
+
+def traces() -> list[te.Tensor]:
+    a, k = place(35, 9, 9), sum_over(9)
+    return [a, te.compute((35,), lambda i: te.sum(a[i, k, k], axis=k), name="o")]
+
+
+def reversed_sums() -> list[te.Tensor]:
+    x, v, k = place(83, name="x"), place(17, name="v"), sum_over(17)
+    return [x, v, te.compute((66,), lambda i: te.sum(x[i + k] * v[16 - k] * v[k], axis=k), name="o")]
+
+
+def bits_that_differ() -> list[te.Tensor]:
+    a, b, k = place(13, 5, dtype="int32"), place(21, 5, name="b", dtype="int32"), sum_over(5)
+
+    def count(i: te.IterVar, j: te.IterVar) -> te.Expr:
+        v = a[i, k] ^ b[j, k]
+        v = v - ((v >> 1) & 0x55555555)
+        v = (v & 0x33333333) + ((v >> 2) & 0x33333333)
+        return te.sum((((v + (v >> 4)) & 0x0F0F0F0F) * 0x01010101) >> 24, axis=k)
+
+    return [a, b, te.compute((13, 21), count, name="o")]
+
+
+OPERATORS: list[Operator] = [
+    banded_vector, banded_matrix, banded_exponents, batched_bands, local_filters, shortest_ways, scaled_distances,
+    few_columns, pairs_of_rows, diagonal, diagonal_rows, skewed_rows, traces, reversed_sums, bits_that_differ,
+]  # fmt: skip
+
+
+def draw(tensor: te.Tensor, random: np.random.Generator) -> np.ndarray:
+    shape = tuple(int(extent) for extent in tensor.shape)
+    if tensor.dtype == "int32":
+        return random.integers(-(2**31), 2**31, shape).astype(np.int32)
+    return random.standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.__name__)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_odd_operator_is_right(operator: Operator, threads: int) -> None:
+    *inputs, output = operator()
+    schedule = te.create_schedule(output.op)
+    schedule[output.op].auto()
+    random = np.random.default_rng(0)
+    arrays = [draw(tensor, random) for tensor in inputs]
+    built = tw.build(schedule, [*inputs, output], num_threads=threads, records=False, workers=0)
+    [wanted] = te.evaluate([output], dict(zip(inputs, arrays, strict=True)))
+    np.testing.assert_allclose(built.run(arrays)[0], wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("operator", "loops"),
+    [
+        (banded_vector, ["d0 in 61 x 1", "element"]),  # the code generator makes vectors of the sum
+        (banded_matrix, ["vectorize d1"]),
+        (shortest_ways, ["vectorize d1"]),
+        (scaled_distances, ["vectorize d1"]),
+        (few_columns, ["row"]),
+        (pairs_of_rows, ["row"]),
+    ],
+    ids=lambda value: value.__name__ if callable(value) else "",
+)
+def test_vectors_lie_where_operands_do(operator: Operator, loops: list[str]) -> None:
+    computation = make_computation(operator, ())
+    [task] = extract_tasks((computation,), options=api.make_options(num_threads=1, records=False), workers=0)
+    text = str(task.default)
+    assert all(loop in text for loop in loops), text
