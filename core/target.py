@@ -90,6 +90,11 @@ class Target:
         return "avx512vl" in self.features
 
     @property
+    def halves_vectors(self) -> bool:
+        """Return whether vectors of 64 bytes go through units of 32, as Zen 4's do: memory is as fast beside them."""
+        return {"avx512f", "sse4a"} <= {*self.features} and "avxvnni" not in self.features
+
+    @property
     def looked_up_bytes(self) -> int:
         """How many bytes are looked up at once in a table of all of them; 0 where no instructions serve."""
         return 64 if "avx512vbmi" in self.features else 32 if "avx2" in self.features else 0

@@ -221,7 +221,7 @@ class _Form:
     @property
     def direct(self) -> float:
         """The cost of the direct sum and of reading its weights, in multiply-adds."""
-        return (math.prod(self.likely) + self._madds(_MADDS_PER_WEIGHT)) * self.c * self.f * math.prod(self.taps)
+        return (math.prod(self.likely) + self.weight_cost) * self.c * self.f * math.prod(self.taps)
 
     def cost(self, choice: int) -> float:
         """The cost of the products, of reading their weights, and of both transforms, in multiply-adds."""
@@ -232,8 +232,7 @@ class _Form:
         filters = 0 if self.keeps_filters(choice) else _COMPUTED * self.c * self.channels
         transforms = _TRANSFORM * axes * values * (patches * (self.c + self.channels) + filters)
         stacking = n * h * w * self.c * _COPY if self.stacked else 0
-        weights = self._madds(_MADDS_PER_WEIGHT)
-        return (patches + weights) * values * self.c * self.channels + transforms + stacking
+        return (patches + self.weight_cost) * values * self.c * self.channels + transforms + stacking
 
     def time(self, choice: int) -> float:
         """The cost, and that of reading weights again for each block of patches where a core's cache has not both."""
@@ -244,6 +243,11 @@ class _Form:
         cached = self.target.l2_bytes // _FLOAT_BYTES
         blocks = (patches * (self.c + self.channels) - 1) // cached if weights > cached else 0
         return self.cost(choice) + blocks * self._madds(_MADDS_PER_CACHED) * weights
+
+    @property
+    def weight_cost(self) -> float:
+        """Multiply-adds that take as long as reading a weight."""
+        return self._madds(_MADDS_PER_WEIGHT) / (2 if self.target.halves_vectors else 1)
 
     def _madds(self, count: int) -> float:
         """How many multiply-adds take as long as so many of 16 lanes."""
@@ -332,9 +336,10 @@ class _Form:
 
 
 # Measured on AVX-512, in multiply-adds (16 lanes, 2 a cycle): what a transform along an axis costs for each value of a
-# patch, and a weight from beyond the caches: of 8 lanes half as many, as memory is no slower for them. On AVX2 14x14 of
-# 256 channels then take 0.8 of their time, with 4x4 outputs. Above this share of the direct sum's cost, for each number
-# of outputs, the rewriting is not worth its rounding errors; those of 2x2 are small.
+# patch, and a weight from beyond the caches: of 8 lanes half as many, as memory is no slower for them, and so of 16 one
+# a cycle. 14x14 of 256 channels then take 0.8 of their time on AVX2, with 4x4 outputs, and 0.6 on Zen 4. Above this
+# share of the direct sum's cost, for each number of outputs, the rewriting is not worth its rounding errors; those of
+# 2x2 are small.
 _TRANSFORM, _MADDS_PER_WEIGHT, _GAIN = 3.5, 12, {2: 0.9, 3: 0.9, 4: 0.75}
 
 # How much longer filters take than data, in runs that compute them: they are transposed, and packed afterwards.

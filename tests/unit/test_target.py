@@ -83,6 +83,15 @@ def test_a_system_that_tells_of_no_caches_gets_the_usual_ones(monkeypatch):
 
 
 @pytest.mark.parametrize(
+    "cpu, halves",
+    [("znver4", True), ("znver5", False), ("znver3", False), ("skylake-avx512", False), ("sapphirerapids", False)],
+)
+def test_zen_4_takes_wide_vectors_in_halves(cpu, halves):
+    assert Target.parse(f"x86 -mcpu={cpu}").halves_vectors == halves
+    assert not Target.parse(f"x86 -mcpu={cpu} -mattr=-avx512f").halves_vectors
+
+
+@pytest.mark.parametrize(
     "text, gained, lost",
     [
         ("x86 -mcpu=haswell -mattr=+avx512bw", {"avx512f", "avx512bw"}, set()),
