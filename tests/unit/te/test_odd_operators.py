@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -131,6 +132,44 @@ def test_an_odd_operator_is_right(operator: Operator, threads: int) -> None:
     built = tw.build(schedule, [*inputs, output], num_threads=threads, records=False, workers=0)
     [wanted] = te.evaluate([output], dict(zip(inputs, arrays, strict=True)))
     np.testing.assert_allclose(built.run(arrays)[0], wanted, rtol=1e-4, atol=1e-4)
+
+
+def open_bands(n: Any) -> list[te.Tensor]:
+    a, x, k = te.placeholder((n, 33), name="a"), te.placeholder((n + 33, 29), name="x"), sum_over(33)
+    return [a, x, te.compute((n, 29), lambda i, j: te.sum(a[i, k] * x[i + k, j], axis=k), name="o")]
+
+
+def open_ways(n: Any) -> list[te.Tensor]:
+    a, b, k = te.placeholder((23, n), name="a"), te.placeholder((n, 45), name="b"), te.reduce_axis((0, n), name="k")
+    return [a, b, te.compute((23, 45), lambda i, j: te.min(a[i, k] + b[k, j], axis=k), name="o")]
+
+
+def open_diagonal(n: Any) -> list[te.Tensor]:
+    a = te.placeholder((n, n), name="a")
+    return [a, te.compute((n,), lambda i: a[i, i] * 2.0, name="o")]
+
+
+@pytest.mark.parametrize(
+    ("operator", "shapes"),
+    [
+        (open_bands, lambda n: [(n, 33), (n + 33, 29)]),
+        (open_ways, lambda n: [(23, n), (n, 45)]),
+        (open_diagonal, lambda n: [(n, n)]),
+    ],
+    ids=lambda value: value.__name__.strip("<>"),
+)
+def test_an_odd_operator_of_open_sizes_is_right(
+    operator: Callable[[Any], list[te.Tensor]], shapes: Callable[[int], list[tuple[int, ...]]]
+) -> None:
+    *inputs, output = operator(te.var("n"))
+    schedule = te.create_schedule(output.op)
+    schedule[output.op].auto()
+    built = tw.build(schedule, [*inputs, output], num_threads=2, records=False, workers=0)
+    random = np.random.default_rng(0)
+    for n in (1, 7, 64, 131):
+        arrays = [random.standard_normal(shape).astype(np.float32) for shape in shapes(n)]
+        [wanted] = te.evaluate([output], dict(zip(inputs, arrays, strict=True)))
+        np.testing.assert_allclose(built.run(arrays)[0], wanted, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(
