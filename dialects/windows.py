@@ -51,11 +51,20 @@ def conv(
 
 
 def pool(
-    x: ir.Value, window: Sequence[int], strides: Sequence[int], dilations: Sequence[int], body: Body, init: float | int
+    x: ir.Value,
+    window: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    body: Body,
+    init: float | int,
+    out: Sequence[Extent] = (),
 ) -> ir.Value:
-    """``acc = body(acc, element)`` over windows of ``x`` (n, c, spatial…); narrow floats accumulate in f32."""
+    """``acc = body(acc, element)`` over windows of ``x`` (n, c, spatial…); narrow floats accumulate in f32.
+
+    ``out``: how many windows there are along each axis, where the caller has that in other words.
+    """
     (n, c, *spatial), rank = shape_of(x), len(window)
-    out_shape = (n, c, *_out_extents(spatial, window, strides, dilations))
+    out_shape = (n, c, *(out or _out_extents(spatial, window, strides, dilations)))
     acc = scalars.compute_type(element_of(x))
     image = [0, 1, *_window_exprs(2, 2 + rank, strides, dilations)]
     maps = [image, range(2 + rank, 2 + 2 * rank), range(2 + rank)]

@@ -165,7 +165,8 @@ def _pool_windows(ctx: Context, x: Tensor, windows: _Windows, body: WindowFold, 
     whole = [a.is_whole for a in windows.axes]
     if any(whole) and all(one or a.is_single for one, a in zip(whole, windows.axes, strict=True)):
         return ctx.reduce(body, init, padded, [axis for axis, one in enumerate(whole, 2) if one], keepdims=True)
-    result = builders.pool(padded.value, windows.sizes, windows.strides, windows.dilations, body, init)
+    out = [a.out for a in windows.axes]  # equal to what follows from the padded sizes, which need not show that
+    result = builders.pool(padded.value, windows.sizes, windows.strides, windows.dilations, body, init, out)
     return ctx.wrap(result, x.dtype)
 
 

@@ -20,6 +20,7 @@ from ..tiles.structured import capture_scalar
 from ..tiling.border import copy_box, fill_box
 from ..tiling.dynamic_border import DynamicBorder
 from ..tiling.nest import build_nest
+from ..tiling.pool_windows import Bounds
 from .block_kernels import STEPS, BlockKernel, Version
 from .block_operands import Held, given_to
 from .block_parts import parts_of
@@ -292,11 +293,13 @@ class Part:
         place: ir.Value,
         steps: tuple[ir.Value, ir.Value] | None = None,
         lengths: Mapping[int, ir.Value] | None = None,
+        clipped: Mapping[int, Bounds] | None = None,
     ) -> None:
         """One block, or its ``steps`` [first, end), into ``place``; what it sums up is added to what is there.
 
         Each element is read there before it is written: to bufferization what is read lies in another buffer.
-        ``lengths``: of the loops that a block sums up whole, which is added to nothing.
+        ``lengths``: of the loops that a block sums up whole, which is added to nothing. ``clipped``: the first and the
+        end of the steps that it takes of others.
         """
         parts = parts_of(self.source, region, sums, whole=block.whole)
         own, on = [tensor_of(place)] if sums and not block.whole else [], self.computed.target
@@ -304,7 +307,8 @@ class Part:
         first, end = steps or (index_constant(0), index_constant(block.schedule.extent))
         target = tensor_of(place, writable=True)
         result = DynamicBorder.of(block.function).inner
-        write(build_nest(block.schedule, result, target, first, end, given, self.computed.target, lengths), place)
+        nest = build_nest(block.schedule, result, target, first, end, given, self.computed.target, lengths, clipped)
+        write(nest, place)
 
 
 class StripPart(Part):

@@ -44,6 +44,7 @@ from .forms import TileForm
 from .gather import gather_tile, reads_at_indices
 from .heavy_tiles import is_heavy, tile_by_rows
 from .linear_transform import transform_tile
+from .pool_windows import Bounds
 from .reduction import compute_blocks_ahead, compute_reduction
 from .rows import compute_row, in_chunks
 from .tiler import (
@@ -71,6 +72,7 @@ def build_nest(
     arguments: dict[ir.Value, ir.Value],
     target: Target,
     lengths: Mapping[int, ir.Value] | None = None,
+    clipped: Mapping[int, Bounds] | None = None,
 ) -> ir.Value:
     """Emit the loops at the insertion point; returns the tensor that ``dest`` has become.
 
@@ -81,6 +83,7 @@ def build_nest(
         arguments: the tensors, squeezed, to use for the function's arguments.
         target: has the instruction for sums of products of bytes, and vectors of some length.
         lengths: how far the loops of the result's sums go, where that differs from the extents of the function.
+        clipped: their first steps and the ends of these, where others are left out.
     """
     border = Border.of(result)
     owner = defining_op(result)
@@ -88,7 +91,7 @@ def build_nest(
     staged = [(stage, value_called(stage.value.name, owner.block)) for stage in schedule.stages]
     overwritten = [argument for argument, value in arguments.items() if value == dest]
     form = TileForm.of(schedule.result).apply(border.inner, RESULT, target.lanes, target.dot_product)
-    form = replace(form, lengths=lengths or {})
+    form = replace(form, lengths=lengths or {}, clipped=clipped or {})
     tiler = Tiler(arguments, HANDLERS, form, overwritten=overwritten)
     loops = _Loops(schedule.result, border.inner, staged)
 

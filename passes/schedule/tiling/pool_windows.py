@@ -23,6 +23,8 @@ _SUMS = {"arith.addf", "arith.addi"}
 # A convolution's kernel leaves out padding along an axis if that saves such a share of the work, and a tile of one row
 # still has so many sums that none waits for its multiply-add before: of 4 pixels by two vectors of AVX-512.
 _SAVED, _SUMS_OF_ROW = 1 / 32, 128
+# The first of some steps, and the end of these.
+Bounds = tuple[ir.Value, ir.Value]
 _WIDENINGS = ("arith.extf", "arith.extsi", "arith.extui")
 
 
@@ -120,14 +122,16 @@ class Window:
     stride: int
     dilation: int
 
-    def bounds(self, loops: Sequence[Interval], low: int, extent: int) -> tuple[ir.Value, ir.Value]:
-        """The first and the end of a window's elements that lie within ``extent`` after ``low`` of padding."""
-        if loops[self.o].size != 1:
+    def bounds(self, place: Interval, size: int, low: int, extent: Linear) -> Bounds:
+        """The first and the end of a window's ``size`` elements that lie within ``extent`` after ``low`` of padding.
+
+        ``place``: which of all windows it is.
+        """
+        if place.size != 1:
             raise NotSchedulable("several windows at a time along an axis whose padding is left out")
-        start = loops[self.o].offset * self.stride + Linear(-low)
-        zero, size = index_constant(0), index_constant(loops[self.k].size)
-        before, left = (self._steps(way) for way in (start * -1, Linear(extent) + start * -1))
-        return arith.maxsi(before, zero), arith.minsi(left, size)
+        start = place.offset * self.stride + Linear(-low)
+        before, left = (self._steps(way) for way in (start * -1, extent + start * -1))
+        return arith.maxsi(before, index_constant(0)), arith.minsi(left, index_constant(size))
 
     def count_outside(self, extents: Sequence[int], low: int, extent: int) -> float:
         """The share of all windows' elements that lie outside of ``extent`` after ``low`` of padding."""

@@ -17,7 +17,7 @@ from ..tiles.regions import ROW, Interval, Linear, NotSchedulable, Region, kept_
 from ..tiles.structured import Tile, capture_scalar, clone_body, extract, insert, loop_along, make_empty, make_generic
 from .dot_product import dot_products, grouped_loop
 from .gather import gather_sum, reads_at_indices
-from .pool_windows import Window, amounts_of, combiner_of, find_skipped_padding, windows_of
+from .pool_windows import Bounds, Window, amounts_of, combiner_of, find_skipped_padding, windows_of
 from .rows import compute_row_along, in_chunks, is_computed_again, materialize_shared, row_vector, walk_row
 from .tiler import (
     Form,
@@ -69,7 +69,7 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
     if inside is not None and not contracted:
         return _row_reduction(tiler, op, loops, inside, serial, region)
     init = tiler.compute(op.operands[len(op.operands) - 1], region, dest)
-    combiner, clipped = combiner_of(op), _clip_windows(tiler, op, loops)
+    combiner, clipped = combiner_of(op), {**_clip_windows(tiler, op, loops), **form.clipped}
     in_parts = not contracted and combiner is not None and combiner.name == "arith.addf"
 
     if inside is not None and inside in form.lengths:
@@ -147,14 +147,17 @@ def _compute_within(tiler: Tiler, op: ir.Operation, region: Region, wide: Region
     return part_of(tiler.compute(op.results[0], wide), part)
 
 
-def _clip_windows(tiler: Tiler, op: ir.Operation, loops: Sequence[Interval]) -> dict[int, tuple[ir.Value, ir.Value]]:
+def _clip_windows(tiler: Tiler, op: ir.Operation, loops: Sequence[Interval]) -> dict[int, Bounds]:
     """The first and the end of the steps over windows that lie outside of padding, which is then not looked at."""
     pad, clipped = _find_clipped(tiler, op)
     if pad is None or not clipped:
         return {}
     tiler.unpadded.add(pad.results[0])
     amounts, shape = amounts_of(pad), shape_of(pad.operands[0])
-    return {loop: window.bounds(loops, amounts[window.axis][0], shape[window.axis]) for loop, window in clipped.items()}
+    return {
+        loop: window.bounds(loops[window.o], loops[loop].size, amounts[window.axis][0], Linear(shape[window.axis]))
+        for loop, window in clipped.items()
+    }
 
 
 def _find_clipped(tiler: Tiler, op: ir.Operation) -> tuple[ir.Operation | None, dict[int, Window]]:

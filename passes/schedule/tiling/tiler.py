@@ -42,6 +42,7 @@ class Form:
     dot: the instruction for sums of products of bytes; None: it is no such sum.
     length: of whole rows, where only the run knows it.
     lengths: of the anchor's sums, by loop, where only the run knows them; what its function says counts for nothing.
+    clipped: the first step of the anchor's sums, by loop, and the end of these, where the run leaves others out.
     lanes: of float32 in a vector.
     """
 
@@ -55,6 +56,7 @@ class Form:
     dot: DotProduct | None = None
     length: ir.Value | None = None
     lengths: Mapping[int, ir.Value] = field(default_factory=dict)
+    clipped: Mapping[int, tuple[ir.Value, ir.Value]] = field(default_factory=dict)
     lanes: int = 16
 
     def sums_to_length(self, op: ir.Operation, loop: int | None = None) -> bool:

@@ -46,6 +46,16 @@ KINDS = {
         "c = Conv<pads = [1, 1, 1, 1]>(x, v) s = Conv(x, e) y = Add(c, s)",
         "A 32 6 B",
     ),
+    "patches of frames": (
+        "float[1, 32, A, B, C] x",
+        "c = Conv<pads = [1, 1, 1, 1, 1, 1]>(x, cube) y = Relu(c)",
+        "1 32 3 A B",
+    ),
+    "patches of single frames": (
+        "float[A, 32, B, C, D] x",
+        "y = Conv<pads = [0, 1, 1, 0, 1, 1]>(x, face)",
+        "1 32 2 A B",
+    ),
     "patches of sequences": ("float[A, 32, B] x", "c = Conv<pads = [1, 1]>(x, line) y = Relu(c)", "A 32 B"),
     "few rows of a long sum": ("float[A, 600] x", "y = MatMul(x, u)", "A 600"),
     "convolution": ("float[2, 6, A, B] x", "c = Conv<pads = [1, 1, 1, 1]>(x, k) y = Relu(c)", "2 6 A B"),
@@ -97,6 +107,22 @@ KINDS = {
         "float[2, 3, A, B] x",
         "y = MaxPool<kernel_shape = [3, 4], strides = [2, 1], pads = [1, 3, 1, 2]>(x)",
         "2 3 A B",
+    ),
+    "pool of frames with padding": (
+        "float[A, 2, 5, B, C] x",
+        "y = MaxPool<kernel_shape = [3, 2, 3], strides = [2, 1, 1], pads = [1, 1, 1, 1, 0, 2]>(x)",
+        "1 2 5 A+1 B+1",
+    ),
+    "pool of bytes in steps": (
+        "float[1, A, B, C] x",
+        "i = Cast<to = 3>(x) m = MaxPool<kernel_shape = [3, 3], strides = [3, 2], dilations = [2, 1],"
+        " pads = [2, 1, 2, 1]>(i) y = Cast<to = 1>(m)",
+        "1 2 A B",
+    ),
+    "mean pool in steps": (
+        "float[1, 3, A, B] x",
+        "y = AveragePool<kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]>(x)",
+        "1 3 A B",
     ),
     "mean pool with padding": (
         "float[A, 3, 9, B] x",
@@ -239,6 +265,8 @@ WEIGHTS = {
     "v": (64, 32, 3, 3),
     "t": (32, 64, 3, 3),
     "line": (128, 32, 3),
+    "cube": (64, 32, 3, 3, 3),
+    "face": (64, 32, 1, 3, 3),
     "e": (64, 32, 1, 1),
     "k": (20, 6, 3, 3),
     "d": (32, 1, 3, 3),
@@ -463,7 +491,19 @@ def test_a_block_of_whole_images_leaves_their_padding_out():
 @pytest.mark.parametrize("kind", ["pool with padding", "mean pool of images, and what follows"])
 def test_the_rows_of_a_strip_are_combined_for_all_windows_along_them(kind: str):
     [plan] = [text for name, text in schedules(kind).items() if "pool" in name]
-    assert plan.startswith("strips of 1 x 1 x 8:")
+    assert plan.startswith("strips of rows:")
+
+
+def test_the_mean_of_windows_in_steps_is_one_kernel():
+    """The windows that count and those that are made are as many, though the padded sizes do not show it."""
+    [plan] = [text for name, text in schedules("mean pool in steps").items() if "pool" in name and "div" in name]
+    assert plan.startswith("strips of rows:")
+
+
+@pytest.mark.parametrize("kind", ["patches of frames", "patches of single frames"])
+def test_windows_of_frames_are_patches(kind: str):
+    names = list(schedules(kind))
+    assert any("transform" in name for name in names) and not any("conv" in name for name in names)
 
 
 def test_windows_that_share_no_column_are_blocks_along_a_row():
