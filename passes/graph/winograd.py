@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,13 +11,14 @@ import numpy as np
 
 from ...core.choices import PREFIX, choose_option
 from ...core.errors import CompileError
-from ...core.sizes import Extent, floor_divide, require_static
+from ...core.sizes import Extent, floor_divide
 from ...core.target import Target, detect_host
-from ...dialects import arith, builders, ir
+from ...dialects import arith, builders, func, ir
 from ...dialects.builders import element_of
 from ...dialects.walk import defining_op
 from ..analysis.classify import classify_sum
 from ..analysis.kinds import Conv
+from ..analysis.size_classes import SizeClasses
 from ..infra.base import Pass
 from ..ir.dynamic_sizes import note_sizes
 from ..ir.edit import erase_dead, list_programs, node_names, param_values, replace
@@ -96,7 +97,7 @@ class Winograd(Pass):
         for function in list_programs(module):
             weights, patches = param_values(function), WholePatches()
             for op in list_ops(function):
-                form = _Form.of(op, weights, target)
+                form = _Form.of(op, function, weights, target)
                 outputs = self._choose_outputs(form) if form is not None else None
                 if form is not None and outputs is not None:
                     with ir.InsertionPoint(op), op.location:
@@ -140,8 +141,8 @@ class _Form:
     strides: tuple[int, int]
 
     @staticmethod
-    def of(op: ir.Operation, weights: set[ir.Value], target: Target) -> _Form | None:
-        """The op's form; None if it is any other op."""
+    def of(op: ir.Operation, function: func.FuncOp, weights: set[ir.Value], target: Target) -> _Form | None:
+        """The form of an op of a function; None if it is any other op."""
         kind = classify_sum(op)
         if not isinstance(kind, Conv) or kind.g or {*kind.dilations} != {1} or not {*kind.strides} <= {*_STRIDES}:
             return None
@@ -162,18 +163,17 @@ class _Form:
         if not whole or 0 in (n, *extents, c, f):
             return None
         groups, stacked = [[axis] for axis in range(axes + 2)], 0
-        if axes == 3 and min(n, *extents) < 0:
-            return None
-        if axes == 3 and len(groups := _join_axes(data, window, kind.strides)) > 4:
+        if axes == 3 and len(groups := _join_axes(function, data, window, kind.strides)) > 4:
             groups, stacked = [[0, 1], [2], [3], [4]], window[0]
             order = (*order[1:3], order[0], *order[3:])
-        n, *extents = (math.prod([n, *extents][axis] for axis in group) for group in groups[:-1])
+        n, *extents = (_join_extents([n, *extents][axis] for axis in group) for group in groups[:-1])
         window, strides = ([sizes[group[-1] - 1] for group in groups[1:-1]] for sizes in (window, kind.strides))
         if not set(window) <= set(_TAPS) or set(window) == {1}:
             return None
-        one, joined, known = [1] * (2 - len(extents)), tuple(map(tuple, groups)), weight in weights
+        one, joined = [1] * (2 - len(extents)), tuple(map(tuple, groups))
         (h, w), (i, j), (y, x) = ([*sizes, *one] for sizes in (extents, window, strides))
-        return _Form(target, op, kind, order, joined, stacked, known, n, h, w, max(1, stacked) * c, f, (i, j), (y, x))
+        kept = weight in weights
+        return _Form(target, op, kind, order, joined, stacked, kept, n, h, w, max(1, stacked) * c, f, (i, j), (y, x))
 
     @property
     def key(self) -> str:
@@ -304,10 +304,8 @@ class _Form:
         return made if shape == sizes else builders.reshape(made, shape)
 
     def _join(self, sizes: Sequence[Extent]) -> tuple[Extent, ...]:
-        """The extents of the joined dims; open ones, which only images have, are not joined."""
-        if len(self.groups) == len(sizes):
-            return tuple(sizes)
-        return tuple(math.prod(require_static(sizes[axis]) for axis in group) for group in self.groups)
+        """The extents of the joined dims."""
+        return tuple(math.prod(sizes[axis] for axis in group) for group in self.groups)
 
     def _pad_data(self, shape: Sequence[Extent]) -> ir.Value:
         """The data with zeros after its end up to ``shape``; a padding that it has already grows."""
@@ -318,9 +316,9 @@ class _Form:
         if (around := zeros_around(data)) is not None:
             data, low = around
         if self.stacked:
-            n, depth, _, _, c = shape_of(data)
-            read = count_points(shape_of(self.op.results[0])[1], self.stacked, self.kind.strides[0])
-            padded = [n, max(read, low[1] + depth), *shape[1:3], c]
+            n, depth, *_ = note_sizes(self.op.operands[self.kind.data])
+            padded = [n, depth, *shape[1:]]
+            padded[-1] = note_sizes(data)[-1]
         else:
             data, low = builders.reshape(data, self._join(note_sizes(data))), [low[group[0]] for group in self.groups]
         high = [whole - start - size for whole, start, size in zip(padded, low, note_sizes(data), strict=True)]
@@ -329,8 +327,8 @@ class _Form:
 
     def _stack(self, data: ir.Value) -> ir.Value:
         """Images of the channels of all frames that a window reads."""
-        n, _, *sizes = shape_of(data)
-        shape, steps = (n, shape_of(self.op.results[0])[1], *sizes), (1, self.kind.strides[0], 1, 1, 1)
+        n, _, *sizes = note_sizes(data)
+        shape, steps = (n, note_sizes(self.op.results[0])[1], *sizes), (1, self.kind.strides[0], 1, 1, 1)
         taps = [builders.slice_(data, (0, tap, 0, 0, 0), shape, steps) for tap in range(self.stacked)]
         return builders.concat(taps, 4)
 
@@ -359,13 +357,14 @@ _CHANNELS = 4
 _LEAST_SIDE, _MOST_SIDE, _SIDE_BY_CHANNELS, _LEAST_LENGTH = 8, 64, 4096, 256
 
 
-def _join_axes(data: ir.Value, window: Sequence[int], strides: Sequence[int]) -> list[list[int]]:
+def _join_axes(function: func.FuncOp, data: ir.Value, window: Sequence[int], strides: Sequence[int]) -> list[list[int]]:
     """The data's dims, together those along which windows have one tap and steps of one.
 
-    Zeros around one of them keep it apart, and so do open extents.
+    Zeros around one of them keep it apart.
     """
     inner, _ = zeros_around(data) or (data, [])
-    kept = [a == b >= 0 for a, b in zip(shape_of(data), shape_of(inner), strict=True)]
+    known = SizeClasses(function)
+    kept = [a == b for a, b in zip(known.of(data), known.of(inner), strict=True)]
     plain = [kept[0], *(k and w == s == 1 for k, w, s in zip(kept[1:-1], window, strides, strict=True))]
     groups = [[0]]
     for axis in range(1, len(plain)):
@@ -374,6 +373,12 @@ def _join_axes(data: ir.Value, window: Sequence[int], strides: Sequence[int]) ->
         else:
             groups.append([axis])
     return [*groups, [len(plain)]]
+
+
+def _join_extents(sizes: Iterable[int]) -> int:
+    """The product of extents; an open one where one of them is."""
+    found = list(sizes)
+    return next((size for size in found if size < 0), math.prod(found))
 
 
 def _cover(read: Extent, stride: int, given: Extent) -> Extent:
