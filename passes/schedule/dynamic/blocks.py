@@ -241,6 +241,8 @@ def _cuts(function: func.FuncOp, result: ir.Value, cut_known: Mapping[int, Sizes
     if blocks.plane and len(beside) > 1 and 0 < beside[-2] == beside[-1] - 1:  # axis 0 is that of images
         cuts |= dict(zip(beside[-2:], blocks.plane, strict=True))
     cuts |= {innermost: columns} if innermost in open_ else {}
+    if crossing in cuts:  # blocks go on where an operand's rows do
+        cuts[crossing] = cuts.pop(crossing)
     patches = _patches(function, result)
     return {axis: tuple(n * patches.get(axis, 1) for n in sizes) for axis, sizes in cuts.items()}
 

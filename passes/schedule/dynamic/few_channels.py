@@ -22,8 +22,7 @@ from ..tiles.regions import NotSchedulable
 from ..tiling.part_nests import Chooser
 from .block_kernels import OneFunction
 from .block_loops import Blocks
-from .blocks import choose_blocks
-from .joined_axes import choose_joined_or_blocks
+from .joined_axes import choose_joined_or_blocks, go_along_rows
 from .part_loops import Computation
 
 # Channels of images, without and with an alpha channel.
@@ -42,8 +41,9 @@ class SomeChannels(OneFunction):
 
 @dataclass(frozen=True)
 class FewChannels(Blocks):
-    """Blocks for all sizes, and the loops of ``few`` axes, which are asked first."""
+    """Loops for all sizes, ``general``, and those of ``few`` axes, which are asked first."""
 
+    general: Blocks
     few: tuple[SomeChannels, ...]
 
     def emit(self, computed: Computation, lo: ir.Value, hi: ir.Value) -> None:
@@ -52,7 +52,7 @@ class FewChannels(Blocks):
 
     def _emit_first(self, few: Sequence[SomeChannels], computed: Computation, lo: ir.Value, hi: ir.Value) -> None:
         if not few:
-            super().emit(computed, lo, hi)
+            self.general.emit(computed, lo, hi)
             return
         first, *others = few
         number = next(i for i, kind in enumerate(first.function.type.inputs) if isinstance(kind, ir.RankedTensorType))
@@ -73,7 +73,7 @@ class FewChannels(Blocks):
 
     def __str__(self) -> str:
         shown = [f"{few.count} channels:\n{few.blocks}" for few in self.few]
-        return "\n".join([*shown, f"any number of channels:\n{super().__str__()}"])
+        return "\n".join([*shown, f"any number of channels:\n{self.general}"])
 
 
 def choose_few_channels(function: func.FuncOp, choose: Chooser) -> FewChannels:
@@ -91,9 +91,10 @@ def choose_few_channels(function: func.FuncOp, choose: Chooser) -> FewChannels:
     for count in _COUNTS:
         module = _fix_count(function, op, axes, count)
         few.append(SomeChannels(module, choose_joined_or_blocks(list_functions(module)[0], choose), axes[0], count))
-    general = choose_blocks(function, choose)
+    general = choose_joined_or_blocks(function, choose)
+    general = go_along_rows(general) if axes[0] == len(read) - 1 else general
     sizes = general.versions, general.cuts, general.sums, general.panels, general.held
-    return FewChannels(*sizes, tuple(few), split=general.split, repeated=general.repeated)
+    return FewChannels(*sizes, general, tuple(few), split=general.split, repeated=general.repeated)
 
 
 def _find_channels(read: Sequence[int | None], made: Sequence[int | None]) -> int | None:

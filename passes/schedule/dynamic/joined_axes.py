@@ -18,7 +18,7 @@ import functools
 import math
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ....dialects import arith, func, ir, memref, tensor
 from ....dialects.builders import element_of, index_constant
@@ -107,6 +107,13 @@ def choose_joined_or_blocks(function: func.FuncOp, choose: Chooser) -> Blocks:
     with suppress(NotSchedulable):
         return choose_joined(function, choose)
     return choose_blocks(function, choose)
+
+
+def go_along_rows(blocks: Blocks) -> Blocks:
+    """Let the blocks along a row of the result come one after another."""
+    if isinstance(blocks, JoinedAxes):
+        return replace(blocks, inner=go_along_rows(blocks.inner))
+    return replace(blocks, cuts=dict(sorted(blocks.cuts.items())))
 
 
 def _build_joined(function: func.FuncOp, places: Places, count: int) -> ir.Module:
