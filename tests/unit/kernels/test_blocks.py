@@ -548,7 +548,7 @@ def test_images_of_a_few_channels_have_loops_of_their_own(perm: tuple[int, ...])
     assert [line for line in text.splitlines() if "channels" in line] == [
         "3 channels:", "4 channels:", "any number of channels:"
     ]  # fmt: skip
-    assert "any number of channels:\nblocks of 1 x 16 x 16:" in text  # rows and columns are one axis
+    assert "any number of channels:\nblocks of 2 x 16 x 16:" in text  # rows and columns are one axis
     module = tw.compile(model(kind), workers=0, num_threads=1)
     for channels in (3, 4, 5):
         x = RNG.standard_normal((2, 70, 5, channels) if last else (2, channels, 70, 5), dtype=np.float32)
