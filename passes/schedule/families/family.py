@@ -193,4 +193,4 @@ COLUMN_BLOCKS = BlockSizes((8, 1), (64, 32, 16, 4, 1), None)
 # Rows go over a block of the weight together, or over columns of an operand that is none.
 PRODUCT_BLOCKS = BlockSizes((64, 16, 4, 1), (128, 32, 8, 1), None, rows_of_columns=(32, 8, 4, 1))
 # Sums of columns wait for one another unless there are many at once; their rows share nothing.
-DOT_BLOCKS = BlockSizes((64, 16, 4, 1), (128, 32, 8, 1), None, rows_of_columns=(1,))
+DOT_BLOCKS = BlockSizes((64, 16, 4, 1), (128, 32, 16, 8, 1), None, rows_of_columns=(1,))

@@ -97,5 +97,5 @@ def _are_reductions(anchors: Anchors) -> bool:
     return all(isinstance(kind, Reduction) for _, kind in anchors)
 
 
-DOT_PRODUCTS = Family("dot products", _are_dots, schedule_sums, DOT_BLOCKS)
+DOT_PRODUCTS = Family("dot products", _are_dots, schedule_sums, DOT_BLOCKS, repeats=True)
 REDUCTIONS = Family("reductions", _are_reductions, schedule_sums, MAPPED_BLOCKS)
