@@ -149,7 +149,7 @@ class _Splitter:
         if any(r in self.kept for o in slice_ if not is_cheap(o) for r in o.results):
             return False  # the program has most of it
         sources = {v for o in slice_ for v in find_needed_values(o) if v in self.params}
-        return is_kept(_count_bytes(op, value), sum(map(_wide_bytes, sources)))
+        return is_kept(_count_packed_bytes(op, value), sum(map(_wide_bytes, sources)))
 
     def _prepare(self, value: ir.Value) -> ir.Value:
         """The argument of the program that holds ``value``."""
@@ -281,7 +281,7 @@ def _bytes(value: ir.Value) -> int:
     return nbytes(value.type)
 
 
-def _count_bytes(op: ir.Operation, value: ir.Value) -> int:
+def _count_packed_bytes(op: ir.Operation, value: ir.Value) -> int:
     """Bytes of what an op makes. What fills the last of packed blocks does not count, unless it is more than the rest:
     transformed filters of 48 or 208 channels were packed by each run, those of 64 or 192 ahead of time."""
     made = _bytes(value)

@@ -56,11 +56,11 @@ def dense(rows: int, columns: int, inner: int) -> Model:
 
 
 def convolutions(channels: int, size: tuple[int, int], window: int, stride: int, images: int = 1) -> Model:
-    """A convolution of another's result, whose epilogue adds that of a third; without paddings."""
+    """A convolution of another's result, whose epilogue adds what follows a third; without paddings."""
 
     def body(x: ir.Value, w: ir.Value, v: ir.Value, u: ir.Value, t: ir.Value) -> ir.Value:
         y = relu(builders.conv(x, w, (1, 1), (1, 1)))
-        residual = builders.conv(y, v, (stride, stride), (1, 1))
+        residual = relu(builders.conv(y, v, (stride, stride), (1, 1)))
         hidden = builders.conv(y, u, (stride, stride), (1, 1))
         return builders.conv(relu(add(hidden, residual)), t, (1, 1), (1, 1))
 
