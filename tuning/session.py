@@ -158,8 +158,14 @@ class Session:
             if not self.budget.interrupted:
                 self.found = prepare_tasks(self.tasks, self.laboratory, self.database, search, seed)
             kind = FleetEngine if isinstance(self.laboratory, FleetLaboratory) else Engine
-            told = lambda _: self._listen("searching")  # noqa: E731
-            engine = kind(self.laboratory, self.found, self.database, self.budget, own_version(), told)
+            engine = kind(
+                self.laboratory,
+                self.found,
+                self.database,
+                self.budget,
+                own_version(),
+                lambda _: self._listen("searching"),
+            )
             self.budget.start(self._used)
             engine.run()
         self.end, self.seconds = engine.end, self.budget.used_seconds

@@ -29,7 +29,7 @@ class ReparameterizeBranches(Pass):
 
     After::
 
-        %q = tensor.pad %w low[0, 0, 1, 1] high[0, 0, 1, 1]                         // both computed ahead of time
+        %q = tensor.insert_slice %w into %zeros[0, 0, 1, 1]                         // both computed ahead of time
         %u = linalg.generic {add} ins(%v, %q)
         %a = linalg.generic {convolution} ins(%p, %u)
         %y = linalg.generic {add} ins(%a, %bias)
@@ -114,8 +114,9 @@ def _emit_sum(root: ir.Operation, terms: Sequence[Term], weights: Set[ir.Value])
             )
     first, *others = [t for t in terms if t not in known]
     total = first.value
-    body = lambda a, b, _: scalars.add(a, b)  # noqa: E731
     for term in (*biases, *others):
-        maps = [out, term.m, out]
-        total = builders.generic([total, term.value], [root.operands[-1]], maps, "p" * out.n_dims, body)[0]
+        operands, maps = [total, term.value], [out, term.m, out]
+        [total] = builders.generic(
+            operands, [root.operands[-1]], maps, "p" * out.n_dims, lambda a, b, _: scalars.add(a, b)
+        )
     return total

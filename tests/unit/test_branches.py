@@ -148,10 +148,10 @@ def test_a_branch_with_another_reader_stays() -> None:
     check(model, network.shape)
 
 
-def test_an_image_of_other_channels_stays() -> None:
-    """One channel is repeated for all filters of a depthwise convolution with several."""
-    network = Network((1, 3, 6, 6), 6, group=3)
-    model = network.model([network.conv((3, 3)), network.conv((1, 1))])
+def test_convolutions_in_groups_stay() -> None:
+    network = Network((1, 6, 6, 6), 6, group=3)
+    model = network.model([network.conv((3, 3)), network.conv((1, 1)), "x"])
+    assert count_convolutions(model) == 2
     check(model, network.shape)
 
 

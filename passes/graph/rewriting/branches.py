@@ -62,7 +62,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Cover:
-    """A convolution and the summands that can be added to its weight."""
+    """A convolution, and the summands that one with their weights added computes: its own first."""
 
     base: Convolution
     terms: list[Term]
@@ -107,16 +107,16 @@ def list_terms(root: ir.Operation, weights: Set[ir.Value]) -> list[Term]:
 
 def find_covers(terms: Sequence[Term]) -> list[Cover]:
     """The convolutions among the terms, the largest windows first, that cover others; no term is covered twice."""
-    bases: list[tuple[Term, Convolution, list[Term]]] = []
+    covers: list[Cover] = []
     for term in sorted(terms, key=_count_window, reverse=True):
         if term.branch is None:
             continue
-        covered = next((covered for _, base, covered in bases if find_place(base, term.branch) is not None), None)
-        if covered is not None:
-            covered.append(term)
+        known = next((cover for cover in covers if find_place(cover.base, term.branch) is not None), None)
+        if known is not None:
+            known.terms.append(term)
         elif isinstance(term.branch, Convolution):
-            bases.append((term, term.branch, []))
-    return [Cover(base, [term, *covered]) for term, base, covered in bases if covered]
+            covers.append(Cover(term.branch, [term]))
+    return [cover for cover in covers if len(cover.terms) > 1]
 
 
 def find_place(base: Convolution, other: Convolution | Image) -> list[tuple[int, int]] | None:

@@ -62,12 +62,11 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
     serial, inside, contracted = _divide_reductions(op, loops, form)
     if any(loops[loop].size < 0 for loop in serial):
         raise NotSchedulable("a sum over an open axis, step by step")
-    if inside is not None and not contracted and inside in _find_clipped(tiler, op)[1]:
-        serial, inside = [*serial, inside], None
-    if inside is not None and not contracted and inside in form.lengths:  # a last tile of one element
-        serial, inside = [*serial, inside], None
     if inside is not None and not contracted:
-        return _row_reduction(tiler, op, loops, inside, serial, region)
+        if inside in form.lengths or inside in _find_clipped(tiler, op)[1]:  # of the first, a last tile of one element
+            serial, inside = [*serial, inside], None
+        else:
+            return _row_reduction(tiler, op, loops, inside, serial, region)
     init = tiler.compute(op.operands[len(op.operands) - 1], region, dest)
     combiner, clipped = combiner_of(op), {**_clip_windows(tiler, op, loops), **form.clipped}
     in_parts = not contracted and combiner is not None and combiner.name == "arith.addf"
