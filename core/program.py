@@ -110,13 +110,13 @@ class Step:
 
     ``types`` are those of its results. ``func.call`` calls a kernel: ``facts`` are its ``kernel`` and the ``open`` axes
     of each tensor among the operands; the operands behind the tensors are sizes, the last ones the open extents of the
-    results. Where there is ``over``, the result lies where that operand does. ``cf.assert`` says the ``text`` where its
-    first operand does not hold, with the two numbers behind it, if there are. ``tw.report`` says it where the word in
-    its operand is not 0, with that word. ``tw.append`` gives its first operand, the ``input`` of that number, with the
-    second one behind it; the third is its size in front then. ``host.call`` calls a ``function`` of the host with
-    ``attributes``; ``dtypes`` are those of its operands and results. ``tw.collect`` has such facts, too, but is code:
-    its ``function`` is one of ``COLLECTIONS``, and ``shape`` what all of no tensors have. After the step nobody reads
-    the registers ``dead``.
+    results; ``summed`` are those that it sums along, as operands and axes. Where there is ``over``, the result lies
+    where that operand does. ``cf.assert`` says the ``text`` where its first operand does not hold, with the two numbers
+    behind it, if there are. ``tw.report`` says it where the word in its operand is not 0, with that word. ``tw.append``
+    gives its first operand, the ``input`` of that number, with the second one behind it; the third is its size in front
+    then. ``host.call`` calls a ``function`` of the host with ``attributes``; ``dtypes`` are those of its operands and
+    results. ``tw.collect`` has such facts, too, but is code: its ``function`` is one of ``COLLECTIONS``, and ``shape``
+    what all of no tensors have. After the step nobody reads the registers ``dead``.
     """
 
     op: str
@@ -296,12 +296,13 @@ class Kernel:
     with, the open extents of its results being the last.
 
     ``parallel_from``: where only the run knows how many elements its result has, more than one thread is worth it from
-    so many on. ``schedule`` is its loop nest as text ("" for plain loops), ``schedule_json`` the same to be read back.
-    ``reason``: why the kernel as a whole has none. ``signature`` is what it takes and gives, as text.
-    ``flushes_denormals``: while it runs, its thread takes denormals for zero; then as before. ``same_sizes``: classes
-    of its sizes that must be one, as numbers of arguments (results come after them) and axes, -1 for a size that it is
-    called with; all others may differ. ``inserts``: it writes a part of its result, and an operand or other calls have
-    the rest. ``counts``: how much of its result it writes, it finds itself.
+    so many on, each counted as often as the sizes say that its calls have as ``summed``. ``schedule`` is its loop nest
+    as text ("" for plain loops), ``schedule_json`` the same to be read back. ``reason``: why the kernel as a whole has
+    none. ``signature`` is what it takes and gives, as text. ``flushes_denormals``: while it runs, its thread takes
+    denormals for zero; then as before. ``same_sizes``: classes of its sizes that must be one, as numbers of arguments
+    (results come after them) and axes, -1 for a size that it is called with; all others may differ. ``inserts``: it
+    writes a part of its result, and an operand or other calls have the rest. ``counts``: how much of its result it
+    writes, it finds itself.
     ``flops`` and ``bytes`` are the work of one run: its arithmetic, and the sizes of its arguments and results.
 
     ``tuned``: its schedule is from a record of tuning, and not its family's.

@@ -209,6 +209,12 @@ RESULT_SIZES = "tw.result_sizes"
 Written by passes/graph/outline; read by passes/analysis/size_classes, passes/schedule/tiling/destination_passing.
 """
 
+SUMMED = "tw.summed"
+"""Function, or a call of it, array of integers: the open sizes that its ops sum along, as pairs of argument and axis.
+
+Written by passes/analysis/summed, passes/graph/outline; read by passes/ir/kernel.
+"""
+
 SAME_SIZES = "tw.same_sizes"
 """Function, array of arrays of integers: the sizes that are equal, as pairs of argument and axis
 (``verify/sizes.py``). All others may differ.
@@ -317,7 +323,8 @@ Written by passes/schedule/apply_schedule; read by passes/ir/kernel, passes/lowe
 """
 
 PARALLEL_FROM = "tw.parallel_from"
-"""Function, integer: the elements of a dynamic result from which several threads are worth it.
+"""Function, integer: the elements of a dynamic result, each counted as often as the sizes of ``tw.summed`` say, from
+which several threads are worth it.
 
 Written by passes/schedule/apply_schedule; read by passes/ir/kernel, passes/lower/wrap_kernel.
 """

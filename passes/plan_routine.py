@@ -14,6 +14,7 @@ from ..dialects import func, ir, tw
 from ..dialects.types import DYNAMIC
 from ..dialects.walk import defining_op
 from .ir.edit import is_cheap, node_names, string_attr
+from .ir.kernel import stated_summed
 from .ir.maps import reassociation_of
 from .ir.routine_ops import (
     LOOPS_AND_BRANCHES,
@@ -117,6 +118,8 @@ def _collect_facts(op: ir.Operation) -> dict[str, Any]:
         case "func.call":
             facts["kernel"] = callee_of(op)
             facts["open"] = [_find_dynamic_axes(v) for v in op.operands if is_tensor(v)]
+            if summed := stated_summed(op):
+                facts["summed"] = [list(pair) for pair in summed]
             if tw.OVER in op.attributes:
                 facts["over"] = ir.IntegerAttr(op.attributes[tw.OVER]).value
         case "tensor.collapse_shape":

@@ -21,6 +21,7 @@ from ..analysis.kinds import (
     Reduction,
     Transform,
 )
+from ..analysis.summed import state_summed
 from ..infra.base import ModuleForm, Pass
 from ..ir.dynamic_sizes import emit_dynamic_sizes
 from ..ir.edit import (
@@ -186,6 +187,8 @@ def _outline(module: ir.Module, group: list[ir.Operation], ops: list[ir.Operatio
         function = _kernel(module, ops, inputs, results, location, len(sizes))
         if is_dynamic_kernel(function):
             state_sizes(function)
+            state_summed(function)
+        summed = function.attributes.get(tw.SUMMED, None)
         text = _print_kernel(function)
         if text in kernels:
             function.operation.erase()
@@ -197,6 +200,8 @@ def _outline(module: ir.Module, group: list[ir.Operation], ops: list[ir.Operatio
             call = func.CallOp([r.type for r in results], symbol, [*inputs, *sizes])
             nodes = [ir.StringAttr.get(name) for name in node_names(location)]
             call.attributes[tw.NODES] = ir.ArrayAttr.get(nodes)
+            if summed is not None:
+                call.attributes[tw.SUMMED] = summed
     for old, new in zip(results, call.results, strict=True):
         old.replace_all_uses_with(new)
     for op in reversed(group):

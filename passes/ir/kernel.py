@@ -21,6 +21,8 @@ from .structure import list_ops
 MAXIMA = ("arith.maximumf", "arith.maxnumf")
 LINE = 64  # bytes of a cache line, at which a result must begin for `STREAMS`
 
+Summed = tuple[tuple[int, int], ...]  # numbers of arguments, and axes
+
 
 def list_functions(module: ir.Module) -> list[func.FuncOp]:
     """The functions of the module that have a body."""
@@ -101,6 +103,13 @@ def axes_of_many(argument: ir.Value) -> list[int]:
         return []
     axes = list_items(ir.ArrayAttr(marks[tw.ONE_OF_MANY]))
     return list(ir.DenseI64ArrayAttr(axes[argument.arg_number])) if argument.arg_number < len(axes) else []
+
+
+def stated_summed(op: ir.OpView | ir.Operation) -> Summed:
+    """The open sizes that a kernel sums along, as noted on it or on a call of it (``analysis/summed.py``)."""
+    attributes = op.operation.attributes
+    flat = list(ir.DenseI64ArrayAttr(attributes[tw.SUMMED])) if tw.SUMMED in attributes else []
+    return tuple(zip(flat[::2], flat[1::2], strict=True))
 
 
 def find_script(function: func.FuncOp) -> str | None:

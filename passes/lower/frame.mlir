@@ -631,7 +631,8 @@ llvm.func internal @tw_ask_scratch(%kernel: !llvm.ptr, %words: !llvm.ptr) -> i64
 }
 
 // Of a kernel: its address, its steps, in how many pieces a thread takes its part (0: one thread does all), the elements of
-// its results from which several threads are worth it, the bytes of scratch memory for each (-1: it is asked).
+// its results from which several threads are worth it, the bytes of scratch memory for each (-1: it is asked). An element
+// counts as often as what is summed up for it is long.
 !facts = !llvm.struct<(ptr, i64, i64, i64, i64)>
 
 // Calls a kernel on its words. Its results have so many elements. Where the caller watches, it makes the call.

@@ -287,5 +287,8 @@ def _check_kernel_call(step: Step, kernels: Mapping[str, Kernel]) -> None:
     _require(len(axes) == len(operands) <= len(step.operands), f"{where} has operands that are not the kernel's")
     for own, (shape, _) in zip(axes, operands, strict=True):
         _require(own == [axis for axis, n in enumerate(shape) if n is None], f"{where} has other open axes")
+    for number, axis in step.facts.get("summed", ()):
+        fits = _is_size(number, len(operands) - 1) and _is_size(axis, len(operands[number][0]) - 1)
+        _require(fits, f"{where} sums along what is no axis of it")
     over = step.facts.get("over", 0)
     _require(_is_size(over, len(operands) - 1) or "over" not in step.facts, f"{where} lies over what is no operand")

@@ -46,11 +46,12 @@ class CallWriter(TensorWriter):
             self._store_words([self._constant(1)], self._frame_place(self._layout.mark))
         facts = self._new(f"llvm.getelementptr %facts[{row}] : (!llvm.ptr) -> !llvm.ptr, {_FACTS}") if row else "%facts"
         number = self._constant(self._calls[id(step)])
-        self._demand_success("tw_call_kernel", "pippi", "%frame", number, facts, "%words", self._count_elements(made))
+        elements = self._count_elements(made, [tensors[n].shape[axis] for n, axis in step.facts.get("summed", ())])
+        self._demand_success("tw_call_kernel", "pippi", "%frame", number, facts, "%words", elements)
 
-    def _count_elements(self, tensors: Sequence[Tensor]) -> str:
-        """How many elements some tensors have together."""
-        products = [self._constant(self._product(tensor.shape)) for tensor in tensors]
+    def _count_elements(self, tensors: Sequence[Tensor], summed: Sequence[str | int]) -> str:
+        """How many elements some tensors have together, each counted as often as the ``summed`` sizes say."""
+        products = [self._constant(self._product((*tensor.shape, *summed))) for tensor in tensors]
         found = products[0] if products else self._constant(0)
         for product in products[1:]:
             found = self._combine("arith.addi", found, product)

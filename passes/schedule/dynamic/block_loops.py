@@ -15,7 +15,8 @@ from ....core.target import Target
 from ....dialects import arith, func, ir, memref
 from ....dialects.builders import index_constant
 from ....dialects.walk import defining_op
-from ...ir.kernel import run_upstream
+from ...analysis.size_classes import SizeClasses
+from ...ir.kernel import run_upstream, stated_summed
 from ..loop_plan import PARALLEL_WORK, estimate_work
 from ..tiles.regions import NotSchedulable
 from ..tiling.destination_passing import destination_passing, is_empty
@@ -158,9 +159,22 @@ class Blocks:
         return arith.maxsi(held, wanted)
 
     def parallel_from(self, function: func.FuncOp) -> int | None:
-        """From how many elements of the result on threads pay: from the size of a block its work tells."""
+        """From how many elements of the result on threads pay: from the size of a block its work tells.
+
+        An element counts as often as what the kernel states to sum along is long (``analysis/summed.py``).
+        """
         work = max(sum(estimate_work(measured) for measured in self.measured), 1)
-        return PARALLEL_WORK * self.elements // work
+        return PARALLEL_WORK * self.elements * self._count_summed(function) // work
+
+    def _count_summed(self, function: func.FuncOp) -> int:
+        """The steps of the stated sums that the ``measured`` functions have."""
+        last, stated = defining_op(DynamicBorder.of(function).inner), stated_summed(function)
+        if last is None or not stated or not self.versions[0].blocks:
+            return 1
+        sizes = SizeClasses(function)
+        extents, shown = sizes.loops(last), [sizes.of(function.arguments[number])[axis] for number, axis in stated]
+        chunk = self.versions[0].blocks[0].sums
+        return math.prod(size for loop, size in chunk.items() if any(extents[loop] == extent for extent in shown))
 
     def to_json(self) -> Any:
         """There is no schedule of the whole."""

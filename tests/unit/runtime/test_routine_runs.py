@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from functools import partial
 
@@ -12,7 +13,7 @@ import pytest
 
 import tilewright as tw
 from tilewright.runtime.executors.routine_runner import RoutineRunner
-from tilewright.runtime.executors.watching import Watcher
+from tilewright.runtime.executors.watching import KernelCalls, Watcher
 from tilewright.runtime.process.memory import available_bytes
 from tilewright.runtime.tensors.pool import MemoryPool
 
@@ -135,3 +136,56 @@ def test_results_have_their_own_sizes_whatever_the_run_before_has_made():
         np.testing.assert_array_equal(places, np.array(np.nonzero(x)))
         np.testing.assert_array_equal(y, -x)
         np.testing.assert_array_equal(z, [1, 2, 3])
+
+
+REDUCED = ["ReduceMax<keepdims = 0>(x, axis)", "ArgMax<axis = 1, keepdims = 0>(x)", "ReduceSum<keepdims = 0>(x, axis)"]
+PRODUCT = "(float[M, K] x, float[K, N] w) => (float[M, N] y) { y = MatMul(x, w) }"
+ATTENTION = """(float[H, 1, 64] x, float[H, 64, K] k, float[H, K, 64] v) => (float[H, 1, 64] y)
+{ s = MatMul(x, k)  p = Softmax<axis = -1>(s)  y = MatMul(p, v) }"""
+SUMS = [
+    *(
+        (
+            f"(float[M, K] x) => ({'int64' if 'Arg' in node else 'float'}[M] y)"
+            f" {{ axis = Constant<value_ints = [1]>()  y = {node} }}",
+            [("M", "K")],
+            {"M": 64, "K": 30_000},
+        )
+        for node in REDUCED
+    ),
+    (
+        "(float[M, C, K, L] x) => (float[M, C, 1, 1] y) { y = GlobalAveragePool(x) }",
+        [("M", "C", "K", "L")],
+        {"M": 1, "C": 64, "K": 150, "L": 200},
+    ),
+    (PRODUCT, [("M", "K"), ("K", "N")], {"M": 16, "K": 20_000, "N": 32}),
+    (ATTENTION, [("H", "1", "64"), ("H", "64", "K"), ("H", "K", "64")], {"H": 8, "K": 4000}),
+]
+
+
+@pytest.mark.parametrize(("graph", "names", "large"), SUMS)
+def test_threads_share_long_sums_of_few_elements(graph, names, large, monkeypatch):
+    """The result's size alone does not tell: a call counts what it sums along."""
+    made = tw.compile(
+        onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 18]> g {graph}'),
+        workers=0,
+        num_threads=2,
+        cache=False,
+    )
+    pieces: list[int] = []
+    read = KernelCalls.read
+
+    def noting(self, number, address, watcher, deadline):
+        pieces.append((ctypes.c_int64 * 5).from_address(address)[3])
+        return read(self, number, address, watcher, deadline)
+
+    monkeypatch.setattr(KernelCalls, "read", noting)
+    random = np.random.default_rng(2)
+    small = dict.fromkeys(large, 4)
+    for sizes, shared in ((large, True), (small, False)):
+        runner = RoutineRunner(made.program.library, made.manifest.program, [], 2, partial(Watcher, MemoryPool()))
+        shapes = [[sizes.get(name) or int(name) for name in operand] for operand in names]
+        inputs = [random.standard_normal(shape, np.float32) for shape in shapes]
+        pieces.clear()
+        [found] = runner.run(inputs)
+        assert any(pieces) == shared
+        np.testing.assert_array_equal(found, made(*inputs)[0])
