@@ -15,6 +15,7 @@ from ..ir.dynamic_sizes import note_sizes
 from ..ir.edit import erase_dead, list_programs, param_values, replace, splat_of
 from ..ir.structure import dim_of, indexing_maps, list_ops
 from .quantization.block_quantized import Blocked, read_blocked
+from .quantization.byte_blocks import emit_product, read_rounded
 from .quantization.packed_blocks import as_float, emit_zero_points, scale, unpack, unpack_codes, whole_numbers
 
 
@@ -37,10 +38,10 @@ class KeepPacked(Pass):
     The two are one kernel, in which a tile of ``%p`` never leaves the registers. Numbers of eight, four and two bits
     stay so wide in memory; zero points are bytes, or floats where they were. A block's scale is multiplied with its
     sum: the result lies within the rounding of the sum. Where the left operand is quantised too, with one scale that
-    is known, a block's sum is one of whole numbers, which is exact below 2^24.
+    is known, a block's sum is one of whole numbers, which is exact below 2^24. Where it is rounded to bytes in the same
+    blocks, of which each has a scale, the sums are integers (``quantization/byte_blocks.py``).
 
     Taken are products of floats with one axis that is summed up, whose weight depends on params alone, of whole blocks.
-
     """
 
     name: ClassVar[str] = "keep-packed"
@@ -71,9 +72,15 @@ def _rewrite_product(op: ir.Operation, kind: Contraction, weights: Set[ir.Value]
     weight = read_blocked(value, walked.index(kind.k[0]), weights)
     if weight is None:
         return
+    read = [dim_of(e) for e in indexing_maps(op)[kind.lhs].results]
+    in_order = [*read[:-1], *kind.n] == [dim_of(e) for e in indexing_maps(op)[-1].results]
+    rounded = read_rounded(op.operands[kind.lhs], weight) if in_order and read[-1] == kind.k[0] else None
     with ir.InsertionPoint(op), op.location:
-        data, factor = whole_numbers(op.operands[kind.lhs], weights)
-        made = _Product(op, kind, weight).emit(data, factor)
+        if rounded is not None:
+            made = emit_product(rounded, weight)
+        else:
+            data, factor = whole_numbers(op.operands[kind.lhs], weights)
+            made = _Product(op, kind, weight).emit(data, factor)
     replace(op, [made])
 
 

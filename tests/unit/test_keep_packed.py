@@ -112,25 +112,75 @@ def test_rows_and_columns(shape: tuple[int, ...], n: int, block: int) -> None:
 @pytest.mark.parametrize("bits", [2, 4, 8])
 @pytest.mark.parametrize("zeros", ["none", "packed", "floats"])
 def test_packed_weights_of_onnxruntime(bits: int, zeros: str) -> None:
-    k, n, block = 64, 70, 32
+    arrays, known, weights = bits_of_onnxruntime(64, 70, 32, bits, zeros)
+    x = RNG.standard_normal((5, 64)).astype(np.float32)
+    proto = product_of_bits(x, arrays, known)
+    assert "int8" in stored(planned(proto))
+    assert_within_rounding(compiled(proto, x), x, weights)
+
+
+def rounded_rows(x: np.ndarray, block: int) -> np.ndarray:
+    """Rows on the grids of their blocks: 127 steps up to the greatest magnitude."""
+    parts = x.reshape(*x.shape[:-1], -1, block)
+    greatest = np.abs(parts).max(-1, keepdims=True)
+    scales = np.where(greatest == 0, np.float32(1), greatest * np.float32(1 / 127))
+    return (np.rint(parts / scales) * scales).reshape(x.shape)
+
+
+def bits_of_onnxruntime(
+    k: int, n: int, block: int, bits: int, zeros: str, **options: Any
+) -> tuple[dict[str, np.ndarray], dict[str, Any], np.ndarray]:
+    """The operands of a MatMulNBits beside x, its attributes, and the weight's floats as (k, n)."""
     blocks, each = k // block, 8 // bits
     packed = RNG.integers(0, 256, (n, blocks, block // each)).astype(np.uint8)
-    arrays: dict[str, Any] = {"w": packed, "s": RNG.uniform(0.001, 0.02, (n, blocks)).astype(np.float32)}
-    numbers, points = apart(packed, bits).reshape(n, k), np.full((n, blocks), 1 << (bits - 1), np.float64)
+    arrays = {"w": packed, "s": RNG.uniform(0.001, 0.02, (n, blocks)).astype(np.float32)}
+    points = np.full((n, blocks), 1 << (bits - 1), np.float64)
     if zeros == "packed":
         arrays["z"] = RNG.integers(0, 256, (n, -(-blocks // each))).astype(np.uint8)
         points = apart(arrays["z"], bits)[:, :blocks]
     if zeros == "floats":
         arrays["z"] = RNG.uniform(0, 1 << bits, (n, blocks)).astype(np.float32)
         points = arrays["z"].astype(np.float64)
-    options: dict[str, Any] = {"K": k, "N": n, "bits": bits, "block_size": block}
-    op = helper.make_node("MatMulNBits", ["x", *arrays], ["y"], domain="com.microsoft", name="product", **options)
-    x = RNG.standard_normal((5, k)).astype(np.float32)
+    above = apart(packed, bits).reshape(n, k) - np.repeat(points, block, 1)
+    known = {"K": k, "N": n, "bits": bits, "block_size": block, **options}
+    return arrays, known, (above * np.repeat(arrays["s"].astype(np.float64), block, 1)).T
+
+
+def product_of_bits(x: np.ndarray, arrays: dict[str, np.ndarray], known: dict[str, Any]) -> onnx.ModelProto:
+    op = helper.make_node("MatMulNBits", ["x", *arrays], ["y"], domain="com.microsoft", name="product", **known)
     proto = model_of([op], {"x": x}, ["y"], arrays, domains=["com.microsoft"])
     proto.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.FLOAT
-    assert "int8" in stored(planned(proto))
-    weights = (numbers - np.repeat(points, block, 1)) * np.repeat(arrays["s"].astype(np.float64), block, 1)
-    assert_within_rounding(compiled(proto, x), x, weights.T)
+    return proto
+
+
+@pytest.mark.parametrize("target", ["x86", *other_targets("znver4", "skylake-avx512", "haswell", "x86-64-v2")])
+@pytest.mark.parametrize(("bits", "zeros"), [(4, "none"), (4, "packed"), (4, "floats"), (8, "packed"), (2, "none")])
+@pytest.mark.parametrize(("rows", "n"), [(1, 70), (5, 64), (19, 130)])
+def test_rows_rounded_to_bytes_are_multiplied_as_such(rows: int, n: int, bits: int, zeros: str, target: str) -> None:
+    """At accuracy level 4, as in onnxruntime; a row of zeros stays one."""
+    arrays, known, weights = bits_of_onnxruntime(96, n, 32, bits, zeros, accuracy_level=4)
+    x = RNG.standard_normal((rows, 96)).astype(np.float32)
+    x[rows // 2, 32:64] = 0
+    proto = product_of_bits(x, arrays, known)
+    columns = stored(planned(proto, target))["int32"] / (96 * bits // 8)  # words of bytes, in whole blocks
+    assert n <= columns <= n + 64
+    assert_within_rounding(compiled(proto, x, target), rounded_rows(x, 32), weights)
+
+
+def test_open_rows_rounded_to_bytes() -> None:
+    arrays, known, weights = bits_of_onnxruntime(128, 70, 16, 4, "packed", accuracy_level=4)
+    x = RNG.standard_normal((21, 128)).astype(np.float32)
+    proto = product_of_bits(x, arrays, known)
+    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "rows"
+    module = tw.compile(proto, workers=0, num_threads=1, cache=False)
+    for rows in (1, 2, 21):
+        assert_within_rounding(module.run({"x": x[:rows]})[0], rounded_rows(x[:rows], 16), weights)
+
+
+def test_other_levels_round_nothing() -> None:
+    arrays, known, weights = bits_of_onnxruntime(64, 70, 32, 4, "none", accuracy_level=1)
+    x = RNG.standard_normal((3, 64)).astype(np.float32)
+    assert_within_rounding(compiled(product_of_bits(x, arrays, known), x), x, weights)
 
 
 def apart(packed: np.ndarray, bits: int) -> np.ndarray:

@@ -6,11 +6,14 @@ import numpy as np
 
 from ....dialects import arith, ir, scalars
 from ....dialects.types import element_type
+from ..algorithms.quantization import dequantize, quantize
 from ..primitives.movement import cut
 from ..primitives.products import contract
 from ..state.context import Context
 from ..state.contrib import contrib
 from ..values.tensor import Tensor
+
+_BYTES = 4  # the level that lets rows be rounded to bytes
 
 
 @contrib("MatMulNBits", shapes="a[*m K] bias[N]")
@@ -27,10 +30,14 @@ def matmul_n_bits(
     N: int,
     block_size: int,
     bits: int = 4,
-    accuracy_level: int = 0,  # the least that is asked for: nothing is rounded here
+    accuracy_level: int = 0,
     weight_prepacked: int = 0,
 ) -> Tensor:
-    """``a`` times the transpose of (N, K) weights: (number - zero point) * scale, of which each block of K has one."""
+    """``a`` times the transpose of (N, K) weights: (number - zero point) * scale, of which each block of K has one.
+
+    At level 4 each row of ``a`` becomes bytes, block by block, as in onnxruntime. The other levels ask for no more than
+    floats are.
+    """
     if g_idx is not None or weight_prepacked:
         ctx.unsupported("g_idx" if g_idx is not None else "weights that are packed for one device; export them plain")
     if bits not in (2, 4, 8) or block_size < 1 or block_size * bits % 8:
@@ -44,10 +51,24 @@ def matmul_n_bits(
     weights = _dequantize(ctx, numbers, ctx.reshape(scales, (N, blocks, 1)), _zeros(ctx, zero_points, bits, N, blocks))
     weights = cut(ctx, ctx.reshape(weights, (N, blocks * block_size)), {1: range(K)})
     rows = ctx.reshape(a, (a.size // max(K, 1), K))
+    if accuracy_level == _BYTES and a.dtype == "float32" and K % block_size == 0:
+        rows = ctx.reshape(_round_blocks(ctx, ctx.reshape(rows, (rows.shape[0], blocks, block_size))), rows.shape)
     product = contract(ctx, "mk,nk->mn", rows, weights)
     if bias is not None:
         product = ctx.elementwise(scalars.add, product, bias)
     return ctx.reshape(product, (*a.shape[:-1], N))
+
+
+def _round_blocks(ctx: Context, parts: Tensor) -> Tensor:
+    """What becomes of the rows of the last axis on a grid of 127 steps to their greatest magnitude."""
+    greatest = ctx.reduce(scalars.maximum, 0, ctx.elementwise(scalars.absolute, parts), [-1], keepdims=True)
+
+    def steps(top: ir.Value) -> ir.Value:
+        nothing = scalars.compare("eq", top, scalars.like(top, 0))
+        return scalars.select(nothing, scalars.like(top, 1), scalars.multiply_by(top, 1 / 127))
+
+    scale = ctx.elementwise(steps, greatest)
+    return dequantize(ctx, quantize(ctx, parts, scale, None, "int8"), scale, None, parts.dtype)
 
 
 def _unpack_bits(ctx: Context, packed: Tensor, bits: int) -> Tensor:

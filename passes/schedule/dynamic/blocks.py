@@ -17,13 +17,13 @@ from contextlib import suppress
 
 from ....dialects import func, ir, tw
 from ....dialects.walk import defining_op
+from ...analysis.block_sums import find_block_sum
 from ...analysis.classify import classify_op
 from ...analysis.kinds import Contraction, Conv, DepthwiseConv, OpClass, Pooling
 from ...analysis.size_classes import SizeClasses
 from ...ir.kernel import list_functions
 from ...ir.structure import dim_of, index_dim, indexing_maps, iterator_types, list_ops, loop_extents, shape_of
 from ...ir.uses import nested_ops
-from ..families.block_sums import find_block_sum
 from ..families.contraction import CONVOLUTIONS, reads_windows_as_columns
 from ..families.family import (
     COLUMN_BLOCKS,

@@ -18,12 +18,12 @@ from ....dialects.builders import element_of, index_constant
 from ....dialects.walk import defining_op
 from ...analysis.classify import classify_op
 from ...analysis.kinds import Contraction, Conv, OpClass
+from ...ir.dot_instructions import GROUP, add_products, registers_beside, terms_of
 from ...ir.maps import collapse_dims, group_run
 from ...ir.structure import body_ops, dim_of, indexing_maps, iterator_types, loop_extents, shape_of
 from ..tiles.loops import for_each_chunk, for_each_step
 from ..tiles.regions import Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
 from ..tiles.structured import Tile, loop_along, read_vector, write_vector
-from .dot_instructions import GROUP, add_products, registers_beside, terms_of
 from .tiler import Tiler, loop_intervals, packed_dims, packed_region, read_region
 
 

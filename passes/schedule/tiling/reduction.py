@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ....dialects import arith, ir, linalg, tw
 from ....dialects.builders import element_of, index_constant
 from ....dialects.walk import defining_op
+from ...analysis.block_sums import find_block_sum
 from ...analysis.classify import classify_op
 from ...analysis.kinds import Contraction, Conv, Pooling
 from ...ir.structure import dim_of, indexing_maps, iterator_types, shape_of, terminator_of
@@ -185,7 +186,7 @@ def _whole_blocks(op: ir.Operation, region: Region) -> Region:
     Of the last block, whose place is known, only as many vectors are whole as have something that is stored. Sums of
     products of bytes take whole blocks.
     """
-    if not _is_contraction(op):
+    if not _is_contraction(op) and find_block_sum(op) is None:
         return region
     maps, wide = indexing_maps(op), list(region)
     in_fours = grouped_loop(op, classify_op(op)) is not None
@@ -194,7 +195,7 @@ def _whole_blocks(op: ir.Operation, region: Region) -> Region:
         if unpack is None or unpack.name != "linalg.unpack":
             continue
         (packed, *_), (block, *_) = packed_dims(unpack)
-        for axis, expression in enumerate(maps[2].results):
+        for axis, expression in enumerate(maps[-1].results):
             if expression == indexing_map.results[packed]:
                 offset = region[axis].offset
                 start = Linear(offset.const - offset.const % block, offset.terms)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....core.target import DotProduct
-from ....dialects import arith, ir, vector
-from ....dialects.scalars import call_intrinsic
+from ...core.target import DotProduct
+from ...dialects import arith, ir, vector
+from ...dialects.scalars import call_intrinsic
 
 # Steps of a sum that lie together.
 GROUP = 4
