@@ -30,6 +30,11 @@ class Choice:
     taken: int
     nodes: tuple[str, ...] = ()
 
+    @property
+    def kind(self) -> str:
+        """The word of the key that says what sort of decision it is: ``winograd``, ``fuse``."""
+        return self.key.removeprefix(PREFIX).split("_")[0]
+
 
 @dataclass
 class ChoiceTable:

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ..core.choices import Choice
+from ..core.program import Call
 from ..driver.compilation import Compilation
 from ..driver.jobs import Planned
 from ..records.trial import Trial, Winner, target_key
-from .laboratory import Laboratory
+from .laboratory import Laboratory, Prepared
 from .measuring.contest import Contest
 from .measuring.racing import UNCHANGED, RatioInterval
 from .network import TunedNetwork
@@ -26,6 +27,8 @@ from .verdict import NetworkVerdict, settle_winners
 
 # Of the time of the kernels that a decision is about: an option has to take less to be tried in the network.
 _WORTH = 0.98
+# Of all kernels of two plans, in which each is measured.
+_PLAN_ROUNDS = 4
 
 
 @dataclass(frozen=True)
@@ -105,36 +108,79 @@ def settle_plan(
 def _measure_options(
     base: NetworkPlan, replan: Replan, laboratory: Laboratory, trials: PlanTrials, is_over: Callable[[], bool]
 ) -> dict[str, dict[int, Trial]]:
-    """The trials of options other than the rule's, by key and option."""
+    """The trials of options other than the rule's, by key and option.
+
+    Decisions of one kind are tried together, since each has kernels of its own; others stay as the rules have them.
+    """
     choices, clock = base.planned.choices, _PlanClock(laboratory)
     found = {choice.key: trials.find_options(choice) for choice in choices}
-    for option in sorted({option for choice in choices for option in choice.options}):
-        asked = [c for c in choices if option in c.options and option != c.default and option not in found[c.key]]
+    for kind, option in sorted({(choice.kind, option) for choice in choices for option in choice.options}):
+        alike = [c for c in choices if c.kind == kind and option in c.options and option != c.default]
+        asked = [c for c in alike if option not in found[c.key]]
         if not asked or is_over():
             continue
-        own = clock.measure(base, asked)
-        other = clock.measure(replan(dict.fromkeys([choice.key for choice in asked], option)), asked)
+        plan = replan(dict.fromkeys([choice.key for choice in asked], option))
+        times = clock.compare(plan, base, asked)
         for choice in asked:
-            seconds, default = other[choice.key], max(own[choice.key], 1e-12)
-            found[choice.key][option] = trials.keep_option(choice, option, seconds, default)
+            found[choice.key][option] = trials.keep_option(choice, option, *times[choice.key])
     return found
 
 
 @dataclass
 class _PlanClock:
-    """How long the kernels take which decisions are about; each kernel is measured once."""
+    """How long the kernels take which decisions are about."""
 
     laboratory: Laboratory
-    _times: dict[str, float] = field(default_factory=dict)
+    _prepared: dict[str, Prepared] = field(default_factory=dict)
 
-    def measure(self, plan: NetworkPlan, choices: Sequence[Choice]) -> dict[str, float]:
-        """Seconds of a run of a plan that kernels take in which nodes of a decision are, by key."""
-        nodes = {choice.key: {*choice.nodes} for choice in choices}
-        about, calls = set[str]().union(*nodes.values()), plan.planned.plan.main.calls
-        wanted = {call.kernel for call in calls if about & {*call.nodes}} - self._times.keys()
-        tasks = [task for task in make_tasks(plan.compilation, plan.planned.plan) if task.name in wanted]
-        self._times |= {each.task.name: each.seconds for each in self.laboratory.prepare(tasks)}
-        return {key: sum(self._times[c.kernel] for c in calls if own & {*c.nodes}) for key, own in nodes.items()}
+    def compare(
+        self, plan: NetworkPlan, base: NetworkPlan, choices: Sequence[Choice]
+    ) -> dict[str, tuple[float, float]]:
+        """Seconds of a run of both plans that kernels take which a decision is about, by key.
+
+        Those are the kernels with nodes of the decision, and with nodes of these kernels: an op that does not belong
+        to one kernel any more may belong to the next, which has nodes that the decision does not know of.
+        """
+        calls = [*plan.planned.plan.main.calls, *base.planned.plan.main.calls]
+        about = {choice.key: _follow_nodes(choice.nodes, calls) for choice in choices}
+        every = set[str]().union(*about.values())
+        wanted = {call.kernel for call in calls if every & {*call.nodes}}
+        self._prepare(plan, wanted)
+        self._prepare(base, wanted)
+        times = self._measure(wanted)
+        mine, other = (_Timed(each.planned.plan.main.calls, times) for each in (plan, base))
+        return {key: (mine.add_up(own), max(other.add_up(own), 1e-12)) for key, own in about.items()}
+
+    def _prepare(self, plan: NetworkPlan, wanted: set[str]) -> None:
+        if new := wanted - self._prepared.keys():
+            tasks = [task for task in make_tasks(plan.compilation, plan.planned.plan) if task.name in new]
+            self._prepared |= {each.task.name: each for each in self.laboratory.prepare(tasks)}
+
+    def _measure(self, wanted: set[str]) -> dict[str, float]:
+        """Seconds of a call of each kernel: the least of some rounds, as others may disturb whole rounds."""
+        kernels = [self._prepared[name] for name in sorted(wanted)]
+        rounds = [self.laboratory.time_again(kernels) for _ in range(_PLAN_ROUNDS)]
+        return {each.task.name: min(times) for each, *times in zip(kernels, *rounds, strict=True)}
+
+
+@dataclass(frozen=True)
+class _Timed:
+    """The calls of a program, and the seconds of a call of each kernel."""
+
+    calls: Sequence[Call]
+    seconds: Mapping[str, float]
+
+    def add_up(self, nodes: set[str]) -> float:
+        """Seconds of the calls that compute some of the nodes."""
+        return sum(self.seconds[call.kernel] for call in self.calls if nodes & {*call.nodes})
+
+
+def _follow_nodes(nodes: Sequence[str], calls: Sequence[Call]) -> set[str]:
+    """The nodes, those that calls compute together with them, and so on."""
+    known, grown = set[str](), {*nodes}
+    while known != grown:
+        known, grown = grown, grown.union(*(call.nodes for call in calls if grown & {*call.nodes}))
+    return known
 
 
 @dataclass(frozen=True)

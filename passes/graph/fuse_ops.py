@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,6 +11,7 @@ from ...core.errors import CompileError
 from ...core.target import Target, detect_host
 from ...dialects import func, ir, tw
 from ...dialects.walk import defining_op
+from ..analysis.fusions import decide_fusion
 from ..analysis.groups import (
     Group,
     Joins,
@@ -144,7 +146,7 @@ class _Grouping:
         anchored = self._epilogues(work) if fuse else []
         for op in work if fuse else []:
             if self._free(op) and is_reduction(op, self.facts):
-                self._take(self._rows(op))
+                self._take(self._choose(self._rows(op), Group([op])))
         for anchor, family, group in anchored:
             grow_backward(group, self.facts, self._free, self._limit_size(epilogue_joins(anchor, self.facts)))
             self._absorb(family, anchor, group)
@@ -203,7 +205,8 @@ class _Grouping:
         inside = {member for *_, members in several for member in members}
         groups = []
         for op, family, members in (*several, *(one for one in begun if one[0] not in inside)):
-            groups.append((op, family, self._grown(Group(members), op)))
+            begun = Group(members)
+            groups.append((op, family, self._choose(self._grown(begun, op), begun)))
             self._take(groups[-1][2])
         return groups
 
@@ -223,9 +226,16 @@ class _Grouping:
         """Join a group with others, if they are one kernel of some family."""
         for family in FAMILIES:
             members = family.merge(group, self.facts, self.taken)
-            if members is not None and len(members) <= (self.limit or len(members)):
+            if members is not None and len(members) <= (self.limit or len(members)) and self._is_worth(members):
                 return self._take(Group(members))
         return None
+
+    def _choose(self, whole: Group, alone: Group) -> Group:
+        """A group, or what it has without the ops that it need not have, where that was found to be faster."""
+        return whole if len(whole.members) == len(alone.members) or self._is_worth(whole.members) else alone
+
+    def _is_worth(self, members: Sequence[ir.Operation]) -> bool:
+        return decide_fusion(sorted(members, key=self.facts.order.__getitem__))
 
     def _rows(self, op: ir.Operation) -> Group:
         rule = RowRule.of(op, self.facts)

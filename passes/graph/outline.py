@@ -9,18 +9,7 @@ from typing import ClassVar
 
 from ...dialects import builders, func, ir, tensor, tw
 from ...dialects.walk import collect, defining_op
-from ..analysis.classify import classify_op
-from ..analysis.kinds import (
-    Broadcast,
-    Contraction,
-    Conv,
-    DepthwiseConv,
-    Elementwise,
-    Injective,
-    Pooling,
-    Reduction,
-    Transform,
-)
+from ..analysis.op_words import name_ops
 from ..analysis.summed import state_summed
 from ..infra.base import ModuleForm, Pass
 from ..ir.dynamic_sizes import emit_dynamic_sizes
@@ -51,14 +40,9 @@ from ..ir.routine_ops import (
     is_no_kernel,
     is_operator_call,
 )
-from ..ir.structure import body_ops, is_tensor, list_ops
+from ..ir.structure import is_tensor, list_ops
 from ..ir.uses import find_needed_values, nested_ops, top_level
 from ..verify.sizes import state_sizes
-
-_WORDS = {Conv: "conv", Contraction: "matmul", DepthwiseConv: "depthwise", Pooling: "pool", Reduction: "reduce"}
-_WORDS |= {Transform: "transform"}
-_MOVES = {Elementwise: "copy", Broadcast: "broadcast", Injective: "transpose"}
-_MAX_WORDS = 4
 
 
 @dataclass(frozen=True)
@@ -255,23 +239,4 @@ def _print_kernel(function: func.FuncOp) -> str:
 
 
 def _name_kernel(text: str, group: list[ir.Operation]) -> str:
-    words = dict.fromkeys(word for op in group for word in _describe_op(op))
-    return "_".join([*list(words)[:_MAX_WORDS], hashlib.sha256(text.encode()).hexdigest()[:8]])
-
-
-def _describe_op(op: ir.Operation) -> list[str]:
-    """An op's words in the kernel's name: the kind of a heavy op, the arithmetic of a light one."""
-    kind = classify_op(op)
-    if type(kind) in _WORDS:
-        return [_WORDS[type(kind)]]
-    if type(kind) in _MOVES:
-        return [word for o in body_ops(op) if (word := _word(o))] or [_MOVES[type(kind)]]
-    return [op.name.split(".")[-1]]
-
-
-def _word(op: ir.Operation) -> str:
-    """``maximumf`` is ``max``, ``addi`` is ``add``, ``erf`` is ``erf``; nothing for what is no arithmetic."""
-    dialect, name = op.name.split(".")
-    if dialect == "math":
-        return name
-    return name.removesuffix("imumf").rstrip("fi") if dialect == "arith" and name != "constant" else ""
+    return f"{name_ops(group)}_{hashlib.sha256(text.encode()).hexdigest()[:8]}"

@@ -95,7 +95,10 @@ class Clocks:
 
     def prepare(self, tasks: Sequence[Any]) -> list[Any]:
         self.measured += len(tasks)
-        return [SimpleNamespace(task=task, seconds=1.0 if self.fast in task.name else 3.0) for task in tasks]
+        return [SimpleNamespace(task=task) for task in tasks]
+
+    def time_again(self, prepared: Sequence[Any]) -> list[float]:
+        return [1.0 if self.fast in each.task.name else 3.0 for each in prepared]
 
 
 class Judge:
