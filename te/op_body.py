@@ -27,8 +27,8 @@ from .expr import (
     walk,
 )
 from .expr_keys import ExprKeys
-from .regions import as_linear, each_read, is_inside
-from .scalar_ops import EMIT, cast_scalar, computed_type, widen_element
+from .regions import Division, as_linear, each_read, is_inside
+from .scalar_ops import EMIT, cast_scalar, computed_type, emit_division, widen_element
 from .schedule import Schedule
 from .stage import Stage
 from .tensor import ComputeOp, Tensor
@@ -185,6 +185,8 @@ class OpBody:
             test = self.value(expr.operands[0], guarded)
             then, otherwise = (self.value(each, True) for each in expr.operands[1:])
             return scalars.select(test, then, otherwise)
+        if (division := Division.of(expr)) is not None:
+            return emit_division(expr.name, self.value(expr.operands[0], guarded), division)
         operands = [self.value(each, guarded) for each in expr.operands]
         source = expr.operands[0].dtype
         if expr.name == "cast":
@@ -209,6 +211,8 @@ class OpBody:
             at = builders.linalg_index(self.loop_of(expr))
             return arith.addi(at, builders.index_constant(expr.dom.min)) if expr.dom.min else at
         if isinstance(expr, Operation) and expr.name in INDEX_ARITHMETIC and expr.dtype == INDEX:
+            if (division := Division.of(expr)) is not None:
+                return emit_division(expr.name, self.index(expr.operands[0], guarded), division)
             return EMIT[expr.name]([self.index(each, guarded) for each in expr.operands], True)
         return scalars.to_index(self.value(expr, guarded), not expr.dtype.startswith("u"))
 

@@ -50,6 +50,8 @@ def as_linear(expr: Expr) -> LinearIndex | None:
         return LinearIndex({}, expr.extent)
     if isinstance(expr, IterVar):
         return LinearIndex({expr: 1})
+    if isinstance(expr, Operation) and expr.name in ("floor_divide", "mod"):
+        return _as_linear_division(expr)
     if not isinstance(expr, Operation) or expr.name not in ("add", "subtract", "multiply", "negative"):
         return None
     parts = [as_linear(each) for each in expr.operands]
@@ -65,6 +67,46 @@ def as_linear(expr: Expr) -> LinearIndex | None:
         if not scale.terms and isinstance(scale.const, int):
             return LinearIndex({}).add(other, scale.const)
     return None
+
+
+def _as_linear_division(expr: Operation) -> LinearIndex | None:
+    """A quotient that is the same for all elements, or the rest beside such a quotient; None for any other."""
+    inner, (low, high), (_, divisor) = as_linear(expr.operands[0]), *map(bounds_of, expr.operands)
+    if inner is None or low is None or high is None or divisor is None:
+        return None
+    if expr.name == "mod" and is_surely_less(-1, low) and is_surely_less(high, divisor):
+        return inner
+    division = Division.of(expr)
+    if division is None or division.quotient is None:
+        return None
+    if expr.name == "mod":
+        return inner.add(LinearIndex({}, division.quotient * division.divisor), -1)
+    return LinearIndex({}, division.quotient)
+
+
+@dataclass(frozen=True)
+class Division:
+    """An index divided by a number: with ``shift`` times the divisor it is not negative, so that nothing is floored.
+
+    ``quotient`` is that of all elements, None where they have several.
+    """
+
+    divisor: int
+    shift: int
+    quotient: int | None
+
+    @staticmethod
+    def of(expr: Operation) -> Division | None:
+        """That of a quotient or a rest whose bounds are known; None for all others."""
+        if expr.name not in ("floor_divide", "mod") or expr.dtype != INDEX:
+            return None
+        (low, high), (divisor, most) = map(bounds_of, expr.operands)
+        if not (isinstance(low, int) and isinstance(high, int) and isinstance(divisor, int)):
+            return None
+        shift = max(0, -(low // divisor)) if divisor > 0 else 0
+        if divisor < 1 or divisor != most or low > high or high + shift * divisor > LARGEST_INDEX:
+            return None
+        return Division(divisor, shift, low // divisor if low // divisor == high // divisor else None)
 
 
 Bounds = tuple[Extent | None, Extent | None]  # the least and the greatest value; None for no bound

@@ -9,6 +9,7 @@ from ..dialects import arith, ir, math, scalars
 from ..dialects.types import element_type
 from ..dialects.walk import integer_of
 from .expr import FLOATS
+from .regions import Division
 
 
 def computed_type(dtype: str) -> ir.Type:
@@ -72,6 +73,21 @@ def _mod(operands: Sequence[ir.Value], signed: bool) -> ir.Value:
         arith.xori(scalars.compare("lt", rest, zero), scalars.compare("lt", b, zero)),
     )
     return scalars.select(other, scalars.add(rest, b), rest)
+
+
+def emit_division(name: str, value: ir.Value, division: Division) -> ir.Value:
+    """A quotient or a rest (``mod``) whose bounds are known, as one of no signs, which is cheaper."""
+    if division.quotient is not None:
+        quotient = scalars.like(value, division.quotient)
+        return quotient if name == "floor_divide" else _subtract(value, division.quotient * division.divisor)
+    divisor, shifted = scalars.like(value, division.divisor), _subtract(value, -division.shift * division.divisor)
+    if name == "mod":
+        return arith.remui(shifted, divisor)
+    return _subtract(arith.divui(shifted, divisor), division.shift)
+
+
+def _subtract(value: ir.Value, number: int) -> ir.Value:
+    return scalars.sub(value, scalars.like(value, number)) if number else value
 
 
 def _is_positive(value: ir.Value) -> bool:

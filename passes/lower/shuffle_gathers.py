@@ -22,9 +22,18 @@ _SHUFFLES = {16: ("avx512f", "llvm.x86.avx512.permvar.sf.512"), 8: ("avx2", "llv
 
 @dataclass(frozen=True)
 class ShuffleGathers(Pass):
-    """Ask of gathers of float32 whether they lie in a vector's length, and load that.
+    """Load what gathers read as a vector, and put it in order: elements that count down, or that lie near each other.
 
-    Before::
+    Elements that are known to be those of a row in another order, as of a row that is reversed, need no question::
+
+        %v = vector.gather %x[%c0] [%last - %step], %all, %zero : memref<?xi8> into vector<16xi8>
+
+    becomes::
+
+        %row = vector.load %x[%last - 15]
+        %v = vector.shuffle %row [15, 14, ... 0]
+
+    Gathers of float32 are asked whether they lie in a vector's length. Before::
 
         %v = vector.gather %x[%c0] [%places], %all, %zero : memref<?xf32> into vector<16xf32>
 
@@ -50,6 +59,7 @@ class ShuffleGathers(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Rewrite all functions of the module."""
+        rewrite(module, _is_row, _emit_row, "vector.gather")
         target = self.target or detect_host()
         feature, intrinsic = _SHUFFLES.get(target.lanes, ("", ""))
         if feature in target.features:
@@ -57,15 +67,75 @@ class ShuffleGathers(Pass):
             rewrite(module, partial(_fits, lanes=target.lanes), emit, "vector.gather")
 
 
+def _is_row(op: ir.Operation) -> bool:
+    """Return whether a gather reads the elements of a row, each once."""
+    lanes = _Lanes.of(op.operands[len(op.operands) - 3]) if _is_whole(op) else None
+    return lanes is not None and sorted(lanes.places) == [*range(lanes.first, lanes.first + len(lanes.places))]
+
+
+def _emit_row(op: ir.Operation) -> ir.Value:
+    """The row, in the order that the gather has."""
+    base, *_, places, _, _ = op.operands
+    lanes, kind = _Lanes.of(places), ir.VectorType(op.results[0].type)
+    assert lanes is not None  # as ``_is_row`` says
+    flat = _flatten(base, _count_elements(base))
+    begin = index_constant(lanes.first)
+    for shift, negative in lanes.shifts:
+        begin = (arith.subi if negative else arith.addi)(begin, shift)
+    row = vector.load(kind, flat, [begin])
+    order = [place - lanes.first for place in lanes.places]
+    return row if order == [*range(len(order))] else vector.shuffle(row, row, order)
+
+
+@dataclass(frozen=True)
+class _Lanes:
+    """Places as numbers that are known, and ``shifts`` that are the same in all lanes: added, or (True) subtracted."""
+
+    places: tuple[int, ...]
+    shifts: tuple[tuple[ir.Value, bool], ...] = ()
+
+    @property
+    def first(self) -> int:
+        """The least of the numbers."""
+        return min(self.places)
+
+    @staticmethod
+    def of(value: ir.Value) -> _Lanes | None:
+        """Those of a vector of indices; None where they are not known."""
+        op, count = defining_op(value), ir.VectorType(value.type).shape[0]
+        if op is None:
+            return None
+        if op.name == "vector.step":
+            return _Lanes(tuple(range(count)))
+        if op.name == "arith.constant":
+            return _Lanes(tuple(int(number) for number in ir.DenseIntElementsAttr(op.attributes["value"])))
+        if op.name == "vector.broadcast" and isinstance(op.operands[0].type, ir.IndexType):
+            return _Lanes((0,) * count, ((op.operands[0], False),))
+        if op.name not in ("arith.addi", "arith.subi"):
+            return None
+        mine, other = map(_Lanes.of, op.operands)
+        return mine.combine(other, op.name == "arith.subi") if mine is not None and other is not None else None
+
+    def combine(self, other: _Lanes, negate: bool) -> _Lanes:
+        """The sum of both, or the difference."""
+        sign = -1 if negate else 1
+        places = tuple(a + sign * b for a, b in zip(self.places, other.places, strict=True))
+        return _Lanes(places, (*self.shifts, *((shift, negative != negate) for shift, negative in other.shifts)))
+
+
 def _fits(op: ir.Operation, lanes: int) -> bool:
+    """Return whether a gather of whole vectors of float32 may be asked where its elements lie."""
+    count = ir.VectorType(op.results[0].type).shape[-1]
+    return _is_whole(op) and isinstance(element_of(op.operands[0]), ir.F32Type) and count % lanes == 0
+
+
+def _is_whole(op: ir.Operation) -> bool:
+    """Return whether a gather reads all elements of a vector, from a buffer whose elements lie one behind another."""
     if ir.VectorType(op.results[0].type).rank != 1:
         return False
     base, *offsets, _, mask, _ = op.operands
     begins = isinstance(base.type, ir.MemRefType) and _begin_of(base) is not None
-    if not begins or any(integer_of(offset) != 0 for offset in offsets) or not _is_full(mask):
-        return False
-    count, element = ir.VectorType(op.results[0].type).shape[0], element_of(base)
-    return isinstance(element, ir.F32Type) and count % lanes == 0
+    return begins and all(integer_of(offset) == 0 for offset in offsets) and _is_full(mask)
 
 
 def _begin_of(base: ir.Value) -> int | None:
@@ -87,8 +157,7 @@ def _emit_choice(op: ir.Operation, lanes: int, intrinsic: str) -> ir.Value:
     """A vector of elements, by shuffles where all of them are near, else as it was gathered."""
     base, *_, places, _, initial = op.operands
     made = ir.VectorType(op.results[0].type)
-    extents = [memref.DimOp(base, index_constant(axis)).result for axis in range(ir.MemRefType(base.type).rank)]
-    size = functools.reduce(arith.muli, extents)
+    size = _count_elements(base)
     along, begin = _split_places(places)
     windows = [_Window.of(along, at, lanes) for at in range(0, made.shape[0], lanes)]
     behind = arith.addi(functools.reduce(arith.maxsi, [w.start for w in windows]), index_constant(lanes))
@@ -161,6 +230,11 @@ class _Window:
         narrow = ir.VectorType.get(lanes, ir.IntegerType.get_signless(32))
         order = self.shifts if self.shifts.type == narrow else arith.index_cast(narrow, self.shifts)
         return call_intrinsic(intrinsic, row, [vector.load(row, flat, [arith.addi(begin, self.start)]), order])
+
+
+def _count_elements(base: ir.Value) -> ir.Value:
+    extents = [memref.DimOp(base, index_constant(axis)).result for axis in range(ir.MemRefType(base.type).rank)]
+    return functools.reduce(arith.muli, extents)
 
 
 def _flatten(base: ir.Value, size: ir.Value) -> ir.Value:

@@ -62,3 +62,37 @@ func.func @rejects(%x: memref<?xf32>, %n: memref<?xi32>, %few: vector<8xindex>, 
   %c = vector.gather %x[%c0] [%places], %some, %zero : memref<?xf32>, vector<16xindex>, vector<16xi1>, vector<16xf32> into vector<16xf32>
   return %a, %b, %c : vector<8xf32>, vector<16xi32>, vector<16xf32>
 }
+
+// A row that is read from its end is one load, whatever its elements are: nothing is asked.
+// CHECK-LABEL: func.func @turned(
+// CHECK-SAME:    %{{.*}}: memref<?x12xi8>, %[[LAST:.*]]: index
+// CHECK:         %[[FIRST:.*]] = arith.constant -7 : index
+// CHECK:         %[[PLACE:.*]] = arith.addi %[[FIRST]], %[[LAST]]
+// CHECK:         %[[ROW:.*]] = vector.load %{{.*}}[%[[PLACE]]] : memref<?xi8>, vector<8xi8>
+// CHECK:         vector.shuffle %[[ROW]], %[[ROW]] [7, 6, 5, 4, 3, 2, 1, 0]
+// CHECK-NOT:     vector.gather
+func.func @turned(%x: memref<?x12xi8>, %last: index) -> vector<8xi8> {
+  %c0 = arith.constant 0 : index
+  %all = arith.constant dense<true> : vector<8xi1>
+  %zero = arith.constant dense<0> : vector<8xi8>
+  %step = vector.step : vector<8xindex>
+  %lasts = vector.broadcast %last : index to vector<8xindex>
+  %places = arith.subi %lasts, %step : vector<8xindex>
+  %v = vector.gather %x[%c0, %c0] [%places], %all, %zero : memref<?x12xi8>, vector<8xindex>, vector<8xi1>, vector<8xi8> into vector<8xi8>
+  return %v : vector<8xi8>
+}
+
+// Places with gaps, or twice the same, are no row.
+// CHECK-LABEL: func.func @apart(
+// CHECK:         vector.gather
+// CHECK:         vector.gather
+func.func @apart(%x: memref<?xi8>, %at: index) -> (vector<4xi8>, vector<4xi8>) {
+  %c0 = arith.constant 0 : index
+  %all = arith.constant dense<true> : vector<4xi1>
+  %zero = arith.constant dense<0> : vector<4xi8>
+  %gaps = arith.constant dense<[0, 2, 4, 6]> : vector<4xindex>
+  %twice = arith.constant dense<[0, 1, 1, 2]> : vector<4xindex>
+  %v = vector.gather %x[%c0] [%gaps], %all, %zero : memref<?xi8>, vector<4xindex>, vector<4xi1>, vector<4xi8> into vector<4xi8>
+  %w = vector.gather %x[%c0] [%twice], %all, %zero : memref<?xi8>, vector<4xindex>, vector<4xi1>, vector<4xi8> into vector<4xi8>
+  return %v, %w : vector<4xi8>, vector<4xi8>
+}
