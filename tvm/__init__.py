@@ -7,15 +7,21 @@ from __future__ import annotations
 
 from typing import NoReturn
 
+from ..core.errors import TilewrightError
 from . import auto_scheduler, autotvm, contrib, ir, nd, relay, rpc, runtime, target, te, testing, tir, topi, transform
+from .absent import explain_missing_modules, refuse_name
 from .driver import build, lower
 from .ir import IRModule
 from .nd import cpu, cuda, device
 from .runtime import get_global_func, register_func
 from .te import const
 
+__version__ = "0.19.0"  # whose names these are, for scripts that ask
+TVMError = TilewrightError
+
 __all__ = [
     "IRModule",
+    "TVMError",
     "auto_scheduler",
     "autotvm",
     "build",
@@ -42,4 +48,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> NoReturn:
-    raise AttributeError(f"tilewright.tvm has no '{name}': it has {', '.join(__all__)}")
+    refuse_name("", name, __all__)
+
+
+explain_missing_modules()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from ..core.dims import InputShapes
 from ..core.errors import ExpressionError, ModelError
 from ..core.model import Model
+from .absent import refuse_name
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -33,6 +34,10 @@ class IRModule:
     def functions(self) -> Mapping[str, Function]:
         """The functions by name."""
         return {"main": Function(self)}
+
+    def get_global_vars(self) -> list[str]:
+        """The names of the functions."""
+        return [*self.functions]
 
     def astext(self, show_meta_data: bool = True) -> str:
         """The module as MLIR; weights are arguments of its function."""
@@ -78,3 +83,7 @@ def register_intrin_lowering(op_name: str, target: str, *, f: Any = None, level:
 def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int = 10) -> NoReturn:
     """As ``register_intrin_lowering``."""
     register_intrin_lowering(op_name, "")
+
+
+def __getattr__(name: str) -> NoReturn:
+    refuse_name("ir", name, ["IRModule", "register_intrin_lowering", "register_op_attr"])

@@ -10,8 +10,9 @@ import numpy as np
 from ..core.errors import InputError
 from ..runtime import nd
 from ..runtime.nd import cpu, device
+from .absent import refuse_name
 
-__all__ = ["NDArray", "array", "cpu", "cuda", "device", "empty"]
+__all__ = ["NDArray", "array", "cpu", "cuda", "device", "empty", "from_dlpack"]
 
 
 class NDArray(nd.NDArray):
@@ -20,6 +21,23 @@ class NDArray(nd.NDArray):
     def numpy(self) -> np.ndarray:
         """A copy of the elements, which later runs leave as it is."""
         return super().numpy().copy()
+
+    def __setitem__(self, part: Any, value: Any) -> None:
+        """Write to all elements, ``tensor[:] = array``, or to some, as numpy does."""
+        np.asarray(super().numpy())[part] = value.numpy() if isinstance(value, nd.NDArray) else value
+
+    def __getitem__(self, part: Any) -> Any:
+        """A copy of some elements, as numpy gives them."""
+        return self.numpy()[part]
+
+    @property
+    def ctx(self) -> Any:
+        """The CPU, as older scripts ask for it."""
+        return self.device
+
+    def same_as(self, other: Any) -> bool:
+        """Whether another tensor is this one."""
+        return self is other
 
     def asnumpy(self) -> np.ndarray:
         """As ``numpy``."""
@@ -45,6 +63,11 @@ def empty(shape: int | Sequence[int], dtype: Any = "float32", device: Any = "cpu
     return wrap(nd.empty(shape, dtype, device).numpy())
 
 
+def from_dlpack(source: Any) -> NDArray:
+    """A tensor on the memory of what has DLPack, as torch's tensors."""
+    return wrap(nd.array(source).numpy())
+
+
 def wrap(source: np.ndarray) -> NDArray:
     """A tensor on the memory of an array."""
     return NDArray(source)
@@ -53,3 +76,7 @@ def wrap(source: np.ndarray) -> NDArray:
 def cuda(index: int = 0) -> NoReturn:
     """A GPU, which no program runs on: InputError."""
     raise InputError(f"device 'cuda:{index}' cannot be used: programs run on the CPU, tvm.cpu()")
+
+
+def __getattr__(name: str) -> NoReturn:
+    refuse_name("nd", name, __all__)

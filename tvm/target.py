@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from ..core.cpus import ARCHITECTURES
 from ..core.errors import TargetError
 from ..core.target import Target as Cpu
+from .absent import refuse_name
 
 _IGNORED = ("-mtriple=", "-keys=", "-libs=", "-link-params=", "-num-cores=", "-opt-level=", "-model=", "-device=")
+# An option and its value apart, as TVM prints them.
+_SPACED = re.compile(r"(-[a-z-]+) +([^- ]\S*)")
 _CURRENT: ContextVar[tuple[Target, ...]] = ContextVar("targets", default=())
 
 
@@ -85,7 +89,7 @@ class Target:
 
 def _as_own(text: str) -> str:
     """A target's text as this package has it: without what tells TVM's own libraries and passes something."""
-    arch, *words = text.split()
+    arch, *words = _SPACED.sub(r"\1=\2", text).split()
     for word in words:
         if word.startswith("-mtriple="):
             machine = word.removeprefix("-mtriple=").split("-")[0]
@@ -111,3 +115,7 @@ def _text_of(target: Any) -> str:
 def create(target: str | Target | dict[str, Any]) -> Target:
     """As ``Target``."""
     return Target(target)
+
+
+def __getattr__(name: str) -> NoReturn:
+    refuse_name("target", name, ["Target", "create"])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from ..passes.infra import context
+from .absent import refuse_name
 
 _RECORDS = ("relay.backend.use_auto_scheduler",)
 
@@ -28,3 +29,7 @@ def PassContext(
         instruments=list(instruments or []),
         config={key: value for key, value in (config or {}).items() if key not in _RECORDS},
     )
+
+
+def __getattr__(name: str) -> NoReturn:
+    refuse_name("transform", name, ["PassContext"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
+from ..absent import refuse_name
 from ..runtime import load_param_dict, save_param_dict
 from . import frontend
 from .build_module import build, create_executor
@@ -13,7 +14,4 @@ __all__ = ["Any", "build", "create_executor", "frontend", "load_param_dict", "sa
 
 
 def __getattr__(name: str) -> NoReturn:
-    raise AttributeError(
-        f"tilewright.tvm.relay has no '{name}': it has {', '.join(__all__)}; networks are ONNX models, and te writes"
-        " operators"
-    )
+    refuse_name("relay", name, __all__)

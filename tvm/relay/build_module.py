@@ -105,7 +105,9 @@ def build(
     return GraphExecutorFactoryModule(module, chosen, Module.of(made), mod_name)
 
 
-def create_executor(kind: str = "debug", mod: Any = None, device: Any = None, target: Any = "llvm") -> NoReturn:
+def create_executor(
+    kind: str = "debug", mod: Any = None, device: Any = None, target: Any = "llvm", params: Any = None
+) -> NoReturn:
     """Interpreters of networks: CompileError."""
     raise CompileError(f"there is no executor '{kind}' of a network that is not built: relay.build makes a program")
 

@@ -4,34 +4,44 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from ..core.errors import InputError, first_line
-from ..runtime import module
-from ..runtime.artifact import on_disk
-from ..runtime.nd import device as check_device
-from ..runtime.process.ffi import tvm_ffi
-from ..runtime.registry import get_global_func, register_func
-from . import nd
-from .executor import GraphExecutor
+from ...core.errors import InputError, first_line
+from ...runtime import module
+from ...runtime.artifact import on_disk
+from ...runtime.nd import device as check_device
+from ...runtime.process.ffi import tvm_ffi
+from ...runtime.registry import get_global_func, register_func
+from .. import nd
+from ..absent import refuse_name
+from ..executor import GraphExecutor
+from ..nd import NDArray, cpu, device
+from . import profiling
 
 __all__ = [
     "Module",
+    "NDArray",
+    "cpu",
+    "device",
     "get_global_func",
     "load_module",
     "load_param_dict",
     "nd",
+    "profiling",
     "register_func",
     "save_param_dict",
 ]
 
 
 class Module(module.Module):
-    """A program. ``library["default"]``, or its own name, of a device gives an executor of it; of tensors it runs."""
+    """A program. ``library["default"]``, or its own name, of a device gives an executor of it; of tensors it runs.
+
+    ``library["debug_create"]`` takes that name before the device.
+    """
 
     @staticmethod
     def of(made: module.Module) -> Module:
@@ -39,6 +49,8 @@ class Module(module.Module):
         return Module(made.program, made.num_threads, made.report, recipe=made.recipe)
 
     def __getitem__(self, name: str) -> Any:
+        if name == "debug_create":
+            return lambda own, *devices: self[own](*devices)
         if name in ("main", "main_alloc") or name not in ("default", self.manifest.name):
             return super().__getitem__(name)
         return lambda *given: self._start_executor(given) or self._call_function(name, given)
@@ -74,3 +86,7 @@ def load_param_dict(param_bytes: bytes | bytearray) -> dict[str, nd.NDArray]:
     except SafetensorError as error:
         raise InputError(f"these are no weights that save_param_dict has written: {first_line(error)}") from error
     return {name: nd.array(each) for name, each in read.items()}
+
+
+def __getattr__(name: str) -> NoReturn:
+    refuse_name("runtime", name, __all__)

@@ -1,0 +1,73 @@
+"""What of TVM is not here, in words: modules that scripts import, and names that they ask for."""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import NoReturn
+
+_PACKAGE = __name__.rpartition(".")[0]
+_WRITE_TE = "operators are written by te, and scheduled by te.create_schedule"
+_NETWORKS = "networks are ONNX models, by relay.frontend.from_onnx, or PyTorch's, by tw.compile"
+_PASSES = "passes are the package's own: tw.PassContext, and tilewright opt --list"
+# By the beginnings of names, the longest that fits.
+_REASONS = {
+    "arith": "expressions are simplified as they are compiled",
+    "autotvm.graph_tuner": "layouts are chosen by the compiler, and by tilewright tune",
+    "auto_scheduler.search_policy": "the searches are auto_scheduler.SketchPolicy, and those of tilewright tune",
+    "contrib": "libraries of others are called by tw.register_codegen, or by te's tensorize",
+    "contrib.graph_runtime": "it is contrib.graph_executor",
+    "contrib.debugger.debug_runtime": "it is contrib.debugger.debug_executor",
+    "driver.tvmc": "the command is tilewright: compile, run, tune",
+    **dict.fromkeys(("gpu", "metal", "opencl", "rocm", "vulkan"), "programs run on the CPU, tvm.cpu()"),
+    **dict.fromkeys(("compute", "create_schedule", "placeholder", "size_var", "var"), "it is tvm.te's"),
+    "meta_schedule": "tuning is autotvm, auto_scheduler, and tilewright tune",
+    "micro": "C programs are made by tilewright compile --emit",
+    "relax": _NETWORKS,
+    "relay": _NETWORKS,
+    "relay.transform": _PASSES,
+    "relay.vm": "relay.build compiles networks of dynamic sizes, too",
+    "rpc": "tilewright fleet starts what measures, and autotvm.RPCRunner asks it",
+    "runtime.vm": "relay.build compiles networks of dynamic sizes, too",
+    "script": _WRITE_TE,
+    "target": "a CPU is written as Target('llvm -mcpu=NAME')",
+    "te": _WRITE_TE,
+    "tir": _WRITE_TE,
+    "topi": _WRITE_TE,
+    "transform": _PASSES,
+    "ir.instrument": "tw.PassContext takes instruments of tw.instrument, and compile.py --time-passes prints times",
+}
+
+
+class _Refusal(importlib.abc.MetaPathFinder):
+    """Says of modules of TVM's that are imported, and are not here, what is in their place."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """None for modules of others. Raises ModuleNotFoundError for those of this package that no finder has found."""
+        if not fullname.startswith(f"{_PACKAGE}."):
+            return None
+        raise ModuleNotFoundError(describe_absence(fullname.removeprefix(f"{_PACKAGE}.")), name=fullname)
+
+
+def explain_missing_modules() -> None:
+    """Let imports of what is not here say so."""
+    if not any(isinstance(each, _Refusal) for each in sys.meta_path):
+        sys.meta_path.append(_Refusal())
+
+
+def describe_absence(name: str) -> str:
+    """A line about a module, or a name of one, and what is there instead."""
+    parts = name.split(".")
+    beginnings = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
+    reason = next((_REASONS[each] for each in beginnings if each in _REASONS), "docs/tvm.md lists what there is")
+    return f"tilewright.tvm has no '{name}': {reason}"
+
+
+def refuse_name(module: str, name: str, known: Sequence[str]) -> NoReturn:
+    """Raise AttributeError for a name that a module does not have."""
+    raise AttributeError(f"{describe_absence(f'{module}.{name}' if module else name)}; it has {', '.join(known)}")

@@ -1,0 +1,5 @@
+"""``tvm.runtime.module``: programs, as ``tvm.runtime`` has them."""
+
+from . import Module, load_module
+
+__all__ = ["Module", "load_module"]
