@@ -48,6 +48,7 @@ from .graph.simplify_inference import SimplifyInference
 from .graph.sink_views import SinkViews
 from .graph.skip_padding import SkipPadding
 from .graph.split_prepare import SplitPrepare
+from .graph.split_strides import SplitStrides
 from .graph.store_concat import StoreConcat
 from .graph.store_padded import StorePadded
 from .graph.tabulate_bytes import TabulateBytes
@@ -153,6 +154,7 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
         CanonicalizeOps(),  # again: the transposes and slices that layouts and combined products leave
         EliminateCommonSubexpr(),  # again: equal conversions of layout
         Winograd(target=target),  # in the layout that is final
+        SplitStrides(),  # likewise; and before weights are computed with
         FoldTransposes(),
         PackWeights(target=target),  # after all passes that change a weight
         TabulateBytes(target=target),  # before what is computed ahead of time

@@ -395,7 +395,9 @@ def test_what_has_no_meaning_here_is_refused_in_words(call: Callable[[], Any], m
 
 
 def test_what_is_not_there_is_said():
-    with pytest.raises(AttributeError, match=r"tilewright\.tvm has no 'relax': networks are ONNX models, .*it has IRModule"):
+    with pytest.raises(
+        AttributeError, match=r"tilewright\.tvm has no 'relax': networks are ONNX models, .*it has IRModule"
+    ):
         getattr(tvm, "relax")  # noqa: B009
 
 
