@@ -62,6 +62,7 @@ class SplitStrides(Pass):
 # of 16 in steps of 3 take 0.95, in steps of 4 0.7, of 63 in steps of 4 and of 64 in steps of 8 0.4; of 64 in steps of
 # 16 they would take 1.2, and in steps of two as long.
 _LEAST_STEP, _LEAST_TAPS = 3, 16
+_FLOATS = (ir.F32Type, ir.F64Type)
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class _Window:
         kind = classify_op(op) if op.name == "linalg.generic" else None
         if not isinstance(kind, Conv | DepthwiseConv) or num_inputs(op) != 2:
             return None
-        if not all(is_static(value) and _is_float(value) for value in op.operands):
+        if not all(is_static(value) and isinstance(element_of(value), _FLOATS) for value in op.operands):
             return None
         extents, maps = loop_extents(op), indexing_maps(op)
         for o, k, step, apart in zip(kind.o, kind.k, kind.strides, kind.dilations, strict=True):
@@ -147,10 +148,6 @@ class _Window:
         letters = "".join(kind[0] for kind in kinds) + "r" * whole
         places = [*(place for _, place in given), list(maps[2].results)]
         return builders.generic([value for value, _ in given], [begin], places, letters, body_of(self.op))[0]
-
-
-def _is_float(value: ir.Value) -> bool:
-    return isinstance(element_of(value), ir.F32Type | ir.F64Type)
 
 
 def _put(items: Sequence, at: int, new: Sequence) -> list:
