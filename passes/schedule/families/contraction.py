@@ -24,6 +24,7 @@ from ..tiling.pool_windows import amounts_of, find_skipped_padding, walks_row, w
 from ..tiling.values import block_of, is_dot, is_read, sums_along_rows
 from .copied_rows import copy_rows, reads_rows_apart
 from .family import CONVOLUTION_BLOCKS, PRODUCT_BLOCKS, Family, KernelView, PackedOperand, WantedOrder
+from .few_filters import reads_pixels_apart
 from .packing import contraction_packing
 from .window import order_channels_last
 
@@ -442,7 +443,7 @@ def _order_data(op: ir.Operation, kind: OpClass) -> list[WantedOrder]:
         return []
     data, result = order_channels_last(op, kind)
     few = math.prod(loop_extents(op)[d] for d in kind.c) <= _FEW_CHANNELS
-    free = is_dot(op, kind) or takes_pixels_as_columns(op, kind)
+    free = (is_dot(op, kind) and not reads_pixels_apart(op, kind)) or takes_pixels_as_columns(op, kind)
     light = few and element_bits(element_of(op.operands[kind.data])) > 8
     inside = not free and takes_windows_as_columns(op, kind)
     return [replace(data, light=light, free=free), replace(result, free=free, inside=inside)]
