@@ -72,6 +72,14 @@ TRANSPOSED: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] =
     "positions_cut_off_on_each_side": ((1, 2, 3, 3), (2, 16, 4, 4), {"strides": [2, 2], "pads": [1, 1, 1, 1]}),
     "part_of_three_remainders": ((2, 3, 5), (3, 17, 5), {"strides": [4], "pads": [0, 1]}),
     "three_dims": ((1, 2, 2, 3, 2), (2, 3, 3, 2, 1), {"strides": [2, 1, 2], "pads": [1, 0, 0, 1, 1, 0]}),
+    "one_filter": ((2, 8, 4, 5), (8, 1, 4, 4), {"strides": [2, 2], "pads": [1, 1, 1, 1]}),
+    "one_filter_of_uneven_pads": ((1, 8, 4, 5), (8, 1, 4, 3), {"strides": [3, 2], "pads": [0, 2, 3, 1]}),
+    "two_filters": ((1, 12, 3, 4), (12, 2, 3, 3), {"strides": [2, 2], "pads": [1] * 4, "output_padding": [1, 1]}),
+    "one_filter_step_by_step": ((1, 6, 5, 4), (6, 1, 3, 3), {"pads": [1, 0, 2, 1]}),
+    "one_filter_of_a_group": ((2, 10, 3, 4), (10, 1, 3, 3), {"group": 2, "strides": [2, 2]}),
+    "one_filter_along_a_line": ((1, 6, 5), (6, 1, 11), {"strides": [5], "pads": [3, 3]}),
+    "one_filter_of_volumes": ((1, 14, 2, 3, 2), (14, 1, 3, 3, 3), {"strides": [2, 2, 2], "pads": [1, 0, 0, 1, 1, 0]}),
+    "one_filter_whose_image_is_cut_off": ((1, 5, 4, 4), (5, 1, 3, 3), {"strides": [2, 2], "pads": [3, 4, 3, 3]}),
     "more_padding_than_reach": ((1, 1, 5, 5), (1, 1, 2, 2), {"pads": [2, 2, 2, 2], "strides": [2, 2]}),
 }
 
