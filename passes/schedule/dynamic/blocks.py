@@ -37,7 +37,7 @@ from ..families.family import (
 )
 from ..families.light import LIGHT
 from ..families.table import find_family
-from ..families.transposing import crossing_axis
+from ..families.transposing import find_crossing
 from ..language.loopnest import Nest
 from ..separate_windows import separate_windows
 from ..tiles.axes import result_axis
@@ -259,9 +259,9 @@ def _choose_sizes(function: func.FuncOp, result: ir.Value, innermost: int) -> tu
     if family is not LIGHT:
         return None, family.blocks if family is not None else LIGHT_BLOCKS
     ops = [op for op in list_ops(function) if op.name.startswith("linalg.")]
-    crossing = crossing_axis([(op, classify_op(op)) for op in ops], result, innermost)
+    crossing = find_crossing([(op, classify_op(op)) for op in ops], result, innermost)
     if crossing is not None:
-        return crossing[0], TURNED_BLOCKS
+        return crossing.axis, TURNED_BLOCKS
     gathers = any(reads_at_indices(op) for op in ops if op.name == "linalg.generic")
     return None, GATHERED_BLOCKS if gathers else LIGHT.blocks
 

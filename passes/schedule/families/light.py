@@ -10,7 +10,7 @@ from ..language.schedule import Schedule
 from ..tiles.axes import ROW_VECTORS, power_floor
 from ..tiles.structured import vector_axis
 from .family import MAPPED_BLOCKS, Family, KernelView
-from .transposing import crossing_axis, repeating_axis, repeats_rows, tile_transpose
+from .transposing import find_crossing, repeating_axis, repeats_rows, tile_transpose
 
 # Of a row that is written to several places, one after the other: fewer bytes meet in one set of the first cache where
 # the places are a power of two apart, more would leave it.
@@ -20,8 +20,8 @@ _PART_BYTES = 1 << 12
 def schedule_light(kernel: KernelView) -> Schedule | None:
     """Vectors, or square tiles where an operand lies along another axis."""
     shape, bits = kernel.shape, element_bits(element_of(kernel.result))
-    crossing = crossing_axis(kernel.classes, kernel.result, vector_axis(shape)) if shape else None
-    turned = tile_transpose(shape, crossing[0], vector_axis(shape), kernel.lanes, bits) if crossing is not None else []
+    crossing = find_crossing(kernel.classes, kernel.result, vector_axis(shape)) if shape else None
+    turned = tile_transpose(shape, crossing, vector_axis(shape), kernel.lanes, bits) if crossing is not None else []
     if turned:
         return overlap(share(carve(kernel.plain, by_name(kernel.plain.result.value, turned))))
     if shape and (before := repeating_axis(kernel.classes, kernel.result, vector_axis(shape))) is not None:
@@ -30,7 +30,7 @@ def schedule_light(kernel: KernelView) -> Schedule | None:
     if copied := _copy_repeatedly(kernel):
         return overlap(share(carve(kernel.plain, by_name(kernel.plain.result.value, copied))))
     # Vectors of elements that lie far apart are put together one by one: several of them are as many instructions.
-    vectors = ROW_VECTORS if crossing is None or crossing[1] else 1
+    vectors = ROW_VECTORS if crossing is None or not crossing.between else 1
     return schedule_vectors(kernel.plain, kernel.lanes, vectors) if kernel.classes else None
 
 

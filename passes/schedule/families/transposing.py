@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ....dialects import ir
 from ...analysis.kinds import Broadcast, Injective, OpClass
@@ -22,13 +23,20 @@ _BESIDE = 4
 _NEAR = 1 << 10
 
 
-def crossing_axis(
-    classes: Sequence[tuple[ir.Operation, OpClass]], result: ir.Value, vector: int
-) -> tuple[int, bool] | None:
-    """The axis of the result that some operand lies along, where that is not the axis of vectors.
+@dataclass(frozen=True)
+class Crossing:
+    """The ``axis`` of a result that some operand lies along, which is not the axis of vectors.
 
-    Also whether the operand's axis before it is that of vectors: a vector is then a column of rows that lie together.
+    between: the axes of the result that the operand has between that of vectors and this one, as of the rows of an
+    image. Without any a vector is a column of rows that lie together.
     """
+
+    axis: int
+    between: tuple[int, ...] = ()
+
+
+def find_crossing(classes: Sequence[tuple[ir.Operation, OpClass]], result: ir.Value, vector: int) -> Crossing | None:
+    """The crossing of the first operand that has one, if no op before reads at computed places."""
     for op, kind in classes:
         if not isinstance(kind, Injective) or op.name != "linalg.generic":
             continue
@@ -40,7 +48,8 @@ def crossing_axis(
                 continue
             axes = [result_axis(op, loop, result) for loop in walked]
             if axes[-1] is not None and axes[-1] != vector and vector in axes:
-                return axes[-1], axes[-2] == vector
+                between = axes[axes.index(vector) + 1 : -1]
+                return Crossing(axes[-1], tuple(axis for axis in between if axis is not None))
     return None
 
 
@@ -71,14 +80,18 @@ def repeats_rows(classes: Sequence[tuple[ir.Operation, OpClass]], result: ir.Val
     return read
 
 
-def tile_transpose(shape: Sequence[int], axis: int, vector: int, lanes: int, bits: int) -> list[tuple[int, int]]:
+def tile_transpose(
+    shape: Sequence[int], crossing: Crossing, vector: int, lanes: int, bits: int
+) -> list[tuple[int, int]]:
     """Cuts of axes into square tiles over both, or a few short rows of the result; none where the operand's are short.
 
     Short rows of two or four elements, as of pixels that were channels, are joined with those of the axis before.
 
     Lines that tiles share are written together, and so are tiles beside each other along rows of the result that lie
-    apart, before those of the next rows. ``bits``: of an element.
+    apart, before those of the next rows. All rows of an image go over one block of its channels, which are read on:
+    with a border, 128 channels of 40 x 40 take 0.8 to 0.9 of the time. ``bits``: of an element.
     """
+    axis = crossing.axis
     if shape[axis] < _LEAST:
         return []
     if before := _column_axis(shape, axis, vector, lanes):
@@ -90,10 +103,11 @@ def tile_transpose(shape: Sequence[int], axis: int, vector: int, lanes: int, bit
         return [*outer, *blocks, (axis, min(lanes, power_floor(shape[axis]))), (before, rows), (vector, short)]
     most = lanes if shape[vector] >= _LEAST or shape[vector] in _SHORT_ROWS else _LEAST
     side = {axis: min(most, power_floor(shape[axis])), vector: _fit_width(shape[vector], most)}
-    outer = [(d, 1) for d in range(len(shape)) if d not in (axis, vector)]
+    outer = [(d, 1) for d in range(len(shape)) if d not in (axis, vector, *crossing.between)]
+    rows = [(d, 1) for d in crossing.between]
     block = _block(shape, axis, vector, side[vector], bits)
     blocks = [(vector, block)] if shape[vector] > block else []
-    return [*outer, *blocks, (axis, side[axis]), (vector, side[vector])]
+    return [*outer, *blocks, *rows, (axis, side[axis]), (vector, side[vector])]
 
 
 def _column_axis(shape: Sequence[int], axis: int, vector: int, lanes: int) -> int:

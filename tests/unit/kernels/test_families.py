@@ -15,6 +15,7 @@ from tilewright.passes.ir.kernel import list_functions
 from tilewright.passes.pipeline import plan
 from tilewright.passes.schedule.families.family import find_anchors
 from tilewright.passes.schedule.families.table import FAMILIES, find_family
+from tilewright.passes.schedule.families.transposing import Crossing, tile_transpose
 
 TARGET = Target.parse("x86 -mcpu=x86-64-v3")
 HEADER = '<ir_version: 9, opset_import: ["" : 20]>'
@@ -95,3 +96,10 @@ def test_a_kernel_is_of_the_family_that_it_was_grouped_for(case: str) -> None:
 def test_names_are_those_of_one_family() -> None:
     names = [family.name for family in FAMILIES]
     assert len(set(names)) == len(names)
+
+
+def test_rows_of_an_image_go_over_one_block_of_channels() -> None:
+    """Images of a batch do not: only what an operand has between channels and pixels of a row."""
+    cuts = tile_transpose([4, 38, 38, 256], Crossing(2, (1,)), 3, 16, 32)
+    assert cuts == [(0, 1), (3, 64), (1, 1), (2, 16), (3, 16)]
+    assert tile_transpose([4, 300, 256], Crossing(1), 2, 16, 32)[:2] == [(0, 1), (2, 64)]
