@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ....dialects import arith, ir, math, scalars
 from ....dialects.types import bits
-from ..state.context import Context
+from ..state.context import Context, splat
 from ..state.registry import op
 from ..values.objects import TEXT
 from ..values.tensor import Tensor
@@ -205,12 +205,22 @@ def mod(ctx: Context, a: Tensor, b: Tensor, *, fmod: int = 0) -> Tensor:
     return ctx.elementwise(body, a, b)
 
 
+_INTEGER_POWERS: dict[float, Callable[[ir.Value], ir.Value]] = {
+    1.0: lambda x: x,
+    2.0: lambda x: arith.muli(x, x),
+    3.0: lambda x: arith.muli(arith.muli(x, x), x),
+}
+
+
 @op("Pow", since=7)
 def power(ctx: Context, base: Tensor, exponent: Tensor) -> Tensor:
-    """The base's dtype is the result's; small constant exponents become products. Integers go through f64.
+    """The base's dtype is the result's; small constant exponents become products. Other integers go through f64.
 
     A wider exponent is not rounded before.
     """
+    number = splat(exponent)
+    if not base.floating and number is not None and float(number) in _INTEGER_POWERS:
+        return ctx.elementwise(lambda x, _: _INTEGER_POWERS[float(number)](x), base, exponent)
     wide = base.dtype if base.floating else "float64"
     if exponent.floating and bits(exponent.dtype) > bits(wide):
         wide = exponent.dtype

@@ -145,6 +145,14 @@ def test_power_of_a_constant(exponent):
     check_node("Pow", np.abs(X), np.array(exponent, np.float32), known=[1])
 
 
+@pytest.mark.parametrize(
+    "exponent", [np.int64(1), np.int32(2), np.int64(3), np.float32(3), np.float32(0.5), np.int64(0)]
+)
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_integer_power_of_a_constant(dtype, exponent):
+    check_node("Pow", np.array([[2, 3, -2], [0, -7, 90]], dtype), np.array(exponent), known=[1])
+
+
 def test_power_of_mixed_types():
     check_node("Pow", np.abs(X), INTS[:1, :1])
     check_node("Pow", np.array([2, 3, -2]), np.array([3, 2, 5]))
