@@ -63,6 +63,11 @@ KINDS = {
     "few filters of pixels": ("float[A, 32, B, C] x", "c = Conv(x, head) y = Relu(c)", "2 32 A B"),
     "groups of filters of pixels": ("float[A, 32, B, C] x", "c = Conv<group = 4>(x, heads) y = Relu(c)", "1 32 A B"),
     "groups of one filter": ("float[A, 32, B, C] x", "y = Conv<group = 4, pads = [1, 1, 1, 1]>(x, ones)", "1 32 A B"),
+    "pixels of several blocks of a weight before a border": (
+        "float[1, 6, A, B] x",
+        "c = Conv(x, o80) r = Sigmoid(c) m = Conv<pads = [1, 1, 1, 1], group = 80>(r, d80) y = Conv(m, q80)",
+        "1 6 A B",
+    ),
     "pointwise after a border": (
         "float[1, 6, A, B] x",
         "c = Conv(x, o) r = Relu(c) m = Conv<pads = [1, 1, 1, 1], group = 32>(r, d) y = Conv(m, q1)",
@@ -278,6 +283,9 @@ WEIGHTS = {
     "d": (32, 1, 3, 3),
     "few": (9, 2, 3, 3),
     "o": (32, 6, 1, 1),
+    "o80": (80, 6, 1, 1),
+    "d80": (80, 1, 3, 3),
+    "q80": (8, 80, 1, 1),
     "q1": (32, 32, 1, 1),
     "lone": (1, 40, 1, 1),
     "g": (48,),
