@@ -12,7 +12,9 @@ from ...core.program import Call, Report, Slot
 from ...dialects import func, ir, tw
 from ...dialects.types import nbytes
 from ...dialects.walk import defining_op
+from ..analysis.classify import classify_op
 from ..analysis.in_place import find_overwritable, find_updated, inserted_into
+from ..analysis.kinds import Broadcast, Elementwise, Fill
 from ..infra.base import ModuleForm, Pass
 from ..ir.edit import is_cheap, list_programs, needs_routine, node_names, program_order, string_attr
 from ..ir.kernel import in_place, integer_attr, mark_in_place
@@ -43,6 +45,7 @@ class PlanMemory(Pass):
 
     A view lies where its source lies; results of the function are written where the caller wants them. A result takes
     the place of an intermediate that nobody reads any more, where the kernel may write over it (``in_place.py``);
+    where only the run knows sizes, kernels that map elements do so (``tw.over``);
     ``tw.in_place`` tells the kernel's passes which of its arguments may so be the result's memory.
     """
 
@@ -55,6 +58,7 @@ class PlanMemory(Pass):
             if needs_routine(function):  # whose runtime allocates
                 _insert_in_place(function)
                 _write_over_states(module, function)
+                _write_over_last_reads(function)
                 continue
             calls, arena_bytes, _ = plan_calls(function)
             ops = _kernel_calls(function)
@@ -149,6 +153,54 @@ def _write_over_states(module: ir.Module, function: func.FuncOp) -> None:
             value = results[ir.IntegerAttr(attributes[tw.STATE]).value]
             for call, number in _find_updates(function, value, argument):
                 _take_place(module, call, number)
+
+
+def _write_over_last_reads(function: func.FuncOp) -> None:
+    """Let kernels that only map elements write over a result of another call that they are the last to read.
+
+    Those that do more would no longer have blocks that overlap.
+    """
+    calls, order = _kernel_calls(function), program_order(function)
+    kernels, owned = _kernels(function, calls), set[ir.Value]()  # results in memory that the run allocates
+    for call in calls:
+        kernel = kernels.get(callee_of(call))
+        if kernel is None:
+            continue
+        if tw.OVER not in call.attributes and _maps_elements(kernel):
+            for number in find_overwritable(kernel):
+                if base_of(call.operands[number]) in owned and _is_last_read(call, number, kernels, order):
+                    call.attributes[tw.OVER] = integer_attr(number)
+                    mark_in_place(kernel, sorted({number, *in_place(kernel)}))
+                    break
+        owned.update(call.results if owned.issuperset(_find_written_over(call)) else [])
+
+
+def _maps_elements(kernel: func.FuncOp) -> bool:
+    kinds = [classify_op(op) for op in list_ops(kernel) if op.name.startswith("linalg.")]
+    return all(isinstance(kind, Elementwise | Broadcast | Fill) for kind in kinds)
+
+
+def _is_last_read(
+    call: ir.Operation, number: int, kernels: Mapping[str, func.FuncOp], order: Mapping[ir.Value, int]
+) -> bool:
+    """Return whether nothing but kernels before a call reads what lies where its operand does, or writes over it."""
+    base = base_of(call.operands[number])
+    if sum(base_of(operand) == base for operand in call.operands) > 1:
+        return False
+    return all(
+        reader.name == "func.call"
+        and callee_of(reader) in kernels
+        and order[reader.results[0]] < order[call.results[0]]
+        and base not in _find_written_over(reader)
+        for reader in _list_readers(base, call)
+    )
+
+
+def _find_written_over(call: ir.Operation) -> list[ir.Value]:
+    """What a call writes its result over: one value or none."""
+    if tw.OVER not in call.attributes:
+        return []
+    return [base_of(call.operands[ir.IntegerAttr(call.attributes[tw.OVER]).value])]
 
 
 def _find_updates(function: func.FuncOp, value: ir.Value, argument: ir.Value) -> list[tuple[ir.Operation, int]]:
