@@ -141,10 +141,12 @@ def _repeatable(function: func.FuncOp, result: ir.Value, cuts: Mapping[int, Size
 def _panels(versions: Sequence[Version], shared: bool) -> int:
     """The number of parts that the steps of all versions' blocks are cut into: as many as pay, or all if ``shared``.
 
-    Blocks that are summed in chunks stay whole.
+    Blocks that are summed in chunks stay whole. So do those of which each part would compute anew what all of its steps
+    need, unless they share a weight.
     """
     blocks = [block for version in versions for block in version.blocks]
-    if any(block.sums for block in blocks):
+    anew = not shared and any(version.has_common for version in versions)
+    if anew or any(block.sums for block in blocks):
         return 1
     common, elements = math.gcd(*(block.schedule.extent for block in blocks)), math.prod(versions[0].sizes)
     if shared:

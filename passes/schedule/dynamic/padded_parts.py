@@ -20,17 +20,18 @@ from ..tiles.structured import capture_scalar
 
 
 def whole_padding(op: ir.Operation, region: Region, known: SizeClasses) -> Region | None:
-    """The part of what is padded that a region of a padded tensor has, with all padding around it; None of others.
+    """The part of what is padded that a region of a padded tensor has, with the padding around it; None of others.
 
-    A block of whole images, whose sizes are known, is padded by its own kernel, or leaves the padding out.
+    A block of whole images, whose sizes are known, is padded by its own kernel, or leaves the padding out. In steps of
+    two, it may read less than all of that.
     """
     source, inner = known.of(op.operands[0]), []
     low = list(ir.DenseI64ArrayAttr(op.attributes["static_offsets"]))
     for interval, extent, made, before in zip(region, source, known.of(op.results[0]), low, strict=True):
-        whole = extent >= 0 and interval == Interval(Linear(), made)
-        if not whole and (before or extent != made or interval.size < 0):
+        begins = 0 <= extent and interval.offset == Linear() and interval.stride == 1 and interval.size > before
+        if not begins and (before or extent != made or interval.size < 0):
             return None
-        inner.append(Interval(Linear(), extent) if whole else interval)
+        inner.append(Interval(Linear(), min(extent, interval.size - before)) if begins else interval)
     return tuple(inner)
 
 

@@ -68,6 +68,16 @@ KINDS = {
         "c = Conv(x, o80) r = Sigmoid(c) m = Conv<pads = [1, 1, 1, 1], group = 80>(r, d80) y = Conv(m, q80)",
         "1 6 A B",
     ),
+    "one filter for each channel of whole images": (
+        "float[A, 32, 40, 40] x",
+        "y = Conv<pads = [1, 1, 1, 1], group = 32>(x, d)",
+        "A 32 40 40",
+    ),
+    "one filter for each channel of whole images in steps of two": (
+        "float[A, 32, 36, 72] x",
+        "y = Conv<pads = [1, 1, 1, 1], group = 32, strides = [2, 2]>(x, d)",
+        "A 32 36 72",
+    ),
     "pointwise after a border": (
         "float[1, 6, A, B] x",
         "c = Conv(x, o) r = Relu(c) m = Conv<pads = [1, 1, 1, 1], group = 32>(r, d) y = Conv(m, q1)",
@@ -502,6 +512,13 @@ def test_a_block_of_a_pool_combines_all_of_its_rows_ahead():
     """What is read right after it was written, in other vectors, has to wait."""
     [text] = schedules("pool along rows").values()
     assert "blocks of 8 x 4 x 32:\nparallel n.0 in 1 x 8:\n  stage" in text
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.startswith("one filter for each channel of whole")])
+def test_a_block_of_whole_images_is_padded_by_its_kernel(kind: str):
+    """The last rows and columns of the padding are not read in steps of two."""
+    [text] = schedules(kind).values()
+    assert text.count("stage %") >= text.count("blocks of")
 
 
 def test_a_block_of_whole_images_leaves_their_padding_out():
