@@ -28,7 +28,7 @@ def whole_padding(op: ir.Operation, region: Region, known: SizeClasses) -> Regio
     source, inner = known.of(op.operands[0]), []
     low = list(ir.DenseI64ArrayAttr(op.attributes["static_offsets"]))
     for interval, extent, made, before in zip(region, source, known.of(op.results[0]), low, strict=True):
-        begins = 0 <= extent and interval.offset == Linear() and interval.stride == 1 and interval.size > before
+        begins = extent >= 0 and interval.offset == Linear() and interval.stride == 1 and interval.size > before
         if not begins and (before or extent != made or interval.size < 0):
             return None
         inner.append(Interval(Linear(), min(extent, interval.size - before)) if begins else interval)
