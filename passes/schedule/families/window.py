@@ -144,7 +144,8 @@ def schedule_depthwise_rows(kernel: KernelView) -> Schedule | None:
     tiles = {vector: _width(shape[vector], kernel.lanes)}
     rows = result_axis(op, kind.o[-2], kernel.result) if len(kind.o) > 1 else None
     if rows is not None and kind.strides[-1] == 1 < shape[vector]:
-        tiles[rows] = row_tile(shape[rows], min(_ROWS, kernel.target.registers // 4))
+        few = 2 if tiles[vector] <= kernel.lanes else 1  # of one vector each, twice as many wait for none of their sums
+        tiles[rows] = row_tile(shape[rows], few * min(_ROWS, kernel.target.registers // 4))
     read = op.operands[kind.data]
     if rows is not None and value_name(read) in {value.name for value in kernel.plain.values} and defining_op(read):
         made = _stage_image(kernel, vector, tiles, read)
