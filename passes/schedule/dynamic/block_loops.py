@@ -117,7 +117,7 @@ class Blocks:
         """
         border, arguments = DynamicBorder.of(computed.source), computed.tensors
         inner = border.view(computed.buffer, arguments)
-        border.fill(computed.buffer, inner, lo, arguments)
+        border.fill(computed.buffer, inner, lo, arguments, computed.target)
         extents = {axis: memref.DimOp(inner, index_constant(axis)).result for axis in self.cuts}
         segments = {
             axis: cut_axis(extents[axis], sizes, axis in self.repeated, self.least_rest)

@@ -67,14 +67,6 @@ def padded_part(op: ir.Operation, region: Region, source: ir.Value, target: Targ
     return tensor_of(arith.select(inside, *views))
 
 
-def find_first_lanes(lanes: int, count: ir.Value) -> ir.Value:
-    """The first ``count`` lanes of a vector, as a mask."""
-    narrow = ir.IntegerType.get_signless(32)
-    counts = ir.VectorType.get([lanes], narrow)
-    numbers = arith.index_cast(counts, vector.step(ir.VectorType.get([lanes], ir.IndexType.get())))
-    return arith.cmpi(arith.CmpIPredicate.slt, numbers, vector.broadcast(counts, arith.index_cast(narrow, count)))
-
-
 class _Copy:
     """A box of a buffer, some of which may lie outside, as vectors along its last axis."""
 

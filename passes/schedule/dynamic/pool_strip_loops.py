@@ -14,7 +14,7 @@ from ...ir.dynamic_sizes import hide_formula
 from ...ir.kernel import list_functions
 from ...ir.structure import loop_extents, shape_of, terminator_of
 from ..separate_windows import initial_of
-from ..tiles.buffers import buffer_of, tensor_of, view_of
+from ..tiles.buffers import buffer_of, find_first_lanes, tensor_of, view_of
 from ..tiles.regions import ROW, Interval, Linear, Region, kept_dims
 from ..tiles.structured import capture_scalar
 from ..tiling.pool_windows import Bounds
@@ -22,7 +22,6 @@ from .block_kernels import BlockKernel, Version
 from .block_operands import Held
 from .block_parts import parts_of
 from .dynamic_row_loops import cover_columns, hold_rows
-from .padded_parts import find_first_lanes
 from .part_loops import Computation, Part, Segment, loop_over
 from .pool_stages import PoolStages
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....dialects import bufferization, ir, memref
+from ....dialects import arith, bufferization, ir, memref, vector
 from ....dialects.builders import index_constant
 from ....dialects.walk import defining_op
 from .regions import Region, kept_dims, split_offsets
@@ -44,3 +44,11 @@ def buffer_of(made: ir.Value) -> ir.Value:
     source = defining_op(made)
     assert source is not None and source.name == "bufferization.to_tensor"
     return source.operands[0]
+
+
+def find_first_lanes(lanes: int, count: ir.Value) -> ir.Value:
+    """The first ``count`` lanes of a vector, as a mask."""
+    narrow = ir.IntegerType.get_signless(32)
+    counts = ir.VectorType.get([lanes], narrow)
+    numbers = arith.index_cast(counts, vector.step(ir.VectorType.get([lanes], ir.IndexType.get())))
+    return arith.cmpi(arith.CmpIPredicate.slt, numbers, vector.broadcast(counts, arith.index_cast(narrow, count)))

@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ....dialects import arith, builders, func, ir, memref, scf, tensor
+from ....core.target import Target
+from ....dialects import arith, builders, func, ir, memref, scf, tensor, vector
 from ....dialects.builders import element_of, index_constant
-from ....dialects.types import DYNAMIC
+from ....dialects.types import DYNAMIC, element_bits
 from ....dialects.walk import defining_op, is_constant
 from ...ir.structure import shape_of, terminator_of
+from ..tiles.buffers import find_first_lanes
 from ..tiles.regions import NotSchedulable
 from ..tiles.structured import capture_scalar
 
@@ -95,7 +97,9 @@ class DynamicBorder:
         made = ir.MemRefType.get(static, kind.element_type, layout)
         return memref.SubViewOp(made, buffer, low, given, [], [DYNAMIC] * len(low), static, [1] * len(low)).result
 
-    def fill(self, buffer: ir.Value, inner: ir.Value, lo: ir.Value, arguments: Mapping[ir.Value, ir.Value]) -> None:
+    def fill(
+        self, buffer: ir.Value, inner: ir.Value, lo: ir.Value, arguments: Mapping[ir.Value, ir.Value], target: Target
+    ) -> None:
         """Make what is around ``inner`` where the steps begin at 0."""
         if self.op is None:
             return
@@ -108,7 +112,7 @@ class DynamicBorder:
             _surround(buffer, inner, low, when, lambda place: memref.LoadOp(source, place).result)
         elif around.name == "linalg.fill":  # else it lies in a gap that is never read
             value = capture_scalar(around.operands[0])
-            _surround(buffer, inner, self._low(arguments), first, lambda _: value)
+            _surround(buffer, inner, self._low(arguments), first, lambda _: value, _count_lanes(value, target))
         elif around.name == "tensor.insert_slice":
             raise NotSchedulable("other pieces around what is inserted")
 
@@ -126,8 +130,12 @@ def _surround(
     low: Sequence[ir.Value],
     when: ir.Value,
     value: Callable[[PlaceValues], ir.Value],
+    lanes: int = 0,
 ) -> None:
-    """Store a value, by its place, everywhere around ``inner``, which begins at ``low``."""
+    """Store a value, by its place, everywhere around ``inner``, which begins at ``low``.
+
+    ``lanes``: of the vectors of one number that lie beside rows; 0 for elements.
+    """
     axes = [index_constant(axis) for axis in range(len(low))]
     whole, part = ([memref.DimOp(each, axis).result for axis in axes] for each in (buffer, inner))
     high = [arith.addi(start, extent) for start, extent in zip(low, part, strict=True)]
@@ -137,7 +145,7 @@ def _surround(
             inside = list(zip(low[:axis], high[:axis], strict=True))
             behind = [(zero, extent) for extent in whole[axis + 1 :]]
             for slab in ((zero, low[axis]), (high[axis], whole[axis])):
-                _store_all(value, buffer, [*inside, slab, *behind], [])
+                _store_all(value, buffer, [*inside, slab, *behind], [], 0 if behind else lanes)
         scf.YieldOp([])
 
 
@@ -165,18 +173,35 @@ def _resolve_size(size: ir.Value, arguments: Mapping[ir.Value, ir.Value]) -> ir.
     return arguments[size] if size in arguments else capture_scalar(size)
 
 
+def _count_lanes(value: ir.Value, target: Target) -> int:
+    """The lanes of vectors that masks store; 0 for elements of which every target has no such stores."""
+    bits = element_bits(value.type)
+    return target.lanes * 32 // bits if bits in (32, 64) else 0
+
+
 def _store_all(
     value: Callable[[PlaceValues], ir.Value],
     buffer: ir.Value,
     ranges: Sequence[tuple[ir.Value, ir.Value]],
     place: PlaceValues,
+    lanes: int,
 ) -> None:
-    """Store a scalar at each place of a box."""
+    """Store a scalar at each place of a box; with ``lanes`` by vectors along its last axis.
+
+    Of the few elements beside a row LLVM would make a call that sets memory, for each row.
+    """
     if not ranges:
         memref.StoreOp(value(place), buffer, place)
         return
     (start, end), *inner = ranges
-    loop = scf.ForOp(start, end, index_constant(1))
+    loop = scf.ForOp(start, end, index_constant(1 if inner or not lanes else lanes))
     with ir.InsertionPoint(loop.body):
-        _store_all(value, buffer, inner, [*place, loop.induction_variable])
+        at = [*place, loop.induction_variable]
+        if inner or not lanes:
+            _store_all(value, buffer, inner, at, lanes)
+        else:
+            made = value(at)
+            kind = ir.VectorType.get([lanes], made.type)
+            inside = find_first_lanes(lanes, arith.subi(end, loop.induction_variable))
+            vector.maskedstore(buffer, at, inside, vector.broadcast(kind, made))
         scf.YieldOp([])
