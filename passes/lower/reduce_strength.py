@@ -15,6 +15,7 @@ from ...dialects.walk import defining_op, integer_of
 from ..analysis.classify import classify_op
 from ..analysis.kinds import Reduction
 from ..infra.base import Pass
+from ..ir.dynamic_sizes import note_sizes
 from ..ir.kernel import find_script, list_functions
 from ..ir.rewrite import rewrite
 from ..ir.structure import body_ops, indexing_maps, list_ops, num_inputs, terminator_of
@@ -118,6 +119,7 @@ def _by_sum(op: ir.Operation) -> None:
         if not _is_sum_of_exponentials(op.operands[i]):
             continue
         with ir.InsertionPoint(op), op.location:
+            note_sizes(op.operands[i])  # not as those of a tensor, whose axes could be joined no more
             one = builders.scalar(1.0, builders.element_of(op.operands[i]))
             reciprocal = builders.elementwise(
                 lambda x, one=one: arith.divf(one, x), op.operands[i], elem=builders.element_of(op.operands[i])

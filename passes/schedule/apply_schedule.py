@@ -124,6 +124,7 @@ _DYNAMIC: tuple[Callable[[func.FuncOp, Chooser, Target], LoopPlan], ...] = (
     lambda function, choose, target: choose_pieces(function, choose),
     choose_attention,
     lambda function, choose, target: choose_rows(function, target),
+    lambda function, choose, target: choose_rows(function, target, together=False),
     lambda function, choose, target: choose_broadcast_rows(function, choose),
     lambda function, choose, target: choose_few_channels(function, choose),
     choose_pool_strips,

@@ -108,6 +108,10 @@ class Blocks:
         run_upstream(made, ("canonicalize", "cse"))
         return made
 
+    def cut(self, axis: int, extent: ir.Value, computed: Computation) -> dict[int, Segment]:
+        """The blocks along an axis, by their sizes."""
+        return cut_axis(extent, self.cuts[axis], axis in self.repeated, self.least_rest)
+
     def emit(self, computed: Computation, lo: ir.Value, hi: ir.Value) -> None:
         """Emit the loops at the insertion point.
 
@@ -119,10 +123,7 @@ class Blocks:
         inner = border.view(computed.buffer, arguments)
         border.fill(computed.buffer, inner, lo, arguments, computed.target)
         extents = {axis: memref.DimOp(inner, index_constant(axis)).result for axis in self.cuts}
-        segments = {
-            axis: cut_axis(extents[axis], sizes, axis in self.repeated, self.least_rest)
-            for axis, sizes in self.cuts.items()
-        }
+        segments = {axis: self.cut(axis, extents[axis], computed) for axis in self.cuts}
         parts = []
         for version in self.versions:
             chosen = {axis: segments[axis][version.sizes[axis]] for axis in self.cuts}

@@ -45,9 +45,15 @@ class RowKernel(OneFunction):
 
 @dataclass(frozen=True)
 class DynamicRows(Blocks):
-    """Rows of a result, one at a time; what is made of a whole row may be one element."""
+    """Rows of a result, one at a time; what is made of a whole row may be one element.
+
+    lanes: computes as many rows as its vectors have lanes, of rows of fewer than ``few`` elements; None where no rows
+    are beside each other.
+    """
 
     row: RowKernel
+    lanes: RowKernel | None = None
+    few: int = 0
 
     @property
     def measured(self) -> tuple[func.FuncOp, ...]:
@@ -59,12 +65,26 @@ class DynamicRows(Blocks):
         """Of a result that is measured."""
         return 1
 
+    def cut(self, axis: int, extent: ir.Value, computed: Computation) -> dict[int, Segment]:
+        """Rows one by one; if they have few elements, as many together as a vector has lanes."""
+        if self.lanes is None or len(self.cuts[axis]) == 1:
+            return super().cut(axis, extent, computed)
+        count, one = self.cuts[axis]
+        length, width = find_row_length(self.row.source, computed), index_constant(count)
+        short = arith.cmpi(arith.CmpIPredicate.ult, length, index_constant(self.few))
+        groups = hide_formula(arith.select(short, arith.divui(extent, width), index_constant(0)))
+        rest = hide_formula(arith.subi(extent, arith.muli(groups, width)))
+        return {count: Segment(count, Linear(), groups, 1), one: Segment(one, Linear(0, ((groups, count),)), rest, 1)}
+
     def make_part(self, version: Version, segments: Mapping[int, Segment], computed: Computation) -> Part:
         """What emits the loop over rows."""
-        return RowPart(self, version, segments, computed)
+        if self.lanes is not None and version == self.versions[0]:
+            return LanePart(self.lanes, version, segments, computed)
+        return RowPart(self.row, version, segments, computed)
 
     def __str__(self) -> str:
-        return f"rows of any length in steps of {self.row.chunk}"
+        beside = f", {self.cuts[max(self.cuts)][0]} of fewer than {self.few} elements at once" if self.lanes else ""
+        return f"rows of any length in steps of {self.row.chunk}{beside}"
 
 
 @dataclass(frozen=True)
@@ -145,13 +165,36 @@ def row_extent(function: func.FuncOp) -> int:
 class RowPart(Part):
     """Rows of the result, one at a time."""
 
-    def __init__(self, rows: DynamicRows, *shared: Any) -> None:
+    def __init__(self, row: RowKernel, *shared: Any) -> None:
         super().__init__(*shared)
-        self.row, self.length = rows.row, _row_length(self)
+        self.row, self.length = row, _row_length(self)
 
     def compute(self, region: Region, place: ir.Value, panel: ir.Value | None) -> None:
         """A row."""
         _compute_row(self.row, region, place, self.arguments, self.length)
+
+
+class LanePart(RowPart):
+    """Rows of the result, as many at once as a vector has lanes: step by step along them."""
+
+    def compute(self, region: Region, place: ir.Value, panel: ir.Value | None) -> None:
+        """So many rows."""
+        parts, function = parts_of(self.source, region, {}, rows=True), self.row.function
+        given = given_to(function, self.source, parts, self.arguments, [self.length])
+        tiler, result = Tiler(given, HANDLERS, Form(length=self.length, across=True)), DynamicBorder.of(function).inner
+        whole, op = full_region(in_row(shape_of(result))), defining_op(result)
+        assert op is not None  # what makes rows
+        if min(shape_of(result)) >= 0:
+            write(tiler.compute(result, whole, tensor_of(place, writable=True)).value, place)
+            return
+        materialize_shared(tiler, op, loop_intervals(op, whole))
+
+        def compute_column(number: ir.Value) -> None:
+            column = Interval(Linear(0, ((number, 1),)), 1)
+            here = view_of(place, (Interval(Linear(), whole[kept_dims(whole)[0]].size), column))
+            write(tiler.scope().compute(result, (*whole[:-1], column), tensor_of(here, writable=True)).value, here)
+
+        loop_over(index_constant(0), self.length, 1, compute_column)
 
 
 class AttentionPart(Part):
@@ -311,8 +354,12 @@ def cover_columns(
         start = end
 
 
-def _row_length(part: RowPart) -> ir.Value:
+def find_row_length(source: func.FuncOp, computed: Computation) -> ir.Value:
     """The length of the rows that a kernel reduces."""
+    return _row_length(Part(Version((), ()), {}, replace(computed, source=source)))
+
+
+def _row_length(part: Part) -> ir.Value:
     for op in list_ops(part.source):
         if op.name == "linalg.generic" and "reduction" in iterator_types(op):
             last = dim_of(indexing_maps(op)[0].results[-1]) if len(indexing_maps(op)[0].results) else None

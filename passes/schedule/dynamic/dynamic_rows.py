@@ -15,6 +15,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 
 from ....core.target import Target
 from ....dialects import builders, func, ir
@@ -40,9 +42,11 @@ from ..tiling.part_nests import Chooser
 from ..tiling.tiler import may_repeat
 from ..tiling.values import is_dot, reduces_last
 from .block_kernels import Version
+from .block_loops import Blocks
 from .block_parts import block_module
 from .blocks import find_dynamic_sums, make_block, make_sums
 from .dynamic_row_loops import AttentionVersion, DynamicAttention, DynamicRows, KeyBlocks, RowKernel, row_extent
+from .joined_axes import join_axes
 
 # Sizes of blocks along the rows, and where cores share those of a head, too. Along the keys.
 _ROW_SIZES, _SHARED_ROW_SIZES = (64, 16, 4, 1), (16, 8, 4, 1)
@@ -51,13 +55,23 @@ _KEY_SIZES = (64, 16, 4, 1)
 _LEAST_TURNED = 8
 # Rows that go together: it takes six divisions to tell which these are.
 _HELD = 16
+# Vectors of a row from which on it is worth a step of its own; shorter rows go a vector's lanes at once.
+_FEW_VECTORS = 2
 
 
-def choose_rows(function: func.FuncOp, target: Target) -> DynamicRows:
+def choose_rows(function: func.FuncOp, target: Target, together: bool = True) -> Blocks:
     """A kernel whose reductions all go along the contiguous axis of what they reduce, of open length.
 
-    Raises NotSchedulable for all others.
+    The axes of its rows become one where they can. ``together``: whether short rows go several at once. Raises
+    NotSchedulable for all other kernels.
     """
+    plain = _choose_rows(function, target, together)
+    with suppress(NotSchedulable):
+        return join_axes(function, lambda joined: choose_rows(joined, target, together))
+    return plain
+
+
+def _choose_rows(function: func.FuncOp, target: Target, together: bool) -> DynamicRows:
     result = DynamicBorder.of(function).inner
     anchors = find_anchors(function)
     rows = [op for op, kind in anchors if _sums_row(op, kind)]
@@ -76,8 +90,15 @@ def choose_rows(function: func.FuncOp, target: Target) -> DynamicRows:
         raise NotSchedulable("a result whose rows are not as long as those that are reduced")
     sizes = (*[1] * (len(shape) - len(whole)), *whole)
     cuts: dict[int, Sizes] = {axis: (1,) for axis, size in enumerate(sizes) if size == 1 != shape[axis]}
-    row = _make_row(function, sizes, target)
-    return DynamicRows((Version(sizes, ()),), cuts, (), 1, _HELD, row)
+    row, one = _make_row(function, sizes, target), Version(sizes, ())
+    if together and count == 1 and cuts:
+        last, lanes = max(cuts), row.chunk // ROW_VECTORS
+        many = tuple(lanes if axis == last else size for axis, size in enumerate(sizes))
+        with suppress(NotSchedulable):
+            beside = replace(row, module=block_module(function, many, {}, rows=True))
+            few = lanes if element_bits(element_of(result)) < 32 else _FEW_VECTORS * lanes
+            return DynamicRows((Version(many, ()), one), {**cuts, last: (lanes, 1)}, (), 1, _HELD, row, beside, few)
+    return DynamicRows((one,), cuts, (), 1, _HELD, row)
 
 
 def _sums_row(op: ir.Operation, kind: OpClass) -> bool:

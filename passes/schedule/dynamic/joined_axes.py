@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -63,6 +63,19 @@ class JoinedAxes(OneFunction, Blocks):
     count: int
     inner: Blocks
 
+    @property
+    def elements(self) -> int:
+        """Of the largest block's result."""
+        return self.inner.elements
+
+    @property
+    def measured(self) -> tuple[func.FuncOp, ...]:
+        """The functions that tell how much work so many elements are."""
+        return self.inner.measured
+
+    def __str__(self) -> str:
+        return str(self.inner)
+
     def emit(self, computed: Computation, lo: ir.Value, hi: ir.Value) -> None:
         """Emit the loops on the kernel's buffers with axes joined."""
         given = {}
@@ -84,6 +97,14 @@ def choose_joined(function: func.FuncOp, choose: Chooser) -> JoinedAxes:
     Those with an open one among them come first; in what that leaves others are joined, rows and columns of known size
     as well. Raises NotSchedulable where none can be, or no family takes a block.
     """
+    return join_axes(function, lambda joined: choose_joined_or_blocks(joined, choose))
+
+
+def join_axes(function: func.FuncOp, plan_loops: Callable[[func.FuncOp], Blocks]) -> JoinedAxes:
+    """The first neighbouring axes that can be joined, and the blocks that are planned for the function with these.
+
+    Raises NotSchedulable where none can be, or where ``plan_loops`` does.
+    """
     returned = list(terminator_of(function).operands)
     if len(returned) != 1:
         raise NotSchedulable("more than one result")
@@ -96,7 +117,7 @@ def choose_joined(function: func.FuncOp, choose: Chooser) -> JoinedAxes:
         tied = seams.tied_to(result, first)
         if len(places := dict(tied)) == len(tied):  # no value has these axes twice
             module = _build_joined(function, places, count)
-            inner = choose_joined_or_blocks(list_functions(module)[0], choose)
+            inner = plan_loops(list_functions(module)[0])
             sizes = inner.versions, inner.cuts, inner.sums, inner.panels, inner.held
             return JoinedAxes(*sizes, module, places, count, inner, split=inner.split, repeated=inner.repeated)
     raise NotSchedulable("no axes that all ops walk together")

@@ -46,7 +46,7 @@ from .heavy_tiles import is_heavy, tile_by_rows
 from .linear_transform import transform_tile
 from .pool_windows import Bounds
 from .reduction import compute_blocks_ahead, compute_reduction
-from .rows import compute_row, in_chunks
+from .rows import compute_across, compute_row, goes_across, in_chunks
 from .tiler import (
     Form,
     Tiler,
@@ -319,6 +319,8 @@ def _generic(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | No
         return gather_tile(tiler, op, region, dest)
     if in_chunks(tiler, region):
         return compute_row(tiler, op, region, dest)
+    if goes_across(tiler, region):
+        return compute_across(tiler, op, region)
     loops = loop_intervals(op, region)
     return (tile_by_rows if is_heavy(tiler, op, loops, region) else tile_op)(tiler, op, loops, region, dest)
 

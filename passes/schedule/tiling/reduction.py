@@ -61,7 +61,11 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
     if form.dot is not None:
         return dot_products(tiler, op, region, dest)
     serial, inside, contracted = _divide_reductions(op, loops, form)
-    if any(loops[loop].size < 0 for loop in serial):
+    across = _rows_across(tiler, loops, serial)
+    if across:
+        materialize_shared(tiler, op, loops)
+    lengths = {**form.lengths, **across}
+    if any(loops[loop].size < 0 and loop not in lengths for loop in serial):
         raise NotSchedulable("a sum over an open axis, step by step")
     if inside is not None and not contracted:
         if inside in form.lengths or inside in _find_clipped(tiler, op)[1]:  # of the first, a last tile of one element
@@ -86,7 +90,7 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
         loop, deeper = remaining[0], remaining[1:]
 
         parts = form.at_once if form.apart and not deeper else 1
-        extent = extents[loop] // parts
+        extent = 0 if loop in lengths else extents[loop] // parts
         at_once = 1 if deeper or form.outer_product or form.apart else form.at_once
 
         def step(offset: Linear, size: int, value: ir.Value) -> ir.Value:
@@ -114,8 +118,8 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
                 for_each_chunk(length, 1, none, lambda o, size, value: steps(start + o, size, value), at_once), total
             )
 
-        if loop in form.lengths:
-            return add_up(form.lengths[loop], acc)
+        if loop in lengths:
+            return add_up(lengths[loop], acc)
         if loop in clipped:
             return for_each_between(*clipped[loop], acc, lambda offset, value: step(offset, 1, value))
         if in_parts and extents[loop] > _CHAIN:
@@ -145,6 +149,13 @@ def _compute_within(tiler: Tiler, op: ir.Operation, region: Region, wide: Region
     if _leaves(wide, op.results[0]) and not _is_filled(op.operands[len(op.operands) - 1]):
         raise NotSchedulable("a sum that begins with a tensor, which has no padding as a packed weight does")
     return part_of(tiler.compute(op.results[0], wide), part)
+
+
+def _rows_across(tiler: Tiler, loops: Sequence[Interval], serial: Sequence[int]) -> dict[int, ir.Value]:
+    """The length of the rows of a tile that are summed up element by element, by their loop."""
+    if not tiler.form.across or tiler.form.length is None:
+        return {}
+    return {loop: tiler.form.length for loop in serial if loops[loop].size < 0}
 
 
 def _clip_windows(tiler: Tiler, op: ir.Operation, loops: Sequence[Interval]) -> dict[int, Bounds]:

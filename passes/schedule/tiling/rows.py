@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ....dialects import ir
+from ....dialects.builders import element_of, index_constant
 from ....dialects.walk import defining_op
 from ...ir.structure import body_ops, indexing_maps, iterator_types
 from ..tiles.axes import NARROWEST, ROW_VECTORS, power_floor
-from ..tiles.loops import RowStep, Values, along_dynamic_row, along_row
+from ..tiles.loops import RowStep, Values, along_dynamic_row, along_row, for_each_between
 from ..tiles.regions import Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
-from ..tiles.structured import Tile, extract, insert
+from ..tiles.structured import Tile, extract, insert, make_empty
 from .tiler import Tiler, loop_intervals, make_empty_tile, may_repeat, tile_op
 
 
@@ -87,7 +88,7 @@ def _materialize(tiler: Tiler, op: ir.Operation, loops: Sequence[Interval], redu
             continue
         part, _ = operand_region(indexing_map, loops)
         reduces, shared = "reduction" in iterator_types(producer), len(list(operand.uses)) > 1
-        if not reduces and shared and is_computed_again(producer, part):
+        if not reduces and shared and is_computed_again(producer, part, tiler.form.across):
             shared = False
         if reduces if reductions else shared:
             tiler.compute(operand, part)
@@ -95,13 +96,36 @@ def _materialize(tiler: Tiler, op: ir.Operation, loops: Sequence[Interval], redu
             _materialize(tiler, producer, loop_intervals(producer, part), reductions)
 
 
-def is_computed_again(op: ir.Operation, region: Region) -> bool:
+def is_computed_again(op: ir.Operation, region: Region, across: bool = False) -> bool:
     """Return whether each chunk computes its part of a value again for each of its readers.
 
     Of many rows, which no register holds, where that is arithmetic alone; of a row of any length, which perhaps no
-    cache holds beside what it is made of, where that is a single operation.
+    cache holds beside what it is made of, where that is a single operation, and so of rows that go ``across``.
     """
     ops = body_ops(op)
     light = all(inner.name.startswith("arith.") for inner in ops)
     single = len(ops) == 1 and any(part.size < 0 for part in region)
-    return light and (len(kept_dims(region)) > 1 or single)
+    return light and ((len(kept_dims(region)) > 1 and not across) or single)
+
+
+def goes_across(tiler: Tiler, region: Region) -> bool:
+    """Return whether a region is several rows of any length, whose elements are computed one after another."""
+    return tiler.form.across and len(kept_dims(region)) == 2 and any(part.size < 0 for part in region)
+
+
+def compute_across(tiler: Tiler, op: ir.Operation, region: Region) -> Tile:
+    """An elementwise op on several rows, into memory where those elements of all rows lie together that a step has."""
+    materialize_shared(tiler, op, loop_intervals(op, region))
+    along, rows = sorted(kept_dims(region), key=lambda axis: region[axis].size)
+    count, length = region[rows].size, tiler.form.length
+    assert length is not None  # as rows of any length have it
+    target = make_empty([region[along].size, count], element_of(op.results[0]), length)
+
+    def step(place: Linear, made: ir.Value) -> ir.Value:
+        column = Interval(place, 1)
+        part = tuple(column if axis == along else interval for axis, interval in enumerate(region))
+        where = (column, Interval(Linear(), count))
+        tile = tile_op(tiler.scope(), op, loop_intervals(op, part), part, extract(made, where).value)
+        return insert(tile.value, made, where)
+
+    return Tile(for_each_between(index_constant(0), length, target, step), (along, rows))

@@ -9,7 +9,7 @@
 // A row of any length: chunks of 64, vectors of 16, a last vector that begins in the one before, and single elements
 // where there is not one vector. What is made of it on the way has a buffer of the row's length.
 // CHECK-LABEL: func.func @less_greatest(
-// CHECK-SAME:    tw.extent = 4096 : i64, tw.parallel, {{.*}}tw.schedule = "rows of any length in steps of 64"
+// CHECK-SAME:    tw.extent = 4096 : i64, tw.parallel, {{.*}}tw.schedule = "rows of any length in steps of 64, 16 of fewer than 32 elements at once"
 // CHECK:         %[[LENGTH:.*]] = memref.dim %{{.*}}, %c1
 // CHECK:         memref.subview %{{.*}} [1, %{{.*}}] [1, 1] : memref<?x?xf32> to memref<?xf32
 // CHECK:         %[[VECTOR:.*]] = linalg.fill {{.*}} -> tensor<64xf32>
@@ -102,7 +102,7 @@ func.func @attention(%q: tensor<?x4xf32>, %k: tensor<4x?xf32>, %v: tensor<?x8xf3
 
 // Elements of a row may be computed with a size.
 // CHECK-LABEL: func.func @mean(
-// CHECK-SAME:    tw.schedule = "rows of any length in steps of 64"
+// CHECK-SAME:    tw.schedule = "rows of any length in steps of 64, 16 of fewer than 32 elements at once"
 // CHECK:         arith.sitofp
 func.func @mean(%x: tensor<?x?xf32>, %count: index, %n: index) -> tensor<?xf32> attributes {tw.same_sizes = [array<i64: 0, 0, 2, -1, 3, 0>], tw.result_sizes = 1 : i64} {
   %zero = arith.constant 0.0 : f32

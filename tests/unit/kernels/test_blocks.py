@@ -162,6 +162,12 @@ KINDS = {
     "norm by neighbours among channels": ("float[A, B, C, D] x", "y = LRN<size = 5, alpha = 0.5>(x)", "A B 3 A"),
     "softmax": ("float[A, B, 50] x", "y = Softmax<axis = -1>(x)", "A B 50"),
     "softmax of open rows": ("float[A, 5, B] x", "y = Softmax<axis = -1>(x)", "A 5 B"),
+    "softmax of open rows of images": (
+        "float[2, A, C, B] x, float[B] z",
+        "a = Add(x, z) y = LogSoftmax(a)",
+        "2 A 3 B, B",
+    ),
+    "sums of open rows": ("float[A, B] x", "m = Mul(x, x) y = ReduceSum(m, n_last)", "A B"),
     "norm": ("float[A, B, 48] x", "y = LayerNormalization(x, g, h)", "A B 48"),
     "norm of an image": ("float[1, 48, A, B] x", "n = InstanceNormalization(x, g, h) y = Relu(n)", "1 48 A+1 B+1"),
     "groups of channels": (
@@ -317,6 +323,7 @@ NUMBERS = {
     "n2": np.array(2),
     "groups": np.array([0, 4, -1]),
     "ends": np.array([-1, 0]),
+    "n_last": np.array([-1]),
     "eps": np.float32(1e-3),
     "many": np.array([600]),
     "twice": np.array([1, 1, 2, 2], np.float32),
@@ -456,6 +463,13 @@ def test_windows_along_channels_are_blocks_down_to_single_pixels():
 def test_a_norm_of_an_image_and_what_follows_are_one_kernel():
     [schedule] = schedules("norm of an image").values()
     assert schedule.startswith("rows of any length")
+
+
+@pytest.mark.parametrize("kind", ["softmax of open rows", "softmax of open rows of images"])
+def test_short_rows_of_any_length_go_together(kind: str):
+    [kernel] = schedules(kind).values()
+    lanes = TARGET.get(detect_host()).lanes
+    assert kernel.endswith(f", {lanes} of fewer than {2 * lanes} elements at once")
 
 
 def test_a_norm_over_known_rows_of_open_length_is_one_kernel():
