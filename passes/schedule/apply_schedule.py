@@ -20,6 +20,7 @@ from .dynamic.broadcast_rows import choose_broadcast_rows
 from .dynamic.dynamic_rows import choose_attention, choose_rows
 from .dynamic.few_channels import choose_few_channels
 from .dynamic.joined_axes import choose_joined
+from .dynamic.joined_images import choose_joined_images
 from .dynamic.pieces import choose_pieces
 from .dynamic.pool_strips import choose_pool_strips
 from .families.table import choose_schedule, has_nests, require_schedule
@@ -129,6 +130,7 @@ _DYNAMIC: tuple[Callable[[func.FuncOp, Chooser, Target], LoopPlan], ...] = (
     lambda function, choose, target: choose_few_channels(function, choose),
     choose_pool_strips,
     lambda function, choose, target: choose_joined(function, choose),
+    lambda function, choose, target: choose_joined_images(function, choose),
     lambda function, choose, target: choose_blocks(function, choose),
 )
 

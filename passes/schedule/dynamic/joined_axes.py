@@ -45,6 +45,7 @@ from ..tiling.part_nests import Chooser
 from .block_kernels import OneFunction
 from .block_loops import Blocks
 from .blocks import choose_blocks
+from .joined_images import choose_joined_images
 from .part_loops import Computation
 
 # Where the axes that are joined begin, in each value that has them.
@@ -125,8 +126,9 @@ def join_axes(function: func.FuncOp, plan_loops: Callable[[func.FuncOp], Blocks]
 
 def choose_joined_or_blocks(function: func.FuncOp, choose: Chooser) -> Blocks:
     """``choose_joined``, or blocks where no axes can be joined; NotSchedulable where no family takes a block."""
-    with suppress(NotSchedulable):
-        return choose_joined(function, choose)
+    for plan_loops in (choose_joined, choose_joined_images):
+        with suppress(NotSchedulable):
+            return plan_loops(function, choose)
     return choose_blocks(function, choose)
 
 

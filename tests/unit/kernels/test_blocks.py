@@ -121,6 +121,11 @@ KINDS = {
     "depthwise": ("float[1, 32, A, B] x", "y = Conv<pads = [1, 1, 1, 1], group = 32>(x, d)", "1 32 A B"),
     "pool": ("float[1, 6, A, B] x", "c = Conv(x, o) y = MaxPool<kernel_shape = [2, 2]>(c)", "1 6 A+1 B+1"),
     "pool along rows": ("float[A, 3, 9, B] x", "y = MaxPool<kernel_shape = [3, 2], strides = [2, 2]>(x)", "A 3 9 B+1"),
+    "pool of windows apart": (
+        "float[2, 5, A, B] x",
+        "m = MaxPool<kernel_shape = [2, 3], strides = [2, 3]>(x) y = Tanh(m)",
+        "2 5 A+1 B+2",
+    ),
     "pool with padding": (
         "float[2, 3, A, B] x",
         "y = MaxPool<kernel_shape = [3, 4], strides = [2, 1], pads = [1, 3, 1, 2]>(x)",
@@ -343,7 +348,7 @@ def model(kind: str) -> onnx.ModelProto:
 
 
 def shapes(kind: str, a: int, b: int) -> list[tuple[int, ...]]:
-    extents = {"A": a, "B": b, "A+1": a + 1, "B+1": b + 1}
+    extents = {"A": a, "B": b, "A+1": a + 1, "B+1": b + 1, "B+2": b + 2}
     of_inputs = KINDS[kind][2].split(", ")
     return [tuple(extents.get(word) or int(word) for word in shape.split()) for shape in of_inputs]
 
@@ -563,6 +568,11 @@ def test_windows_of_frames_are_patches(kind: str):
 def test_windows_that_share_no_column_are_blocks_along_a_row():
     [plan] = [text for name, text in schedules("pool").items() if "pool" in name]
     assert not plan.startswith("strips")
+
+
+def test_images_are_one_where_windows_leave_no_rows_over():
+    [plan] = [text for name, text in schedules("pool of windows apart").items() if "pool" in name]
+    assert plan.startswith("images of whole windows are one, in\nblocks of")
 
 
 def test_channels_go_one_by_one_where_their_rows_share_nothing():
