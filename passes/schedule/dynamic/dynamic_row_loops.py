@@ -20,7 +20,7 @@ from ..tiles.regions import ROW, Interval, Linear, NotSchedulable, Region, full_
 from ..tiles.structured import insert
 from ..tiling.dynamic_border import DynamicBorder
 from ..tiling.nest import HANDLERS
-from ..tiling.rows import materialize_shared
+from ..tiling.rows import copy_across, materialize_shared
 from ..tiling.tiler import Form, Tiler, loop_intervals
 from .block_kernels import BlockKernel, OneFunction, Version
 from .block_loops import Blocks, count_columns
@@ -187,6 +187,9 @@ class LanePart(RowPart):
         if min(shape_of(result)) >= 0:
             write(tiler.compute(result, whole, tensor_of(place, writable=True)).value, place)
             return
+        for value in function.arguments:
+            if isinstance(value.type, ir.RankedTensorType):
+                copy_across(tiler, value)
         materialize_shared(tiler, op, loop_intervals(op, whole))
 
         def compute_column(number: ir.Value) -> None:

@@ -96,7 +96,7 @@ def _choose_rows(function: func.FuncOp, target: Target, together: bool) -> Dynam
         many = tuple(lanes if axis == last else size for axis, size in enumerate(sizes))
         with suppress(NotSchedulable):
             beside = replace(row, module=block_module(function, many, {}, rows=True))
-            few = lanes if element_bits(element_of(result)) < 32 else _FEW_VECTORS * lanes
+            few = lanes if element_bits(element_of(result)) < 16 else _FEW_VECTORS * lanes
             return DynamicRows((Version(many, ()), one), {**cuts, last: (lanes, 1)}, (), 1, _HELD, row, beside, few)
     return DynamicRows((one,), cuts, (), 1, _HELD, row)
 

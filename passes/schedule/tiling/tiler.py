@@ -92,9 +92,9 @@ class Tiler:
         """A tiler for a nested block: sees what is computed around it, keeps what it computes to itself."""
         return Tiler(self.arguments, self.handlers, self.form, self.known, self.shared, self.unpadded, self.overwritten)
 
-    def share(self, value: ir.Value, region: Region, buffer: ir.Value) -> None:
+    def share(self, value: ir.Value, region: Region, buffer: ir.Value | Tile) -> None:
         """Let all that is computed from now on read ``value`` in a buffer that holds the region they need."""
-        self.shared[value] = (region, Tile(buffer, kept_dims(region)))
+        self.shared[value] = (region, buffer if isinstance(buffer, Tile) else Tile(buffer, kept_dims(region)))
 
     def has_some(self, value: ir.Value) -> bool:
         """Return whether the value, or a region of it, is computed already."""
