@@ -205,8 +205,8 @@ class _Grouping:
         inside = {member for *_, members in several for member in members}
         groups = []
         for op, family, members in (*several, *(one for one in begun if one[0] not in inside)):
-            begun = Group(members)
-            groups.append((op, family, self._choose(self._grown(begun, op), begun)))
+            alone = Group(members)
+            groups.append((op, family, self._choose(self._grown(alone, op), alone)))
             self._take(groups[-1][2])
         return groups
 

@@ -15,7 +15,6 @@ from ....core.target import Target
 from ....dialects import arith, func, ir, memref
 from ....dialects.builders import index_constant
 from ....dialects.walk import defining_op
-from ...analysis.size_classes import SizeClasses
 from ...ir.kernel import run_upstream, stated_summed
 from ..loop_plan import PARALLEL_WORK, estimate_work
 from ..tiles.regions import NotSchedulable
@@ -165,17 +164,7 @@ class Blocks:
         An element counts as often as what the kernel states to sum along is long (``analysis/summed.py``).
         """
         work = max(sum(estimate_work(measured) for measured in self.measured), 1)
-        return PARALLEL_WORK * self.elements * self._count_summed(function) // work
-
-    def _count_summed(self, function: func.FuncOp) -> int:
-        """The steps of the stated sums that the ``measured`` functions have."""
-        last, stated = defining_op(DynamicBorder.of(function).inner), stated_summed(function)
-        if last is None or not stated or not self.versions[0].blocks:
-            return 1
-        sizes = SizeClasses(function)
-        extents, shown = sizes.loops(last), [sizes.of(function.arguments[number])[axis] for number, axis in stated]
-        chunk = self.versions[0].blocks[0].sums
-        return math.prod(size for loop, size in chunk.items() if any(extents[loop] == extent for extent in shown))
+        return PARALLEL_WORK * self.elements * (self.summed_steps if stated_summed(function) else 1) // work
 
     def to_json(self) -> Any:
         """There is no schedule of the whole."""
@@ -185,6 +174,11 @@ class Blocks:
     def measured(self) -> tuple[func.FuncOp, ...]:
         """The functions that tell how much work so many elements are."""
         return (self.versions[0].blocks[0].function,)
+
+    @property
+    def summed_steps(self) -> int:
+        """The steps of open sums that those functions have for each element."""
+        return math.prod(self.versions[0].blocks[0].sums.values())
 
     def __str__(self) -> str:
         shown = ((" x ".join(map(str, version.sizes)), version.blocks[0].schedule) for version in self.versions)

@@ -58,7 +58,12 @@ class DynamicRows(Blocks):
     @property
     def measured(self) -> tuple[func.FuncOp, ...]:
         """The function as often as one element costs: for each of the chunk, or once for a row of one element."""
-        return (self.row.function,) * (1 if min(self.versions[0].sizes, default=1) < 0 else self.row.chunk)
+        return (self.row.function,) * self.summed_steps
+
+    @property
+    def summed_steps(self) -> int:
+        """See ``Blocks``: a chunk's, where a row becomes one element."""
+        return 1 if min(self.versions[0].sizes, default=1) < 0 else self.row.chunk
 
     @property
     def elements(self) -> int:

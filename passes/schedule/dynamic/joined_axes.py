@@ -74,6 +74,11 @@ class JoinedAxes(OneFunction, Blocks):
         """The functions that tell how much work so many elements are."""
         return self.inner.measured
 
+    @property
+    def summed_steps(self) -> int:
+        """The steps of open sums that those functions have for each element."""
+        return self.inner.summed_steps
+
     def __str__(self) -> str:
         return str(self.inner)
 
