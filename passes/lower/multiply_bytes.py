@@ -65,12 +65,12 @@ def _emit(dot: DotProduct, op: ir.Operation) -> ir.Value | None:
         return None
     if _spread_shape(signed) and not signed.along_rows:
         return None
-    numbers = [terms_of(_as_bytes(part), dot, signed=False) for part in _cut(unsigned.value, dot.lanes)]
+    numbers = [terms_of(_as_bytes(part), dot, signed=False) for part in _cut_lanes(unsigned.value, dot.lanes)]
     for row in range(rows[0]) if rows else [None]:
         word = vector.extract(signed.value, [], [row]) if _spread_shape(signed) else signed.value
         spread = vector.broadcast(ir.VectorType.get([dot.lanes], word.type), word)
         terms = terms_of(_as_bytes(spread), dot, signed=True)
-        sums = _cut(vector.extract(total, [], [row]) if row is not None else total, dot.lanes)
+        sums = _cut_lanes(vector.extract(total, [], [row]) if row is not None else total, dot.lanes)
         for part, (number, sum_) in enumerate(zip(numbers, sums, strict=True)):
             made, at = add_products(dot, sum_, number, terms), [part * dot.lanes]
             at = at if row is None else [row, *at]
@@ -87,7 +87,7 @@ def _as_bytes(words: ir.Value) -> ir.Value:
     return vector.bitcast(ir.VectorType.get([lanes * GROUP], ir.IntegerType.get_signless(8)), words)
 
 
-def _cut(row: ir.Value, lanes: int) -> list[ir.Value]:
+def _cut_lanes(row: ir.Value, lanes: int) -> list[ir.Value]:
     """A vector as several of so many lanes."""
     [length] = ir.VectorType(row.type).shape
     if length == lanes:

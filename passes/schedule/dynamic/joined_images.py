@@ -68,10 +68,11 @@ def _find_pool(function: func.FuncOp) -> tuple[ir.Value, Window, int]:
 
     Raises NotSchedulable where there is no such pool, or where ops read anything besides.
     """
-    [result], anchors = terminator_of(function).operands, find_anchors(function)
-    op, kind = anchors[0] if len(anchors) == 1 else (None, None)
+    results, anchors = list(terminator_of(function).operands), find_anchors(function)
+    op, kind = anchors[0] if len(anchors) == len(results) == 1 else (None, None)
     if op is None or not isinstance(kind, Pooling) or len(windows_of(op, kind)) != 2:
         raise NotSchedulable("no pool of images")
+    [result] = results
     data, window = op.operands[kind.data], windows_of(op, kind)[0]
     rows, extents = result_axis(op, window.o, result), loop_extents(op)
     walked = dim_of(indexing_maps(op)[kind.data].results[window.axis - 1]) if window.axis else None
