@@ -312,8 +312,12 @@ class _Rows:
         end = arith.addi(start, most)
         largest.loop(start, arith.minui(end, largest.blocks), None)
         ends = arith.cmpi(arith.CmpIPredicate.uge, end, largest.blocks)
-        for part in others:
-            part.loop(zero, arith.select(ends, part.blocks, zero), None)
+        rest = functools.reduce(arith.ori, (part.blocks for part in others), zero)
+        left = arith.andi(ends, arith.cmpi(arith.CmpIPredicate.ne, rest, zero))
+        with ir.InsertionPoint(scf.IfOp(left).then_block):  # for most rows one question, not one for each size
+            for part in others:
+                part.loop(zero, part.blocks, None)
+            scf.YieldOp([])
 
 
 def _flatten(buffer: ir.Value) -> ir.Value:
