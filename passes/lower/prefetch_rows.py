@@ -94,7 +94,7 @@ def _walks_rows(op: ir.Operation, buffer: ir.Value) -> bool:
     *_, row, place = op.operands
     # Loops over rows of dynamic length count elements, others vectors.
     counts = place == inner and integer_of(loops[0].operands[2]) == _elements_at_once(op)
-    return _unhide(row) == outer and (counts or _is_multiple(place, inner, _elements_at_once(op)))
+    return _goes_on(row, outer) and (counts or _is_multiple(place, inner, _elements_at_once(op)))
 
 
 def _is_static(buffer: ir.Value) -> bool:
@@ -103,6 +103,15 @@ def _is_static(buffer: ir.Value) -> bool:
 
 def _elements_at_once(load: ir.Operation) -> int:
     return ir.VectorType(load.results[0].type).shape[0]
+
+
+def _goes_on(index: ir.Value, counter: ir.Value) -> bool:
+    """Return whether an index is a loop's counter, or that from a place on."""
+    found = _unhide(index)
+    op = defining_op(found)
+    return found == counter or (
+        op is not None and op.name == "arith.addi" and any(_goes_on(v, counter) for v in op.operands)
+    )
 
 
 def _unhide(index: ir.Value) -> ir.Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -80,6 +81,16 @@ class DynamicRows(Blocks):
         groups = hide_formula(arith.select(short, arith.divui(extent, width), index_constant(0)))
         rest = hide_formula(arith.subi(extent, arith.muli(groups, width)))
         return {count: Segment(count, Linear(), groups, 1), one: Segment(one, Linear(0, ((groups, count),)), rest, 1)}
+
+    def count_groups(self, largest: Part) -> ir.Value:
+        """See ``Blocks``; where no rows go together, groups of so many rows."""
+        found = super().count_groups(largest)
+        if self.lanes is None:
+            return found
+        extents = [memref.DimOp(largest.computed.buffer, index_constant(axis)).result for axis in self.cuts]
+        single = arith.ceildivsi(functools.reduce(arith.muli, extents), index_constant(self.held))
+        none = arith.cmpi(arith.CmpIPredicate.eq, largest.blocks, index_constant(0))
+        return arith.select(none, arith.maxsi(single, found), found)
 
     def make_part(self, version: Version, segments: Mapping[int, Segment], computed: Computation) -> Part:
         """What emits the loop over rows."""

@@ -80,6 +80,38 @@ func.func @stores_what_it_loads(%x: memref<64x128xf32>, %y: memref<64x128xf32>, 
   return
 }
 
+// Rows behind others are as far apart.
+// CHECK-LABEL: func.func @rows_from_a_place_on(
+// CHECK:         %[[R:.*]] = arith.addi %{{.*}}, %c32
+// CHECK:         %[[NEXT:.*]] = arith.addi %[[R]], %c1
+// CHECK:         memref.prefetch %arg0[%[[NEXT]], {{.*}}, read
+func.func @rows_from_a_place_on(%x: memref<64x128xf32>, %y: memref<64x128xf32>, %lo: index, %hi: index)
+    attributes {tw.schedule = "row"} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c4 = arith.constant 4 : index
+  %c32 = arith.constant 32 : index
+  %zero = arith.constant dense<0.0> : vector<32xf32>
+  scf.for %number = %lo to %hi step %c1 {
+    %r = arith.addi %number, %c32 : index
+    %place = memref.subview %y[%r, 0] [1, 128] [1, 1] : memref<64x128xf32> to memref<128xf32, strided<[1], offset: ?>>
+    %s = scf.for %i = %c0 to %c4 step %c1 iter_args(%acc = %zero) -> (vector<32xf32>) {
+      %at = arith.muli %i, %c32 : index
+      %a = vector.load %x[%r, %at] : memref<64x128xf32>, vector<32xf32>
+      %b = arith.addf %acc, %a : vector<32xf32>
+      scf.yield %b : vector<32xf32>
+    }
+    scf.for %i = %c0 to %c4 step %c1 {
+      %at = arith.muli %i, %c32 : index
+      %a = vector.load %x[%r, %at] : memref<64x128xf32>, vector<32xf32>
+      %d = arith.subf %a, %s : vector<32xf32>
+      %b = arith.mulf %d, %d : vector<32xf32>
+      vector.store %b, %place[%at] : memref<128xf32, strided<[1], offset: ?>>, vector<32xf32>
+    }
+  }
+  return
+}
+
 // One loop over each row, rows that the steps of the outer loop are not, or places that are no multiples of a vector: left
 // alone.
 // CHECK-LABEL: func.func @rejects(
