@@ -5,12 +5,12 @@ from __future__ import annotations
 from ....core.sizes import require_static
 from ....dialects import ir
 from ...analysis.kinds import Reduction
-from ...ir.structure import body_ops, dim_of, indexing_maps, iterator_types, loop_extents, num_inputs
+from ...ir.structure import body_ops, dim_of, indexing_maps, iterator_types, loop_extents, loops_along, num_inputs
 from ..language.cuts import carve, share
 from ..language.loopnest import KernelValue
 from ..language.schedule import Schedule
 from ..tiles.axes import ROW_VECTORS, result_axis
-from ..tiles.structured import loop_along
+from ..tiles.structured import loop_along, vector_axis
 from ..tiling.heavy_tiles import HEAVY
 from ..tiling.values import is_dot, reduces_last
 from .columns import schedule_columns, stage_sums
@@ -19,6 +19,8 @@ from .light import schedule_vectors
 
 # Vectors of a row that is not worth a step of its own, where a function of its sum is dear.
 _SHORT_ROW_VECTORS = 3
+# Elements of the shortest vector: rows of several are compared as vectors.
+_WHOLE = 4
 
 
 def schedule_sums(kernel: KernelView) -> Schedule | None:
@@ -39,9 +41,30 @@ def schedule_sums(kernel: KernelView) -> Schedule | None:
     if staged := stage_sums(kernel, chunk):
         return staged
     cuts = [(axis.name, 1) for axis in value.axes if axis.extent != 1 and axis.name != value.row]
+    if _compares_short_rows(kernel, value):
+        made = plain.split(rows := cuts[-1][0], kernel.lanes)
+        return share(made.reorder(value.row, f"{rows}.1").vectorize(f"{rows}.1"))
     if cuts and _joins_rows(kernel, value):
         cuts[-1] = (cuts[-1][0], kernel.lanes)
     return share(carve(plain, cuts, row_chunk=chunk))
+
+
+def _compares_short_rows(kernel: KernelView, value: KernelValue) -> bool:
+    """Return whether the places of the best elements of short rows are found in a vector's lanes, a row in each.
+
+    What rows have at one place is then read as vectors, and put in order. Of rows that are no whole vectors each is
+    otherwise compared element by element, twice: ArgMax of 4096 rows of 5 takes 0.25 of the time, of 1000 of 21 0.7.
+    Best elements alone, and sums, take as long either way.
+    """
+    ops, vector = [op for op, _ in kernel.anchors], vector_axis(kernel.shape) if kernel.shape else 0
+    adds = any(inner.name in ("arith.addf", "arith.addi") for op in ops for inner in body_ops(op))
+    alike = all(loop_extents(op) == loop_extents(ops[-1]) for op in ops)
+    row, before = loop_along(ops[-1], 0), next(iter(loops_along(ops[-1], 0)[-2:-1]), None)
+    if len(ops) < 2 or adds or not alike or row is None or before is None or len(value.sums) != 1:
+        return False
+    length, near = loop_extents(ops[-1])[row], result_axis(ops[-1], before, kernel.result) == vector
+    short = 2 < length <= _SHORT_ROW_VECTORS * kernel.target.lanes // 2 and length % _WHOLE != 0
+    return near and short and kernel.shape[vector] >= kernel.lanes
 
 
 def _joins_rows(kernel: KernelView, value: KernelValue) -> bool:

@@ -74,6 +74,16 @@ def test_extremes_along_rows_of_ties_and_of_infinities(op, size):
 
 
 @pytest.mark.parametrize("op", ["ArgMax", "ArgMin"])
+@pytest.mark.parametrize("size", [2, 3, 6, 17, 21, 23])
+def test_extremes_of_many_short_rows(op, size):
+    """A vector's rows at once: the last of 37 and of 2 x 19 rows fill none."""
+    x = RANDOM.integers(-3, 4, (37, size)).astype(np.float32)
+    x[5], x[7], x[36] = np.nan, -np.inf, np.inf
+    check_node(op, x, axis=1, keepdims=0)
+    check_node(op, RANDOM.integers(-3, 4, (2, 19, size)).astype(np.int64), axis=-1, select_last_index=1)
+
+
+@pytest.mark.parametrize("op", ["ArgMax", "ArgMin"])
 def test_what_is_no_number_is_no_extreme(op):
     x = np.array([[np.nan, 2, 5, np.nan, 5, 2], [np.nan] * 6], np.float32)
     model, inputs = node_model(op, [x], axis=1)
