@@ -13,7 +13,7 @@ from ...core.errors import ScheduleError
 from ...core.sizes import require_static
 from ...core.target import Target
 from ...passes.schedule.language.cuts import Cut
-from ...passes.schedule.language.loopnest import RESULT, KernelValue
+from ...passes.schedule.language.loopnest import MAX_TILE, RESULT, KernelValue
 from ...passes.schedule.language.schedule import Schedule
 from .recipe import NestRecipe, Recipe, make_schedule, read_recipe, tile_of
 from .space import Knob, Point
@@ -140,6 +140,9 @@ class NestSpace:
         """Return whether the sums of a tile are not many more than there are registers."""
         value = self._value(nest.value)
         tile = tile_of(nest, _axis_extents(value))
+        rows = math.prod(tile.values())
+        if value.row and rows > 1 and rows * _axis_extents(value)[value.row] > MAX_TILE:  # rows are whole in a tile
+            return False
         lanes, along = self.target.lanes, tile.get(value.contiguous, 1)
         vectors = -(-along // lanes) * math.prod(n for axis, n in tile.items() if axis != value.contiguous)
         default = next(each for each in (self.recipe.result, *self.recipe.stages) if each.value == nest.value)

@@ -105,7 +105,7 @@ def schedule_products(kernel: KernelView) -> Schedule | None:
     made = carve(kernel.plain, by_name(kernel.plain.result.value, order))
     # Two steps at once of a copied operand, whose rows lie further apart than a block's, spill half of the sums.
     if isinstance(element_of(op.results[0]), ir.FloatType) and not panel:
-        made = stream_sum(made) if _reads_weight_once(op, kind, shape, target) else unroll_sum(made, target)
+        made = stream_sum(made, target) if _reads_weight_once(op, kind, shape, target) else unroll_sum(made, target)
     columns = 1 if block_of(op, kind) else width
     if panel:
         depth = len([axis for axis, _ in outer if shape[axis] > 1]) + 1

@@ -17,7 +17,7 @@ from tilewright.core.target import Target
 from tilewright.driver import api
 from tilewright.passes import pipeline
 from tilewright.passes.infra.context import PassContext
-from tilewright.passes.schedule.language.cuts import carve, overlap, share, unroll_sum
+from tilewright.passes.schedule.language.cuts import carve, overlap, share, stream_sum, unroll_sum
 from tilewright.passes.schedule.language.loopnest import Axis, Block, KernelValue
 from tilewright.tuning.spaces.nest_space import NestSpace
 from tilewright.tuning.spaces.recipe import make_schedule, read_recipe
@@ -95,10 +95,25 @@ def convolve(channels: int, filters: int, image: tuple[int, int], window: int, s
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10).SerializeToString()
 
 
+def normalize(rows: int, columns: int) -> bytes:
+    """A norm of the rows of a softmax, all of which is one kernel."""
+    nodes = [
+        helper.make_node("Softmax", ["x"], ["s"], "softmax"),
+        helper.make_node("LayerNormalization", ["s", "g"], ["y"], "norm"),
+    ]
+    x, y = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [rows, columns]) for name in "xy")
+    graph = helper.make_graph(nodes, "net", [x], [y], [numpy_helper.from_array(np.ones(columns, np.float32), "g")])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10).SerializeToString()
+
+
 @pytest.mark.parametrize(
     "network, kernel",
-    [(convolve(16, 24, (20, 20), 5, 2), "pad_conv"), (convolve(24, 24, (18, 22), 3), "transform_matmul")],
-    ids=["padding left out", "patches"],
+    [
+        (convolve(16, 24, (20, 20), 5, 2), "pad_conv"),
+        (convolve(24, 24, (18, 22), 3), "transform_matmul"),
+        (normalize(128, 768), "reduce_sub"),
+    ],
+    ids=["padding left out", "patches", "rows"],
 )
 def test_points_are_refused_in_data(network: bytes, kernel: str) -> None:
     """Of the points that a search may draw, each can be built: none is refused when its loops are made."""
@@ -156,3 +171,11 @@ def test_points_of_any_size_can_be_written_down_and_read(m: int, n: int, k: int,
         made = space.schedule(point)
         assert made is not None
         assert tw.Schedule.from_json(made.to_json()) == made
+
+
+@pytest.mark.parametrize("cpu, streams", [("znver4", 2), ("znver5", 8), ("skylake-avx512", 8)])
+def test_a_weight_that_is_read_once_comes_in_streams(cpu: str, streams: int) -> None:
+    """As many parts of its sum go on at once as give most of the memory to one core."""
+    value = KernelValue("result", (Axis("m", 1), Axis("n", 64)), (Axis("k", 768),), intrinsic="outer_product")
+    made = stream_sum(carve(tw.Schedule.start([value]), [("n", 32)]), Target.parse(f"x86 -mcpu={cpu}"))
+    assert (read_recipe(made).result.at_once, read_recipe(made).result.apart) == (streams, True)
