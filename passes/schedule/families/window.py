@@ -147,7 +147,7 @@ def schedule_depthwise_rows(kernel: KernelView) -> Schedule | None:
         few = 2 if tiles[vector] <= kernel.lanes else 1  # of one vector each, twice as many wait for none of their sums
         tiles[rows] = row_tile(shape[rows], few * min(_ROWS, kernel.target.registers // 4))
     read = op.operands[kind.data]
-    if rows is not None and value_name(read) in {value.name for value in kernel.plain.values} and defining_op(read):
+    if rows is not None and value_name(read) in {value.name for value in kernel.plain.values if not value.read}:
         made = _stage_image(kernel, vector, tiles, read)
     else:
         made = along(kernel.plain, vector, tiles)
@@ -194,7 +194,7 @@ def schedule_row_pools(kernel: KernelView) -> Schedule | None:
         return None
     outer = [axis for axis, extent in enumerate(shape) if axis != vector and extent > 1]
     pad = find_skipped_padding(op)
-    made_here = defining_op(read) is not None and value_name(read) in {value.name for value in plain.values}
+    made_here = value_name(read) in {value.name for value in plain.values if not value.read}
     staged = made_here and (pad is None or any(amounts_of(pad)[window.axis]))
     sizes, depth = {axis: [1] for axis in outer}, 0
     if staged and outer:

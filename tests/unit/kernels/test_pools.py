@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_runner import TARGET, CompiledKernel, CompiledPlan
-from onnx_case import node_model
+from onnx import helper
+from onnx_case import model_of, node_model
 
 import tilewright as tw
 from tilewright.core.target import Target, detect_host
@@ -167,3 +168,18 @@ def test_a_pool_of_a_constant_has_nothing_to_compute_ahead() -> None:
     }""")
     assert kernel.kernel.schedule
     np.testing.assert_array_equal(kernel([], np.empty((1, 46), np.float32)), np.full((1, 46), 6, np.float32))
+
+
+@pytest.mark.parametrize(("op", "window"), itertools.product(OPS, [1, 2, 3]))
+@pytest.mark.parametrize("rank", [1, 2])
+def test_a_pool_reads_a_part_of_an_input_where_it_lies(op: str, window: int, rank: int) -> None:
+    """A slice in the pool's kernel is nothing that could be computed ahead."""
+    x = random((3, 5, *[9] * rank))
+    nodes = [
+        helper.make_node("Slice", ["x", "first", "last"], ["part"]),
+        helper.make_node(op, ["part"], ["y"], kernel_shape=[window] * rank),
+    ]
+    model = model_of(nodes, {"x": x}, ["y"], {"first": np.array([1, 1]), "last": np.array([2, 4])})
+    [got] = tw.compile(model, workers=0, num_threads=1, cache=False)(x)
+    want = pooled(op, x[1:2, 1:4], [window] * rank, [1] * rank, [1] * rank, [0] * 2 * rank)
+    np.testing.assert_allclose(got, want, rtol=1e-6)
