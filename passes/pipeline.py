@@ -13,6 +13,7 @@ from ..core.formula import Formula
 from ..core.limits import ORDINARY, ModelLimits
 from ..core.model import ELEMENTS, Model, TensorInfo, check_size
 from ..core.program import Call, Kernel, Plan, Program, Routine
+from ..core.states import State
 from ..core.target import Target
 from ..dialects import codegen, func, ir, transform, tw
 from ..dialects.context import diagnostics, reused_context
@@ -60,7 +61,7 @@ from .infra.context import SCHEDULES, PassContext, check_context, snapshot
 from .ir.edit import list_programs, needs_routine, string_attr
 from .ir.facts import remembering_facts
 from .ir.kernel import describe_kernel, find_kernel, find_schedule_text, is_generated, list_functions, symbol_of
-from .ir.signatures import list_params
+from .ir.signatures import list_attributes, list_params
 from .lower.bufferize import Bufferize
 from .lower.call_intrinsics import CallIntrinsics
 from .lower.clamp_integers import ClampIntegers
@@ -393,7 +394,13 @@ def _program(
     check_arena(function, arena_bytes, most, model.name)
     names = list_params(function).values()
     params = tuple(prepared[n] if n in prepared else model.params[n].info for n in names)
-    return Program(inputs, outputs, params, calls, arena_bytes, routine, reports)
+    return Program(inputs, outputs, params, calls, arena_bytes, routine, reports, _list_states(function))
+
+
+def _list_states(function: func.FuncOp) -> tuple[State, ...]:
+    """The states that a program is marked to write over where they lie."""
+    arguments = enumerate(list_attributes(function))
+    return tuple(State(n, ir.IntegerAttr(each[tw.STATE]).value) for n, each in arguments if tw.STATE in each)
 
 
 def _calls(routine: Routine) -> tuple[Call, ...]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 
 from ...core.errors import InternalError
-from ...core.program import Plan, Program, Routine, Slot
+from ...core.program import APPEND, VIEWS, Plan, Program, Routine, Slot, Step
+
+_READ_NO_ELEMENTS = (*VIEWS, "tensor.dim")
+
+Memory = Mapping[int, frozenset[int]]  # registers, and those whose memory each may have
 
 
 def verify_plan(plan: Plan) -> None:
@@ -24,6 +28,7 @@ def verify_program(program: Program, kernels: Collection[str]) -> None:
             raise InternalError(f"planning: there is no kernel '{call.kernel}'")
     if program.routine is not None:
         _verify_routine(program.routine, set())
+        _verify_writes(program, program.routine)
         return
     counts = {"input": len(program.inputs), "param": len(program.params), "output": len(program.outputs)}
     for slot in (*(slot for call in program.calls for slot in call.args), *(r.slot for r in program.reports)):
@@ -55,3 +60,76 @@ def _verify_routine(routine: Routine, around: Collection[int]) -> None:
         live = (live | set(step.results)) - set(step.dead)
     if lost := set(routine.results) - live:
         raise InternalError(f"planning: the result in register {min(lost)} is gone before the end")
+
+
+def _verify_writes(program: Program, routine: Routine) -> None:
+    """Each call that writes over an operand is the last to read its memory, which the run made or a state has."""
+    states = {routine.arguments[state.input] for state in program.states}
+    _verify_writes_inside(routine, {}, set(routine.arguments) - states)
+
+
+def _verify_writes_inside(routine: Routine, around: Memory, given: Collection[int]) -> list[frozenset[int]]:
+    """Verify what writes over what in a routine, and return the memory of its results.
+
+    The memory of the registers ``around`` it and of those it is ``given`` may not be written over: others may read it.
+    """
+    memory = {**around, **{register: frozenset({register}) for register in routine.arguments}}
+    kept = {*given, *(root for roots in around.values() for root in roots)}
+    views = dict[int, list[int]]()  # registers by the memory that they may have
+    stale = dict[int, Step]()  # registers whose memory another step has written over
+    for step in routine.steps:
+        if step.op not in _READ_NO_ELEMENTS:
+            _refuse_stale(
+                step.op, {*step.operands, *(r for region in step.regions for r in _list_reads(region))}, stale
+            )
+        inside = [_verify_writes_inside(region, memory, region.arguments) for region in step.regions]
+        written = memory[step.operands[step.facts["over"]]] if "over" in step.facts else frozenset[int]()
+        if written:
+            if given_memory := written & kept:
+                raise InternalError(
+                    f"planning: {_name(step)} writes over register {min(given_memory)}, which is not its own"
+                )
+            if sum(not written.isdisjoint(memory.get(operand, ())) for operand in step.operands) > 1:
+                raise InternalError(f"planning: {_name(step)} writes over an operand that it reads twice")
+            stale |= {register: step for root in written for register in views.get(root, (root,))}
+        found = _find_memory(step, memory, inside)
+        memory |= dict.fromkeys(step.results, found)
+        for root in found:
+            views.setdefault(root, [root]).extend(step.results)
+        if step.op in VIEWS and (writer := stale.get(step.operands[0])):
+            stale |= dict.fromkeys(step.results, writer)
+    _refuse_stale("return", routine.results, stale)
+    return [memory[register] for register in routine.results]
+
+
+def _find_memory(step: Step, memory: Memory, inside: Iterable[list[frozenset[int]]]) -> frozenset[int]:
+    """The registers whose memory the results of a step may have, their own among them where it may be new."""
+    if step.op in VIEWS:
+        return memory[step.operands[0]]
+    if "over" in step.facts:
+        return memory[step.operands[step.facts["over"]]]
+    new = frozenset(step.results)
+    if step.op in ("tensor.select", "tensor.extract_slice", APPEND) or step.regions:
+        return new.union(*(memory[r] for r in step.operands), *(roots for results in inside for roots in results))
+    return new
+
+
+def _list_reads(routine: Routine) -> set[int]:
+    """The registers that a routine reads, those among them that it writes itself."""
+    found = set(routine.results)
+    for step in routine.steps:
+        if step.op not in _READ_NO_ELEMENTS:
+            found.update(step.operands, *map(_list_reads, step.regions))
+    return found
+
+
+def _refuse_stale(reader: str, registers: Iterable[int], stale: Mapping[int, Step]) -> None:
+    for register in registers:
+        if register in stale:
+            raise InternalError(
+                f"planning: '{reader}' reads register {register}, whose memory {_name(stale[register])} wrote over"
+            )
+
+
+def _name(step: Step) -> str:
+    return f"the call of kernel '{step.facts['kernel']}'"

@@ -25,7 +25,7 @@ from tilewright.passes.infra.context import PassContext
 from tilewright.passes.ir.edit import is_private, list_ops, list_programs
 from tilewright.passes.ir.kernel import integer_attr, list_functions
 from tilewright.passes.verify.forms import VERIFIERS
-from tilewright.passes.verify.plans import verify_plan
+from tilewright.passes.verify.plans import verify_plan, verify_program
 
 TARGET = Target.parse("x86 -mcpu=x86-64-v3")
 Fault = Callable[[ir.Module], None]
@@ -315,6 +315,46 @@ def test_a_fault_in_a_plan(change: Callable[[Program], Program], rule: str):
     verify_plan(made)
     with pytest.raises(InternalError, match=rf"planning: .*{rule}"):
         verify_plan(replace(made, main=change(main)))
+
+
+def _call(result: int, *operands: int, over: int | None = None) -> Step:
+    facts = {"kernel": "work", "open": [[0]] * len(operands)}
+    return Step("func.call", (result,), operands, facts if over is None else {**facts, "over": over})
+
+
+@pytest.mark.parametrize(
+    ("steps", "result", "rule"),
+    [
+        ([_call(1, 0, over=0)], 1, "writes over register 0, which is not its own"),
+        ([Step("tensor.cast", (1,), (0,)), _call(2, 1, over=0)], 2, "which is not its own"),
+        ([_call(1, 0), _call(2, 1, over=0), _call(3, 2, 1)], 3, "reads register 1, whose memory .* wrote over"),
+        ([_call(1, 0), Step("tensor.cast", (2,), (1,)), _call(3, 1, over=0)], 2, "'return' reads register 2"),
+        ([_call(1, 0), _call(2, 1, over=0), Step("tensor.cast", (3,), (1,))], 3, "'return' reads register 3"),
+        ([_call(1, 0), _call(2, 1, 1, over=0)], 2, "an operand that it reads twice"),
+        (
+            [_call(1, 0), _call(2, 1, over=0), Step("scf.if", (3,), (), {}, (Routine((), (_call(4, 1),), (4,)),))],
+            3,
+            "'scf.if' reads register 1",
+        ),
+        (
+            [_call(1, 0), Step("scf.for", (2,), (1,), {}, (Routine((3,), (_call(4, 3, over=0),), (4,)),))],
+            2,
+            "writes over register 3, which is not its own",
+        ),
+    ],
+)
+def test_a_call_writes_over_what_is_read_elsewhere(steps: list[Step], result: int, rule: str):
+    _, main = _program()
+    main = replace(main, calls=(), routine=Routine((0,), tuple(steps), (result,)))
+    with pytest.raises(InternalError, match=rf"planning: .*{rule}"):
+        verify_program(main, ())
+
+
+def test_a_call_may_write_over_what_it_reads_last():
+    _, main = _program()
+    steps = (_call(1, 0), Step("tensor.cast", (2,), (1,)), _call(3, 2, over=0), Step("tensor.dim", (4,), (1,)))
+    routine = Routine((0,), (*steps, _call(5, 3, over=0)), (5,))
+    verify_program(replace(main, calls=(), routine=routine), ())
 
 
 def test_a_form_is_verified_where_it_ends(monkeypatch):
