@@ -43,3 +43,7 @@ class Lowered(str):
     """What a schedule is lowered to, as text, with what it is of."""
 
     computation: Computation
+
+    def script(self) -> str:
+        """The text itself."""
+        return str(self)

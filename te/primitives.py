@@ -103,6 +103,11 @@ class StageHandle:
         return "inline" if self.stage.inline else "at" if self.stage.at else "root"
 
     @property
+    def is_output(self) -> bool:
+        """Whether the caller gets what it makes."""
+        return self.stage.op in self.schedule.outputs
+
+    @property
     def scope(self) -> str:
         """The memory of what it makes."""
         return self.stage.scope

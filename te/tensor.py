@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..core.sizes import Extent, Sym
+from .broadcast import TensorArithmetic
 from .expr import (
     FLOATS,
     LARGEST_INDEX,
@@ -110,7 +111,7 @@ class ComputeOp(Op):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Tensor:
+class Tensor(TensorArithmetic):
     """One of the tensors that an op makes. ``t[i, j]`` is an element, as an expression."""
 
     op: Op
@@ -151,6 +152,10 @@ class Tensor:
 
     def __iter__(self) -> Iterator[Any]:
         refuse_expression(f"'{self.name}' is a tensor: read its elements at axes, as in {self.name}[i]")
+
+    def compute(self, shape: Sequence[Any], element: Callable[..., Any], name: str) -> Tensor:
+        """See ``TensorArithmetic``."""
+        return compute(shape, element, name, tag="broadcast")
 
     def __str__(self) -> str:
         return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"

@@ -87,10 +87,10 @@ def _verify_writes_inside(routine: Routine, around: Memory, given: Collection[in
         if written:
             if given_memory := written & kept:
                 raise InternalError(
-                    f"planning: {_name(step)} writes over register {min(given_memory)}, which is not its own"
+                    f"planning: {_describe_writer(step)} writes over register {min(given_memory)}, which is not its own"
                 )
             if sum(not written.isdisjoint(memory.get(operand, ())) for operand in step.operands) > 1:
-                raise InternalError(f"planning: {_name(step)} writes over an operand that it reads twice")
+                raise InternalError(f"planning: {_describe_writer(step)} writes over an operand that it reads twice")
             stale |= {register: step for root in written for register in views.get(root, (root,))}
         found = _find_memory(step, memory, inside)
         memory |= dict.fromkeys(step.results, found)
@@ -126,10 +126,9 @@ def _list_reads(routine: Routine) -> set[int]:
 def _refuse_stale(reader: str, registers: Iterable[int], stale: Mapping[int, Step]) -> None:
     for register in registers:
         if register in stale:
-            raise InternalError(
-                f"planning: '{reader}' reads register {register}, whose memory {_name(stale[register])} wrote over"
-            )
+            writer = _describe_writer(stale[register])
+            raise InternalError(f"planning: '{reader}' reads register {register}, whose memory {writer} wrote over")
 
 
-def _name(step: Step) -> str:
+def _describe_writer(step: Step) -> str:
     return f"the call of kernel '{step.facts['kernel']}'"

@@ -44,7 +44,7 @@ def _vectors(s: Any, c: Any) -> None:
 def test_vector_add(apply: Callable[[Any, Any], None]):
     s, args, c = vector_add()
     apply(s, c)
-    assert "C[" in str(tvm.lower(s, args, simple_mode=True))
+    assert "C[" in tvm.lower(s, args, simple_mode=True).script()
     fadd, dev, n = tvm.build(s, args, TARGET, name="myadd"), tvm.device(TARGET.kind.name, 0), 1021
     a = tvm.nd.array(np.random.uniform(size=n).astype(args[0].dtype), dev)
     b = tvm.nd.array(np.random.uniform(size=n).astype(args[1].dtype), dev)

@@ -1,5 +1,20 @@
-"""``tvm.topi``: the helpers of its operators."""
+"""``tvm.topi``: operators as tensor expressions, whose stages ``te.create_schedule`` schedules."""
 
-from . import utils
+from __future__ import annotations
 
-__all__ = ["utils"]
+from typing import NoReturn
+
+from ..absent import refuse_name
+from . import broadcast, elementwise, nn, products, reduction, tag, transform, utils
+from .broadcast import *  # noqa: F403
+from .elementwise import *  # noqa: F403
+from .products import *  # noqa: F403
+from .reduction import *  # noqa: F403
+from .transform import *  # noqa: F403
+
+__all__ = ["nn", "tag", "utils"]
+__all__ += [*broadcast.__all__, *elementwise.__all__, *products.__all__, *reduction.__all__, *transform.__all__]
+
+
+def __getattr__(name: str) -> NoReturn:
+    refuse_name("topi", name, __all__)

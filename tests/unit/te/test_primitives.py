@@ -248,6 +248,7 @@ def test_handles_of_a_stage(made: Made):
     assert stage.iter_types[inner] == "unroll" and stage.attach_type == "root"
     schedule[p].compute_inline()
     assert schedule[p].attach_type == "inline"
+    assert stage.is_output and not schedule[p].is_output
 
 
 REFUSED: list[tuple[Apply, str]] = [
