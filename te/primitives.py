@@ -105,7 +105,7 @@ class StageHandle:
     @property
     def is_output(self) -> bool:
         """Whether the caller gets what it makes."""
-        return self.stage.op in self.schedule.outputs
+        return self.stage.origin in self.schedule.outputs
 
     @property
     def scope(self) -> str:
