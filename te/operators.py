@@ -35,11 +35,13 @@ def write_operator(name: str, operands: Sequence[Operand | None], attributes: Ma
     if any(isinstance(each.op, PlaceholderOp) for each in outputs):
         raise ModelError(f"the computation of operator '{name}' gives an input as it is: give what te.compute makes")
     known = [each for each in inputs if each is not None]
-    schedule = create_schedule(list(outputs)) if operator.schedule is None else _ask_schedule(operator, name, outputs)
+    if operator.schedule is None:
+        schedule = create_schedule(list(outputs))
+        schedule.auto()
+    else:
+        schedule = _ask_schedule(operator, name, outputs)
     for stage in schedule.stages:
-        if not stage.is_placeholder and operator.schedule is None:
-            schedule[stage.op].auto()
-        elif stage.is_placeholder and stage.op.output(0) not in known:
+        if stage.is_placeholder and stage.op.output(0) not in known:
             raise ModelError(f"the computation of operator '{name}' reads '{stage.name}', which is none of its inputs")
     bound = {symbol for each in known for extent in each.shape for symbol in symbols_of(extent)}
     if new := next((size for stage in schedule.stages for size in list_sizes(stage.op) if size not in bound), None):

@@ -39,6 +39,12 @@ class Schedule:
             stage.reset()
             self.stages.append(stage)
 
+    def auto(self) -> None:
+        """Leave the loops of all stages to the compiler's own families of schedules."""
+        for stage in list(self.stages):
+            if not stage.is_placeholder:
+                self[stage.op].auto()
+
     def __getitem__(self, key: Any) -> StageHandle:
         op = key.op if isinstance(key, Tensor) else key
         for stage in self.stages:

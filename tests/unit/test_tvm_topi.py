@@ -183,7 +183,7 @@ def test_a_layer_of_open_size_is_scheduled_and_built():
     out = topi.nn.relu(conv + bias)
     assert isinstance(out.op, ComputeOp) and tag.is_broadcast(out.op.tag)
     assert isinstance(conv.op, ComputeOp) and not tag.is_injective(conv.op.tag)
-    built = tvm.build(te.create_schedule(out.op), [data, kernel, bias, out], "llvm")
+    built = tvm.build(topi.generic.schedule_conv2d_nchw([out]), [data, kernel, bias, out], "llvm")
     want = _ask("Conv", IMAGE, FILTER, pads=[1, 1, 1, 1]) + np.arange(6, dtype=np.float32).reshape(1, 6, 1, 1)
     made = tvm.nd.array(np.zeros_like(want))
     built(*map(tvm.nd.array, (IMAGE, FILTER, np.arange(6, dtype=np.float32).reshape(1, 6, 1, 1))), made)
@@ -215,3 +215,5 @@ def test_what_does_not_fit_is_refused(name: str):
 def test_what_is_not_there_is_said():
     with pytest.raises(AttributeError, match=r"tilewright.tvm has no 'topi.nn.lstm'"):
         _ = topi.nn.lstm
+    with pytest.raises(AttributeError, match=r"tilewright.tvm has no 'topi.generic.default'"):
+        _ = topi.x86.default

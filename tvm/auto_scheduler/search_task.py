@@ -14,7 +14,7 @@ from ...core.errors import InputError, RecordError
 from ...driver import api
 from ...passes.schedule.language.schedule import Schedule as KernelSchedule
 from ...te.schedule import Schedule, create_schedule
-from ...te.tensor import ComputeOp, Op, Tensor
+from ...te.tensor import Op, Tensor
 from ...tuning.expressions import make_computation
 from ...tuning.laboratory import Laboratory
 from ...tuning.task import Task as Kernel
@@ -62,9 +62,7 @@ class TunedSchedule(Schedule):
     def __init__(self, outputs: Sequence[Op], kernels: dict[str, KernelSchedule]) -> None:
         super().__init__(outputs)
         self.kernels = kernels
-        for stage in self.stages:
-            if isinstance(stage.op, ComputeOp):
-                self[stage.op].auto()
+        self.auto()
 
 
 class SearchTask:
