@@ -107,12 +107,13 @@ def _find(
     name: str,
 ) -> te.Tensor:
     def join(a: tuple[te.Expr, te.Expr], b: tuple[te.Expr, te.Expr]) -> tuple[te.Expr, te.Expr]:
-        earlier = a[0] > b[0] if last else a[0] < b[0]
-        found = te.any(wins(a[1], b[1]), te.all(a[1] == b[1], te.any(earlier, b[0] < 0)))
-        return te.select(found, a[0], b[0]), te.select(found, a[1], b[1])
+        better = wins(a[1], b[1])
+        found = te.any(better, te.all(a[1] == b[1], a[0] > b[0] if last else a[0] < b[0]))
+        return te.select(found, a[0], b[0]), te.select(better, a[1], b[1])
 
+    nowhere = te.const(-1, "int32") if last else te.max_value("int32")  # which any place of an equal value beats
     along = _Along(data, axis, keepdims, name)
-    reducer = te.comm_reducer(join, lambda index, _: (te.const(-1, index), begin), name)
+    reducer = te.comm_reducer(join, lambda *_: (nowhere, begin), name)
     places, _ = te.compute(
         along.shape,
         lambda *i: reducer((along.position(), along.read(i)), axis=along.loops),
