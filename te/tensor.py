@@ -441,18 +441,20 @@ def _check_axes(axis: Any, name: str) -> tuple[IterVar, ...]:
     return axes
 
 
-def _lowest_of(dtype: str) -> Expr:
+def lowest_of(dtype: str) -> Literal:
+    """What no number of a dtype is less than."""
     return const(float("-inf") if dtype in FLOATS else range_of(dtype)[0], dtype)
 
 
-def _greatest_of(dtype: str) -> Expr:
+def greatest_of(dtype: str) -> Literal:
+    """What no number of a dtype is greater than."""
     return const(float("inf") if dtype in FLOATS else range_of(dtype)[1], dtype)
 
 
 sum = comm_reducer(lambda a, b: operate("add", a, b), lambda t: const(0, t), "sum")
 prod = comm_reducer(lambda a, b: operate("multiply", a, b), lambda t: const(1, t), "prod")
-max_over = comm_reducer(lambda a, b: operate("maximum", a, b), _lowest_of, "max")
-min_over = comm_reducer(lambda a, b: operate("minimum", a, b), _greatest_of, "min")
+max_over = comm_reducer(lambda a, b: operate("maximum", a, b), lowest_of, "max")
+min_over = comm_reducer(lambda a, b: operate("minimum", a, b), greatest_of, "min")
 
 
 def max(first: Any, *more: Any, **keywords: Any) -> Any:

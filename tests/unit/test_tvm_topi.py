@@ -77,7 +77,7 @@ CASES: dict[str, tuple[Callable[..., te.Tensor], tuple[np.ndarray, ...], Callabl
     "argmax": (lambda x: topi.argmax(x, axis=1), (X,), lambda x: x.argmax(1)),
     "argmin of all": (topi.argmin, (X,), np.argmin),
     "argmax of equal ones": (lambda x: topi.argmax(x, 1), (np.zeros((2, 3), np.float32),), lambda x: [0, 0]),
-    "argmax of the least": (lambda x: topi.argmax(x, 1), (np.full((2, 3), -(2**31), np.int32),), lambda x: [0, 0]),
+    "argmax of the least": (lambda x: topi.argmax(x, 1), (np.full((2, 3), -np.inf, np.float32),), lambda x: [0, 0]),
     "the last of them": (
         lambda x: topi.argmax(x, 1, select_last_index=True),
         (np.zeros((2, 3), np.float32),),

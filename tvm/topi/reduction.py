@@ -7,6 +7,7 @@ from typing import Any
 
 from ... import te
 from ...core.errors import ExpressionError
+from ...te.tensor import greatest_of, lowest_of
 from .tag import COMM_REDUCE, COMM_REDUCE_IDX
 
 __all__ = ["all", "any", "argmax", "argmin", "max", "min", "prod", "sum"]
@@ -44,12 +45,12 @@ def any(data: te.Tensor, axis: Any = None, keepdims: bool = False) -> te.Tensor:
 
 def argmax(data: te.Tensor, axis: Any = None, keepdims: bool = False, select_last_index: bool = False) -> te.Tensor:
     """Where the greatest elements are, as int32: the first of equal ones, or the last."""
-    return _find(data, axis, keepdims, lambda a, b: a > b, te.min_value(data.dtype), select_last_index, "argmax")
+    return _find(data, axis, keepdims, lambda a, b: a > b, lowest_of(data.dtype), select_last_index, "argmax")
 
 
 def argmin(data: te.Tensor, axis: Any = None, keepdims: bool = False, select_last_index: bool = False) -> te.Tensor:
     """Where the least elements are, as int32: the first of equal ones, or the last."""
-    return _find(data, axis, keepdims, lambda a, b: a < b, te.max_value(data.dtype), select_last_index, "argmin")
+    return _find(data, axis, keepdims, lambda a, b: a < b, greatest_of(data.dtype), select_last_index, "argmin")
 
 
 _ALL = te.comm_reducer(te.all, lambda dtype: te.const(1, dtype), "all")

@@ -7,7 +7,7 @@ from typing import Any
 
 from .... import te
 from ....core.errors import ExpressionError
-from ....te.expr import Literal
+from ....te.tensor import lowest_of
 from .padding import list_numbers, list_pads, pad
 
 __all__ = ["global_pool", "pool1d", "pool2d", "pool3d"]
@@ -65,12 +65,6 @@ def global_pool(data: te.Tensor, pool_type: str, layout: str = "NCHW") -> te.Ten
     return pool2d(data, list(data.shape[2:]), 1, 1, 0, pool_type)
 
 
-def _least(dtype: str) -> float:
-    value = te.min_value(dtype)
-    assert isinstance(value, Literal)
-    return value.value
-
-
 def _pool(
     data: te.Tensor, window: tuple[Any, ...], kind: str, ceil: bool, layouts: tuple[str, str], include_pad: bool
 ) -> te.Tensor:
@@ -88,7 +82,7 @@ def _pool(
         (extent + b + a - own) // step + 1
         for extent, b, a, own, step in zip(images, before, behind, reach, steps, strict=True)
     ]
-    outside = 0.0 if kind == "avg" else _least(data.dtype)
+    outside = 0.0 if kind == "avg" else lowest_of(data.dtype).value
     image = pad(data, [0, 0, *before], [0, 0, *behind], outside, "pad_temp")
     loops = [te.reduce_axis((0, extent), name=f"rv{n}") for n, extent in enumerate(kernel)]
 
