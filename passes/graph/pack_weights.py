@@ -51,8 +51,8 @@ class PackWeights(Pass):
     `keep-packed` has made goes in blocks of columns: bytes ``[N/NT][block][byte][NT]``, zero points and scales
     ``[N/NT][block][NT]``.
 
-    Filters of a convolution that are computed in each run are packed in each run: without that their channels lie
-    apart, and the kernel takes a hundred times as long.
+    Filters of a convolution that are computed in each run are packed in each run, by a transpose: without that their
+    channels lie apart, and the kernel takes a hundred times as long.
 
     A product in a loop or branch that is a kernel, as in a recurrent layer, reads its weight packed as well: ``pack``
     stands before the loop, ``unpack`` in it.
@@ -111,8 +111,9 @@ def _pack_operand(packed: PackedOperand, weights: set[ir.Value], around: ir.Oper
     if not packed.tiles:
         _transpose_operand(packed, around)
         return
+    pack = _pack_blocks if value in weights else _move_to_blocks
     with ir.InsertionPoint(around), op.location:
-        blocks = _pack_blocks(value, packed.outer, packed.tiles)
+        blocks = pack(value, packed.outer, packed.tiles)
     with ir.InsertionPoint(op), op.location:
         op.operands[packed.number] = _unpack_blocks(blocks, value, packed.outer, packed.tiles)
 
@@ -126,6 +127,20 @@ def _pack_blocks(value: ir.Value, outer: Dims, tiles: Mapping[int, int]) -> ir.V
     zero = [] if whole else [builders.scalar(0, element)]
     attributes = {**_pack_attributes(outer, tiles), "operandSegmentSizes": _segments(1, 1, len(zero), 0)}
     return _create("linalg.pack", dest.type, [value, dest, *zero], attributes)
+
+
+def _move_to_blocks(value: ir.Value, outer: Dims, tiles: Mapping[int, int]) -> ir.Value:
+    """The same, of what each run copies: a padding, and a transpose, whose kernels have schedules."""
+    shape, element = shape_of(value), builders.element_of(value)
+    rest = [-extent % tiles.get(d, 1) for d, extent in enumerate(shape)]
+    padded = builders.pad(value, [0] * len(shape), rest, builders.scalar(0, element)) if any(rest) else value
+    apart: list[int] = []  # each dim as its blocks, and what is in them
+    places: list[int] = []  # of each dim's blocks in that
+    for d, extent in enumerate(shape_of(padded)):
+        places.append(len(apart))
+        apart += [extent // tiles[d], tiles[d]] if d in tiles else [extent]
+    order = [*(places[d] for d in outer), *(places[d] + 1 for d in tiles)]
+    return builders.transpose(builders.reshape(padded, apart), order)
 
 
 def _unpack_blocks(packed: ir.Value, like: ir.Value, outer: Dims, tiles: Mapping[int, int]) -> ir.Value:

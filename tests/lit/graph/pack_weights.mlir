@@ -39,10 +39,12 @@ func.func @conv(%x: tensor<1x6x5xf32>, %w: tensor<32x5x3xf32> {tw.param = "w"}, 
   return %m : tensor<1x4x32xf32>
 }
 
-// One that is computed in each run is copied in each run.
+// One that is computed in each run is copied in each run, by a transpose.
 // CHECK-LABEL: func.func @computed_filters
-// CHECK:       linalg.pack %arg1 outer_dims_perm = [0, 2, 1] inner_dims_pos = [0] inner_tiles = [16]
-// CHECK-SAME:    tensor<32x5x3xf32> -> tensor<2x3x5x16xf32>
+// CHECK-NOT:   linalg.pack
+// CHECK:       %[[ROWS:.*]] = tensor.expand_shape %arg1 {{.*}} : tensor<32x5x3xf32> into tensor<2x16x5x3xf32>
+// CHECK:       %[[PACK:.*]] = linalg.generic {{.*}} ins(%[[ROWS]] : tensor<2x16x5x3xf32>) outs({{.*}} : tensor<2x3x5x16xf32>)
+// CHECK:       linalg.unpack %[[PACK]] outer_dims_perm = [0, 2, 1] inner_dims_pos = [0] inner_tiles = [16]
 func.func @computed_filters(%x: tensor<1x6x5xf32>, %w: tensor<32x5x3xf32> {tw.name = "w"}, %z: tensor<1x4x32xf32>) -> tensor<1x4x32xf32> {
   %m = linalg.generic {indexing_maps = [affine_map<(n, h, f, i, c) -> (n, h + i, c)>, affine_map<(n, h, f, i, c) -> (f, c, i)>,
                                         affine_map<(n, h, f, i, c) -> (n, h, f)>],

@@ -93,6 +93,19 @@ def test_groups_of_one_filter_are_products_of_rows(op: str, groups: int, channel
         assert kernel.schedule, kernel.reason
 
 
+@pytest.mark.parametrize("filters, channels", [(32, 32), (37, 20)])
+def test_filters_that_the_caller_gives_are_copied_by_kernels_with_schedules(filters: int, channels: int) -> None:
+    x = RNG.standard_normal((1, channels, 9, 9), dtype=np.float32)
+    w = RNG.standard_normal((filters, channels, 3, 3), dtype=np.float32)
+    model, inputs = node_model("Conv", [x, w], strides=[2, 2])
+    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3))[:, :, ::2, ::2]
+    want = np.einsum("nchwij,fcij->nfhw", windows.astype(np.float64), w)
+    module = tw.compile(model, workers=0, num_threads=1, cache=False)
+    np.testing.assert_allclose(module.run(inputs)[0], want, rtol=0, atol=1e-4)
+    for kernel in api.stepwise(model, options=api.make_options("x86", cache=False)).kernels.values():
+        assert kernel.schedule, kernel.reason
+
+
 @pytest.mark.parametrize("n", [33, 71])
 def test_all_rows_of_a_tile_sum_up_the_last_columns_together(n: int) -> None:
     """What a block of the weight is too wide for is one narrower product, also where a single column is left."""
