@@ -16,6 +16,7 @@ from ..ir.kernel import copy_marks, find_script, integer_attr, is_dynamic_kernel
 from ..ir.structure import list_ops
 from ..verify.sizes import verify_sizes
 from .dynamic.blocks import choose_blocks
+from .dynamic.box_copies import choose_copy
 from .dynamic.broadcast_rows import choose_broadcast_rows
 from .dynamic.dynamic_rows import choose_attention, choose_rows
 from .dynamic.few_channels import choose_few_channels
@@ -122,6 +123,7 @@ _STATIC: tuple[Callable[[func.FuncOp, Chooser, Target], LoopPlan], ...] = (
     lambda function, choose, target: plan_nest(require_schedule(function, target), function),
 )
 _DYNAMIC: tuple[Callable[[func.FuncOp, Chooser, Target], LoopPlan], ...] = (
+    lambda function, choose, target: choose_copy(function),
     lambda function, choose, target: choose_pieces(function, choose),
     choose_attention,
     lambda function, choose, target: choose_rows(function, target),

@@ -9,22 +9,22 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from ....core.target import Target
 from ....dialects import arith, func, ir, memref
 from ....dialects.builders import index_constant
-from ....dialects.walk import defining_op
-from ...ir.kernel import run_upstream, stated_summed
+from ...ir.kernel import stated_summed
 from ..loop_plan import PARALLEL_WORK, estimate_work
-from ..tiles.regions import NotSchedulable
-from ..tiling.destination_passing import destination_passing, is_empty
 from ..tiling.dynamic_border import DynamicBorder
 from .block_kernels import STEPS, Version
 from .part_loops import (
     Computation,
+    EmitSteps,
     Part,
     Segment,
+    build_steps,
     cut_axis,
     divide_steps,
     join_strips,
@@ -91,21 +91,11 @@ class Blocks:
 
         Raises NotSchedulable where a tile of some op cannot be computed, or where there is no element to compute.
         """
-        kinds = (*function.type.inputs, *function.type.results)
-        if any(is_empty(kind) for kind in kinds if isinstance(kind, ir.RankedTensorType)):
-            raise NotSchedulable("tensors of no elements have no buffer")
+        return build_steps(function, target, self.prepare)
 
-        def body(
-            arguments: dict[ir.Value, ir.Value], dests: list[ir.Value], lo: ir.Value, hi: ir.Value
-        ) -> list[ir.Value]:
-            source = defining_op(dests[0])
-            assert source is not None  # which makes a tensor of the result's buffer
-            self.emit(Computation(function, arguments, source.operands[0], target), lo, hi)
-            return dests
-
-        made = destination_passing(function, body)
-        run_upstream(made, ("canonicalize", "cse"))
-        return made
+    def prepare(self, computed: Computation) -> EmitSteps:
+        """What emits the loops (``emit``)."""
+        return partial(self.emit, computed)
 
     def cut(self, axis: int, extent: ir.Value, computed: Computation) -> dict[int, Segment]:
         """The blocks along an axis, by their sizes."""
@@ -163,12 +153,17 @@ class Blocks:
 
         An element counts as often as what the kernel states to sum along is long (``analysis/summed.py``).
         """
-        work = max(sum(estimate_work(measured) for measured in self.measured), 1)
+        work = max(self.work, 1)
         return PARALLEL_WORK * self.elements * (self.summed_steps if stated_summed(function) else 1) // work
 
     def to_json(self) -> Any:
         """There is no schedule of the whole."""
         return None
+
+    @property
+    def work(self) -> int:
+        """Scalar operations, or bytes, of so many elements as the largest block has."""
+        return sum(estimate_work(measured) for measured in self.measured)
 
     @property
     def measured(self) -> tuple[func.FuncOp, ...]:

@@ -27,8 +27,9 @@ from ...ir.structure import dim_of, indexing_maps, list_ops, shape_of, terminato
 from ...ir.uses import find_captures
 from ..tiles.buffers import buffer_of, tensor_of
 from ..tiles.regions import NotSchedulable
-from ..tiling.destination_passing import destination_passing, is_empty, reshape_buffer
+from ..tiling.destination_passing import destination_passing, is_empty
 from ..tiling.part_nests import Chooser
+from ..tiling.strided_boxes import flatten_buffer, join_axes
 from .block_kernels import STEPS, OneFunction
 from .block_loops import Blocks
 from .blocks import choose_blocks
@@ -219,7 +220,7 @@ class _Rows:
 
     def __init__(self, plan: BroadcastRows, buffers: Sequence[ir.Value], result: ir.Value, target: Target) -> None:
         self.target = target
-        self.plan, self.buffers = plan, [_flatten(buffer) for buffer in (*buffers, result)]
+        self.plan, self.buffers = plan, [flatten_buffer(buffer) for buffer in (*buffers, result)]
         rank = ir.MemRefType(result.type).rank
         self.extents = [memref.DimOp(result, index_constant(axis)).result for axis in range(rank)]
         self.strides = [_strides_of(o, b, rank) for o, b in zip(plan.operands, buffers, strict=True)]
@@ -262,14 +263,7 @@ class _Rows:
                 if axis + 1 not in operand.unsure:
                     same = arith.cmpi(arith.CmpIPredicate.eq, strides[axis], strides[axis + 1])
                     single = arith.andi(single, same)
-        joins = arith.constant(ir.IntegerType.get_signless(1), 1)
-        for strides in self.strides:
-            behind = arith.muli(inner, strides[axis + 1])
-            joins = arith.andi(joins, arith.cmpi(arith.CmpIPredicate.eq, strides[axis], behind))
-            strides[axis + 1] = arith.select(single, strides[axis], strides[axis + 1])
-        joins = arith.ori(joins, arith.ori(single, arith.cmpi(arith.CmpIPredicate.eq, self.extents[axis], one)))
-        self.extents[axis + 1] = arith.select(joins, arith.muli(inner, self.extents[axis]), inner)
-        self.extents[axis] = arith.select(joins, one, self.extents[axis])
+        join_axes(self.extents, self.strides, axis, single)
 
     def _loop(
         self, row: _RowBlocks, axis: int, numbers: tuple[ir.Value, ir.Value], offsets: Sequence[ir.Value]
@@ -318,14 +312,6 @@ class _Rows:
             for part in others:
                 part.loop(zero, part.blocks, None)
             scf.YieldOp([])
-
-
-def _flatten(buffer: ir.Value) -> ir.Value:
-    """A buffer, whose elements lie one after another, with one axis."""
-    rank = ir.MemRefType(buffer.type).rank
-    extents = [memref.DimOp(buffer, index_constant(axis)).result for axis in range(rank)]
-    length = functools.reduce(arith.muli, extents, index_constant(1))
-    return reshape_buffer(ir.RankedTensorType.get([DYNAMIC], element_of(buffer)), buffer, iter([length]))
 
 
 def _strides_of(operand: RowOperand, buffer: ir.Value, rank: int) -> list[ir.Value]:

@@ -8,32 +8,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ....core.target import Target
-from ....dialects import arith, func, ir, memref, scf, tensor
+from ....dialects import arith, func, ir, memref, tensor
 from ....dialects.builders import index_constant
 from ....dialects.walk import defining_op
 from ...analysis.size_classes import SizeClasses
 from ...ir.dynamic_sizes import hide_formula
+from ...ir.kernel import run_upstream
 from ...ir.structure import dim_of, indexing_maps, shape_of
-from ..tiles.buffers import tensor_of, view_of, write
+from ..tiles.buffers import buffer_of, tensor_of, view_of, write
+from ..tiles.loops import divide_steps, loop_over
 from ..tiles.regions import Interval, Linear, NotSchedulable, Region, full_region
 from ..tiles.structured import capture_scalar
 from ..tiling.border import copy_box, fill_box
+from ..tiling.destination_passing import destination_passing, is_empty
 from ..tiling.dynamic_border import DynamicBorder
 from ..tiling.nest import build_nest
 from ..tiling.pool_windows import Bounds
 from .block_kernels import STEPS, BlockKernel, Version
 from .block_operands import Held, given_to
 from .block_parts import parts_of
-
-
-def divide_steps(number: ir.Value, by: ir.Value) -> ir.Value:
-    """The quotient, rounded down; 0 where ``by`` is.
-
-    LLVM takes a quotient of which it knows no more into the addresses of the innermost loop, and divides at each step.
-    """
-    zero, one = index_constant(0), index_constant(1)
-    quotient = arith.divui(number, arith.maxui(by, one))
-    return arith.select(arith.cmpi(arith.CmpIPredicate.eq, by, zero), zero, quotient)
 
 
 def share_of_steps(steps: ir.Value, of_all: ir.Value) -> ir.Value:
@@ -95,6 +88,10 @@ def cut_axis(extent: ir.Value, sizes: Sequence[int], repeat: bool, least: LeastR
     return found
 
 
+# What emits the steps [lo, hi) of all.
+EmitSteps = Callable[[ir.Value, ir.Value], None]
+
+
 @dataclass(frozen=True)
 class Computation:
     """A function, the tensors to use for its arguments, and the memref that takes its result, on a target."""
@@ -108,6 +105,21 @@ class Computation:
     def tensors(self) -> dict[ir.Value, ir.Value]:
         """The arguments that are tensors of the kernel's."""
         return {own: value for own, value in self.arguments.items() if isinstance(value, ir.Value)}
+
+
+def build_steps(function: func.FuncOp, target: Target, prepare: Callable[[Computation], EmitSteps]) -> ir.Module:
+    """The function as what ``prepare`` gives emits it. Raises NotSchedulable where there is no element to compute."""
+    kinds = (*function.type.inputs, *function.type.results)
+    if any(is_empty(kind) for kind in kinds if isinstance(kind, ir.RankedTensorType)):
+        raise NotSchedulable("tensors of no elements have no buffer")
+
+    def body(arguments: dict[ir.Value, ir.Value], dests: list[ir.Value], lo: ir.Value, hi: ir.Value) -> list[ir.Value]:
+        prepare(Computation(function, arguments, buffer_of(dests[0]), target))(lo, hi)
+        return dests
+
+    made = destination_passing(function, body)
+    run_upstream(made, ("canonicalize", "cse"))
+    return made
 
 
 class Part:
@@ -339,10 +351,3 @@ def join_strips(parts: Sequence[Part]) -> list[Part]:
         return [segment.size for other, segment in part.segments.items() if other != axis]
 
     return [StripPart(list(strip), axis) for _, strip in itertools.groupby(parts, beside)]
-
-
-def loop_over(first: ir.Value, end: ir.Value, step: int, body: Callable[[ir.Value], None]) -> None:
-    loop = scf.ForOp(first, end, index_constant(step))
-    with ir.InsertionPoint(loop.body):
-        body(loop.induction_variable)
-        scf.YieldOp([])

@@ -8,8 +8,10 @@ they take one after another.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from ....core.target import Target
 from ....dialects import arith, func, ir, memref, scf
 from ....dialects.builders import element_of, index_constant
 from ....dialects.types import element_bits
@@ -17,13 +19,15 @@ from ....dialects.walk import defining_op
 from ...ir.edit import clone
 from ...ir.kernel import list_functions, module_beside
 from ...ir.structure import list_ops, terminator_of
+from ..loop_plan import PARALLEL_WORK, LoopsWithoutSchedule
 from ..tiles.regions import NotSchedulable
 from ..tiling.dynamic_border import find_insertions
 from ..tiling.part_nests import Chooser
 from .block_kernels import STEPS, OneFunction
 from .block_loops import Blocks
 from .blocks import choose_blocks
-from .part_loops import Computation
+from .box_copies import BoxCopy, choose_copy
+from .part_loops import Computation, EmitSteps, build_steps
 
 # Bytes of the result that a share has: with what is copied there it stays in the second cache.
 _SHARE_BYTES = 1 << 18
@@ -31,51 +35,62 @@ _SHARE_BYTES = 1 << 18
 
 @dataclass(frozen=True)
 class Piece(OneFunction):
-    """A module with the one function that puts a piece into an empty result, and the blocks that it is copied in.
+    """A module with the one function that puts a piece into an empty result, and what copies or computes it.
 
     The function's arguments are those of the kernel.
     """
 
     module: ir.Module
-    blocks: Blocks
+    plan: Blocks | BoxCopy
 
 
 @dataclass(frozen=True)
-class Pieces(Blocks):
+class Pieces(LoopsWithoutSchedule):
     """A result that is made of several pieces."""
 
     pieces: tuple[Piece, ...]
 
     @property
-    def elements(self) -> int:
-        """Of a block of each piece."""
-        return sum(piece.blocks.elements for piece in self.pieces)
+    def extent(self) -> int:
+        """Steps of the parallel axis."""
+        return STEPS
 
-    @property
-    def measured(self) -> tuple[func.FuncOp, ...]:
-        """A block of each piece."""
-        return tuple(function for piece in self.pieces for function in piece.blocks.measured)
+    def parallel_from(self, function: func.FuncOp) -> int | None:
+        """From how many elements of the result on threads pay: from the work of a block of each piece."""
+        work = max(sum(piece.plan.work for piece in self.pieces), 1)
+        return PARALLEL_WORK * sum(piece.plan.elements for piece in self.pieces) // work
 
-    def emit(self, computed: Computation, lo: ir.Value, hi: ir.Value) -> None:
-        """Emit the loop over shares of the steps [lo, hi), each of all pieces."""
+    def build(self, function: func.FuncOp, target: Target) -> ir.Module:
+        """The function as a loop over shares of all pieces."""
+        return build_steps(function, target, self.prepare)
+
+    def prepare(self, computed: Computation) -> EmitSteps:
+        """Prepare each piece; returns what emits the loop over shares of steps, each of all pieces."""
         buffer = computed.buffer
         kind = ir.MemRefType(buffer.type)
         total = index_constant(math.ceil(element_bits(element_of(buffer)) / 8))
         for axis in range(kind.rank):
             total = arith.muli(total, memref.DimOp(buffer, index_constant(axis)).result)
         share = arith.divui(index_constant(STEPS * _SHARE_BYTES), arith.maxsi(total, index_constant(1)))
-        loop = scf.ForOp(lo, hi, arith.maxsi(share, index_constant(1)))
-        with ir.InsertionPoint(loop.body):
-            first = loop.induction_variable
-            end = arith.minsi(arith.addi(first, loop.step), hi)
-            for piece in self.pieces:
-                given = [computed.arguments[value] for value in computed.source.arguments]
-                own = dict(zip(piece.function.arguments, given, strict=True))
-                piece.blocks.emit(replace(computed, source=piece.function, arguments=own), first, end)
-            scf.YieldOp([])
+        pieces = []
+        for piece in self.pieces:
+            given = [computed.arguments[value] for value in computed.source.arguments]
+            own = dict(zip(piece.function.arguments, given, strict=True))
+            pieces.append(piece.plan.prepare(replace(computed, source=piece.function, arguments=own)))
+
+        def emit(lo: ir.Value, hi: ir.Value) -> None:
+            loop = scf.ForOp(lo, hi, arith.maxsi(share, index_constant(1)))
+            with ir.InsertionPoint(loop.body):
+                first = loop.induction_variable
+                end = arith.minsi(arith.addi(first, loop.step), hi)
+                for emit_piece in pieces:
+                    emit_piece(first, end)
+                scf.YieldOp([])
+
+        return emit
 
     def __str__(self) -> str:
-        return "\n".join(f"piece {number} in {piece.blocks}" for number, piece in enumerate(self.pieces))
+        return "\n".join(f"piece {number} in {piece.plan}" for number, piece in enumerate(self.pieces))
 
 
 def choose_pieces(function: func.FuncOp, choose: Chooser) -> Pieces:
@@ -89,8 +104,13 @@ def choose_pieces(function: func.FuncOp, choose: Chooser) -> Pieces:
     if len(chain) < 2:
         raise NotSchedulable("no kernel of several pieces")
     modules = [_alone(function, op) for op in chain]
-    pieces = tuple(Piece(module, choose_blocks(list_functions(module)[0], choose)) for module in modules)
-    return Pieces(pieces[0].blocks.versions, {}, (), 1, 1, pieces)
+    return Pieces(tuple(Piece(module, _choose_plan(list_functions(module)[0], choose)) for module in modules))
+
+
+def _choose_plan(function: func.FuncOp, choose: Chooser) -> Blocks | BoxCopy:
+    with suppress(NotSchedulable):
+        return choose_copy(function)
+    return choose_blocks(function, choose)
 
 
 def _alone(function: func.FuncOp, insertion: ir.Operation) -> ir.Module:

@@ -149,3 +149,21 @@ def along_dynamic_row(length: ir.Value, tile: int, vector: int, init: Values, st
 def powers_of_two(n: int) -> list[int]:
     """The binary digits of ``n`` as numbers, largest first."""
     return [1 << bit for bit in reversed(range(n.bit_length())) if n >> bit & 1]
+
+
+def divide_steps(number: ir.Value, by: ir.Value) -> ir.Value:
+    """The quotient, rounded down; 0 where ``by`` is.
+
+    LLVM takes a quotient of which it knows no more into the addresses of the innermost loop, and divides at each step.
+    """
+    zero, one = index_constant(0), index_constant(1)
+    quotient = arith.divui(number, arith.maxui(by, one))
+    return arith.select(arith.cmpi(arith.CmpIPredicate.eq, by, zero), zero, quotient)
+
+
+def loop_over(first: ir.Value, end: ir.Value, step: int, body: Callable[[ir.Value], None]) -> None:
+    """A loop that hands nothing on."""
+    loop = scf.ForOp(first, end, index_constant(step))
+    with ir.InsertionPoint(loop.body):
+        body(loop.induction_variable)
+        scf.YieldOp([])

@@ -8,20 +8,18 @@ argument.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ....core.target import Target
-from ....dialects import arith, builders, func, ir, memref, scf, tensor, vector
+from ....dialects import arith, builders, func, ir, memref, scf, tensor
 from ....dialects.builders import element_of, index_constant
-from ....dialects.types import DYNAMIC, element_bits
+from ....dialects.types import DYNAMIC
 from ....dialects.walk import defining_op, is_constant
 from ...ir.structure import shape_of, terminator_of
-from ..tiles.buffers import find_first_lanes
 from ..tiles.regions import NotSchedulable
 from ..tiles.structured import capture_scalar
-
-PlaceValues = list[ir.Value]
+from .strided_boxes import BoxRows, Place, find_extents
 
 
 def is_dynamic_insertion(op: ir.Operation) -> bool:
@@ -92,8 +90,8 @@ class DynamicBorder:
         kind, sizes = ir.MemRefType(buffer.type), read_insertion_sizes(self.op)
         layout = ir.StridedLayoutAttr.get(DYNAMIC, kind.get_strides_and_offset()[0])
         static = [n if isinstance(n, int) else DYNAMIC for n in sizes]
-        given = [_resolve_size(n, arguments) for n in sizes if isinstance(n, ir.Value)]
-        low = self._low(arguments)
+        given = [resolve_size(n, arguments) for n in sizes if isinstance(n, ir.Value)]
+        low = self.find_low(arguments)
         made = ir.MemRefType.get(static, kind.element_type, layout)
         return memref.SubViewOp(made, buffer, low, given, [], [DYNAMIC] * len(low), static, [1] * len(low)).result
 
@@ -108,44 +106,40 @@ class DynamicBorder:
         if around is None:
             source = arguments[self.op.operands[1]].owner.operands[0]
             apart = arith.cmpi(arith.CmpIPredicate.ne, *map(memref.extract_aligned_pointer_as_index, (source, buffer)))
-            low, when = self._low(arguments), arith.andi(first, apart)
-            _surround(buffer, inner, low, when, lambda place: memref.LoadOp(source, place).result)
+            _surround([source, buffer], inner, self.find_low(arguments), arith.andi(first, apart), target)
         elif around.name == "linalg.fill":  # else it lies in a gap that is never read
             value = capture_scalar(around.operands[0])
-            _surround(buffer, inner, self._low(arguments), first, lambda _: value, _count_lanes(value, target))
+            _surround([buffer], inner, self.find_low(arguments), first, target, value)
         elif around.name == "tensor.insert_slice":
             raise NotSchedulable("other pieces around what is inserted")
 
-    def _low(self, arguments: Mapping[ir.Value, ir.Value]) -> list[ir.Value]:
+    def find_low(self, arguments: Mapping[ir.Value, ir.Value]) -> list[ir.Value]:
         """Where ``inner`` begins along each axis."""
         assert self.op is not None
         given = iter(list(self.op.operands)[2:])
         offsets = ir.DenseI64ArrayAttr(self.op.attributes["static_offsets"])
-        return [_resolve_size(next(given), arguments) if n < 0 else index_constant(n) for n in offsets]
+        return [resolve_size(next(given), arguments) if n < 0 else index_constant(n) for n in offsets]
 
 
 def _surround(
-    buffer: ir.Value,
+    buffers: Sequence[ir.Value],
     inner: ir.Value,
     low: Sequence[ir.Value],
     when: ir.Value,
-    value: Callable[[PlaceValues], ir.Value],
-    lanes: int = 0,
+    target: Target,
+    value: ir.Value | None = None,
 ) -> None:
-    """Store a value, by its place, everywhere around ``inner``, which begins at ``low``.
-
-    ``lanes``: of the vectors of one number that lie beside rows; 0 for elements.
-    """
-    axes = [index_constant(axis) for axis in range(len(low))]
-    whole, part = ([memref.DimOp(each, axis).result for axis in axes] for each in (buffer, inner))
+    """Store a value around ``inner``, which is at ``low`` of the last of the buffers, or what the first has there."""
+    whole, part = find_extents(buffers[-1]), find_extents(inner)
     high = [arith.addi(start, extent) for start, extent in zip(low, part, strict=True)]
     with ir.InsertionPoint(scf.IfOp(when).then_block):
         zero = index_constant(0)
         for axis in range(len(low)):
-            inside = list(zip(low[:axis], high[:axis], strict=True))
-            behind = [(zero, extent) for extent in whole[axis + 1 :]]
-            for slab in ((zero, low[axis]), (high[axis], whole[axis])):
-                _store_all(value, buffer, [*inside, slab, *behind], [], 0 if behind else lanes)
+            for start, end in ((zero, low[axis]), (high[axis], whole[axis])):
+                starts = [*low[:axis], start, *[zero] * (len(low) - axis - 1)]
+                extents = [*part[:axis], arith.subi(end, start), *whole[axis + 1 :]]
+                rows = BoxRows(extents, [Place.of(buffer, starts) for buffer in buffers], target, value)
+                rows.emit(zero, rows.count)
         scf.YieldOp([])
 
 
@@ -169,39 +163,5 @@ def read_insertion_sizes(op: ir.Operation) -> list[int | ir.Value]:
     return [next(given) if n < 0 else n for n in ir.DenseI64ArrayAttr(op.attributes["static_sizes"])]
 
 
-def _resolve_size(size: ir.Value, arguments: Mapping[ir.Value, ir.Value]) -> ir.Value:
+def resolve_size(size: ir.Value, arguments: Mapping[ir.Value, ir.Value]) -> ir.Value:
     return arguments[size] if size in arguments else capture_scalar(size)
-
-
-def _count_lanes(value: ir.Value, target: Target) -> int:
-    """The lanes of vectors that masks store; 0 for elements of which every target has no such stores."""
-    bits = element_bits(value.type)
-    return target.lanes * 32 // bits if bits in (32, 64) else 0
-
-
-def _store_all(
-    value: Callable[[PlaceValues], ir.Value],
-    buffer: ir.Value,
-    ranges: Sequence[tuple[ir.Value, ir.Value]],
-    place: PlaceValues,
-    lanes: int,
-) -> None:
-    """Store a scalar at each place of a box; with ``lanes`` by vectors along its last axis.
-
-    Of the few elements beside a row LLVM would make a call that sets memory, for each row.
-    """
-    if not ranges:
-        memref.StoreOp(value(place), buffer, place)
-        return
-    (start, end), *inner = ranges
-    loop = scf.ForOp(start, end, index_constant(1 if inner or not lanes else lanes))
-    with ir.InsertionPoint(loop.body):
-        at = [*place, loop.induction_variable]
-        if inner or not lanes:
-            _store_all(value, buffer, inner, at, lanes)
-        else:
-            made = value(at)
-            kind = ir.VectorType.get([lanes], made.type)
-            inside = find_first_lanes(lanes, arith.subi(end, loop.induction_variable))
-            vector.maskedstore(buffer, at, inside, vector.broadcast(kind, made))
-        scf.YieldOp([])

@@ -176,6 +176,7 @@ func.func @mirrored(%x: tensor<?x8xf32>, %n: index) -> tensor<?x8xf32> attribute
 #image = affine_map<(h, w, c) -> (h, w, c)>
 #channels = affine_map<(h, w, c) -> (c)>
 #turned = affine_map<(h, w, c) -> (w, h, c)>
+#images = affine_map<(n, c, h, w) -> (n, c, h, w)>
 
 // Rows and columns that all ops walk together are one axis.
 // CHECK-LABEL: func.func @pixels(
@@ -213,18 +214,67 @@ func.func @rejects_axes_that_change_places(%x: tensor<?x?x8xf32>, %y: tensor<?x?
   return %r : tensor<?x?x8xf32>
 }
 
-// What is put side by side is copied share by share, all pieces of a share before the next one.
+// What is put side by side is copied share by share, all pieces of a share before the next one. A row of eight elements
+// is known to be half a vector; a loop goes over rows.
 // CHECK-LABEL: func.func @side_by_side(
-// CHECK-SAME:    tw.schedule = "piece 0 in blocks of 16 x 8:
-// CHECK-SAME:    piece 1 in blocks of 16 x 4:
+// CHECK-SAME:    tw.schedule = "piece 0 in rows along d1, and axes that go on from one to the next, copied
+// CHECK-SAME:    piece 1 in rows along d1,
 // CHECK:         scf.for
-// CHECK:           memref.subview %{{.*}}[0, 0] [%{{.*}}, 8] [1, 1]
-// CHECK:           memref.subview %{{.*}}[0, 8] [%{{.*}}, 4] [1, 1]
+// CHECK:           scf.for
+// CHECK:             vector.load {{.*}} vector<8xf32>
+// CHECK:             vector.load {{.*}} vector<4xf32>
 func.func @side_by_side(%x: tensor<?x8xf32>, %y: tensor<?x4xf32>, %n: index) -> tensor<?x12xf32> attributes {tw.same_sizes = [array<i64: 0, 0, 1, 0, 2, -1, 3, 0>], tw.result_sizes = 1 : i64} {
   %e = tensor.empty(%n) : tensor<?x12xf32>
   %a = tensor.insert_slice %x into %e[0, 0] [%n, 8] [1, 1] : tensor<?x8xf32> into tensor<?x12xf32>
   %b = tensor.insert_slice %y into %a[0, 8] [%n, 4] [1, 1] : tensor<?x4xf32> into tensor<?x12xf32>
   return %b : tensor<?x12xf32>
+}
+
+// A piece that is computed goes in blocks, beside those that are copied.
+// CHECK-LABEL: func.func @computed_beside(
+// CHECK-SAME:    tw.schedule = "piece 0 in blocks of 16 x 8:
+// CHECK-SAME:    piece 1 in rows along d1,
+func.func @computed_beside(%x: tensor<?x8xf32>, %y: tensor<?x4xf32>, %n: index) -> tensor<?x12xf32> attributes {tw.same_sizes = [array<i64: 0, 0, 1, 0, 2, -1, 3, 0>], tw.result_sizes = 1 : i64} {
+  %s = tensor.empty(%n) : tensor<?x8xf32>
+  %c = linalg.generic {indexing_maps = [#matrix, #matrix], iterator_types = ["parallel", "parallel"]}
+    ins(%x : tensor<?x8xf32>) outs(%s : tensor<?x8xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %t = arith.addf %v, %v : f32
+    linalg.yield %t : f32
+  } -> tensor<?x8xf32>
+  %e = tensor.empty(%n) : tensor<?x12xf32>
+  %a = tensor.insert_slice %c into %e[0, 0] [%n, 8] [1, 1] : tensor<?x8xf32> into tensor<?x12xf32>
+  %b = tensor.insert_slice %y into %a[0, 8] [%n, 4] [1, 1] : tensor<?x4xf32> into tensor<?x12xf32>
+  return %b : tensor<?x12xf32>
+}
+
+// A slice of channels is copied in rows as long as they are in the run: the axes behind them belong to the row.
+// CHECK-LABEL: func.func @slice_of_channels(
+// CHECK-SAME:    tw.schedule = "rows along d3, and axes that go on from one to the next, copied"
+// CHECK:           vector.store {{.*}} vector<16xf32>
+// CHECK:           vector.store {{.*}} vector<8xf32>
+func.func @slice_of_channels(%x: tensor<?x64x?x?xf32>, %n: index, %h: index, %w: index) -> tensor<?x32x?x?xf32> attributes {tw.same_sizes = [array<i64: 0, 0, 1, -1, 4, 0>, array<i64: 0, 2, 2, -1, 4, 2>, array<i64: 0, 3, 3, -1, 4, 3>], tw.result_sizes = 3 : i64} {
+  %s = tensor.extract_slice %x[0, 32, 0, 0] [%n, 32, %h, %w] [1, 1, 1, 1] : tensor<?x64x?x?xf32> to tensor<?x32x?x?xf32>
+  %e = tensor.empty(%n, %h, %w) : tensor<?x32x?x?xf32>
+  %r = linalg.generic {indexing_maps = [#images, #images], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+    ins(%s : tensor<?x32x?x?xf32>) outs(%e : tensor<?x32x?x?xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    linalg.yield %v : f32
+  } -> tensor<?x32x?x?xf32>
+  return %r : tensor<?x32x?x?xf32>
+}
+
+// Rows that become columns are no such copy.
+// CHECK-LABEL: func.func @rejects_columns(
+// CHECK-SAME:    tw.schedule = "blocks of
+func.func @rejects_columns(%x: tensor<?x?xf32>, %n: index, %m: index) -> tensor<?x?xf32> attributes {tw.same_sizes = [array<i64: 0, 0, 2, -1, 3, 1>, array<i64: 0, 1, 1, -1, 3, 0>], tw.result_sizes = 2 : i64} {
+  %e = tensor.empty(%n, %m) : tensor<?x?xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(i, j) -> (j, i)>, #matrix], iterator_types = ["parallel", "parallel"]}
+    ins(%x : tensor<?x?xf32>) outs(%e : tensor<?x?xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    linalg.yield %v : f32
+  } -> tensor<?x?xf32>
+  return %r : tensor<?x?xf32>
 }
 
 // Where something lies around the pieces already, they are plain loops.

@@ -225,6 +225,9 @@ KINDS = {
     "channels that become the first": ("float[2, A, 5, B] x", "y = Transpose<perm = [0, 3, 1, 2]>(x)", "2 A 5 B"),
     "channels that become the last": ("float[2, B, A, 5] x", "y = Transpose<perm = [0, 2, 3, 1]>(x)", "2 B A 5"),
     "transpose": ("float[A, 24, B] x", "y = Transpose<perm = [2, 0, 1]>(x)", "A 24 B"),
+    "transpose of outer axes": ("float[A, 6, B, 5] x", "y = Transpose<perm = [0, 2, 1, 3]>(x)", "A 6 B 5"),
+    "parts of channels": ("float[A, 8, B, B] x", "y, rest = Split<axis = 1, num_outputs = 2>(x)", "A 8 B B"),
+    "every second element": ("float[A, B, 2] x", "y, rest = Split<axis = 2, num_outputs = 2>(x)", "A B 2"),
     "division by a size": ("float[A, 20, B, 3] x", "m = GlobalAveragePool(x) y = Relu(m)", "A 20 B 3"),
     "norm of rows by an open count": (
         "float[A, 6, B] x",
@@ -483,9 +486,14 @@ def test_a_norm_over_known_rows_of_open_length_is_one_kernel():
     assert schedule.startswith("rows of any length")
 
 
+@pytest.mark.parametrize("kind", ["transpose of outer axes", "parts of channels", "every second element"])
+def test_rows_that_stay_rows_are_copied_whole(kind: str):
+    assert all(schedule.startswith("rows along") for schedule in schedules(kind).values())
+
+
 def test_inputs_side_by_side_are_copied_by_one_kernel():
     found = list(schedules("inputs side by side").values())
-    assert sum("piece 2 in blocks" in text for text in found) == 1 and len(found) == 2
+    assert sum("piece 2 in rows" in text for text in found) == 1 and len(found) == 2
 
 
 @OTHERS_ARE_SLOW

@@ -1,0 +1,131 @@
+"""Kernels of open sizes that only move elements, whose rows stay rows: slices, pieces of a concat, paddings, transposes
+of outer axes.
+
+The run joins axes (``strided_boxes.py``), so it takes a slice of channels as one row for each image, whatever the
+images' sizes are. Blocks of fixed sizes would have the image's last axis alone as their rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ....core.target import Target
+from ....dialects import func, ir
+from ....dialects.builders import element_of, index_constant
+from ....dialects.types import element_bits
+from ....dialects.walk import defining_op
+from ...ir.maps import is_copy
+from ...ir.structure import dim_of, indexing_maps, is_zero, list_ops, shape_of
+from ..loop_plan import PARALLEL_WORK, LoopsWithoutSchedule
+from ..tiles.buffers import buffer_of
+from ..tiles.regions import NotSchedulable
+from ..tiling.dynamic_border import DynamicBorder, resolve_size
+from ..tiling.strided_boxes import BoxRows, Place, find_extents, find_offset, find_strides, flatten_buffer
+from .block_kernels import STEPS
+from .part_loops import Computation, EmitSteps, build_steps, share_of_steps
+
+
+@dataclass(frozen=True)
+class BoxCopy(LoopsWithoutSchedule):
+    """A kernel that copies a box of an argument.
+
+    axes: the argument's axis along each of the result's, None where elements are the same along that. starts: where the
+    box begins in the argument. What it copies to is the kernel's result, or lies in that.
+    """
+
+    argument: ir.Value
+    axes: tuple[int | None, ...]
+    starts: tuple[int | ir.Value, ...]
+
+    @property
+    def extent(self) -> int:
+        """Steps of the parallel axis."""
+        return STEPS
+
+    @property
+    def elements(self) -> int:
+        """The elements that ``work`` is that of."""
+        return 1
+
+    @property
+    def work(self) -> int:
+        """The bytes that are read and written of an element."""
+        return 2 * element_bits(element_of(self.argument)) // 8
+
+    def parallel_from(self, function: func.FuncOp) -> int | None:
+        """From how many elements of the result on threads pay."""
+        return PARALLEL_WORK * self.elements // self.work
+
+    def build(self, function: func.FuncOp, target: Target) -> ir.Module:
+        """The function as a loop over rows. Raises NotSchedulable where there is no element to copy."""
+        return build_steps(function, target, self.prepare)
+
+    def prepare(self, computed: Computation) -> EmitSteps:
+        """Join the axes; returns what emits the loops."""
+        border, given = DynamicBorder.of(computed.source), computed.tensors
+        inner = border.view(computed.buffer, given)
+        low = [index_constant(0)] * len(self.axes) if border.op is None else border.find_low(given)
+        source, zero = buffer_of(given[self.argument]), index_constant(0)
+        strides = find_strides(source)
+        starts = [resolve_size(n, given) if isinstance(n, ir.Value) else index_constant(n) for n in self.starts]
+        along = tuple(zero if axis is None else strides[axis] for axis in self.axes)
+        read = Place(flatten_buffer(source), find_offset(starts, strides), along)
+        rows = BoxRows(find_extents(inner), [read, Place.of(computed.buffer, low)], computed.target)
+
+        def emit(lo: ir.Value, hi: ir.Value) -> None:
+            border.fill(computed.buffer, inner, lo, given, computed.target)
+            rows.emit(share_of_steps(rows.count, lo), share_of_steps(rows.count, hi))
+
+        return emit
+
+    def __str__(self) -> str:
+        return f"rows along d{len(self.axes) - 1}, and axes that go on from one to the next, copied"
+
+
+def choose_copy(function: func.FuncOp) -> BoxCopy:
+    """A kernel that copies one box. Raises NotSchedulable for all others, and where rows become columns."""
+    border = DynamicBorder.of(function)
+    value, axes = border.inner, list[int | None](range(len(shape_of(border.inner))))
+    op = defining_op(value)
+    if op is not None and op.name == "linalg.generic":
+        axes, value = _read_order(op), op.operands[0]
+    _demand_rows(border.inner, value, axes)
+    starts: Sequence[int | ir.Value] = [0] * len(shape_of(value))
+    op = defining_op(value)
+    if op is not None and op.name == "tensor.extract_slice":
+        starts, value = _read_starts(op), op.operands[0]
+    others = [each.name for each in list_ops(function)]
+    known = ("linalg.generic", "tensor.extract_slice", "tensor.insert_slice", "tensor.empty", "linalg.fill")
+    if defining_op(value) is not None or any(n not in (*known, "arith.constant", "func.return") for n in others):
+        raise NotSchedulable("a kernel that does more than to copy a box of an argument")
+    return BoxCopy(value, tuple(axes), tuple(starts))
+
+
+def _read_order(op: ir.Operation) -> list[int | None]:
+    """The axis of a copied tensor along each one of the copy."""
+    if not is_copy(op) or len(op.results) != 1:
+        raise NotSchedulable("an op that does more than to copy")
+    read, made = indexing_maps(op)
+    if any(dim_of(e) is None and not is_zero(e) for e in read.results):
+        raise NotSchedulable("elements that are read at computed places")
+    own = [dim_of(e) for e in read.results]
+    return [own.index(dim) if (dim := dim_of(e)) in own else None for e in made.results]
+
+
+def _read_starts(op: ir.Operation) -> list[int | ir.Value]:
+    """Where a slice begins along each axis."""
+    offsets, steps, sizes = (
+        list(ir.DenseI64ArrayAttr(op.attributes[f"static_{name}"])) for name in ("offsets", "strides", "sizes")
+    )
+    if set(steps) != {1} or len(sizes) != len(shape_of(op.results[0])):
+        raise NotSchedulable("a slice with steps, or without some of the axes")
+    given = iter(list(op.operands)[1:])
+    return [next(given) if n < 0 else n for n in offsets]
+
+
+def _demand_rows(result: ir.Value, read: ir.Value, axes: Sequence[int | None]) -> None:
+    """Raises NotSchedulable where the innermost axis of the result is not that of what is read."""
+    made, own = ([axis for axis, n in enumerate(shape_of(value)) if n != 1] for value in (result, read))
+    if made and (not own or axes[made[-1]] != own[-1]):
+        raise NotSchedulable("rows that become columns")
