@@ -63,21 +63,26 @@ class BoxCopy(LoopsWithoutSchedule):
 
     def prepare(self, computed: Computation) -> EmitSteps:
         """Join the axes; returns what emits the loops."""
+        border, given, rows = DynamicBorder.of(computed.source), computed.tensors, self.join_rows(computed)
+
+        def emit(lo: ir.Value, hi: ir.Value) -> None:
+            inner = border.view(computed.buffer, given)
+            border.fill(computed.buffer, inner, lo, given, computed.target)
+            rows.emit(share_of_steps(rows.count, lo), share_of_steps(rows.count, hi))
+
+        return emit
+
+    def join_rows(self, computed: Computation) -> BoxRows:
+        """The rows that the run makes of the box."""
         border, given = DynamicBorder.of(computed.source), computed.tensors
-        inner = border.view(computed.buffer, given)
         low = [index_constant(0)] * len(self.axes) if border.op is None else border.find_low(given)
         source, zero = buffer_of(given[self.argument]), index_constant(0)
         strides = find_strides(source)
         starts = [resolve_size(n, given) if isinstance(n, ir.Value) else index_constant(n) for n in self.starts]
         along = tuple(zero if axis is None else strides[axis] for axis in self.axes)
         read = Place(flatten_buffer(source), find_offset(starts, strides), along)
-        rows = BoxRows(find_extents(inner), [read, Place.of(computed.buffer, low)], computed.target)
-
-        def emit(lo: ir.Value, hi: ir.Value) -> None:
-            border.fill(computed.buffer, inner, lo, given, computed.target)
-            rows.emit(share_of_steps(rows.count, lo), share_of_steps(rows.count, hi))
-
-        return emit
+        extents = find_extents(border.view(computed.buffer, given))
+        return BoxRows(extents, [read, Place.of(computed.buffer, low)], computed.target)
 
     def __str__(self) -> str:
         return f"rows along d{len(self.axes) - 1}, and axes that go on from one to the next, copied"

@@ -23,11 +23,12 @@ from ..loop_plan import PARALLEL_WORK, LoopsWithoutSchedule
 from ..tiles.regions import NotSchedulable
 from ..tiling.dynamic_border import find_insertions
 from ..tiling.part_nests import Chooser
+from ..tiling.woven_rows import find_whether_woven, may_weave, weave_rows
 from .block_kernels import STEPS, OneFunction
 from .block_loops import Blocks
 from .blocks import choose_blocks
 from .box_copies import BoxCopy, choose_copy
-from .part_loops import Computation, EmitSteps, build_steps
+from .part_loops import Computation, EmitSteps, build_steps, share_of_steps
 
 # Bytes of the result that a share has: with what is copied there it stays in the second cache.
 _SHARE_BYTES = 1 << 18
@@ -72,19 +73,38 @@ class Pieces(LoopsWithoutSchedule):
         for axis in range(kind.rank):
             total = arith.muli(total, memref.DimOp(buffer, index_constant(axis)).result)
         share = arith.divui(index_constant(STEPS * _SHARE_BYTES), arith.maxsi(total, index_constant(1)))
-        pieces = []
-        for piece in self.pieces:
-            given = [computed.arguments[value] for value in computed.source.arguments]
-            own = dict(zip(piece.function.arguments, given, strict=True))
-            pieces.append(piece.plan.prepare(replace(computed, source=piece.function, arguments=own)))
+        given = [computed.arguments[value] for value in computed.source.arguments]
+        places = [
+            replace(computed, source=each.function, arguments=dict(zip(each.function.arguments, given, strict=True)))
+            for each in self.pieces
+        ]
+        pieces = [each.plan.prepare(place) for each, place in zip(self.pieces, places, strict=True)]
 
-        def emit(lo: ir.Value, hi: ir.Value) -> None:
+        def emit_all(lo: ir.Value, hi: ir.Value) -> None:
             loop = scf.ForOp(lo, hi, arith.maxsi(share, index_constant(1)))
             with ir.InsertionPoint(loop.body):
                 first = loop.induction_variable
                 end = arith.minsi(arith.addi(first, loop.step), hi)
                 for emit_piece in pieces:
                     emit_piece(first, end)
+                scf.YieldOp([])
+
+        copied = [
+            each.plan.join_rows(place)
+            for each, place in zip(self.pieces, places, strict=True)
+            if isinstance(each.plan, BoxCopy)
+        ]
+        if len(copied) < len(places) or not may_weave(copied):
+            return emit_all
+
+        def emit(lo: ir.Value, hi: ir.Value) -> None:
+            branch = scf.IfOp(find_whether_woven(copied), has_else=True)
+            woven, beside = (region.blocks[0] for region in branch.regions)
+            with ir.InsertionPoint(woven):
+                weave_rows(copied, share_of_steps(copied[0].count, lo), share_of_steps(copied[0].count, hi))
+                scf.YieldOp([])
+            with ir.InsertionPoint(beside):
+                emit_all(lo, hi)
                 scf.YieldOp([])
 
         return emit

@@ -179,7 +179,7 @@ MAPPED_BLOCKS = BlockSizes((16, 4, 1), (256, 64, 16, 4, 1), rows_of_columns=(1,)
 # Rows share the places that are computed along the columns.
 GATHERED_BLOCKS = BlockSizes((16, 4, 1), (256, 64, 16, 4, 1), rows_of_columns=(8, 1))
 # Square tiles, turned in registers: of known rows some beside each other, which read on in an operand's rows.
-TURNED_BLOCKS = BlockSizes((64, 16, 4, 1), (16, 1), 1 << 12, rows_of_columns=(16, 1))
+TURNED_BLOCKS = BlockSizes((64, 16, 4, 1), (16, 4, 1), 1 << 12, rows_of_columns=(16, 1))
 # A window's rows share what they read.
 WINDOW_BLOCKS = BlockSizes((16, 4, 1), (16, 4, 1))
 # Vectors along the rows of one image at a time: a block's rows stay in the first cache.

@@ -44,26 +44,29 @@ class Place:
 class BoxRows:
     """The rows of a box, which are copied to the last of its places from the one before, or filled with a ``value``.
 
-    count: how many steps they are made in.
+    count: how many steps they are made in, each a row, or, where rows are long, a ``piece`` of so many elements of one
+    (0 elsewhere). rows, length: how many they are, and their elements. starts, along: the first element in each of the
+    buffers, and the stride of a row. lanes: of a vector.
     """
 
     def __init__(
         self, extents: Sequence[ir.Value], places: Sequence[Place], target: Target, value: ir.Value | None = None
     ) -> None:
         one = index_constant(1)
-        self._value, self._buffers = value, [place.buffer for place in places]
-        self._starts = [place.start for place in places]
-        self._element = element_of(self._buffers[-1])
-        self._lanes = max(1, target.lanes * 32 // element_bits(self._element))
+        self._value, self.buffers = value, [place.buffer for place in places]
+        self.starts = [place.start for place in places]
+        self._element = element_of(self.buffers[-1])
+        self.lanes = max(1, target.lanes * 32 // element_bits(self._element))
         self._extents = [one, *extents] if extents else [one, one]
         self._strides = [[one, *place.strides] if extents else [one, one] for place in places]
         for axis in range(len(self._extents) - 1):
             inner = self._extents[axis + 1]
             join_axes(self._extents, self._strides, axis, arith.cmpi(arith.CmpIPredicate.eq, inner, one))
-        self._length = self._extents.pop()
-        self._along = [strides.pop() for strides in self._strides]
+        self.length = self._extents.pop()
+        self.along = [strides.pop() for strides in self._strides]
         if len(self._extents) > 2:
             self._put_many_inside()
+        self.rows = functools.reduce(arith.muli, self._extents)
         self._take_apart()
         self.count = functools.reduce(arith.muli, self._extents)
 
@@ -90,7 +93,7 @@ class BoxRows:
         The first axis has one step until then, and gives its place to the others where there are pieces.
         """
         most = index_constant(_PIECE_BYTES * 8 // element_bits(self._element))
-        zero, one, length = index_constant(0), index_constant(1), self._length
+        zero, one, length = index_constant(0), index_constant(1), self.length
         long = arith.cmpi(arith.CmpIPredicate.ugt, length, most)
 
         def shift(outer: Sequence[ir.Value], pieces: ir.Value) -> list[ir.Value]:
@@ -102,13 +105,13 @@ class BoxRows:
         self._extents = shift(self._extents, pieces)
         self._extents[0] = arith.muli(self._extents[0], some)
         self._strides = [
-            shift(own, arith.muli(along, most)) for own, along in zip(self._strides, self._along, strict=True)
+            shift(own, arith.muli(along, most)) for own, along in zip(self._strides, self.along, strict=True)
         ]
-        self._piece, self._most = arith.select(long, most, zero), arith.select(long, most, length)
+        self.piece, self._most = arith.select(long, most, zero), arith.select(long, most, length)
 
     def emit(self, first: ir.Value, last: ir.Value) -> None:
         """The steps [first, last) of ``count``."""
-        self._loop(0, (first, last), self._starts)
+        self._loop(0, (first, last), self.starts)
 
     def _loop(self, axis: int, numbers: tuple[ir.Value, ir.Value], places: Sequence[ir.Value]) -> None:
         """The loop along an axis, over its steps by their numbers, those of all inner axes counted in each."""
@@ -133,7 +136,7 @@ class BoxRows:
 
     def _emit_rows(self, first: ir.Value, last: ir.Value, places: Sequence[ir.Value]) -> None:
         """The rows of the last axis, in the way that fits their length."""
-        lanes = self._lanes
+        lanes = self.lanes
 
         def emit(move_row: Callable[[ir.Value, Sequence[ir.Value]], None]) -> None:
             inner = len(self._extents) - 1
@@ -145,13 +148,13 @@ class BoxRows:
                 emit(lambda _, row: self._move_ends(row, 1))
                 return
             _branch(
-                arith.cmpi(arith.CmpIPredicate.uge, self._length, index_constant(size)),
+                arith.cmpi(arith.CmpIPredicate.uge, self.length, index_constant(size)),
                 lambda: emit(lambda _, row: self._move_ends(row, size)),
                 lambda: choose(size // 2),
             )
 
         def move_dense() -> None:
-            long = arith.cmpi(arith.CmpIPredicate.ugt, self._length, index_constant(2 * lanes))
+            long = arith.cmpi(arith.CmpIPredicate.ugt, self.length, index_constant(2 * lanes))
             _branch(long, lambda: emit(self._move_long), lambda: choose(lanes))
 
         def move_thin() -> None:
@@ -160,38 +163,42 @@ class BoxRows:
                 emit(self._move_apart)
                 return
             second = arith.andi(self._goes_by(0, 2), self._goes_by(1, 1))
-            enough = arith.cmpi(arith.CmpIPredicate.uge, self._length, index_constant(2 * lanes))
+            enough = arith.cmpi(arith.CmpIPredicate.uge, self.length, index_constant(2 * lanes))
             _branch(
                 arith.andi(second, enough),
                 lambda: emit(functools.partial(self._move_long, step=2)),
                 lambda: emit(self._move_apart),
             )
 
-        steps = (self._goes_by(number, 1) for number in range(len(self._along)))
+        steps = (self._goes_by(number, 1) for number in range(len(self.along)))
         _branch(functools.reduce(arith.andi, steps), move_dense, move_thin)
 
     def _goes_by(self, number: int, step: int) -> ir.Value:
         """Whether a row's elements lie so far from each other in a buffer."""
-        return arith.cmpi(arith.CmpIPredicate.eq, self._along[number], index_constant(step))
+        return arith.cmpi(arith.CmpIPredicate.eq, self.along[number], index_constant(step))
 
-    def _count_elements(self, number: ir.Value) -> ir.Value:
+    def count_elements(self, number: ir.Value) -> ir.Value:
         """Of the row, or of the piece of one, of this number."""
-        return arith.minui(self._most, arith.subi(self._length, arith.muli(number, self._piece)))
+        return arith.minui(self._most, arith.subi(self.length, arith.muli(number, self.piece)))
+
+    def load(self, place: ir.Value) -> ir.Value:
+        """A vector of what is read."""
+        return _load(ir.VectorType.get([self.lanes], self._element), self.buffers[0], place)
 
     def _move_long(self, number: ir.Value, places: Sequence[ir.Value], step: int = 1) -> None:
         """A row by vectors of every element, or every second one, of what is read.
 
         The last vector may begin in the piece before, whose elements are written once more.
         """
-        lanes, zero = index_constant(self._lanes), index_constant(0)
-        rest = arith.subi(self._count_elements(number), lanes)
+        lanes, zero = index_constant(self.lanes), index_constant(0)
+        rest = arith.subi(self.count_elements(number), lanes)
 
         def move(element: ir.Value) -> None:
             steps = [step] * (len(places) - 1) + [1]
             there = [
                 self._behind([p], arith.muli(element, index_constant(n)))[0] for p, n in zip(places, steps, strict=True)
             ]
-            self._move_vector(there, self._lanes, step)
+            self._move_vector(there, self.lanes, step)
 
         loop = scf.ForOp(zero, arith.maxsi(rest, zero), lanes)
         with ir.InsertionPoint(loop.body):
@@ -202,23 +209,23 @@ class BoxRows:
     def _move_ends(self, places: Sequence[ir.Value], size: int) -> None:
         """A row by two vectors, or two elements, of this ``size``: its first elements and its last."""
         self._move_vector(places, size)
-        self._move_vector(self._behind(places, arith.subi(self._length, index_constant(size))), size)
+        self._move_vector(self._behind(places, arith.subi(self.length, index_constant(size))), size)
 
     def _move_apart(self, number: ir.Value, places: Sequence[ir.Value]) -> None:
         """A row whose elements lie apart."""
 
         def step(place: ir.Value) -> None:
-            moved = zip(places, self._along, strict=True)
+            moved = zip(places, self.along, strict=True)
             self._move_vector([arith.addi(start, arith.muli(place, along)) for start, along in moved], 1)
 
-        loop_over(index_constant(0), self._count_elements(number), 1, step)
+        loop_over(index_constant(0), self.count_elements(number), 1, step)
 
     def _behind(self, places: Sequence[ir.Value], elements: ir.Value) -> list[ir.Value]:
         return [arith.addi(place, elements) for place in places]
 
     def _move_vector(self, places: Sequence[ir.Value], size: int, step: int = 1) -> None:
         """So many elements that lie one after another where they are written, and in ``step`` where they are read."""
-        *read, dest = zip(self._buffers, places, strict=True)
+        *read, dest = zip(self.buffers, places, strict=True)
         kind = ir.VectorType.get([size], self._element)
         if size == 1:
             value = self._value if self._value is not None else memref.LoadOp(read[0][0], [read[0][1]]).result

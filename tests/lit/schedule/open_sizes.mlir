@@ -230,6 +230,19 @@ func.func @side_by_side(%x: tensor<?x8xf32>, %y: tensor<?x4xf32>, %n: index) -> 
   return %b : tensor<?x12xf32>
 }
 
+// Where the run finds that each has one element of a row, a vector of each becomes two of the result.
+// CHECK-LABEL: func.func @elements_in_turn(
+// CHECK-SAME:    tw.schedule = "piece 0 in rows along d1,
+// CHECK:         scf.if
+// CHECK:           vector.interleave {{.*}} vector<16xf32>
+// CHECK:           vector.store {{.*}} vector<32xf32>
+func.func @elements_in_turn(%x: tensor<?x?xf32>, %y: tensor<?x?xf32>, %n: index, %m: index, %k: index, %all: index, %rows: index, %columns: index) -> tensor<?x?xf32> attributes {tw.same_sizes = [array<i64: 0, 0, 1, 0, 2, -1, 6, -1, 8, 0>, array<i64: 0, 1, 3, -1>, array<i64: 1, 1, 4, -1>, array<i64: 5, -1, 7, -1, 8, 1>], tw.result_sizes = 2 : i64} {
+  %e = tensor.empty(%n, %all) : tensor<?x?xf32>
+  %a = tensor.insert_slice %x into %e[0, 0] [%n, %m] [1, 1] : tensor<?x?xf32> into tensor<?x?xf32>
+  %b = tensor.insert_slice %y into %a[0, %m] [%n, %k] [1, 1] : tensor<?x?xf32> into tensor<?x?xf32>
+  return %b : tensor<?x?xf32>
+}
+
 // A piece that is computed goes in blocks, beside those that are copied.
 // CHECK-LABEL: func.func @computed_beside(
 // CHECK-SAME:    tw.schedule = "piece 0 in blocks of 16 x 8:

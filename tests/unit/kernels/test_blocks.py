@@ -199,6 +199,11 @@ KINDS = {
         "c = Concat<axis = 2>(x, z, x) y = Relu(c)",
         "A B 24, A B 9",
     ),
+    "elements in turn": (
+        "float[A, B, 1] x, float[A, B, 1] z",
+        "y = Concat<axis = 2>(x, z, z, x)",
+        "A B 1, A B 1",
+    ),
     "inputs among others": (
         "float[A, 3, B] x, float[A, 40, B] z",
         "r = Relu(x) c = Concat<axis = 1>(z, r, x) y = Sigmoid(c)",
