@@ -11,6 +11,7 @@ from ...dialects.types import element_bits
 from ...dialects.walk import collect, defining_op
 
 _LANE = 128  # bits of a register that instructions shuffle apart from the others
+_SHORT = 6  # elements of rows whose columns are put together of all vectors one by one, where these are no power of two
 
 
 def interleave_transposes(function: func.FuncOp) -> None:
@@ -77,7 +78,7 @@ def load_interleaved(function: func.FuncOp) -> None:
 
 
 def _transposes_joined_rows(op: ir.Operation) -> bool:
-    read = defining_op(op.operands[0]) if _is_transpose(op) else None
+    read = defining_op(op.operands[0]) if _turns_short_rows(op) else None
     return read is not None and read.name == "vector.transfer_read" and _moves_joined_rows(read)
 
 
@@ -89,7 +90,7 @@ def _is_interleaved(value: ir.Value) -> bool:
     """Return whether a matrix is a transpose, or a choice between such for each column."""
     made = defining_op(value)
     if made is None or made.name != "arith.select":
-        return made is not None and _is_transpose(made)
+        return made is not None and _turns_short_rows(made)
     mask = defining_op(made.operands[0])
     if mask is None or mask.name != "vector.broadcast" or not isinstance(mask.operands[0].type, ir.VectorType):
         return False
@@ -125,7 +126,8 @@ def _in_order(value: ir.Value) -> list[ir.Value]:
     """The elements of what ``_is_interleaved`` in order, in vectors as long as its columns."""
     made = value.owner.operation
     if made.name != "arith.select":
-        return _interleave(made.operands[0])
+        matrix = made.operands[0]
+        return _interleave(matrix) if _is_transpose(made) else _merge_columns(matrix)
     flags = made.operands[0].owner.operands[0]
     short, count = ir.VectorType(flags.type).shape[0], ir.VectorType(value.type).shape[0]
     mask = vector.shuffle(flags, flags, [i % short for i in range(count)])
@@ -142,10 +144,36 @@ def _load_rows(read: ir.Operation) -> list[ir.Value]:
     wide = ir.VectorType.get([count], kind.element_type)
     places = [arith.addi(place, index_constant(i * count)) for i in range(short)]
     rows: list[ir.Value] = [vector.load(wide, flat, [*outer, place]) for place in places]
+    if short & (short - 1):
+        every = range(0, count * short, short)
+        return [_gather_lanes(rows, [first + place for place in every]) for first in range(short)]
     for _ in range(short.bit_length() - 1):  # each round moves the last bit of an element's number to its front
         pairs = list(zip(rows[::2], rows[1::2], strict=True))
         rows = [vector.shuffle(a, b, list(range(odd, 2 * count, 2))) for odd in (0, 1) for a, b in pairs]
     return rows
+
+
+def _merge_columns(matrix: ir.Value) -> list[ir.Value]:
+    """``_interleave`` of a matrix of any number of rows."""
+    short, count = ir.VectorType(matrix.type).shape
+    rows = [vector.extract(matrix, [], [i]) for i in range(short)]
+    order = [place % short * count + place // short for place in range(short * count)]
+    return [_gather_lanes(rows, order[first : first + count]) for first in range(0, short * count, count)]
+
+
+def _gather_lanes(rows: Sequence[ir.Value], places: Sequence[int]) -> ir.Value:
+    """A vector of the elements at these places of several as long as it, one behind the other."""
+    count, made = len(places), rows[0]
+    for number, row in enumerate(rows):
+        here = [number * count <= place < (number + 1) * count for place in places]
+        if number == 0:
+            made = vector.shuffle(row, row, [place * inside for place, inside in zip(places, here, strict=True)])
+        elif any(here):  # the elements before are in their lanes
+            lanes = zip(places, here, range(count), strict=True)
+            made = vector.shuffle(
+                made, row, [count + place % count if inside else lane for place, inside, lane in lanes]
+            )
+    return made
 
 
 def join_rows(buffer: ir.Value) -> ir.Value:
@@ -274,6 +302,15 @@ def _is_column(op: ir.Operation) -> bool:
 
 def _swaps_dims(op: ir.Operation) -> bool:
     return op.name == "vector.transpose" and list(ir.DenseI64ArrayAttr(op.attributes["permutation"])) == [1, 0]
+
+
+def _turns_short_rows(op: ir.Operation) -> bool:
+    """Return whether an op ``_is_transpose``, or one of as many short rows of any length as vectors have lanes."""
+    if not _swaps_dims(op):
+        return False
+    kind = ir.VectorType(op.results[0].type)
+    short, count = sorted(kind.shape)
+    return _is_transpose(op) or (not any(kind.scalable_dims) and 1 < short <= _SHORT and count & (count - 1) == 0)
 
 
 def _is_transpose(op: ir.Operation) -> bool:

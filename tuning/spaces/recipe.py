@@ -23,7 +23,7 @@ class NestRecipe:
         tile. whole: axes that lie in the tile as they are.
     sums: the order of the loops of sums. at_once: how many steps the innermost of them takes; 1 where it is not
         unrolled. apart: whether these lie apart.
-    row_chunk: elements of one step along whole rows; 0 where there are none.
+    row_chunk: elements of one step along whole rows; 0 where there are none, or those of a tile go ``across``.
     overlapping: the numbers of the cuts whose last steps overlap.
     depth: of what is staged, how many of the result's cuts it is inside of.
     """
@@ -37,6 +37,7 @@ class NestRecipe:
     row_chunk: int = 0
     overlapping: tuple[int, ...] = ()
     depth: int = 0
+    across: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,7 @@ def _read_nest(nest: Nest, depth: int) -> NestRecipe:
         nest.row_chunk,
         tuple(number for number, (loop, _) in enumerate(parts) if loop.overlap),
         depth,
+        nest.across,
     )
 
 
@@ -103,7 +105,7 @@ def make_schedule(recipe: Recipe) -> Schedule:
 
 def _make_nest(schedule: Schedule, recipe: NestRecipe) -> Schedule:
     """Cut and order the loops of one value, and unroll its sum."""
-    made = carve(schedule, recipe.cuts, recipe.value, recipe.whole, recipe.row_chunk)
+    made = carve(schedule, recipe.cuts, recipe.value, recipe.whole, recipe.row_chunk, recipe.across)
     if len(recipe.sums) > 1:
         made = made.reorder(*recipe.sums)
     if recipe.sums and recipe.at_once > 1:

@@ -21,7 +21,8 @@ from ..tiles.regions import ROW, Interval, Linear, NotSchedulable, Region, full_
 from ..tiles.structured import insert
 from ..tiling.dynamic_border import DynamicBorder
 from ..tiling.nest import HANDLERS
-from ..tiling.rows import copy_across, materialize_shared
+from ..tiling.rows import materialize_shared
+from ..tiling.rows_across import copy_across
 from ..tiling.tiler import Form, Tiler, loop_intervals
 from .block_kernels import BlockKernel, OneFunction, Version
 from .block_loops import Blocks, count_columns

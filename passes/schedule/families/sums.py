@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from ....core.sizes import require_static
 from ....dialects import ir
+from ....dialects.builders import element_of
+from ....dialects.types import element_bits
 from ...analysis.kinds import Reduction
-from ...ir.structure import body_ops, dim_of, indexing_maps, iterator_types, loop_extents, loops_along, num_inputs
-from ..language.cuts import carve, share
+from ...ir.structure import body_ops, dim_of, indexing_maps, iterator_types, loop_extents, num_inputs
+from ..language.cuts import carve, overlap, share
 from ..language.loopnest import KernelValue
 from ..language.schedule import Schedule
-from ..tiles.axes import ROW_VECTORS, result_axis
-from ..tiles.structured import loop_along, vector_axis
+from ..tiles.axes import NARROWEST, ROW_VECTORS, power_floor, result_axis
+from ..tiles.structured import loop_along
 from ..tiling.heavy_tiles import HEAVY
 from ..tiling.values import is_dot, reduces_last
 from .columns import schedule_columns, stage_sums
 from .family import DOT_BLOCKS, MAPPED_BLOCKS, Anchors, Family, KernelView
 from .light import schedule_vectors
 
-# Vectors of a row that is not worth a step of its own, where a function of its sum is dear.
+# Vectors of the longest row that goes beside others, where a function of its sum is dear.
 _SHORT_ROW_VECTORS = 3
-# Elements of the shortest vector: rows of several are compared as vectors.
-_WHOLE = 4
+# Bits of a number, and of the longest whose vectors are turned.
+_WORD, _MOST_BITS = 32, 64
 
 
 def schedule_sums(kernel: KernelView) -> Schedule | None:
@@ -41,59 +43,63 @@ def schedule_sums(kernel: KernelView) -> Schedule | None:
     if staged := stage_sums(kernel, chunk):
         return staged
     cuts = [(axis.name, 1) for axis in value.axes if axis.extent != 1 and axis.name != value.row]
-    if _compares_short_rows(kernel, value):
-        made = plain.split(rows := cuts[-1][0], kernel.lanes)
-        return share(made.reorder(value.row, f"{rows}.1").vectorize(f"{rows}.1"))
-    if cuts and _joins_rows(kernel, value):
-        cuts[-1] = (cuts[-1][0], kernel.lanes)
+    if cuts and (count := _count_across(kernel, value)):
+        cuts[-1] = (cuts[-1][0], count)
+        return overlap(share(carve(plain, cuts, across=True)))
     return share(carve(plain, cuts, row_chunk=chunk))
 
 
-def _compares_short_rows(kernel: KernelView, value: KernelValue) -> bool:
-    """Return whether the places of the best elements of short rows are found in a vector's lanes, a row in each.
+def _count_across(kernel: KernelView, value: KernelValue) -> int:
+    """How many short rows go side by side, an element of all of them at once; 0 where they go one after another.
 
-    What rows have at one place is then read as vectors, and put in order. Of rows that are no whole vectors each is
-    otherwise compared element by element, twice: ArgMax of 4096 rows of 5 takes 0.25 of the time, of 1000 of 21 0.7.
-    Best elements alone, and sums, take as long either way.
+    What is computed of a row, and what is left of it beside whole vectors, is then that of as many rows: Softmax of
+    4096 rows of 3 takes 0.25 of the time, of 24 0.8, LayerNormalization of 7 0.2, LogSoftmax of 48 0.7.
     """
-    ops, vector = [op for op, _ in kernel.anchors], vector_axis(kernel.shape) if kernel.shape else 0
-    adds = any(inner.name in ("arith.addf", "arith.addi") for op in ops for inner in body_ops(op))
-    alike = all(loop_extents(op) == loop_extents(ops[-1]) for op in ops)
-    row, before = loop_along(ops[-1], 0), next(iter(loops_along(ops[-1], 0)[-2:-1]), None)
-    if len(ops) < 2 or adds or not alike or row is None or before is None or len(value.sums) != 1:
-        return False
-    length, near = loop_extents(ops[-1])[row], result_axis(ops[-1], before, kernel.result) == vector
-    short = 2 < length <= _SHORT_ROW_VECTORS * kernel.target.lanes // 2 and length % _WHOLE != 0
-    return near and short and kernel.shape[vector] >= kernel.lanes
+    row = next(require_static(axis.extent) for axis in (*value.axes, *value.sums) if axis.name == value.row)
+    rows = [require_static(axis.extent) for axis in value.axes if axis.extent != 1 and axis.name != value.row]
+    lanes = kernel.target.lanes * _WORD // max(_WORD, *_read_bits(kernel))
+    count = power_floor(min(lanes, rows[-1]))
+    simple = _are_reductions(kernel.anchors) and len(value.sums) <= 1 and max(_read_bits(kernel)) <= _MOST_BITS
+    return count if simple and row > 1 and 2 * count >= lanes and row <= _find_longest(kernel, value, row, lanes) else 0
 
 
-def _joins_rows(kernel: KernelView, value: KernelValue) -> bool:
-    """Return whether short rows go a vector's lanes at once, for a function of a row's sum is then one of a vector.
+def _find_longest(kernel: KernelView, value: KernelValue, row: int, lanes: int) -> int:
+    """The elements of the longest rows that had better go side by side, ``lanes`` of them; ``row`` is how many are."""
+    ops = [op for op, _ in kernel.classes]
+    axis = next((number for number, axis in enumerate(value.axes) if axis.name == value.row), None)
+    steps = [step for op in ops for step in _list_row_steps(op, kernel.result, axis)]
+    dear = max(len(_list_row_steps(op, kernel.result, axis)) for op in ops) >= HEAVY
+    if dear or (axis is not None and any(step.name.startswith("math.") for step in steps)):
+        return _SHORT_ROW_VECTORS * lanes  # a core waits for one row's function before the row after the next
+    if axis is not None:
+        return 2 * lanes - 1
+    floats = all(isinstance(element_of(op.operands[0]), ir.FloatType) for op, _ in kernel.anchors)
+    if max(_read_bits(kernel)) < _WORD and floats:
+        return _SHORT_ROW_VECTORS * lanes
+    adds = any(inner.name in ("arith.addf", "arith.addi") for op, _ in kernel.anchors for inner in body_ops(op))
+    if len(kernel.anchors) > 1 and not adds:  # places of best elements
+        return _SHORT_ROW_VECTORS * kernel.target.lanes // 2 if row > 2 and row % NARROWEST else 0
+    return 2 * lanes - 1 if floats and row % lanes and lanes == kernel.target.lanes else 0
 
-    A core waits for one row's function before it begins with the row after the next: LogSoftmax of 1000 rows of 29
-    takes 0.55 of the time, of 3 0.28; of 64 it takes as long.
-    """
-    extents = {axis.name: require_static(axis.extent) for axis in value.axes if axis.extent != 1}
-    row = extents.pop(value.row, 0)
-    rows = [*extents.values()]
-    if not 0 < row <= _SHORT_ROW_VECTORS * kernel.lanes or rows[-1] < kernel.lanes:
-        return False
-    axis = [axis.name for axis in value.axes].index(value.row)
-    return any(_count_row_steps(op, kernel.result, axis) >= HEAVY for op, _ in kernel.classes)
+
+def _read_bits(kernel: KernelView) -> list[int]:
+    """The bits of an element of what a kernel reads."""
+    read = [value for value in kernel.function.arguments if isinstance(value.type, ir.RankedTensorType)]
+    return [element_bits(element_of(value)) for value in read]
 
 
-def _count_row_steps(op: ir.Operation, result: ir.Value, row: int) -> int:
-    """The steps of a body that are the same for all of a row, which the axis ``row`` of the result walks."""
+def _list_row_steps(op: ir.Operation, result: ir.Value, row: int | None) -> list[ir.Operation]:
+    """The steps of a body that are the same for all of a row, which an axis of the result walks, or none."""
     if op.name != "linalg.generic":
-        return 0
-    walks = {loop for loop in range(len(loop_extents(op))) if result_axis(op, loop, result) == row}
+        return []
+    walks = {loop for loop, n in enumerate(loop_extents(op)) if n != 1 and result_axis(op, loop, result) == row}
     arguments = zip(indexing_maps(op), op.regions[0].blocks[0].arguments, strict=True)
     same = {argument for m, argument in list(arguments)[:-1] if not walks & {dim_of(e) for e in m.results}}
-    steps = 0
+    steps = []
     for step in body_ops(op):
         if all(operand in same for operand in step.operands):
             same.update(step.results)
-            steps += 1
+            steps.append(step)
     return steps
 
 

@@ -31,7 +31,12 @@ def by_name(value: KernelValue, cuts: Iterable[tuple[int, int]]) -> list[Cut]:
 
 
 def carve(
-    schedule: Schedule, cuts: Sequence[Cut], of: str = RESULT, whole: Sequence[str] = (), row_chunk: int = 0
+    schedule: Schedule,
+    cuts: Sequence[Cut],
+    of: str = RESULT,
+    whole: Sequence[str] = (),
+    row_chunk: int = 0,
+    across: bool = False,
 ) -> Schedule:
     """Loops as ``cuts`` has them, outermost first, around a tile of what they leave, its contiguous axis in lanes.
 
@@ -40,6 +45,7 @@ def carve(
         of: the value whose loops these are.
         whole: axes that are not cut and lie in the tile; others that are not cut are loops around all else.
         row_chunk: elements of one step along whole rows; shorter rows are one step.
+        across: whether the rows of a tile go element by element, those of all at once.
     """
     value = schedule.nest(of).value
     left, around = {axis.name: axis.name for axis in value.axes if axis.extent != 1}, []
@@ -59,9 +65,10 @@ def carve(
     rows = [value.row] if value.row else []
     if row_chunk and schedule.nest(of).loop(value.row).steps > row_chunk:
         schedule, rows = schedule.split(value.row, row_chunk), [f"{value.row}.0", f"{value.row}.1"]
-    if order := [*loops, *around, *sums, *rows[:-1], *tile, *rows[-1:]]:
+    inside = [*tile, *rows[-1:]] if not across else tile
+    if order := [*loops, *around, *sums, *(name for name in rows if name not in inside), *inside]:
         schedule = schedule.reorder(*order)
-    return _fill_tile(schedule, of, [*tile, *rows[-1:]])
+    return _fill_tile(schedule, of, inside)
 
 
 def _fill_tile(schedule: Schedule, of: str, tile: Sequence[str]) -> Schedule:

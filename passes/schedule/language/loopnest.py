@@ -198,6 +198,12 @@ class Nest:
         return next((loop.parts[0].size for loop in self.tile if loop.axis == self.value.row), 0)
 
     @property
+    def across(self) -> bool:
+        """Return whether a tile has several whole rows, of which one element after another is computed."""
+        along = [loop for loop in self.inner if loop.axis == self.value.row]
+        return bool(self.value.row) and len(along) == len(self.tile) == 1 and not self.row_chunk
+
+    @property
     def parallel(self) -> Loop | None:
         """The loop whose steps threads share."""
         return self.loops[0] if self.loops and self.loops[0].kind == "parallel" else None
@@ -229,7 +235,7 @@ class Nest:
 
     def _incomplete(self) -> Iterator[str]:
         value = self.value
-        if value.row and not self.row_chunk:
+        if value.row and not self.row_chunk and not self.across:
             yield f"rows are computed whole, and no loop over '{value.row}' is vectorized: vectorize('{value.row}')"
         if value.intrinsic == "linear_transform" != self.intrinsic:
             loop = self.tile[0].name if self.tile else value.contiguous

@@ -26,6 +26,7 @@ class TileForm:
     at_once, apart: how many steps of the innermost are taken at once, and whether these lie apart.
     row_chunk, rows_at_once: elements of one step along whole rows (0: there are none), and steps at once.
     intrinsic: what the tile's op becomes.
+    across: whether a tile has several whole rows, whose elements are computed one after another.
     """
 
     sums: tuple[str, ...] = ()
@@ -34,6 +35,7 @@ class TileForm:
     row_chunk: int = 0
     rows_at_once: int = 1
     intrinsic: str = ""
+    across: bool = False
 
     @staticmethod
     def of(nest: Nest) -> TileForm:
@@ -42,7 +44,7 @@ class TileForm:
         along_rows = len(sums) < len(nest.inner) and nest.inner[-1].axis == nest.value.row
         factor, apart = (nest.inner[-1].factor, nest.inner[-1].apart) if nest.inner else (1, False)
         steps = (1, factor) if along_rows else (factor, 1)
-        return TileForm(sums, steps[0], apart, nest.row_chunk, steps[1], nest.intrinsic)
+        return TileForm(sums, steps[0], apart, nest.row_chunk, steps[1], nest.intrinsic, nest.across)
 
     def write(self) -> ir.DictAttr:
         """The form as an attribute, without what is as it is by default."""
@@ -80,6 +82,7 @@ class TileForm:
         if missing := [word for word in self.sums if word not in named.sums]:
             there = ", ".join(named.sums) or "none"
             raise ScheduleError(f"a tile's form names a sum over '{missing[0]}'; the sums of the kernel are {there}")
+        axes = [axis.name for axis in named.value.axes]
         return Form(
             row_chunk=self.row_chunk,
             rows_at_once=self.rows_at_once,
@@ -89,6 +92,8 @@ class TileForm:
             apart=self.apart,
             outer_product=self.intrinsic == "outer_product",
             dot=dot if self.intrinsic == "dot_product" else None,
+            across=self.across,
+            row_axis=axes.index(named.value.row) if self.across and named.value.row in axes else None,
             lanes=lanes,
         )
 

@@ -46,7 +46,8 @@ from .heavy_tiles import is_heavy, tile_by_rows
 from .linear_transform import transform_tile
 from .pool_windows import Bounds
 from .reduction import compute_blocks_ahead, compute_reduction
-from .rows import compute_across, compute_row, goes_across, in_chunks
+from .rows import compute_row, in_chunks
+from .rows_across import compute_across, goes_across, write_across
 from .tiler import (
     Form,
     Tiler,
@@ -109,6 +110,8 @@ def write_tile(
     scope: Tiler, value: ir.Value, region: Region, dest: ir.Value, place: Callable[[Region], Region]
 ) -> ir.Value:
     """Compute a region of a kernel's result into ``dest``, in which a part of it lies at its ``place``."""
+    if scope.form.across:
+        return write_across(scope, value, region, dest, place)
     pieces = _vector_pieces(region, vector_axis(shape_of(value)), scope.form)
     if len(pieces) > 1:
         compute_blocks_ahead(scope, value, region)

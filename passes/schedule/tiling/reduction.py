@@ -61,10 +61,9 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
     if form.dot is not None:
         return dot_products(tiler, op, region, dest)
     serial, inside, contracted = _divide_reductions(op, loops, form)
-    across = _rows_across(tiler, loops, serial)
-    if across:
+    if tiler.form.across:
         materialize_shared(tiler, op, loops)
-    lengths = {**form.lengths, **across}
+    lengths = {**form.lengths, **_rows_across(tiler, loops, serial)}
     if any(loops[loop].size < 0 and loop not in lengths for loop in serial):
         raise NotSchedulable("a sum over an open axis, step by step")
     if inside is not None and not contracted:

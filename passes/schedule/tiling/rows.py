@@ -5,23 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ....dialects import ir
-from ....dialects.builders import element_of, index_constant
 from ....dialects.walk import defining_op
-from ...ir.structure import body_ops, indexing_maps, iterator_types, shape_of
-from ...ir.uses import readers_of
+from ...ir.structure import body_ops, indexing_maps, iterator_types
 from ..tiles.axes import NARROWEST, ROW_VECTORS, power_floor
-from ..tiles.loops import RowStep, Values, along_dynamic_row, along_row, for_each_between
-from ..tiles.regions import (
-    Interval,
-    Linear,
-    NotSchedulable,
-    Region,
-    full_region,
-    in_row,
-    kept_dims,
-    operand_region,
-)
-from ..tiles.structured import Tile, copy_tile, extract, insert, make_empty
+from ..tiles.loops import RowStep, Values, along_dynamic_row, along_row
+from ..tiles.regions import Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
+from ..tiles.structured import Tile, extract, insert
 from .tiler import Tiler, loop_intervals, make_empty_tile, may_repeat, tile_op
 
 
@@ -116,60 +105,3 @@ def is_computed_again(op: ir.Operation, region: Region, across: bool = False) ->
     light = all(inner.name.startswith("arith.") for inner in ops)
     single = len(ops) == 1 and any(part.size < 0 for part in region)
     return light and ((len(kept_dims(region)) > 1 and not across) or single)
-
-
-def goes_across(tiler: Tiler, region: Region) -> bool:
-    """Return whether a region is several rows of any length, whose elements are computed one after another."""
-    return tiler.form.across and len(kept_dims(region)) == 2 and any(part.size < 0 for part in region)
-
-
-def compute_across(tiler: Tiler, op: ir.Operation, region: Region) -> Tile:
-    """An elementwise op on several rows, into memory where those elements of all rows lie together that a step has."""
-    materialize_shared(tiler, op, loop_intervals(op, region))
-
-    def compute(part: Region, dest: ir.Value) -> ir.Value:
-        return tile_op(tiler.scope(), op, loop_intervals(op, part), part, dest).value
-
-    return _hold_across(tiler, op.results[0], region, compute)
-
-
-def copy_across(tiler: Tiler, value: ir.Value) -> None:
-    """Let all read a copy of several rows of an argument, where those elements lie together that a step has.
-
-    Elements that lie apart are put together once so, which is worth it where they are read more than once.
-    """
-    region = full_region(in_row(shape_of(value)))
-    if not goes_across(tiler, region) or not _is_read_again(value, region):
-        return
-
-    def copy(part: Region, dest: ir.Value) -> ir.Value:
-        return copy_tile(tiler.compute(value, part), dest)
-
-    tiler.share(value, region, _hold_across(tiler, value, region, copy))
-
-
-def _is_read_again(value: ir.Value, region: Region) -> bool:
-    """Return whether several loops along rows read a value, or what is computed of it for each of its readers."""
-    users = readers_of(value)
-    if len(users) != 1:
-        return len(users) > 1
-    maps_elements = users[0].name == "linalg.generic" and "reduction" not in iterator_types(users[0])
-    return maps_elements and is_computed_again(users[0], region, True) and _is_read_again(users[0].results[0], region)
-
-
-def _hold_across(
-    tiler: Tiler, value: ir.Value, region: Region, compute: Callable[[Region, ir.Value], ir.Value]
-) -> Tile:
-    """Memory for several rows of a value, in which ``compute(part, dest)`` makes that of a step."""
-    along, rows = sorted(kept_dims(region), key=lambda axis: region[axis].size)
-    count, length = region[rows].size, tiler.form.length
-    assert length is not None  # as rows of any length have it
-    target = make_empty([region[along].size, count], element_of(value), length)
-
-    def step(place: Linear, made: ir.Value) -> ir.Value:
-        column = Interval(place, 1)
-        part = tuple(column if axis == along else interval for axis, interval in enumerate(region))
-        where = (column, Interval(Linear(), count))
-        return insert(compute(part, extract(made, where).value), made, where)
-
-    return Tile(for_each_between(index_constant(0), length, target, step), (along, rows))

@@ -41,7 +41,8 @@ class Form:
     outer_product: whether the tile and that loop stay together as a matmul.
     dot: the instruction for sums of products of bytes; None: it is no such sum.
     length: of whole rows, where only the run knows it.
-    across: whether a tile has several such rows, whose elements are taken one after another.
+    across: whether a tile has several whole rows, whose elements are taken one after another.
+    row_axis: the axis of the result along which such rows lie; None where one element is made of each.
     lengths: of the anchor's sums, by loop, where only the run knows them; what its function says counts for nothing.
     clipped: the first step of the anchor's sums, by loop, and the end of these, where the run leaves others out.
     lanes: of float32 in a vector.
@@ -57,6 +58,7 @@ class Form:
     dot: DotProduct | None = None
     length: ir.Value | None = None
     across: bool = False
+    row_axis: int | None = None
     lengths: Mapping[int, ir.Value] = field(default_factory=dict)
     clipped: Mapping[int, tuple[ir.Value, ir.Value]] = field(default_factory=dict)
     lanes: int = 16

@@ -306,3 +306,22 @@ func.func @before_units(%x: memref<4x256x1x1xf32>, %r: memref<256x1xf32>, %i: in
   vector.transfer_write %n, %r[%i, %c0] {in_bounds = [true], permutation_map = affine_map<(a, b) -> (a)>} : vector<16xf32>, memref<256x1xf32>
   return
 }
+
+// Short rows that are no power of two, one behind another: each column is picked out of all vectors, and put back so.
+// CHECK-LABEL: func.func @rows_of_three(
+// CHECK-COUNT-3: vector.load %{{.*}} : memref<120xf32>, vector<8xf32>
+// CHECK:         vector.shuffle %{{.*}}, %{{.*}} [0, 3, 6, 0, 0, 0, 0, 0]
+// CHECK-NEXT:    vector.shuffle %{{.*}}, %{{.*}} [0, 1, 2, 9, 12, 15, 6, 7]
+// CHECK-NEXT:    vector.shuffle %{{.*}}, %{{.*}} [0, 1, 2, 3, 4, 5, 10, 13]
+// CHECK-NOT:     vector.transpose
+// CHECK-COUNT-3: vector.store %{{.*}} : memref<120xf32>, vector<8xf32>
+func.func @rows_of_three(%x: memref<40x3xf32>, %r: memref<40x3xf32>, %i: index) attributes {tw.schedule = "tile"} {
+  %c0 = arith.constant 0 : index
+  %p = ub.poison : f32
+  %v = vector.transfer_read %x[%i, %c0], %p {in_bounds = [true, true]} : memref<40x3xf32>, vector<8x3xf32>
+  %t = vector.transpose %v, [1, 0] : vector<8x3xf32> to vector<3x8xf32>
+  %n = arith.negf %t : vector<3x8xf32>
+  %b = vector.transpose %n, [1, 0] : vector<3x8xf32> to vector<8x3xf32>
+  vector.transfer_write %b, %r[%i, %c0] {in_bounds = [true, true]} : vector<8x3xf32>, memref<40x3xf32>
+  return
+}

@@ -120,6 +120,7 @@ MODELS: dict[str, Callable[[], Model]] = {
     "3x3 by Winograd": lambda: convolutions(40, (15, 12), 3, 1),
     "rows": lambda: gated_softmax(5, 300),
     "short rows": lambda: gated_softmax(7, 33),
+    "rows side by side, rests": lambda: gated_softmax(37, 5),
     "pieces": lambda: pieces(32, 64, (9, 7), 1),
     "odd pieces": lambda: pieces(5, 19, (4, 15), 3),
     "pieces by Winograd": lambda: pieces(24, 40, (9, 14), 3),

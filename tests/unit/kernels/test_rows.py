@@ -215,15 +215,35 @@ def test_a_row_may_be_followed_by_dims_of_one_element(shape: tuple[int, ...]) ->
     assert all("row" in schedule for schedule in run(model, inputs, softmax(x, axis)))
 
 
-@pytest.mark.parametrize(("shape", "joined"), [((50, 9), True), ((2, 33, 3), True), ((2, 9), False), ((50, 70), False)])
-def test_short_rows_are_joined_where_a_function_of_their_sum_is_dear(shape: tuple[int, ...], joined: bool) -> None:
+@pytest.mark.parametrize(("shape", "across"), [((50, 7), True), ((2, 33, 3), True), ((1, 9), False), ((50, 70), False)])
+def test_short_rows_go_side_by_side(shape: tuple[int, ...], across: bool) -> None:
     x = random(*shape)
     want = x - np.log(np.exp(x.astype(np.float64)).sum(-1, keepdims=True))
-    [schedule] = run(node_model("LogSoftmax", [x], axis=-1)[0], {"in0": x}, want)
-    assert ("unroll" in schedule) == joined
-    model, inputs = node_model("Softmax", [x], axis=-1)
-    [schedule] = run(model, inputs, np.exp(want))
-    assert "unroll" not in schedule, "a division is not"
+    for op, result in (("LogSoftmax", want), ("Softmax", np.exp(want))):
+        model, inputs = node_model(op, [x], axis=-1)
+        [schedule] = run(model, inputs, result)
+        assert (f"for row in {shape[-1]} x 1" in schedule) == across
+
+
+@pytest.mark.parametrize("length", [2, 3, 4, 5, 6, 9, 11, 13])
+def test_rows_of_every_length_are_turned(length: int) -> None:
+    """Whole, or in parts that may begin in the ones before; what is the same for all rows is read in place."""
+    x, bias = random(3, 21, length), random(length)
+    text = f"""<ir_version: 8, opset_import: ["" : 18]> g (float[3, 21, {length}] x, float[{length}] z) =>
+        (float[3, 21, {length}] y) {{ a = Add(x, z) y = Softmax<axis = -1>(a) }}"""
+    run(onnx.parser.parse_model(text), {"x": x, "z": bias}, softmax(x + bias, -1))
+
+
+def test_short_rows_of_which_one_element_is_made() -> None:
+    """Functions of sums are those of a vector; sums of long numbers alone are left as they were."""
+    x = random(37, 6)
+    model, inputs = node_model("ReduceLogSumExp", [x, np.array([-1])], known=[1])
+    [schedule] = run(model, inputs, np.log(np.exp(x.astype(np.float64)).sum(-1, keepdims=True)))
+    assert "for row in 6 x 1" in schedule
+    counts = RNG.integers(-9, 9, (37, 6))
+    model, inputs = node_model("ReduceSum", [counts, np.array([-1])], known=[1])
+    [schedule] = run(model, inputs, counts.sum(-1, keepdims=True))
+    assert "for row" not in schedule
 
 
 def test_softmax_of_what_is_no_number() -> None:

@@ -46,16 +46,28 @@ def softmax(rows: int, columns: int) -> tw.Schedule:
     return carve(made, [("%5.d1", 16)], "%5", ["%5.d0"])
 
 
-SCHEDULES = [product(96, 128, 512), product(37, 50, 3), product(64, 64, 64, packed=True), softmax(12, 64)]
+def softmax_across(rows: int, columns: int) -> tw.Schedule:
+    """Short rows side by side."""
+    result = KernelValue("result", (Axis("d0", rows), Axis("row", columns)), row="row")
+    return share(carve(tw.Schedule.start([result]), [("d0", 16)], across=True))
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES, ids=["product", "odd", "packed", "staged"])
+SCHEDULES = [
+    product(96, 128, 512),
+    product(37, 50, 3),
+    product(64, 64, 64, packed=True),
+    softmax(12, 64),
+    softmax_across(96, 7),
+]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=["product", "odd", "packed", "staged", "across"])
 def test_a_recipe_makes_its_schedule_again(schedule: tw.Schedule) -> None:
     made = make_schedule(read_recipe(schedule))
     assert made == schedule and str(made) == str(schedule)
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES, ids=["product", "odd", "packed", "staged"])
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=["product", "odd", "packed", "staged", "across"])
 def test_the_default_of_a_space_is_the_schedule(schedule: tw.Schedule) -> None:
     space = NestSpace(schedule, TARGET)
     assert space.schedule(space.default) == schedule
@@ -63,7 +75,7 @@ def test_the_default_of_a_space_is_the_schedule(schedule: tw.Schedule) -> None:
     assert describe_change(space, space.default) == ""
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES, ids=["product", "odd", "packed", "staged"])
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=["product", "odd", "packed", "staged", "across"])
 def test_drawn_points_are_legal_new_and_found_again(schedule: tw.Schedule) -> None:
     space, seen = NestSpace(schedule, TARGET), set[str]()
     for point in itertools.islice(draw_points(space, Random(1)), 25):
