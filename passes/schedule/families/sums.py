@@ -79,7 +79,9 @@ def _find_longest(kernel: KernelView, value: KernelValue, row: int, lanes: int) 
     adds = any(inner.name in ("arith.addf", "arith.addi") for op, _ in kernel.anchors for inner in body_ops(op))
     if len(kernel.anchors) > 1 and not adds:  # places of best elements
         return _SHORT_ROW_VECTORS * kernel.target.lanes // 2 if row > 2 and row % NARROWEST else 0
-    return 2 * lanes - 1 if floats and row % lanes and lanes == kernel.target.lanes else 0
+    covered = row > NARROWEST and (row + 1) % NARROWEST == 0  # one more vector has all of what is left
+    gains = floats and lanes == kernel.target.lanes and row % lanes and not covered
+    return 2 * lanes - 1 if gains else 0
 
 
 def _read_bits(kernel: KernelView) -> list[int]:
