@@ -67,17 +67,19 @@ def _find_longest(kernel: KernelView, value: KernelValue, row: int, lanes: int) 
     """The elements of the longest rows that had better go side by side, ``lanes`` of them; ``row`` is how many are."""
     ops = [op for op, _ in kernel.classes]
     axis = next((number for number, axis in enumerate(value.axes) if axis.name == value.row), None)
-    steps = [step for op in ops for step in _list_row_steps(op, kernel.result, axis)]
-    dear = max(len(_list_row_steps(op, kernel.result, axis)) for op in ops) >= HEAVY
-    if dear or (axis is not None and any(step.name.startswith("math.") for step in steps)):
+    dear = max(_count_row_steps(op, kernel.result, axis) for op in ops) >= HEAVY
+    several = len(kernel.anchors) > 1
+    if dear or (axis is not None and several and any(_takes_root(op, kernel.result, axis) for op in ops)):
         return _SHORT_ROW_VECTORS * lanes  # a core waits for one row's function before the row after the next
-    if axis is not None:
+    if axis is not None and several:
         return 2 * lanes - 1
+    if axis is not None:  # to turn rows twice takes longer than one sum of each
+        return NARROWEST - 1
     floats = all(isinstance(element_of(op.operands[0]), ir.FloatType) for op, _ in kernel.anchors)
     if max(_read_bits(kernel)) < _WORD and floats:
         return _SHORT_ROW_VECTORS * lanes
     adds = any(inner.name in ("arith.addf", "arith.addi") for op, _ in kernel.anchors for inner in body_ops(op))
-    if len(kernel.anchors) > 1 and not adds:  # places of best elements
+    if several and not adds:  # places of best elements
         return _SHORT_ROW_VECTORS * kernel.target.lanes // 2 if row > 2 and row % NARROWEST else 0
     covered = row > NARROWEST and (row + 1) % NARROWEST == 0  # one more vector has all of what is left
     gains = floats and lanes == kernel.target.lanes and row % lanes and not covered
@@ -90,18 +92,29 @@ def _read_bits(kernel: KernelView) -> list[int]:
     return [element_bits(element_of(value)) for value in read]
 
 
-def _list_row_steps(op: ir.Operation, result: ir.Value, row: int | None) -> list[ir.Operation]:
+def _takes_root(op: ir.Operation, result: ir.Value, row: int) -> bool:
+    """Return whether an op takes roots, one for each row, which an axis of the result walks."""
+    roots = op.name == "linalg.generic" and any(inner.name == "math.sqrt" for inner in body_ops(op))
+    return roots and not _find_row_loops(op, result, row)
+
+
+def _find_row_loops(op: ir.Operation, result: ir.Value, row: int | None) -> set[int]:
+    """The loops of an op that walk an axis of the result, or, without one, none of its axes."""
+    return {loop for loop, n in enumerate(loop_extents(op)) if n != 1 and result_axis(op, loop, result) == row}
+
+
+def _count_row_steps(op: ir.Operation, result: ir.Value, row: int | None) -> int:
     """The steps of a body that are the same for all of a row, which an axis of the result walks, or none."""
     if op.name != "linalg.generic":
-        return []
-    walks = {loop for loop, n in enumerate(loop_extents(op)) if n != 1 and result_axis(op, loop, result) == row}
+        return 0
+    walks = _find_row_loops(op, result, row)
     arguments = zip(indexing_maps(op), op.regions[0].blocks[0].arguments, strict=True)
     same = {argument for m, argument in list(arguments)[:-1] if not walks & {dim_of(e) for e in m.results}}
-    steps = []
+    steps = 0
     for step in body_ops(op):
         if all(operand in same for operand in step.operands):
             same.update(step.results)
-            steps.append(step)
+            steps += 1
     return steps
 
 

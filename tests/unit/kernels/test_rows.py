@@ -244,6 +244,9 @@ def test_short_rows_of_which_one_element_is_made() -> None:
     model, inputs = node_model("ReduceSum", [counts, np.array([-1])], known=[1])
     [schedule] = run(model, inputs, counts.sum(-1, keepdims=True))
     assert "for row" not in schedule
+    model, inputs = node_model("LpNormalization", [x], axis=1, p=1)
+    [schedule] = run(model, inputs, x / np.abs(x).sum(-1, keepdims=True))
+    assert "for row" not in schedule, "to turn it twice takes longer than a sum"
 
 
 def test_softmax_of_what_is_no_number() -> None:
