@@ -20,8 +20,10 @@ TAPS = {"nearest": 1, "linear": 2, "cubic": 4}
 PADDINGS = ("zeros", "border", "reflection")
 _CUBIC_PARAMETER = -0.75  # the parameter of Keys' cubic convolution
 
+# Numbers of elements up to which they have 32 bits.
+_MOST_SHORT = 1 << 31
 # Channels of which rows are made: fewer do not fill a vector.
-_LEAST_ROW = 8
+LEAST_ROW = 8
 
 # Of one axis: what neighbours add to the number of an element in the sampled axes, and their weights where there is
 # more than one neighbour. The first axis is the taps'. A neighbour that counts as zero makes the sum negative.
@@ -85,32 +87,44 @@ def make_table(
 
 def _number_type(sampled: Sequence[Extent]) -> ir.Type:
     """The type of numbers of elements: vectors hold twice as many of 32 bits, and gathers take them as they are."""
-    short = not has_dynamic_extents(sampled) and count_elements(sampled) * len(sampled) < 1 << 31
+    short = has_dynamic_extents(sampled) or count_elements(sampled) * len(sampled) < _MOST_SHORT
     return ir.IntegerType.get_signless(32 if short else 64)
 
 
-def sample(ctx: Context, x: Tensor, tables: Sequence[Table], lead: int) -> Tensor:
+def demand_numbers(ctx: Context, sampled: Sequence[Extent]) -> None:
+    """Let the program check that numbers of elements fit where only the run knows how many there are."""
+    if has_dynamic_extents(sampled):
+        count = count_elements(sampled) * len(sampled)
+        ctx.demand_less(count, _MOST_SHORT, "it samples an image of 2^31 elements or more, once for each axis")
+
+
+def sample(ctx: Context, x: Tensor, tables: Sequence[Table], lead: int, in_rows: bool | None = None) -> Tensor:
     """Weighted sums of neighbours. ``x`` has ``lead`` axes that are not sampled, the last of them the channels.
 
-    The tables have their taps, then the axes before the channels, then those of the result.
+    The tables have their taps, then the axes before the channels, then those of the result. For ``in_rows`` see
+    ``sample_rows``.
     """
-    made = sample_rows(ctx, x, tables, lead)
+    made = sample_rows(ctx, x, tables, lead, in_rows=in_rows)
     moved = ctx.transpose(made, [*range(lead - 1), lead + 1, lead, lead - 1])
     return ctx.reshape(moved, [*x.shape[:lead], *builders.shape_of(tables[0][0])[lead:]])
 
 
-def sample_rows(ctx: Context, x: Tensor, tables: Sequence[Table], lead: int, inner: Extent = 1) -> Tensor:
+def sample_rows(
+    ctx: Context, x: Tensor, tables: Sequence[Table], lead: int, inner: Extent = 1, in_rows: bool | None = None
+) -> Tensor:
     """What ``sample`` gives, in another order: the places are two axes, and after them come the channels.
 
     The result's first axes in the tables have ``inner`` places together: the second axis here, the others the first.
-    Many channels are read as rows, where all of a row has one weight; a few of them element by element.
+    Many channels are read as rows, where all of a row has one weight; a few of them element by element. ``in_rows``
+    says which, if given.
     """
     elem = element_type(x.dtype)
     acc_type = scalars.compute_type(elem)
     batch, channels = x.shape[: lead - 1], x.shape[lead - 1]
     outer = floor_divide(count_elements(builders.shape_of(tables[0][0])[lead:]), inner)
     image = ctx.reshape(x, [*batch, channels, count_elements(x.shape[lead:])])
-    in_rows = not isinstance(channels, int) or channels >= _LEAST_ROW
+    if in_rows is None:
+        in_rows = not isinstance(channels, int) or channels >= LEAST_ROW
     if in_rows:
         image = ctx.transpose(image, [*range(lead - 1), lead, lead - 1])
     channel_loop, inner_loop, outer_loop = (lead + 1, lead, lead - 1) if in_rows else (lead - 1, lead, lead + 1)

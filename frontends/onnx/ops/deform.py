@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ....core.sizes import Extent, count_elements, floor_mod
 from ....dialects import builders, ir, scalars
-from ..algorithms.sampling import Rule, Table, make_table, sample_rows
+from ..algorithms.sampling import Rule, Table, demand_numbers, make_table, sample_rows
 from ..primitives.reductions import widen
 from ..state.context import Context
 from ..state.registry import op
@@ -46,6 +46,7 @@ def deform_conv(
     places = [x.shape[0], offset_group, *window]
     offset = ctx.demand_shape(offset, "offset", x.shape[0], offset_group * count_elements(window) * rank, *outs)
     moves = ctx.reshape(offset, [*places, rank, *outs])
+    demand_numbers(ctx, x.shape[2:])
     tables = [
         _make_table(moves, axis, x.shape[2:], (strides[axis], pads[axis], dilations[axis])) for axis in range(rank)
     ]

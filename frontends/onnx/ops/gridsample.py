@@ -8,11 +8,12 @@ from functools import partial
 import numpy as np
 
 from ....core.sizes import Extent
-from ....dialects import builders, ir, scalars
+from ....dialects import arith, builders, extents, ir, scalars
 from ....dialects.types import bits, element_type, is_complex
 from ..algorithms.complex_parts import by_parts
-from ..algorithms.sampling import PADDINGS, TAPS, Rule, make_table, sample
+from ..algorithms.sampling import LEAST_ROW, PADDINGS, TAPS, Rule, Table, demand_numbers, make_table, sample
 from ..algorithms.ufuncs import Emitted, Number
+from ..control.control_flow import emit_branches
 from ..shapes.dynamic_lengths import for_each_length, of_length
 from ..state.context import Context
 from ..state.registry import op
@@ -46,16 +47,28 @@ def grid_sample(
     grid = ctx.fit_shape(grid, (*grid.shape[:-1], rank), misfit)
     for extent in x.shape[2:]:
         ctx.demand_less(0, extent, f"there is nothing to sample in an input of shape {list(x.shape)}")
+    demand_numbers(ctx, x.shape[2:])
     tables = [_make_grid_table(grid, axis, x.shape[2:], rule) for axis in range(rank)]
     if is_complex(x.dtype) and rule.mode != "nearest":
         return by_parts(ctx, x, *[partial(sample, ctx, tables=tables, lead=2)] * 2)
     wide = x
     if not x.floating and rule.mode != "nearest":
         wide = ctx.cast(x, "float32" if bits(x.dtype) < 32 else "float64")
-    result = sample(ctx, wide, tables, lead=2)
+    result = _sample(ctx, wide, tables)
     if wide is x:
         return result
     return ctx.cast(result if x.dtype == "bool" else saturate(ctx, result, x.dtype), x.dtype)
+
+
+def _sample(ctx: Context, x: Tensor, tables: Sequence[Table]) -> Tensor:
+    """Whether channels are enough for rows is the program's choice where only the run knows how many there are."""
+    channels = x.shape[1]
+    if isinstance(channels, int) or ctx.graph.in_kernel:
+        return sample(ctx, x, tables, lead=2)
+    few = arith.cmpi(arith.CmpIPredicate.ult, extents.index(channels), extents.index(LEAST_ROW))
+    ways = [lambda: [sample(ctx, x, tables, 2, in_rows=False)], lambda: [sample(ctx, x, tables, 2, in_rows=True)]]
+    [chosen] = emit_branches(ctx, few, ways)
+    return chosen
 
 
 def _make_grid_table(grid: Tensor, axis: int, image: Sequence[Extent], rule: Rule) -> list[ir.Value]:

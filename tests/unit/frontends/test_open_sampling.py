@@ -12,6 +12,7 @@ from reference import run_model
 
 import tilewright as tw
 from tilewright.core.errors import InputError
+from tilewright.dialects.tw import CONTROL
 from tilewright.frontends import import_model
 
 RNG = np.random.default_rng(11)
@@ -45,6 +46,16 @@ def test_grid_sample(mode: str, padding: str, aligned: int):
         model, inputs = node_model("GridSample", arrays, opset=22, **attributes)
         [got], [want] = module(*arrays), run_model(import_model(model), inputs)
         np.testing.assert_allclose(got, want, atol=1e-5)
+
+
+def test_the_program_chooses_whether_channels_are_rows():
+    """Of few channels rows would be short: these are read as many places at once, as where their number is known."""
+    runs = [[f(2, channels, 5, 6), RNG.uniform(-1.5, 1.5, (2, 3, 7, 2)).astype(np.float32)] for channels in (9, 1)]
+    check_open("GridSample", *runs, opset=22)
+    chosen, known = (
+        import_model(open_model("GridSample", runs[0], opset=22, fixed=fixed)).module for fixed in ((), ((0, 1),))
+    )
+    assert CONTROL in str(chosen) and CONTROL not in str(known)
 
 
 def test_grid_sample_of_volumes():
