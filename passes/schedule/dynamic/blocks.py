@@ -34,7 +34,7 @@ from ...ir.structure import (
     shape_of,
 )
 from ...ir.uses import nested_ops
-from ..families.contraction import CONVOLUTIONS, reads_windows_as_columns
+from ..families.contraction import CONVOLUTIONS, PRODUCTS, reads_windows_as_columns
 from ..families.family import (
     COLUMN_BLOCKS,
     GATHERED_BLOCKS,
@@ -52,6 +52,7 @@ from ..language.loopnest import Nest
 from ..separate_windows import separate_windows
 from ..tiles.axes import result_axis
 from ..tiles.regions import Interval, Linear, NotSchedulable
+from ..tiles.structured import vector_axis
 from ..tiling.dynamic_border import DynamicBorder, own_inner
 from ..tiling.gather import reads_at_indices
 from ..tiling.part_nests import Chooser
@@ -131,11 +132,15 @@ def _repeatable(function: func.FuncOp, result: ir.Value, cuts: Mapping[int, Size
     """The axes along which blocks may overlap, each computing what both have.
 
     Only of a family that says so, and of sums over open axes, which are made in registers or memory of the thread:
-    others may sum up in the result's place, where two threads would do it together.
+    others may sum up in the result's place, where two threads would do it together. Products repeat columns: a row
+    more or less of a tile costs what it computes, single columns as much as a vector of them.
     """
     family = find_family(find_anchors(function))
-    repeats = (family is not None and family.repeats) or find_dynamic_sums(result)
-    return frozenset(cuts) if repeats and may_repeat(result) else frozenset()
+    if not may_repeat(result):
+        return frozenset()
+    if (family is not None and family.repeats) or find_dynamic_sums(result):
+        return frozenset(cuts)
+    return frozenset({vector_axis(shape_of(result))} & set(cuts)) if family is PRODUCTS else frozenset()
 
 
 def _panels(versions: Sequence[Version], shared: bool) -> int:
