@@ -74,8 +74,11 @@ class Blocks:
         return math.prod(self.versions[0].sizes)
 
     def least_rest(self, size: int, smaller: int, smallest: int) -> int:
-        """From how many elements on a rest is one more block that overlaps the one before (see ``cut_axis``)."""
-        return -(-size // 2) if self.singles else least_rest(size, smaller, smallest)
+        """From how many elements on a rest is one more block that overlaps the one before (see ``cut_axis``).
+
+        Where elements take long to repeat, as many as one block of the next size takes are that.
+        """
+        return max(-(-size // 2), smaller + 1) if self.singles else least_rest(size, smaller, smallest)
 
     @property
     def ahead(self) -> bool:

@@ -319,12 +319,13 @@ WINOGRAD = Family(
     begin=_begin,
     pack=lambda ops, target, columns: pack_product(ops[-2:-1], target, columns),
 )
-# Of filters that do not stay in the cache: a block has many patches for each number of these.
+# Of filters that do not stay in the cache: a block has many patches for each number of these, two where a row of an
+# image has no more (7 x 7 pixels).
 PATCH_PRODUCTS = Family(
     "winograd, patches apart",
     lambda anchors: _find_kinds(anchors)[-2:] == [Contraction, Transform],
     schedule_winograd,
-    replace(WINDOW_BLOCKS, plane=((4, 1), (7, 4, 1))),
+    replace(WINDOW_BLOCKS, plane=((4, 1), (7, 4, 2, 1))),
     repeats=True,
     singles=True,
 )

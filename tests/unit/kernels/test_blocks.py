@@ -41,6 +41,11 @@ KINDS = {
         "c = Conv<pads = [1, 1, 1, 1]>(x, v) s = Sigmoid(c) m = Mul(c, s) y = Conv<pads = [1, 1, 1, 1]>(m, t)",
         "1 32 A B",
     ),
+    "patches of filters that no cache holds": (
+        "float[1, 256, A, B] x",
+        "y = Conv<pads = [1, 1, 1, 1]>(x, v256)",
+        "1 256 A B",
+    ),
     "patches of rows": (
         "float[A, 32, 6, B] x",
         "c = Conv<pads = [1, 1, 1, 1]>(x, v) s = Conv(x, e) y = Add(c, s)",
@@ -330,6 +335,7 @@ WEIGHTS = {
     "q80": (8, 80, 1, 1),
     "q1": (32, 32, 1, 1),
     "o160": (160, 160, 1, 1),
+    "v256": (256, 256, 3, 3),
     "q160": (160, 160, 1, 1),
     "lone": (1, 40, 1, 1),
     "g": (48,),
@@ -419,6 +425,17 @@ def test_pixels_are_columns_where_products_are_few(kind: str):
     """Nothing is brought into another order."""
     names = list(schedules(kind))
     assert any("matmul" in name for name in names) and not any("transpose" in name for name in names)
+
+
+def test_few_patches_go_together():
+    """As those of 7 x 7 pixels: each block of patches reads all of the filters."""
+    [text] = [
+        t
+        for t in schedules("patches of filters that no cache holds").values()
+        if "linear_transform" in t and "pack" in t
+    ]
+    columns = [line.split(" x ")[2] for line in text.splitlines() if line.startswith("blocks of 1 x 4 x")]
+    assert columns == ["28", "16", "8", "4"]
 
 
 def test_threads_go_on_with_what_others_have_left_of_products():
