@@ -14,12 +14,12 @@ from ..tiles.loops import loop_over
 from .strided_boxes import BoxRows
 
 # Numbers of pieces whose vectors are woven by halves.
-_COUNTS = (2, 4, 8)
+_PIECES = (2, 4, 8)
 
 
 def may_weave(pieces: Sequence[BoxRows]) -> bool:
     """Return whether there is code for so many pieces of such elements."""
-    return len(pieces) in _COUNTS and pieces[0].lanes > 1
+    return len(pieces) in _PIECES and pieces[0].lanes > 1
 
 
 def find_whether_woven(pieces: Sequence[BoxRows]) -> ir.Value:
