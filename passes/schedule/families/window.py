@@ -23,7 +23,7 @@ from ..tiles.axes import PAGE, power_floor, result_axis, row_tile
 from ..tiles.structured import vector_axis
 from ..tiling.dynamic_border import is_dynamic_padding
 from ..tiling.pool_windows import amounts_of, find_row_window, find_skipped_padding
-from ..tiling.values import value_name
+from ..tiling.values import is_read, value_name
 from .family import ROW_BLOCKS, WINDOW_BLOCKS, Anchors, Family, KernelView, PackedOperand, WantedOrder
 
 # Pixels of a tile of one row, and of one of two rows by two vectors; how much longer the busiest core may take for
@@ -147,8 +147,9 @@ def schedule_depthwise_rows(kernel: KernelView) -> Schedule | None:
         few = 2 if tiles[vector] <= kernel.lanes else 1  # of one vector each, twice as many wait for none of their sums
         tiles[rows] = row_tile(shape[rows], few * min(_ROWS, kernel.target.registers // 4))
     read = op.operands[kind.data]
-    if rows is not None and value_name(read) in {value.name for value in kernel.plain.values if not value.read}:
-        made = _stage_image(kernel, vector, tiles, read)
+    if rows is not None and _is_made_here(kernel, read):
+        spatial = [axis for loop in kind.o if (axis := result_axis(op, loop, kernel.result)) is not None]
+        made = _stage_image(kernel, spatial, tiles, read)
     else:
         made = along(kernel.plain, vector, tiles)
     *_, column = made.result.value.sums[-2:-1] or made.result.value.sums or [None]
@@ -159,11 +160,16 @@ def schedule_depthwise_rows(kernel: KernelView) -> Schedule | None:
     return overlap(made)
 
 
-def _stage_image(kernel: KernelView, vector: int, tiles: Mapping[int, int], read: ir.Value) -> Schedule:
+def _is_made_here(kernel: KernelView, value: ir.Value) -> bool:
+    """Return whether a kernel can compute a value ahead, or copy it: it is not in memory already, but may be padded."""
+    return not is_read(value) and value_name(value) in {other.name for other in kernel.plain.values}
+
+
+def _stage_image(kernel: KernelView, spatial: Sequence[int], tiles: Mapping[int, int], read: ir.Value) -> Schedule:
     """Loops around the images of channels, each of which is copied with its padding ahead: it stays in a cache."""
-    name, rows = value_name(read), vector - 1
-    outer = [axis for axis, n in enumerate(kernel.shape) if n > 1 and axis not in (vector, rows)]
-    cuts = [*((axis, 1) for axis in outer), (rows, tiles.get(rows, 1)), (vector, tiles[vector])]
+    name = value_name(read)
+    outer = [axis for axis, n in enumerate(kernel.shape) if n > 1 and axis not in spatial]
+    cuts = [*((axis, 1) for axis in outer), *((axis, tiles.get(axis, 1)) for axis in spatial)]
     made = carve(kernel.plain, by_name(kernel.plain.result.value, cuts))
     image = made.result.outer[len(outer) - 1].name if outer else ""
     made = share(made, most=max(len(outer), 1))
@@ -194,8 +200,7 @@ def schedule_row_pools(kernel: KernelView) -> Schedule | None:
         return None
     outer = [axis for axis, extent in enumerate(shape) if axis != vector and extent > 1]
     pad = find_skipped_padding(op)
-    made_here = value_name(read) in {value.name for value in plain.values if not value.read}
-    staged = made_here and (pad is None or any(amounts_of(pad)[window.axis]))
+    staged = _is_made_here(kernel, read) and (pad is None or any(amounts_of(pad)[window.axis]))
     sizes, depth = {axis: [1] for axis in outer}, 0
     if staged and outer:
         blocks = _BLOCKS * kernel.target.cores if kernel.target.cores > 1 else 1
