@@ -80,6 +80,11 @@ GOLDEN: dict[str, tuple[Schedule, Change, str]] = {
         lambda s: s.cache_read("%arg0", "n.0"),
         "...|for n.0 in 24 x 32|stage %arg0|for %arg0.d0 by 1|for %arg0.d1 by 1|for %arg0.d2 by 1|element|...",
     ),
+    "cache_read in phases": (
+        filled(),
+        lambda s: s.cache_read("%arg0", "n.0", 2),
+        "...|for n.0 in 24 x 32|stage %arg0 in 2 phases|for %arg0.d0 by 1|...",
+    ),
     "cache_write": (
         filled(),
         lambda s: s.cache_write("%5").split("%5.d2", 64).vectorize("%5.d2.1"),
@@ -222,6 +227,7 @@ REFUSALS: dict[str, list[tuple[Schedule, Change, str]]] = {
     "cache_read": [
         (plain(), lambda s: s.cache_read("%arg7"), r"stage '%arg7'; there are %arg0, %5"),
         (plain(), lambda s: s.cache_read("%arg0", "z"), r"compute at 'z': the loops around tiles are b, m, n"),
+        (plain(), lambda s: s.cache_read("%arg0", "b", 3), r"in phases: 3: give a number from 1 to the 2"),
         (
             plain().cache_read("%arg0"),
             lambda s: s.cache_read("%arg0", "b"),

@@ -26,6 +26,7 @@ class NestRecipe:
     row_chunk: elements of one step along whole rows; 0 where there are none, or those of a tile go ``across``.
     overlapping: the numbers of the cuts whose last steps overlap.
     depth: of what is staged, how many of the result's cuts it is inside of.
+    phases: into how many rows each row of a copy goes.
     """
 
     value: str
@@ -38,6 +39,7 @@ class NestRecipe:
     overlapping: tuple[int, ...] = ()
     depth: int = 0
     across: bool = False
+    phases: int = 1
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,7 @@ def _read_nest(nest: Nest, depth: int) -> NestRecipe:
         tuple(number for number, (loop, _) in enumerate(parts) if loop.overlap),
         depth,
         nest.across,
+        nest.phases,
     )
 
 
@@ -92,8 +95,10 @@ def make_schedule(recipe: Recipe) -> Schedule:
         made = join(made, recipe.joined)
     known = {value.name: value for value in recipe.values}
     for stage in recipe.stages:
-        stage_it = made.cache_read if known[stage.value].read else made.cache_write
-        made = _make_nest(stage_it(stage.value, loop_around(made, stage.depth)), stage)
+        place = loop_around(made, stage.depth)
+        read = known[stage.value].read
+        staged = made.cache_read(stage.value, place, stage.phases) if read else made.cache_write(stage.value, place)
+        made = _make_nest(staged, stage)
     for nest in (recipe.result, *recipe.stages):
         names = [(loop.name, len(loop.parts)) for loop in made.nest(nest.value).outer]
         of_cuts = [name for name, count in names for _ in range(count)]

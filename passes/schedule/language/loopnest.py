@@ -17,6 +17,8 @@ from ....core.sizes import Extent, require_static
 RESULT, ARGUMENT = "result", "%arg"
 # The largest register tile has some 450 elements; a vector of tens of thousands takes LLVM minutes.
 MAX_TILE = 4096
+# The most rows that a row of a copy goes into.
+MAX_PHASES = 2
 
 # What a tile's op can become as a whole.
 INTRINSICS = {
@@ -154,6 +156,7 @@ class Nest:
     at: the loop of the result inside of which the value is computed ahead, as far as the rest needs it; "" for none.
     intrinsic: what the tile's op becomes.
     packs: the layouts that it relies on.
+    phases: into how many rows each row of a copy goes: into two, one has every second element, and one the others.
     """
 
     value: KernelValue
@@ -161,6 +164,7 @@ class Nest:
     at: str = ""
     intrinsic: str = ""
     packs: tuple[Block, ...] = ()
+    phases: int = 1
 
     @staticmethod
     def start(value: KernelValue, at: str = "") -> Nest:

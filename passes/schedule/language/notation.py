@@ -43,7 +43,8 @@ def loop_text(result: Nest, stages: Sequence[Nest]) -> str:
     def ahead(at: str, depth: int) -> None:
         for stage in stages:
             if stage.at == at:
-                lines.append(f"{'  ' * depth}stage {stage.value.name}:")
+                phases = f" in {stage.phases} phases" if stage.phases > 1 else ""
+                lines.append(f"{'  ' * depth}stage {stage.value.name}{phases}:")
                 lines.extend(_nest_lines(stage, depth + 1, "by" if at else "in"))
 
     ahead("", 0)

@@ -15,7 +15,7 @@ from typing import Any, Concatenate, ParamSpec
 
 from . import checks
 from .checks import refuse
-from .loopnest import ARGUMENT, INTRINSICS, MAX_TILE, Block, KernelValue, Loop, Nest, Part
+from .loopnest import ARGUMENT, INTRINSICS, MAX_PHASES, MAX_TILE, Block, KernelValue, Loop, Nest, Part
 from .notation import Step, join_names, loop_text, read_schedule, values_to_json
 
 P = ParamSpec("P")
@@ -210,9 +210,14 @@ class Schedule:
     # ---- what is computed ahead, and with what
 
     @primitive
-    def cache_read(self, value: str, at: str = "") -> Schedule:
-        """``for m.0: ...`` -> ``stage %arg0: for %arg0.d0 ...; for m.0: ...``: an argument, or a slice, is copied."""
-        return self._stage_value(value, at, read=True)
+    def cache_read(self, value: str, at: str = "", phases: int = 1) -> Schedule:
+        """``for m.0: ...`` -> ``stage %arg0: for %arg0.d0 ...; for m.0: ...``: an argument, or a slice, is copied.
+
+        In two ``phases`` each row is two: of every second element, and of the others.
+        """
+        checks.count(phases, 1, MAX_PHASES, f"copy rows of '{value}' in phases:", "that a window may step by")
+        made = self._stage_value(value, at, read=True)
+        return made._exchange_nest(made.nest(value), replace(made.nest(value), phases=phases)) if phases > 1 else made
 
     @primitive
     def cache_write(self, value: str, at: str = "") -> Schedule:

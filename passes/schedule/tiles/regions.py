@@ -96,6 +96,29 @@ def relative_to(region: Region, whole: Region) -> Region:
     )
 
 
+def in_phase(interval: Interval, phases: int) -> tuple[Interval, Interval]:
+    """Where one element, or such that lie ``phases`` apart, are in rows of these: their row, and the places in it."""
+    if interval.size != 1 and interval.stride % phases:
+        raise NotSchedulable("neighbours that lie in rows of every second element, or of fewer")
+    whole = tuple((value, n // phases) for value, n in interval.offset.terms if n % phases == 0)
+    rest = Linear(interval.offset.const, tuple(term for term in interval.offset.terms if term[1] % phases))
+    row, place = Linear(rest.const % phases), Linear(rest.const // phases)
+    if rest.terms:
+        start, count = rest.as_value(), index_constant(phases)
+        row, place = (Linear(0, ((value, 1),)) for value in (arith.remui(start, count), arith.divui(start, count)))
+    step = interval.stride // phases if interval.size != 1 else 1
+    return Interval(row, 1), Interval(place + Linear(0, whole), interval.size, step)
+
+
+def split_phases(region: Region, axis: int, phases: int) -> list[Region]:
+    """A region as parts whose elements lie ``phases`` apart along an axis."""
+    walked, parts = region[axis], []
+    for first in range(min(phases, walked.size)):
+        part = Interval(walked.offset + Linear(first), -(-(walked.size - first) // phases), phases)
+        parts.append((*region[:axis], part, *region[axis + 1 :]))
+    return parts
+
+
 def kept_dims(region: Region) -> tuple[int, ...]:
     return tuple(i for i, interval in enumerate(region) if interval.size != 1)
 

@@ -14,10 +14,14 @@ from .regions import Interval, NotSchedulable, Region, kept_dims, split_offsets
 
 @dataclass(frozen=True)
 class Tile:
-    """A computed tile: its tensor has one dimension for each entry of ``dims`` (dims of the value with size > 1)."""
+    """A computed tile: its tensor has one dimension for each entry of ``dims`` (dims of the value with size > 1).
+
+    Of several ``phases`` the last of these is two: a row of every so many elements from each of the first ones on.
+    """
 
     value: ir.Value
     dims: tuple[int, ...]
+    phases: int = 1
 
 
 def squeezed_type(tensor: ir.Type) -> ir.RankedTensorType:

@@ -9,7 +9,7 @@ that, or what is around it is copied by the call of the first step; which of the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from ....dialects import arith, ir, linalg, memref
@@ -21,7 +21,17 @@ from ...ir.kernel import LINE
 from ...ir.structure import shape_of, terminator_of
 from ..tiles.axes import power_floor
 from ..tiles.loops import for_each_chunk
-from ..tiles.regions import Interval, Linear, NotSchedulable, Region, kept_dims, relative_to, without_unit_dims
+from ..tiles.regions import (
+    Interval,
+    Linear,
+    NotSchedulable,
+    Region,
+    in_phase,
+    kept_dims,
+    relative_to,
+    split_phases,
+    without_unit_dims,
+)
 from ..tiles.structured import capture_scalar, copy_tile, extract, insert, vector_axis
 from .dynamic_border import is_dynamic_insertion
 
@@ -54,7 +64,7 @@ class Border:
 
     def move(self, region: Region) -> Region:
         """Where a region of ``inner`` lies in the result."""
-        return tuple(Interval(i.offset + Linear(low), i.size) for i, low in zip(region, self.low, strict=True))
+        return tuple(replace(i, offset=i.offset + Linear(low)) for i, low in zip(region, self.low, strict=True))
 
     def find_inside(self, part: Region) -> Region:
         """What a part of the result has of ``inner``. NotSchedulable where steps have different parts of it."""
@@ -72,15 +82,19 @@ class Border:
             found.append(Interval(Linear(first), end - first))
         return tuple(found)
 
-    def surround(self, dest: ir.Value, part: Region) -> ir.Value:
-        """``dest``, which holds what a part of the padded result has of ``inner``, with what it has of the border."""
+    def surround(self, dest: ir.Value, part: Region, phases: int = 1) -> ir.Value:
+        """``dest``, which holds what a part of the padded result has of ``inner``, with what it has of the border.
+
+        ``phases`` are those of its rows.
+        """
         if self.op is None:
             return dest
         inner = relative_to(self.move(self.find_inside(part)), part)
         starts = [0 if interval.offset.terms else interval.offset.const for interval in inner]
         for start, sizes in cut_slabs([p.size for p in part], starts, [p.size for p in inner]):
             slab = tuple(map(Interval, map(Linear, start), sizes))
-            dest = fill_box(self._value(), dest, tuple(slab[d] for d in kept_dims(part)))
+            for box in place_in_phases(slab, kept_dims(part), phases):
+                dest = fill_box(self._value(), dest, box)
         return dest
 
     def fill(self, dest: ir.Value, lo: ir.Value, arguments: Mapping[ir.Value, ir.Value]) -> ir.Value:
@@ -112,6 +126,14 @@ class Border:
     def _value(self) -> ir.Value:
         assert self.op is not None
         return terminator_of(self.op).operands[0]
+
+
+def place_in_phases(region: Region, dims: Sequence[int], phases: int) -> list[Region]:
+    """Where a region lies in a tensor of ``dims``, the last of which is a row for each of several ``phases``."""
+    if phases == 1:
+        return [tuple(region[d] for d in dims)]
+    parts = split_phases(region, dims[-1], phases)
+    return [(*(part[d] for d in dims[:-1]), *in_phase(part[dims[-1]], phases)) for part in parts]
 
 
 def cut_slabs(

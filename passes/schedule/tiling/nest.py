@@ -27,8 +27,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from ....core.target import Target
-from ....dialects import arith, ir, scf
-from ....dialects.builders import index_constant
+from ....dialects import arith, ir, scf, vector
+from ....dialects.builders import element_of, index_constant
 from ....dialects.loops import branch
 from ....dialects.walk import defining_op, integer_of
 from ...analysis.classify import classify_op
@@ -37,9 +37,28 @@ from ...ir.structure import iterator_types, shape_of
 from ..language.loopnest import RESULT, Loop, Nest, Part
 from ..language.schedule import Schedule
 from ..tiles.loops import for_each_chunk, powers_of_two
-from ..tiles.regions import Interval, Linear, NotSchedulable, Region, full_region, kept_dims, relative_to
-from ..tiles.structured import Tile, copy_part, copy_tile, extract, insert, store, vector_axis
-from .border import Border
+from ..tiles.regions import (
+    Interval,
+    Linear,
+    NotSchedulable,
+    Region,
+    full_region,
+    kept_dims,
+    relative_to,
+)
+from ..tiles.structured import (
+    Tile,
+    copy_part,
+    copy_tile,
+    extract,
+    insert,
+    make_empty,
+    read_vector,
+    store,
+    vector_axis,
+    write_vector,
+)
+from .border import Border, place_in_phases
 from .forms import TileForm
 from .gather import gather_tile, reads_at_indices
 from .heavy_tiles import is_heavy, tile_by_rows
@@ -55,7 +74,6 @@ from .tiler import (
     empty_tile,
     fill_tile,
     loop_intervals,
-    make_empty_tile,
     needed_region,
     slice_tile,
     tile_op,
@@ -263,24 +281,34 @@ class _Loops:
                 tiler.share(value, part, _compute(stage, value, part, tiler))
 
 
-def _compute(nest: Nest, value: ir.Value, part: Region, tiler: Tiler) -> ir.Value:
+def _compute(nest: Nest, value: ir.Value, part: Region, tiler: Tiler) -> Tile:
     """A part of a value in a buffer of its own, tile by tile; of a padded value, with the border around them."""
-    border = Border.of(value)
+    border, dims, phases = Border.of(value), kept_dims(part), nest.phases
     loops = _Loops(nest, border.inner)
+    if phases > 1 and dims[-1:] != (loops.vector,):
+        raise NotSchedulable("a copy in phases of which one element of each row is needed")
     loops.region, loops.overlap = list(border.find_inside(part)), not _reads_blocks(value)
 
     def tile(scope: Tiler, region: Region, target: ir.Value) -> ir.Value:
         for piece in _vector_pieces(region, loops.vector, scope.form):
-            place = tuple(relative_to(border.move(piece), part)[d] for d in kept_dims(part))
-            into = extract(target, place).value
+            places = place_in_phases(relative_to(border.move(piece), part), dims, phases)
+            if len(places) > 1:
+                rows = vector.deinterleave(read_vector(scope.compute(border.inner, piece).value))
+                for row, place in zip(rows, places, strict=True):
+                    target = insert(write_vector(row, extract(target, place).value), target, place)
+                continue
+            into = extract(target, places[0]).value
             made = scope.compute(border.inner, piece, into)
-            target = insert(copy_tile(made, into) if nest.value.read else made.value, target, place)
+            target = insert(copy_tile(made, into) if nest.value.read else made.value, target, places[0])
         return target
 
     scope = tiler.scope()
     scope.form = TileForm.of(nest).apply(border.inner, nest.value.name, scope.form.lanes)
     # The border comes after: before, it would be the same in all steps, made once, and copied for each of them.
-    return border.surround(loops.inner(0, scope, make_empty_tile(value, part), tile), part)
+    sizes = [part[d].size for d in dims]
+    rows = [*sizes[:-1], phases, -(-sizes[-1] // phases)] if phases > 1 else sizes
+    made = loops.inner(0, scope, make_empty(rows, element_of(value)), tile)
+    return Tile(border.surround(made, part, phases), dims, phases)
 
 
 def _reads_blocks(value: ir.Value) -> bool:

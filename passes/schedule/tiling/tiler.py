@@ -20,6 +20,7 @@ from ..tiles.regions import (
     NotSchedulable,
     Region,
     cover,
+    in_phase,
     in_row,
     kept_dims,
     operand_region,
@@ -181,9 +182,11 @@ def locate_within(region: Region, whole: Region, shape: Sequence[int]) -> Region
 
 def part_of(tile: Tile, part: Region) -> Tile:
     """A part of a tile, counted from where the tile begins."""
-    in_tile = tuple(part[d] for d in tile.dims)
-    piece = extract(tile.value, in_tile)
-    return Tile(piece.value, tuple(tile.dims[i] for i in piece.dims))
+    in_tile, dims = [part[d] for d in tile.dims], list(tile.dims)
+    if tile.phases > 1:
+        in_tile[-1:], dims[-1:] = in_phase(in_tile[-1], tile.phases), dims[-1:] * 2
+    piece = extract(tile.value, tuple(in_tile))
+    return Tile(piece.value, tuple(dims[i] for i in piece.dims))
 
 
 def read_region(source: ir.Value, shape: Sequence[int], region: Region) -> Tile:

@@ -39,18 +39,23 @@ def test_few_channels(data: str, weight: str, attributes: str, target: Target | 
 
 
 @pytest.mark.parametrize("target", [None, NARROW], ids=["host", "haswell"])
-@pytest.mark.parametrize("height, width, window", [(9, 64, 3), (12, 81, 3), (7, 70, 2)])
+@pytest.mark.parametrize("height, width, window", [(9, 64, 3), (12, 81, 3), (7, 70, 2), (13, 14, 3), (6, 17, 3)])
 def test_depthwise_steps_of_two(height: int, width: int, window: int, target: Target | None) -> None:
-    """The program's input stays as it is, and is padded where it is read: vectors of every second pixel."""
+    """The program's input stays as it is, and is padded where it is read, into rows of every second pixel."""
     case = OperatorModel(
         f"float[2,6,{height},{width}] x; weight float[6,1,{window},{window}] w; weight float[6] b",
         "y = Conv<group = 6, strides = [2,2], pads = [1,1,1,1]>(x, w, b)",
     )
     assert len(check(case, target)) == 1
+    with make_context():
+        plan = pipeline.plan(import_model(case.build("rows")), NARROW, PassContext())
+    [made] = CompiledPlan(plan).kernels.values()
+    assert "in 2 phases" in str(made.kernel.schedule)
 
 
 @pytest.mark.parametrize(
-    "shape, weight", [("70,2,5,40", "2,1,3,3"), ("1,1,9,33", "1,1,3,3"), ("2,3,4,6,50", "3,1,2,3,3")]
+    "shape, weight",
+    [("70,2,5,40", "2,1,3,3"), ("1,1,9,33", "1,1,3,3"), ("1,5,13,9", "5,1,3,3"), ("2,3,4,6,50", "3,1,2,3,3")],
 )
 def test_an_image_is_padded_where_it_is_read(shape: str, weight: str) -> None:
     """One of each channel, also of many batches, of one image, and of volumes."""
