@@ -290,7 +290,7 @@ def _compute(nest: Nest, value: ir.Value, part: Region, tiler: Tiler) -> Tile:
     loops.region, loops.overlap = list(border.find_inside(part)), not _reads_blocks(value)
 
     def tile(scope: Tiler, region: Region, target: ir.Value) -> ir.Value:
-        for piece in _vector_pieces(region, loops.vector, scope.form):
+        for piece in _split_few(_vector_pieces(region, loops.vector, scope.form), loops.vector, phases):
             places = place_in_phases(relative_to(border.move(piece), part), dims, phases)
             if len(places) > 1:
                 rows = vector.deinterleave(read_vector(scope.compute(border.inner, piece).value))
@@ -332,6 +332,13 @@ def _vector_pieces(region: Region, vector: int, form: Form) -> list[Region]:
         pieces += [part] if size > 1 or form.dot is not None else _single_elements(part)
         start = start + Linear(size)
     return pieces
+
+
+def _split_few(pieces: Sequence[Region], vector: int, phases: int) -> list[Region]:
+    """Pieces without those of which rows of each phase would have one element: these become single elements."""
+    few = [phases > 1 and piece[vector].size <= phases for piece in pieces]
+    parts = [_single_elements(piece) if alone else [piece] for piece, alone in zip(pieces, few, strict=True)]
+    return list(itertools.chain.from_iterable(parts))
 
 
 def _single_elements(region: Region) -> list[Region]:
