@@ -151,7 +151,7 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
         CombineParallelDense(target=target),
         ArrangeProducts(),  # after products are combined, whose weights still have one order
         WidenOperands(),  # after products have their left operands, and before layouts: one op converts and moves
-        ConvertLayout(),
+        ConvertLayout(target=target),
         CanonicalizeOps(),  # again: the transposes and slices that layouts and combined products leave
         EliminateCommonSubexpr(),  # again: equal conversions of layout
         Winograd(target=target),  # in the layout that is final

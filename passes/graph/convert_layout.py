@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...core.errors import CompileError
+from ...core.target import Target, detect_host
 from ...dialects import builders, extents, func, ir
 from ...dialects.builders import iterators_attr
 from ...dialects.types import DYNAMIC
@@ -62,12 +63,14 @@ class ConvertLayout(Pass):
         desired: ``channels-last``, or ``none`` to leave everything as it is.
         conv2d: ``NHWC`` or ``NCHW`` forces the layout of 2-D convolutions; CompileError says which one cannot have it,
             and why. The default is channels last wherever it can be.
+        target: the machine; None is this one.
     """
 
     name: ClassVar[str] = "convert-layout"
     opt_level: ClassVar[int] = 1
     desired: str = "channels-last"
     conv2d: str = ""
+    target: Target | None = None
 
     def apply(self, module: ir.Module) -> None:
         """Convert all programs of the module."""
@@ -79,7 +82,7 @@ class ConvertLayout(Pass):
             return
         for function in list_programs(module):
             _own_initial_values(function)
-            decided = Layouts(function, self.conv2d)
+            decided = Layouts(function, self.target or detect_host(), self.conv2d)
             layouts = decided.decide()
             if (refused := decided.find_refused(layouts)) is not None:
                 op, why = refused

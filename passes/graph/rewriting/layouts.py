@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from itertools import pairwise
 
+from ....core.target import Target
 from ....dialects import func, ir
 from ...analysis.classify import classify_op
 from ...analysis.kinds import Contraction
@@ -33,8 +34,8 @@ DIM_LISTS = {
 class Layouts:
     """Values in groups that share a layout (union-find), and the layout that a convolution wants of some of them."""
 
-    def __init__(self, function: func.FuncOp, conv2d: str = "") -> None:
-        self.conv2d = conv2d
+    def __init__(self, function: func.FuncOp, target: Target, conv2d: str = "") -> None:
+        self.target, self.conv2d = target, conv2d
         self.asked: list[tuple[ir.Operation, ir.Value, Order]] = []  # what each 2-D convolution wants
         self.parent: dict[ir.Value, ir.Value] = {}
         self.seeds: dict[ir.Value, Order] = {}
@@ -109,7 +110,7 @@ class Layouts:
         inputs, maps, kind = list(op.operands)[: num_inputs(op)], indexing_maps(op), classify_op(op)
         for result, initial in zip(op.results, list(op.operands)[len(inputs) :], strict=True):
             self._join([result, initial])
-        orders = find_orders(op, kind)
+        orders = find_orders(op, kind, self.target)
         if self.conv2d != "NHWC":
             self._join([wanted.value for wanted in orders if wanted.free])
             if any(wanted.inside for wanted in orders):

@@ -439,7 +439,7 @@ def _schedule_columns(kernel: KernelView, op: ir.Operation, kind: Conv) -> Sched
     return _overlap_columns(share(made), row, width)
 
 
-def _order_data(op: ir.Operation, kind: OpClass) -> list[WantedOrder]:
+def _order_data(op: ir.Operation, kind: OpClass, target: Target) -> list[WantedOrder]:
     """Channels last; of few input channels single elements are read. Bytes are read in fours, whatever their number.
 
     Where nothing else asks for an order, single pixels are products with those as columns (``pixel_columns.py``).

@@ -168,7 +168,7 @@ class Family:
     begin: Callable[[ir.Operation, OpFacts, Target], list[ir.Operation] | None] = lambda op, facts, target: None
     absorb: Callable[[ir.Operation, OpFacts], list[ir.Operation]] = lambda op, facts: []
     merge: Callable[[Group, OpFacts, Taken], list[ir.Operation] | None] = lambda group, facts, taken: None
-    order: Callable[[ir.Operation, OpClass], list[WantedOrder]] = lambda op, kind: []
+    order: Callable[[ir.Operation, OpClass, Target], list[WantedOrder]] = lambda op, kind, target: []
     pack: Callable[[Sequence[ir.Operation], Target, int], list[PackedOperand]] = lambda ops, target, columns: []
 
 

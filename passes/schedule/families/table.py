@@ -61,9 +61,9 @@ def begin_group(op: ir.Operation, facts: OpFacts, target: Target) -> tuple[Famil
     return None
 
 
-def find_orders(op: ir.Operation, kind: OpClass) -> list[WantedOrder]:
+def find_orders(op: ir.Operation, kind: OpClass, target: Target) -> list[WantedOrder]:
     """The orders of dims that the family of an op wants for its data; none where it takes any."""
-    return next((orders for family in FAMILIES if (orders := family.order(op, kind))), [])
+    return next((orders for family in FAMILIES if (orders := family.order(op, kind, target))), [])
 
 
 def choose_schedule(function: func.FuncOp, target: Target) -> Schedule | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from kernel_runner import TARGET, CompiledPlan
@@ -39,7 +41,9 @@ def test_few_channels(data: str, weight: str, attributes: str, target: Target | 
 
 
 @pytest.mark.parametrize("target", [None, NARROW], ids=["host", "haswell"])
-@pytest.mark.parametrize("height, width, window", [(9, 64, 3), (12, 81, 3), (7, 70, 2), (13, 14, 3), (6, 17, 3)])
+@pytest.mark.parametrize(
+    "height, width, window", [(9, 64, 3), (12, 81, 3), (7, 70, 2), (13, 14, 3), (6, 17, 3), (8, 21, 2)]
+)
 def test_depthwise_steps_of_two(height: int, width: int, window: int, target: Target | None) -> None:
     """The program's input stays as it is, and is padded where it is read, into rows of every second pixel."""
     case = OperatorModel(
@@ -51,6 +55,19 @@ def test_depthwise_steps_of_two(height: int, width: int, window: int, target: Ta
         plan = pipeline.plan(import_model(case.build("rows")), NARROW, PassContext())
     [made] = CompiledPlan(plan).kernels.values()
     assert "in 2 phases" in str(made.kernel.schedule)
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize(
+    "width, step, window, pads", [(6, 1, 3, "1,1,1,1"), (14, 2, 5, "2,2,2,2"), (8, 2, 2, "0,1,1,0")]
+)
+def test_short_rows_stay_for_several_threads(width: int, step: int, window: int, pads: str, cores: int) -> None:
+    """One kernel, in which a thread reads no more than what is given; one thread takes less in channels last."""
+    name = f"Conv<group = 9, strides = [{step},{step}], pads = [{pads}]>"
+    case = OperatorModel(f"float[1,9,{width},{width}] x; weight float[9,1,{window},{window}] w", f"y = {name}(x, w)")
+    target = replace(NARROW, cores=cores)
+    names = check(case, target, reordered=cores == 1)
+    assert any("transpose" in name for name in names) == (cores == 1)
 
 
 @pytest.mark.parametrize(
