@@ -22,7 +22,7 @@ from .destination_passing import reshape_buffer
 
 # Bytes of a row that threads share no further.
 _PIECE_BYTES = 1 << 14
-# BoxRows of an inner loop that are few, and those that may become one in its place.
+# Rows of an inner loop that are few, and those that may become one in its place.
 _FEW_ROWS, _MOST_INSIDE = 16, 2048
 
 
