@@ -142,7 +142,7 @@ STATE = "tw.state"
 an append, integer: the number of the argument that it appends to.
 
 Written by passes/sessions, passes/graph/keep_states; read by passes/graph/keep_states, passes/graph/plan_memory,
-passes/graph/write_masked, passes/ir/edit, passes/ir/routine_ops, passes/plan_routine.
+passes/graph/write_masked, passes/ir/edit, passes/ir/routine_ops, passes/pipeline, passes/plan_routine.
 """
 
 OVER = "tw.over"

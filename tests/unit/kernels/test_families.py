@@ -29,7 +29,13 @@ CASES = {
         "x", "float[1,64,28,28] x, float[64,64,3,3] w", "y = Conv <pads=[1,1,1,1]> (x, w)",
         {"winograd"},
     ),
-    "depthwise": ("x", "float[1,32,9,9] x, float[32,1,3,3] w", "y = Conv <group=32> (x, w)", {"windows"}),
+    "depthwise": (
+        "x", "float[1,32,9,9] x, float[32,1,3,3] w, float[32,32,1,1] v",
+        "a = Conv(x, v) b = Conv <group=32> (a, w) y = Conv(b, v)", {"windows"},
+    ),
+    "depthwise, of the program's own images": (
+        "x", "float[1,32,14,14] x, float[32,1,3,3] w", "y = Conv <group=32> (x, w)", {"depthwise convolutions along rows"},
+    ),
     "a pool with its padding": (
         "x", "float[1,4,16,16] x", "y = MaxPool <kernel_shape=[3,3], pads=[1,1,1,1]> (x)", {"pools along rows"},
     ),

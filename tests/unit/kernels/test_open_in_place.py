@@ -10,6 +10,7 @@ import tilewright as tw
 from tilewright.tools.debugging.oracle import make_session
 
 RNG = np.random.default_rng(5)
+CHANNELS = 160  # so many that images have them last
 # The outputs and the nodes of each, and how many of its calls write images over others.
 MODELS = {
     "a gate": ("(float y)", "c = Conv(x, w) g = GlobalAveragePool(c) m = Mul(c, g) y = Conv(m, v)", 1),
@@ -29,12 +30,12 @@ MODELS = {
 
 def make_model(name: str) -> onnx.ModelProto:
     outputs, body, _ = MODELS[name]
-    text = f"g (float[N, 40, H, W] x) => {outputs} {{ {body} }}"
+    text = f"g (float[N, {CHANNELS}, H, W] x) => {outputs} {{ {body} }}"
     made = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 18]> {text}')
     for info in made.graph.output:
         info.type.tensor_type.ClearField("shape")
     for weight in ("w", "v"):
-        values = RNG.standard_normal((40, 40, 1, 1)).astype(np.float32)
+        values = RNG.standard_normal((CHANNELS, CHANNELS, 1, 1)).astype(np.float32) / 4
         made.graph.initializer.append(onnx.numpy_helper.from_array(values, weight))
     return made
 
@@ -45,9 +46,16 @@ def test_programs_of_open_sizes_write_over_what_is_read_last(name: str) -> None:
     session, module = make_session(made), tw.compile(made, workers=0, num_threads=2)
     routine = module.manifest.program.routine
     assert routine is not None
-    images = [step for step in routine.calls if (step.types[0][1] or ())[1:] == (None, None, 40)]
+    images = [step for step in routine.calls if (step.types[0][1] or ())[1:] == (None, None, CHANNELS)]
     assert sum("over" in step.facts for step in images) == count
-    for shape in ((1, 40, 1, 1), (2, 40, 3, 5), (1, 40, 16, 16), (3, 40, 33, 31), (1, 40, 200, 100), (0, 40, 4, 4)):
+    for shape in (
+        (1, CHANNELS, 1, 1),
+        (2, CHANNELS, 3, 5),
+        (1, CHANNELS, 16, 16),
+        (3, CHANNELS, 33, 31),
+        (1, CHANNELS, 90, 50),
+        (0, CHANNELS, 4, 4),
+    ):
         x = RNG.standard_normal(shape, dtype=np.float32)
         for threads in (1, 2):
             module.num_threads = threads

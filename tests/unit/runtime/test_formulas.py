@@ -31,7 +31,11 @@ MODELS = {
         {"w": (32, 32, 3, 3)},
     ),
     "grouped": ("float[1, 32, 9, 9] x", "y = Conv<group = 4>(x, w)", {"w": (64, 8, 3, 3)}),
-    "depthwise": ("float[1, 32, 9, 9] x", "y = Conv<group = 32>(x, w)", {"w": (32, 1, 3, 3)}),
+    "depthwise": (
+        "float[1, 32, 9, 9] x",
+        "a = Conv(x, v) b = Conv<group = 32>(a, w) y = Conv(b, v)",
+        {"w": (32, 1, 3, 3), "v": (32, 32, 1, 1)},
+    ),
     "rows of two weights": (
         "float[4, 40] x",
         "a = MatMul(x, w) b = MatMul(x, v) y = Add(a, b)",
