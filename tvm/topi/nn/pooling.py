@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from .... import te
@@ -13,49 +14,29 @@ from .padding import list_numbers, list_pads, pad
 __all__ = ["global_pool", "pool1d", "pool2d", "pool3d"]
 
 
-def pool1d(
-    data: te.Tensor,
-    kernel: Any,
-    stride: Any,
-    dilation: Any,
-    padding: Any,
-    pool_type: str,
-    ceil_mode: bool = False,
-    layout: str = "NCW",
-    count_include_pad: bool = True,
-) -> te.Tensor:
-    """Pools of signals of channels first; ``pool_type`` is "max" or "avg"."""
-    return _pool(data, (kernel, stride, dilation, padding), pool_type, ceil_mode, (layout, "NCW"), count_include_pad)
+def _make_pool(name: str, default: str, what: str) -> Callable[..., te.Tensor]:
+    def pool(
+        data: te.Tensor,
+        kernel: Any,
+        stride: Any,
+        dilation: Any,
+        padding: Any,
+        pool_type: str,
+        ceil_mode: bool = False,
+        layout: str = default,
+        count_include_pad: bool = True,
+    ) -> te.Tensor:
+        window = (kernel, stride, dilation, padding)
+        return _pool(data, window, pool_type, ceil_mode, (layout, default), count_include_pad)
+
+    pool.__name__ = pool.__qualname__ = name
+    pool.__doc__ = f'Pools of {what} of channels first; ``pool_type`` is "max" or "avg".'
+    return pool
 
 
-def pool2d(
-    data: te.Tensor,
-    kernel: Any,
-    stride: Any,
-    dilation: Any,
-    padding: Any,
-    pool_type: str,
-    ceil_mode: bool = False,
-    layout: str = "NCHW",
-    count_include_pad: bool = True,
-) -> te.Tensor:
-    """Pools of images of channels first; ``pool_type`` is "max" or "avg"."""
-    return _pool(data, (kernel, stride, dilation, padding), pool_type, ceil_mode, (layout, "NCHW"), count_include_pad)
-
-
-def pool3d(
-    data: te.Tensor,
-    kernel: Any,
-    stride: Any,
-    dilation: Any,
-    padding: Any,
-    pool_type: str,
-    ceil_mode: bool = False,
-    layout: str = "NCDHW",
-    count_include_pad: bool = True,
-) -> te.Tensor:
-    """Pools of volumes of channels first; ``pool_type`` is "max" or "avg"."""
-    return _pool(data, (kernel, stride, dilation, padding), pool_type, ceil_mode, (layout, "NCDHW"), count_include_pad)
+pool1d = _make_pool("pool1d", "NCW", "signals")
+pool2d = _make_pool("pool2d", "NCHW", "images")
+pool3d = _make_pool("pool3d", "NCDHW", "volumes")
 
 
 def global_pool(data: te.Tensor, pool_type: str, layout: str = "NCHW") -> te.Tensor:
