@@ -92,26 +92,30 @@ def _verify_writes_inside(routine: Routine, around: Memory, given: Collection[in
             if sum(not written.isdisjoint(memory.get(operand, ())) for operand in step.operands) > 1:
                 raise InternalError(f"planning: {_describe_writer(step)} writes over an operand that it reads twice")
             stale |= {register: step for root in written for register in views.get(root, (root,))}
-        found = _find_memory(step, memory, inside)
-        memory |= dict.fromkeys(step.results, found)
-        for root in found:
-            views.setdefault(root, [root]).extend(step.results)
+        for result, found in zip(step.results, _find_memory(step, memory, inside), strict=True):
+            memory[result] = found
+            for root in found:
+                views.setdefault(root, [root]).append(result)
         if step.op in VIEWS and (writer := stale.get(step.operands[0])):
             stale |= dict.fromkeys(step.results, writer)
     _refuse_stale("return", routine.results, stale)
     return [memory[register] for register in routine.results]
 
 
-def _find_memory(step: Step, memory: Memory, inside: Iterable[list[frozenset[int]]]) -> frozenset[int]:
-    """The registers whose memory the results of a step may have, their own among them where it may be new."""
+def _find_memory(step: Step, memory: Memory, inside: Iterable[Iterable[frozenset[int]]]) -> list[frozenset[int]]:
+    """The registers whose memory each result of a step may have, its own among them where it may be new.
+
+    Results of loops and branches may have that of each other: planning writes over none of them.
+    """
     if step.op in VIEWS:
-        return memory[step.operands[0]]
+        return [memory[step.operands[0]]]
     if "over" in step.facts:
-        return memory[step.operands[step.facts["over"]]]
-    new = frozenset(step.results)
-    if step.op in ("tensor.select", "tensor.extract_slice", APPEND) or step.regions:
-        return new.union(*(memory[r] for r in step.operands), *(roots for results in inside for roots in results))
-    return new
+        return [memory[step.operands[step.facts["over"]]]]
+    if step.regions or step.op in ("tensor.select", "tensor.extract_slice", APPEND):
+        given = (memory[register] for register in step.operands)
+        shared = frozenset(step.results).union(*given, *(roots for results in inside for roots in results))
+        return [shared] * len(step.results)
+    return [frozenset({result}) for result in step.results]
 
 
 def _list_reads(routine: Routine) -> set[int]:

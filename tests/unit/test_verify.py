@@ -357,6 +357,13 @@ def test_a_call_may_write_over_what_it_reads_last():
     verify_program(replace(main, calls=(), routine=routine), ())
 
 
+def test_results_of_a_call_lie_apart():
+    _, main = _program()
+    two = replace(_call(1, 0), results=(1, 2))
+    routine = Routine((0,), (two, _call(3, 1, over=0)), (3, 2))
+    verify_program(replace(main, calls=(), routine=routine), ())
+
+
 def test_a_form_is_verified_where_it_ends(monkeypatch):
     monkeypatch.setenv("TILEWRIGHT_VERIFY", "forms")
     with pytest.raises(InternalError, match="a pass before 'outline' breaks a rule"):

@@ -87,9 +87,9 @@ def _find_longest(kernel: KernelView, value: KernelValue, row: int, lanes: int) 
 
 
 def _read_bits(kernel: KernelView) -> list[int]:
-    """The bits of an element of what a kernel reads."""
+    """The bits of an element of what a kernel reads; a word's where it reads nothing."""
     read = [value for value in kernel.function.arguments if isinstance(value.type, ir.RankedTensorType)]
-    return [element_bits(element_of(value)) for value in read]
+    return [element_bits(element_of(value)) for value in read] or [_WORD]
 
 
 def _takes_root(op: ir.Operation, result: ir.Value, row: int) -> bool:
