@@ -147,7 +147,7 @@ def schedule_depthwise_rows(kernel: KernelView) -> Schedule | None:
     tiles = {vector: _width(shape[vector], kernel.lanes)}
     rows = result_axis(op, kind.o[-2], kernel.result) if len(kind.o) > 1 else None
     read = op.operands[kind.data]
-    staged = rows is not None and _is_made_here(kernel, read)
+    staged = rows is not None and _is_padded(kernel, read)
     if rows is not None and shape[vector] > 1 and (kind.strides[-1] == 1 or staged):
         few = 2 if tiles[vector] <= kernel.lanes else 1  # of one vector each, twice as many wait for none of their sums
         tiles[rows] = row_tile(shape[rows], few * min(_ROWS, kernel.target.registers // 4))
@@ -163,9 +163,14 @@ def schedule_depthwise_rows(kernel: KernelView) -> Schedule | None:
     return overlap(made)
 
 
-def _is_made_here(kernel: KernelView, value: ir.Value) -> bool:
-    """Return whether a kernel can compute a value ahead, or copy it: it is not in memory already, but may be padded."""
-    return not is_read(value) and value_name(value) in {other.name for other in kernel.plain.values}
+def _is_computed(kernel: KernelView, value: ir.Value) -> bool:
+    """Return whether a kernel computes a value, which it can then do ahead (``cache_write``)."""
+    return value_name(value) in {other.name for other in kernel.plain.values if not other.read}
+
+
+def _is_padded(kernel: KernelView, value: ir.Value) -> bool:
+    """Return whether a kernel pads what is in memory, which it can then copy ahead with its padding (``cache_read``)."""
+    return not is_read(value) and value_name(value) in {other.name for other in kernel.plain.values if other.read}
 
 
 def _stage_image(kernel: KernelView, op: ir.Operation, kind: DepthwiseConv, tiles: Mapping[int, int]) -> Schedule:
@@ -209,7 +214,7 @@ def schedule_row_pools(kernel: KernelView) -> Schedule | None:
         return None
     outer = [axis for axis, extent in enumerate(shape) if axis != vector and extent > 1]
     pad = find_skipped_padding(op)
-    staged = _is_made_here(kernel, read) and (pad is None or any(amounts_of(pad)[window.axis]))
+    staged = _is_computed(kernel, read) and (pad is None or any(amounts_of(pad)[window.axis]))
     sizes, depth = {axis: [1] for axis in outer}, 0
     if staged and outer:
         blocks = _BLOCKS * kernel.target.cores if kernel.target.cores > 1 else 1

@@ -6,6 +6,8 @@ import itertools
 from typing import Any
 
 import numpy as np
+import onnx
+import onnx.parser
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -168,6 +170,15 @@ def test_a_pool_of_a_constant_has_nothing_to_compute_ahead() -> None:
     }""")
     assert kernel.kernel.schedule
     np.testing.assert_array_equal(kernel([], np.empty((1, 46), np.float32)), np.full((1, 46), 6, np.float32))
+
+
+@pytest.mark.parametrize("sizes", ["1,1,1,n", "n,1,h,1", "1,1,h,w"])
+def test_a_window_over_the_only_channel_of_open_images_reads_its_padding_where_it_lies(sizes: str) -> None:
+    text = f"g (float[{sizes}] x) => (float[{sizes}] y) {{ y = LRN <size = 3, alpha = 0.5, beta = 1.0> (x) }}"
+    model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 18]> {text}')
+    module = tw.compile(model, workers=0, num_threads=2, cache=False)
+    x = random([int(n) if n == "1" else 7 for n in sizes.split(",")])
+    np.testing.assert_allclose(module(x)[0], x / (1 + x**2 * 0.5 / 3), rtol=1e-5)
 
 
 @pytest.mark.parametrize(("op", "window"), itertools.product(OPS, [1, 2, 3]))

@@ -131,6 +131,25 @@ def test_a_reduction_of_one_element_has_a_schedule() -> None:
     run(model, inputs, inputs["in0"][0])
 
 
+def test_sums_of_constants_have_no_operands_in_memory() -> None:
+    kernel = CompiledKernel("""
+    func.func @k() -> tensor<16xi32> {
+      %zero = arith.constant 0 : i32
+      %x = arith.constant dense<2> : tensor<16x5xi8>
+      %e = tensor.empty() : tensor<16xi32>
+      %f = linalg.fill ins(%zero : i32) outs(%e : tensor<16xi32>) -> tensor<16xi32>
+      %y = linalg.generic {indexing_maps = [affine_map<(d, k) -> (d, k)>, affine_map<(d, k) -> (d)>],
+          iterator_types = ["parallel", "reduction"]} ins(%x : tensor<16x5xi8>) outs(%f : tensor<16xi32>) {
+      ^bb0(%in: i8, %out: i32):
+        %n = arith.extsi %in : i8 to i32
+        %s = arith.addi %out, %n : i32
+        linalg.yield %s : i32
+      } -> tensor<16xi32>
+      return %y : tensor<16xi32>
+    }""")
+    np.testing.assert_array_equal(kernel([], np.empty(16, np.int32)), np.full(16, 10, np.int32))
+
+
 def test_the_mean_of_all_elements_may_be_read_twice() -> None:
     """Its division has no loop, and a sum and a comparison read it."""
     nodes = [
