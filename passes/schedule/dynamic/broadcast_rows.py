@@ -26,6 +26,7 @@ from ...ir.maps import set_maps
 from ...ir.structure import dim_of, indexing_maps, list_ops, shape_of, terminator_of
 from ...ir.uses import find_captures
 from ..tiles.buffers import buffer_of, tensor_of
+from ..tiles.loops import loop_over, walk_part
 from ..tiles.regions import NotSchedulable
 from ..tiling.destination_passing import destination_passing, is_empty
 from ..tiling.part_nests import Chooser
@@ -33,7 +34,7 @@ from ..tiling.strided_boxes import flatten_buffer, join_axes
 from .block_kernels import STEPS, OneFunction
 from .block_loops import Blocks
 from .blocks import choose_blocks
-from .part_loops import Computation, Part, Segment, cut_axis, divide_steps, loop_over, share_of_steps
+from .part_loops import Computation, Part, Segment, cut_axis, share_of_steps
 
 # Blocks of a row that threads share no further.
 _PIECE = 64
@@ -246,10 +247,16 @@ class _Rows:
         *outer, length = self.extents
         segments = cut_axis(length, sizes, axis in kernel.blocks.repeated)
         pieces = arith.ceildivui(segments[sizes[0]].count, index_constant(_PIECE))
-        self.counts = [*outer, arith.maxui(pieces, index_constant(1))]
-        steps = functools.reduce(arith.muli, self.counts)
+        counts = [*outer, arith.maxui(pieces, index_constant(1))]
+        steps = functools.reduce(arith.muli, counts)
         first, last = share_of_steps(steps, lo), share_of_steps(steps, hi)
-        self._loop(_RowBlocks(kernel, segments), 0, (first, last), [index_constant(0)] * len(self.strides))
+        row = _RowBlocks(kernel, segments)
+
+        def emit(first: ir.Value, last: ir.Value, offsets: Sequence[ir.Value]) -> None:
+            parts = self._parts(row, offsets)
+            loop_over(first, last, 1, lambda number: self._piece(row, parts, number))
+
+        walk_part(counts, self.strides, (first, last), [index_constant(0)] * len(self.strides), emit)
 
     def _join(self, axis: int) -> None:
         """Make an axis and the next one the latter, where all operands go on from one row to the next.
@@ -264,27 +271,6 @@ class _Rows:
                     same = arith.cmpi(arith.CmpIPredicate.eq, strides[axis], strides[axis + 1])
                     single = arith.andi(single, same)
         join_axes(self.extents, self.strides, axis, single)
-
-    def _loop(
-        self, row: _RowBlocks, axis: int, numbers: tuple[ir.Value, ir.Value], offsets: Sequence[ir.Value]
-    ) -> None:
-        """The loop along an axis, over its steps by their numbers, those of all inner axes counted in each."""
-        (first, last), inner = numbers, self.counts[axis + 1 :]
-        if not inner:
-            parts = self._parts(row, offsets)
-            loop_over(first, last, 1, lambda number: self._piece(row, parts, number))
-            return
-        zero, one = index_constant(0), index_constant(1)
-        beside = functools.reduce(arith.muli, inner)
-
-        def step(number: ir.Value) -> None:
-            start = arith.muli(number, beside)  # in the first and the last step perhaps not all
-            some = arith.maxsi(arith.subi(first, start), zero), arith.minsi(arith.subi(last, start), beside)
-            moved = [arith.addi(o, arith.muli(number, s[axis])) for o, s in zip(offsets, self.strides, strict=True)]
-            self._loop(row, axis + 1, some, moved)
-
-        behind = arith.addi(last, arith.subi(beside, one))
-        loop_over(divide_steps(first, beside), divide_steps(behind, beside), 1, step)
 
     def _parts(self, row: _RowBlocks, offsets: Sequence[ir.Value]) -> list[Part]:
         """What computes the blocks of the row at these places of the operands and the result."""

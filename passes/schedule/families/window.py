@@ -169,7 +169,7 @@ def _is_computed(kernel: KernelView, value: ir.Value) -> bool:
 
 
 def _is_padded(kernel: KernelView, value: ir.Value) -> bool:
-    """Return whether a kernel pads what is in memory, which it can then copy ahead with its padding (``cache_read``)."""
+    """Return whether a kernel pads what is in memory, which it can then copy ahead so (``cache_read``)."""
     return not is_read(value) and value_name(value) in {other.name for other in kernel.plain.values if other.read}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 
 from ....dialects import arith, ir, scf, tw
@@ -167,3 +168,32 @@ def loop_over(first: ir.Value, end: ir.Value, step: int, body: Callable[[ir.Valu
     with ir.InsertionPoint(loop.body):
         body(loop.induction_variable)
         scf.YieldOp([])
+
+
+def walk_part(
+    counts: Values,
+    strides: Sequence[Values],
+    part: tuple[ir.Value, ir.Value],
+    places: Values,
+    emit: Callable[[ir.Value, ir.Value, Values], None],
+) -> None:
+    """Loops over a part of the steps of several axes, which are counted in row-major order.
+
+    counts: the steps of each axis. strides: for each of the ``places`` how far it moves in a step of each axis. emit:
+    what does the steps [first, last) of the innermost axis, from the places at which that begins.
+    """
+    first, last = part
+    if len(counts) == 1:
+        emit(first, last, places)
+        return
+    zero, one = index_constant(0), index_constant(1)
+    beside = functools.reduce(arith.muli, counts[1:])
+
+    def step(number: ir.Value) -> None:
+        start = arith.muli(number, beside)  # in the first and the last step perhaps not all
+        some = arith.maxsi(arith.subi(first, start), zero), arith.minsi(arith.subi(last, start), beside)
+        moved = [arith.addi(at, arith.muli(number, own[0])) for at, own in zip(places, strides, strict=True)]
+        walk_part(counts[1:], [own[1:] for own in strides], some, moved, emit)
+
+    behind = arith.addi(last, arith.subi(beside, one))
+    loop_over(divide_steps(first, beside), divide_steps(behind, beside), 1, step)

@@ -17,7 +17,7 @@ from ....core.target import Target
 from ....dialects import arith, ir, memref, scf, vector
 from ....dialects.builders import element_of, index_constant
 from ....dialects.types import DYNAMIC, element_bits
-from ..tiles.loops import divide_steps, loop_over
+from ..tiles.loops import loop_over, walk_part
 from .destination_passing import reshape_buffer
 
 # Bytes of a row that threads share no further.
@@ -111,39 +111,21 @@ class BoxRows:
 
     def emit(self, first: ir.Value, last: ir.Value) -> None:
         """The steps [first, last) of ``count``."""
-        self._loop(0, (first, last), self.starts)
-
-    def _loop(self, axis: int, numbers: tuple[ir.Value, ir.Value], places: Sequence[ir.Value]) -> None:
-        """The loop along an axis, over its steps by their numbers, those of all inner axes counted in each."""
-        (first, last), inner = numbers, self._extents[axis + 1 :]
-        if not inner:
-            self._emit_rows(first, last, places)
-            return
-        zero, one = index_constant(0), index_constant(1)
-        beside = functools.reduce(arith.muli, inner)
-
-        def step(number: ir.Value) -> None:
-            start = arith.muli(number, beside)  # in the first and the last step perhaps not all
-            some = arith.maxsi(arith.subi(first, start), zero), arith.minsi(arith.subi(last, start), beside)
-            self._loop(axis + 1, some, self._move(places, axis, number))
-
-        behind = arith.addi(last, arith.subi(beside, one))
-        loop_over(divide_steps(first, beside), divide_steps(behind, beside), 1, step)
-
-    def _move(self, places: Sequence[ir.Value], axis: int, number: ir.Value) -> list[ir.Value]:
-        moved = zip(places, self._strides, strict=True)
-        return [arith.addi(place, arith.muli(number, strides[axis])) for place, strides in moved]
+        walk_part(self._extents, self._strides, (first, last), self.starts, self._emit_rows)
 
     def _emit_rows(self, first: ir.Value, last: ir.Value, places: Sequence[ir.Value]) -> None:
         """The rows of the last axis, in the way that fits their length."""
         lanes = self.lanes
 
         def emit(move_row: Callable[[ir.Value, Sequence[ir.Value]], None]) -> None:
-            inner = len(self._extents) - 1
-            loop_over(first, last, 1, lambda number: move_row(number, self._move(places, inner, number)))
+            def step(number: ir.Value) -> None:
+                moved = zip(places, self._strides, strict=True)
+                move_row(number, [arith.addi(place, arith.muli(number, strides[-1])) for place, strides in moved])
+
+            loop_over(first, last, 1, step)
 
         def choose(size: int) -> None:
-            """BoxRows of no more than twice ``size`` elements."""
+            """Rows of no more than twice ``size`` elements."""
             if size == 1:
                 emit(lambda _, row: self._move_ends(row, 1))
                 return
