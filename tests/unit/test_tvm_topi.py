@@ -49,6 +49,12 @@ def _ask(op: str, *arrays: np.ndarray, **attributes: Any) -> np.ndarray:
     return made
 
 
+def _spread(x: np.ndarray) -> np.ndarray:
+    made = np.zeros((3, 7, 13), x.dtype)
+    made[:, ::2, ::3] = x
+    return made
+
+
 X, Y, ROW = _floats(3, 4, 5), _floats(3, 1, 5), _floats(5)
 N = np.array([[7, -7, 9], [2, 5, -8]], np.int32)
 B = X > 0
@@ -100,6 +106,42 @@ CASES: dict[str, tuple[Callable[..., te.Tensor], tuple[np.ndarray, ...], Callabl
     "repeat": (lambda x: topi.repeat(x, 2, 1), (X,), lambda x: x.repeat(2, 1)),
     "tile": (lambda x: topi.tile(x, (2, 1, 1, 3)), (X,), lambda x: np.tile(x, (2, 1, 1, 3))),
     "matmul": (lambda x, y: topi.matmul(x, y, transp_b=True), (X[0], X[1]), lambda x, y: x @ y.T),
+    "prod and min": (
+        lambda x: topi.multiply(topi.prod(x, 1), topi.min(x, 1)),
+        (X,),
+        lambda x: x.prod(1) * x.min(1),
+    ),
+    "all": (topi.all, (B,), np.all),
+    "power": (lambda x: topi.power(x, 2.0), (np.abs(X),), lambda x: x**2),
+    "bits": (
+        lambda n: topi.bitwise_xor(
+            topi.left_shift(n, 2), topi.bitwise_or(topi.bitwise_and(n, 5), topi.right_shift(n, 1))
+        ),
+        (N,),
+        lambda n: (n << 2) ^ ((n & 5) | (n >> 1)),
+    ),
+    "comparisons": (
+        lambda x, y: topi.logical_or(topi.logical_and(topi.greater(x, y), topi.less_equal(x, 0.5)), topi.equal(x, y)),
+        (X, Y),
+        lambda x, y: ((x > y) & (x <= 0.5)) | (x == y),
+    ),
+    "prelu": (lambda x, s: topi.nn.prelu(x, s, -1), (X, ROW), lambda x, s: np.where(x > 0, x, x * s)),
+    "scale_shift": (
+        topi.nn.scale_shift_nchw,
+        (X.reshape(1, 3, 4, 5), X[:, 0, 0], X[:, 0, 1]),
+        lambda x, a, b: x * a.reshape(3, 1, 1) + b.reshape(3, 1, 1),
+    ),
+    "rms_norm": (
+        lambda x, g: topi.nn.rms_norm(x, g, (-1,)),
+        (X, ROW),
+        lambda x, g: x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5) * g,
+    ),
+    "nn.matmul": (
+        lambda x, y, b: topi.nn.matmul(x, y, b, transpose_a=True),
+        (X[0], X[1], ROW),
+        lambda x, y, b: x.T @ y + b,
+    ),
+    "dilate": (lambda x: topi.nn.dilate(x, (1, 2, 3)), (X,), lambda x: _spread(x)),
     "dense": (topi.nn.dense, (X[0], X[1][:3], ROW[:3]), lambda x, w, b: x @ w.T + b),
     "batch_matmul": (topi.nn.batch_matmul, (X, X[:1]), lambda x, y: x @ y.transpose(0, 2, 1)),
     "relu": (topi.nn.relu, (X,), lambda x: np.maximum(x, 0)),
@@ -173,6 +215,17 @@ def test_pools(kind: str, ceil: bool, include: bool):
     np.testing.assert_allclose(made[..., :3], want, rtol=1e-5, atol=1e-6)
     made = _run(lambda x: topi.nn.global_pool(x, kind), IMAGE)
     np.testing.assert_allclose(made[..., 0, 0], getattr(IMAGE, {"max": "max", "avg": "mean"}[kind])((2, 3)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("rank", [1, 3])
+def test_signals_and_volumes(rank: int):
+    x, w = _floats(2, 4, *[5] * rank), _floats(6, 4, *[3] * rank)
+    convolve, pool = (topi.nn.conv1d_ncw, topi.nn.pool1d) if rank == 1 else (topi.nn.conv3d_ncdhw, topi.nn.pool3d)
+    window: dict[str, Any] = {"pads": [1] * 2 * rank, "strides": [2] * rank}
+    made = _run(lambda x, w: convolve(x, w, 2, 1, 1), x, w)
+    np.testing.assert_allclose(made, _ask("Conv", x, w, **window), rtol=1e-4, atol=1e-4)
+    made = _run(lambda x: pool(x, 3, 2, 1, 1, "max"), x)
+    np.testing.assert_array_equal(made, _ask("MaxPool", x, kernel_shape=[3] * rank, **window))
 
 
 def test_a_layer_of_open_size_is_scheduled_and_built():

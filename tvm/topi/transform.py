@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -57,22 +58,27 @@ def reshape(a: te.Tensor, newshape: Any) -> te.Tensor:
     """The elements in their order, in another shape, of which one extent may be -1."""
     shape = list(newshape) if isinstance(newshape, list | tuple) else [newshape]
     if -1 in shape:
-        known = _product([extent for extent in shape if extent != -1])
-        shape[shape.index(-1)] = _product(a.shape) // (known if known != 0 else 1)
-    if _product(shape) != _product(a.shape):
+        known = math.prod([extent for extent in shape if extent != -1])
+        shape[shape.index(-1)] = math.prod(a.shape) // (known if known != 0 else 1)
+    if math.prod(shape) != math.prod(a.shape):
         raise ExpressionError(f"topi.reshape: shape {tuple(shape)} has not the elements of {tuple(a.shape)}")
 
     def read(*i: Any) -> te.Expr:
         number: Any = 0
         for index, extent in zip(i, shape, strict=True):
             number = number * extent + index
-        places: list[Any] = []
-        for extent in reversed(a.shape[1:]):
-            places.append(number % extent)
-            number = number // extent
-        return a(*([number, *reversed(places)] if a.ndim else []))
+        return a(*find_indices(number, a.shape))
 
     return _move(shape, read, "T_reshape")
+
+
+def find_indices(number: Any, shape: Sequence[Any]) -> list[Any]:
+    """The index of an element of a shape by its number in row-major order."""
+    indices: list[Any] = []
+    for extent in reversed(shape[1:]):
+        indices.append(number % extent)
+        number = number // extent
+    return [number, *reversed(indices)] if shape else []
 
 
 def concatenate(a_tuple: Sequence[te.Tensor], axis: int = 0) -> te.Tensor:
@@ -181,10 +187,3 @@ def tile(a: te.Tensor, reps: Sequence[int]) -> te.Tensor:
 
 def _move(shape: Sequence[Any], read: Any, name: str) -> te.Tensor:
     return te.compute(shape, read, name=name, tag=INJECTIVE)
-
-
-def _product(extents: Sequence[Any]) -> Any:
-    made: Any = 1
-    for extent in extents:
-        made = made * extent
-    return made

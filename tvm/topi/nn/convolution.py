@@ -7,7 +7,8 @@ from typing import Any
 
 from .... import te
 from ....core.errors import ExpressionError
-from .padding import dilate, list_numbers, list_pads, pad
+from .padding import dilate, pad
+from .windows import Windows, list_numbers, list_pads
 
 __all__ = ["conv1d_ncw", "conv2d", "conv2d_nchw", "conv2d_nhwc", "conv2d_transpose_nchw", "conv3d_ncdhw"]
 __all__ += ["depthwise_conv2d_nchw", "group_conv2d_nchw"]
@@ -92,17 +93,17 @@ def depthwise_conv2d_nchw(
     out_dtype: str | None = None,
 ) -> te.Tensor:
     """A convolution of each channel of images ``[N, C, H, W]`` with its own ``M`` filters, ``[C, M, H, W]``."""
-    image, before, steps, gaps = _pad_image(Input, Filter.shape[2:], stride, padding, dilation)
+    image, windows = _pad_image(Input, Filter.shape[2:], stride, padding, dilation)
     loops = [
         te.reduce_axis((0, extent), name=name) for extent, name in zip(Filter.shape[2:], ("di", "dj"), strict=True)
     ]
     dtype, multiplier = out_dtype or Input.dtype, Filter.shape[1]
 
     def read(n: Any, c: Any, *at: Any) -> te.Expr:
-        x = image(n, c // multiplier, *_window(at, steps, loops, gaps)).astype(dtype)
+        x = image(n, c // multiplier, *windows.read(at, loops)).astype(dtype)
         return te.sum(x * Filter(c // multiplier, c % multiplier, *loops).astype(dtype), axis=loops)
 
-    shape = (Input.shape[0], Input.shape[1] * multiplier, *before)
+    shape = (Input.shape[0], Input.shape[1] * multiplier, *windows.counts)
     return te.compute(shape, read, name="DepthwiseConv2d", tag="depthwise_conv2d_nchw")
 
 
@@ -115,16 +116,16 @@ def conv2d_nhwc(
     out_dtype: str | None = None,
 ) -> te.Tensor:
     """A convolution of images ``[N, H, W, C]`` with filters ``[H, W, C, O]``."""
-    image, outer, steps, gaps = _pad_image(Input, Filter.shape[:2], stride, padding, dilation, first=1)
+    image, windows = _pad_image(Input, Filter.shape[:2], stride, padding, dilation, first=1)
     channel = te.reduce_axis((0, Input.shape[3]), name="rc")
     loops = [te.reduce_axis((0, extent), name=name) for extent, name in zip(Filter.shape, ("ry", "rx"), strict=False)]
     dtype = out_dtype or Input.dtype
 
     def read(n: Any, y: Any, x: Any, o: Any) -> te.Expr:
-        element = image(n, *_window((y, x), steps, loops, gaps), channel).astype(dtype)
+        element = image(n, *windows.read((y, x), loops), channel).astype(dtype)
         return te.sum(element * Filter(*loops, channel, o).astype(dtype), axis=[*loops, channel])
 
-    shape = (Input.shape[0], *outer, Filter.shape[3])
+    shape = (Input.shape[0], *windows.counts, Filter.shape[3])
     return te.compute(shape, read, name="Conv2dOutput", tag="conv2d_nhwc")
 
 
@@ -177,39 +178,29 @@ def _convolve(
         raise ExpressionError(
             f"topi.nn.{name}: {data.shape[1]} channels and {filters} filters of {depth} do not fit {groups} groups"
         )
-    image, outer, steps, gaps = _pad_image(data, kernel.shape[2:], stride, padding, dilation)
+    image, windows = _pad_image(data, kernel.shape[2:], stride, padding, dilation)
     channel = te.reduce_axis((0, depth), name="rc")
-    names = ("rz", "ry", "rx")[-len(steps) :]
+    names = ("rz", "ry", "rx")[-len(windows.counts) :]
     loops = [te.reduce_axis((0, extent), name=each) for extent, each in zip(kernel.shape[2:], names, strict=True)]
     dtype, share = out_dtype or data.dtype, filters // groups
 
     def read(n: Any, f: Any, *at: Any) -> te.Expr:
         first = channel if groups == 1 else f // share * depth + channel
-        x = image(n, first, *_window(at, steps, loops, gaps)).astype(dtype)
+        x = image(n, first, *windows.read(at, loops)).astype(dtype)
         return te.sum(x * kernel(f, channel, *loops).astype(dtype), axis=[channel, *loops])
 
-    return te.compute((data.shape[0], filters, *outer), read, name=name, tag=name)
+    return te.compute((data.shape[0], filters, *windows.counts), read, name=name, tag=name)
 
 
 def _pad_image(
     data: te.Tensor, kernel: Sequence[Any], stride: Any, padding: Any, dilation: Any, first: int = 2
-) -> tuple[te.Tensor, list[Any], list[int], list[int]]:
-    """The padded images, the extents of what windows make of them, and the windows' strides and dilations."""
-    rank = len(kernel)
-    steps, gaps = list_numbers(stride, rank, "strides"), list_numbers(dilation, rank, "dilations")
-    reach = [(extent - 1) * gap + 1 for extent, gap in zip(kernel, gaps, strict=True)]
-    before, after = list_pads(padding, reach)
-    images = data.shape[first : first + rank]
-    outer = [
-        (extent + b + a - own) // step + 1
-        for extent, b, a, own, step in zip(images, before, after, reach, steps, strict=True)
-    ]
-    if any(isinstance(each, int) and each < 1 for each in outer):
-        raise ExpressionError(f"topi.nn: a window of {tuple(reach)} does not fit images of {tuple(images)}")
-    rest = [0] * (data.ndim - first - rank)
-    made = pad(data, [*[0] * first, *before, *rest], [*[0] * first, *after, *rest], name="pad_temp")
-    return made, outer, steps, gaps
-
-
-def _window(at: Sequence[Any], steps: Sequence[int], loops: Sequence[Any], gaps: Sequence[int]) -> list[Any]:
-    return [p * step + loop * gap for p, step, loop, gap in zip(at, steps, loops, gaps, strict=True)]
+) -> tuple[te.Tensor, Windows]:
+    """The padded images, whose axes begin with ``first``, and the windows that move over them."""
+    windows = Windows.of(data.shape[first : first + len(kernel)], kernel, stride, padding, dilation)
+    if any(isinstance(each, int) and each < 1 for each in windows.counts):
+        raise ExpressionError(
+            f"topi.nn: a window of {tuple(windows.reach)} does not fit images of {tuple(windows.images)}"
+        )
+    rest = [0] * (data.ndim - first - len(kernel))
+    before, after = ([*[0] * first, *side, *rest] for side in (windows.before, windows.after))
+    return pad(data, before, after, name="pad_temp"), windows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -66,12 +67,7 @@ def _scale(
 
 
 def _count(data: te.Tensor, axes: list[int]) -> te.Expr:
-    number: Any = 1
-    for axis in axes:
-        number = number * data.shape[axis]
-    return (
-        te.const(number, data.dtype) if isinstance(number, int) else (te.const(0, "int32") + number).astype(data.dtype)
-    )
+    return te.cast(data.dtype, math.prod(data.shape[axis] for axis in axes))
 
 
 def _row(indices: Sequence[Any], axes: list[int]) -> list[Any]:

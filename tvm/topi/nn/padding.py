@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from .... import te
 from ....core.errors import ExpressionError
 from ..tag import INJECTIVE
+from ..transform import find_indices
 
 __all__ = ["dilate", "flatten", "pad"]
 
@@ -54,41 +56,10 @@ def dilate(
 
 def flatten(data: te.Tensor) -> te.Tensor:
     """The elements of each index of the first axis in a row."""
-    count: Any = 1
-    for extent in data.shape[1:]:
-        count = count * extent
-
-    def read(i: Any, j: Any) -> te.Expr:
-        places: list[Any] = []
-        for extent in reversed(data.shape[1:]):
-            places.append(j % extent)
-            j = j // extent
-        return data(i, *reversed(places))
-
-    return te.compute((data.shape[0], count), read, name="T_flatten", tag=INJECTIVE)
-
-
-def list_pads(padding: Any, kernel: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """The elements before and after each axis of an image, by a number, one or two for each axis, "SAME" or "VALID"."""
-    rank = len(kernel)
-    if padding == "VALID":
-        return [0] * rank, [0] * rank
-    if padding == "SAME":
-        return [(extent - 1) // 2 for extent in kernel], [(extent - 1) - (extent - 1) // 2 for extent in kernel]
-    given = list(padding) if isinstance(padding, list | tuple) else [padding]
-    if len(given) == 1:
-        given *= rank
-    if len(given) not in (rank, 2 * rank):
-        raise ExpressionError(f"topi.nn: padding {padding} is for {rank} axes: one number, {rank} or {2 * rank}")
-    return given[:rank], given[-rank:]
-
-
-def list_numbers(given: Any, rank: int, name: str) -> list[int]:
-    """A number for each axis of an image, by one for all or one for each."""
-    made = list(given) if isinstance(given, list | tuple) else [given] * rank
-    if len(made) != rank or any(not isinstance(each, int) or each < 1 for each in made):
-        raise ExpressionError(f"topi.nn: {name} {given} is for {rank} axes: a number from 1 on, or {rank}")
-    return made
+    rows, *inner = data.shape
+    return te.compute(
+        (rows, math.prod(inner)), lambda i, j: data(i, *find_indices(j, inner)), name="T_flatten", tag=INJECTIVE
+    )
 
 
 def _is_zero(number: Any) -> bool:

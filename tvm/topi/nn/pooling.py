@@ -9,7 +9,8 @@ from typing import Any
 from .... import te
 from ....core.errors import ExpressionError
 from ....te.tensor import lowest_of
-from .padding import list_numbers, list_pads, pad
+from .padding import pad
+from .windows import Windows, list_numbers, list_pads
 
 __all__ = ["global_pool", "pool1d", "pool2d", "pool3d"]
 
@@ -51,34 +52,28 @@ def _pool(
 ) -> te.Tensor:
     if kind not in ("max", "avg") or layouts[0] != layouts[1]:
         raise ExpressionError(f"topi.nn: a pool '{kind}' of layout {layouts[0]}: there are max and avg of {layouts[1]}")
-    rank = data.ndim - 2
-    kernel, steps, gaps = (
-        list_numbers(given, rank, name) for given, name in zip(window, ("window", "strides", "dilations"), strict=False)
-    )
-    reach = [(extent - 1) * gap + 1 for extent, gap in zip(kernel, gaps, strict=True)]
-    before, after = list_pads(window[3], reach)
-    behind = [each + (step - 1) * ceil for each, step in zip(after, steps, strict=True)]
-    images = data.shape[2:]
-    outer = [
-        (extent + b + a - own) // step + 1
-        for extent, b, a, own, step in zip(images, before, behind, reach, steps, strict=True)
-    ]
+    size, stride, dilation, padding = window
+    kernel = list_numbers(size, data.ndim - 2, "window")
+    windows = Windows.of(data.shape[2:], kernel, stride, padding, dilation, ceil)
     outside = 0.0 if kind == "avg" else lowest_of(data.dtype).value
-    image = pad(data, [0, 0, *before], [0, 0, *behind], outside, "pad_temp")
+    image = pad(data, [0, 0, *windows.before], [0, 0, *windows.after], outside, "pad_temp")
     loops = [te.reduce_axis((0, extent), name=f"rv{n}") for n, extent in enumerate(kernel)]
-
-    def read(n: Any, c: Any, *at: Any) -> te.Expr:
-        places = [p * step + loop * gap for p, step, loop, gap in zip(at, steps, loops, gaps, strict=True)]
-        return (te.max if kind == "max" else te.sum)(image(n, c, *places), axis=loops)
-
-    made = te.compute((*data.shape[:2], *outer), read, name=f"pool_{kind}", tag=f"pool_{kind}")
+    reduce = te.max if kind == "max" else te.sum
+    made = te.compute(
+        (*data.shape[:2], *windows.counts),
+        lambda n, c, *at: reduce(image(n, c, *windows.read(at, loops)), axis=loops),
+        name=f"pool_{kind}",
+        tag=f"pool_{kind}",
+    )
     if kind == "max":
         return made
+    _, last = list_pads(padding, windows.reach)
 
     def count(p: Any, axis: int) -> Any:
         """The elements of a window that count along an axis: all, or those inside of the image."""
-        gap, begin = gaps[axis], p * steps[axis] - before[axis]
-        low, high = (-before[axis], images[axis] + after[axis]) if include_pad else (0, images[axis])
+        gap, before, extent = windows.gaps[axis], windows.before[axis], windows.images[axis]
+        begin = p * windows.steps[axis] - before
+        low, high = (-before, extent + last[axis]) if include_pad else (0, extent)
         first = te.max(te.const(0), (low - begin + gap - 1) // gap)
         return te.min(te.const(kernel[axis]), (high - begin + gap - 1) // gap) - first
 
