@@ -177,7 +177,7 @@ def test_a_window_over_the_only_channel_of_open_images_reads_its_padding_where_i
     text = f"g (float[{sizes}] x) => (float[{sizes}] y) {{ y = LRN <size = 3, alpha = 0.5, beta = 1.0> (x) }}"
     model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 18]> {text}')
     module = tw.compile(model, workers=0, num_threads=2, cache=False)
-    x = random([int(n) if n == "1" else 7 for n in sizes.split(",")])
+    x = random(tuple(int(n) if n == "1" else 7 for n in sizes.split(",")))
     np.testing.assert_allclose(module(x)[0], x / (1 + x**2 * 0.5 / 3), rtol=1e-5)
 
 
