@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ..core.cpus import ARCHITECTURES
 from ..core.errors import ArtifactError, CompileError
+from ..core.scratch import scratch_folder
 from ..core.subgraph_code import SubgraphCode
 from ..runtime.artifact import elf
 from ..runtime.artifact.elf_object import data_object
@@ -99,7 +100,7 @@ def make_linkable(code: SubgraphCode) -> bytes:
     if code.library:
         data = len(code.code).to_bytes(8, "little") + code.code
         return data_object(data, f"{LIBRARY_SECTION}.{code.symbol}", code.symbol, 16, like=code.code)
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+    with scratch_folder() as folder:
         file = Path(folder, "code.o")
         file.write_bytes(code.code)
         options = (

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +26,7 @@ from ..core.errors import CompileError
 from ..core.limits import broken_bound, limits_for
 from ..core.model import Model
 from ..core.progress import Listening, make_teller
+from ..core.scratch import scratch_folder
 from ..core.specialization import Sizes
 from ..core.target import Target
 from ..frontends.foreign import ForeignSource
@@ -307,7 +307,7 @@ def stepwise(
     options.refuse_several("calling kernels one by one")
     options.refuse_foreign()
     compilation = Compilation.start(settled_source(source), options, workers, RequestedSizes.of(input_shapes))
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+    with scratch_folder() as folder:
         planned = plan(compilation, folder)
         assembly.check_stepwise(planned.plan)
         made = assembly.assemble_stepwise(compilation, planned)
@@ -412,7 +412,7 @@ def _find_product(compilation: Compilation, request: compile_cache.Request | Non
 
 def _compile_product(compilation: Compilation, request: compile_cache.Request | None) -> CompiledProgram:
     compilation.pool.start()
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+    with scratch_folder() as folder:
         planned = plan(compilation, folder)
         assembly.check_plan(compilation, planned)
         product = assembly.assemble(compilation, planned)

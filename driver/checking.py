@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,6 +15,7 @@ from ..core.dims import InputShapes
 from ..core.limits import ORDINARY, ModelLimits, limits_for
 from ..core.model import Model
 from ..core.report import CheckReport, Specialization
+from ..core.scratch import scratch_folder
 from ..core.specialization import Shapes, Sizes
 from ..core.target import Target
 from ..workers.process import Job
@@ -106,5 +106,5 @@ def _open_questions(
     source: str | os.PathLike[str] | bytes | ModelProto, limits: ModelLimits, codegens: CodegenChoice | None = None
 ) -> Iterator[_Questions]:
     """One process is enough, and starts sooner than as many as compile; what comes as no file is put into one."""
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+    with scratch_folder() as folder:
         yield _Questions(*as_file(source, folder), limits, codegens)

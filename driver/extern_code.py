@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from ..core.errors import CompileError
 from ..core.externals import Externals, ExternCode
+from ..core.scratch import scratch_folder
 from ..core.target import Target
 from ..runtime.artifact import elf
 from ..runtime.artifact.shared import find_compiler, no_compiler
@@ -58,7 +58,7 @@ def compile_c(code: ExternCode, target: Target) -> bytes:
     if command is None:
         raise CompileError(f"your C code cannot be compiled: {no_compiler(machine)}")
     native = ["-march=native"] if target.cpu == "native" else []
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+    with scratch_folder() as folder:
         source, made = Path(folder, "code"), Path(folder, "code.o")
         source.write_bytes(code.content)
         done = _run_command([*command, "-x", code.kind, *_FLAGS, *native, str(source), "-o", str(made)])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..core.errors import CompileError
 from ..core.model import Model
 from ..core.program import Plan
+from ..core.scratch import scratch_folder
 from ..frontends.foreign import ForeignSource, LinalgText
 from ..runtime.artifact.source import TextKind
 from ..runtime.process.files import sha256
@@ -23,7 +23,7 @@ _BETWEEN = b"\n// -----\n"  # texts of several functions
 
 def emit_text(compilation: Compilation, kind: TextKind) -> bytes:
     """The text that a stage made; see ``api.emit``."""
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+    with scratch_folder() as folder:
         if kind == "linalg":
             return _emit_import(compilation, folder)
         return _emit_plan(compilation, plan(compilation, folder).plan, kind)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ..core.dims import InputShapes
 from ..core.errors import InputError
+from ..core.scratch import scratch_folder
 from ..core.target import Target
 from ..driver import api
 from ..driver.compilation import CompilationSource
@@ -94,7 +94,7 @@ def tune(
     options = api.make_options(target, num_threads, records=False)  # what is tuned are the compiler's own schedules
     with contextlib.ExitStack() as stack:
         database = stack.enter_context(Database.open(path))
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tilewright-")))
+        folder = Path(stack.enter_context(scratch_folder()))
         accepted = find_winners(options.target, options.threads, None if records is None else [path])
         given = Given(_settle_source(source, args, name), input_shapes, options, accepted, workers, name)
         base = given.plan(folder, {})

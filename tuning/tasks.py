@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,6 +9,7 @@ from dataclasses import replace
 from ..core.dims import InputShapes
 from ..core.errors import CompileError, ScheduleError
 from ..core.program import Kernel, Plan
+from ..core.scratch import scratch_folder
 from ..driver import api
 from ..driver.assembly import check_stepwise
 from ..driver.compilation import Compilation, CompilationSource, PassJob, RequestedSizes
@@ -34,7 +34,7 @@ def extract_tasks(
     The arguments are those of ``driver.api.stepwise``; the source may be tensor expressions, too. Tasks whose
     ``default`` is None are not tuned, and say why. Raises CompileError for dynamic sizes, and as ``compile`` does.
     """
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+    with scratch_folder() as folder:
         compilation = begin_compilation(source, input_shapes, options or api.make_options(), workers)
         return make_tasks(compilation, plan_network(compilation, folder).plan)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..core.errors import CompileTimeoutError, InternalError, TilewrightError
+from ..core.scratch import scratch_folder
 from . import clock
 from .messages import Reply, receive_reply
 from .post_mortem import SEARCH_SECONDS, Inquest
@@ -204,7 +204,7 @@ class Round:
         raise InternalError(inquest.verdict(str(error), said)) from error.__cause__
 
     def _folder(self) -> str:
-        return self._folders.enter_context(tempfile.TemporaryDirectory(prefix="tilewright-step-"))
+        return self._folders.enter_context(scratch_folder())
 
     def _drop(self, running: _Running) -> None:
         del self._running[running.worker.connection]

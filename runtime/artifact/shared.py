@@ -13,11 +13,11 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from ...core.errors import ArtifactError, first_line
+from ...core.scratch import scratch_folder
 from ..process.ffi import tvm_ffi
 from ..process.files import read_regular
 from ..process.threads import load_openmp
@@ -60,7 +60,7 @@ def no_compiler(machine: str) -> str:
 
 def link_shared(objects: Sequence[bytes], output: Path, command: Sequence[str]) -> None:
     """Link objects into the shared library ``output``; ArtifactError with the linker's first words if it fails."""
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+    with scratch_folder() as folder:
         script = Path(folder, "exports")
         script.write_text(_VERSION_SCRIPT)
         _run_linker(command, [f"-Wl,--version-script={script}", *_FLAGS], objects, output, Path(folder))
@@ -68,7 +68,7 @@ def link_shared(objects: Sequence[bytes], output: Path, command: Sequence[str]) 
 
 def link_relocatable(objects: Sequence[bytes], output: Path, command: Sequence[str]) -> None:
     """Join objects into one; ArtifactError if it fails."""
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+    with scratch_folder() as folder:
         _run_linker(command, ["-r", "-nostdlib"], objects, output, Path(folder))
 
 
@@ -126,7 +126,7 @@ def read_shared(path: Path, sealed: bool = True) -> bytes:
 def open_shared(path: Path) -> tvm_ffi.Module:
     """Load a shared library that ``read_shared`` took; ArtifactError where the system does not."""
     load_openmp()
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+    with scratch_folder() as folder:
         # A name that no library was loaded from: the system's loader gives an older library of the same name, even
         # when the file is another by now.
         name = Path(folder, path.name.encode(errors="replace").decode())  # tvm-ffi takes no other names

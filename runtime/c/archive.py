@@ -9,13 +9,13 @@ from __future__ import annotations
 import importlib.util
 import os
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from ...core.errors import ArtifactError
 from ...core.program import METADATA_SECTION
+from ...core.scratch import scratch_folder
 from ..artifact import elf
 from ..artifact.belongings import demand_free_header, demand_free_weights, demand_program
 from ..artifact.c_text import prefix
@@ -66,7 +66,7 @@ def save_library(path: str | os.PathLike[str], code: Code, manifest: Manifest, w
 
 def _archive(objects: Sequence[bytes], output: Path, name: str, public: dict[str, str]) -> None:
     """Put objects into an archive. Their symbols get names that begin with ``name``; all but ``public`` are hidden."""
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+    with scratch_folder() as folder:
         files = write_objects(objects, Path(folder))
         defined = run_llvm_tool(
             "llvm-nm", "--defined-only", "--extern-only", "--format=just-symbols", "--quiet", *files

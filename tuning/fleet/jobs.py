@@ -6,7 +6,6 @@ import gc
 import importlib
 import os
 import socket
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ...core.errors import CompileTimeoutError, FleetError, InternalError, TilewrightError, first_line
+from ...core.scratch import scratch_folder
 from ...core.target import Target
 from ...records.trial import target_key
 from ...runtime.process.threads import usable_cpus
@@ -196,7 +196,7 @@ def _settle(argument: Any) -> Any:
 
 def _run_contest(request: ContestRequest) -> Contest:
     """Two programs in a fresh process, from files that are gone after it."""
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
+    with scratch_folder() as name:
         folder = Path(name)
         for inner, content in request.files.items():
             path = folder / inner

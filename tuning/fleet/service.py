@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import signal
 import sys
-import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ...core.errors import FleetError, first_line
+from ...core.scratch import scratch_folder
 from ...core.target import Target
 from .address import (
     DEFAULT_PORT,
@@ -133,7 +133,7 @@ async def _schedule(host: str, port: int, security: Any, tell: Teller) -> None:
 async def _work(place: _Place, security: Any, facts: dict[str, Any], tell: Teller) -> None:
     """Serve until a signal ends it. Raises FleetError where the worker cannot begin at first; later a line says why."""
     begun, told = False, ""
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+    with scratch_folder() as folder:
         async with _until_signal() as ended:
             while not ended.done():
                 try:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from ...core.errors import CompileError
+from ...core.scratch import scratch_folder
 from ...core.target import detect_host
 from ...driver.extern_code import compile_c
 from ...te.extern_code import read_code
@@ -37,7 +37,7 @@ def create_llvm(
 
 
 def _run_clang(command: str, text: str, options: Sequence[str]) -> str:
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+    with scratch_folder() as folder:
         source = Path(folder, "code.cc")
         source.write_text(text)
         line = [command, "-S", "-emit-llvm", "-O3", *options, str(source), "-o", "-"]
