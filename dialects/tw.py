@@ -235,6 +235,12 @@ COPIED = "tw.copied"
 Written by passes/schedule/dynamic/blocks; read by passes/ir/kernel, passes/schedule/families/contraction.
 """
 
+IN_PHASES = "tw.in_phases"
+"""Function, unit: it reads a copied image of which even and odd columns lie apart.
+
+Written by passes/schedule/dynamic/depthwise_strips; read by passes/ir/kernel, passes/schedule/families/window.
+"""
+
 ONE_OF_MANY = "tw.one_of_many"
 """Function, array of arrays of integers: the axes of each argument of which a block has one place, and the kernel many.
 What lies before such an axis lies apart.

@@ -120,7 +120,7 @@ def find_script(function: func.FuncOp) -> str | None:
 
 def copy_marks(source: func.FuncOp, made: func.FuncOp) -> None:
     """Mark a kernel made from another as that is marked."""
-    for mark in (tw.FLUSH_DENORMALS, tw.LOSES_NAN, tw.IN_PLACE, tw.COPIED):
+    for mark in (tw.FLUSH_DENORMALS, tw.LOSES_NAN, tw.IN_PLACE, tw.COPIED, tw.IN_PHASES):
         if mark in source.attributes:
             made.attributes[mark] = source.attributes[mark]
 

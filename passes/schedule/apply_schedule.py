@@ -18,6 +18,7 @@ from ..verify.sizes import verify_sizes
 from .dynamic.blocks import choose_blocks
 from .dynamic.box_copies import choose_copy
 from .dynamic.broadcast_rows import choose_broadcast_rows
+from .dynamic.depthwise_strips import choose_depthwise_strips
 from .dynamic.dynamic_rows import choose_attention, choose_rows
 from .dynamic.few_channels import choose_few_channels
 from .dynamic.joined_axes import choose_joined
@@ -131,6 +132,7 @@ _DYNAMIC: tuple[Callable[[func.FuncOp, Chooser, Target], LoopPlan], ...] = (
     lambda function, choose, target: choose_broadcast_rows(function, choose),
     lambda function, choose, target: choose_few_channels(function, choose),
     choose_pool_strips,
+    choose_depthwise_strips,
     lambda function, choose, target: choose_joined(function, choose),
     lambda function, choose, target: choose_joined_images(function, choose),
     lambda function, choose, target: choose_blocks(function, choose),

@@ -9,7 +9,7 @@ from ....core.target import Target
 from ....dialects import builders, func, ir
 from ....dialects.walk import defining_op
 from ...ir.structure import shape_of
-from ..tiles.regions import NotSchedulable, Region, is_whole, relative_to
+from ..tiles.regions import Interval, Linear, NotSchedulable, Region, is_whole, relative_to
 from ..tiles.structured import extract
 from ..tiling.dynamic_border import is_dynamic_padding
 from .block_parts import Parts
@@ -18,11 +18,15 @@ from .padded_parts import padded_part, padded_source
 
 @dataclass(frozen=True)
 class Held:
-    """A ``region`` of a value that a kernel keeps for itself, as a tensor of those of the value's ``dims``."""
+    """A ``region`` of a value that a kernel keeps for itself, as a tensor of those of the value's ``dims``.
+
+    Of several ``phases`` the last of these is two: a row of every so many elements from each of the first ones on.
+    """
 
     value: ir.Value
     region: Region
     dims: tuple[int, ...]
+    phases: int = 1
 
     def is_whole(self, axis: int) -> bool:
         """Return whether the tensor has all of an axis of open extent."""
@@ -31,7 +35,11 @@ class Held:
     def within(self, part: Region) -> Region:
         """A part of the value as one of the tensor."""
         inner = relative_to(part, self.region)
-        return tuple(inner[d] for d in self.dims)
+        kept = [inner[d] for d in self.dims]
+        if self.phases > 1:
+            row = Interval(kept[-1].offset.exact_div(self.phases), -(-kept[-1].size // self.phases))
+            kept[-1:] = [Interval(Linear(), self.phases), row]
+        return tuple(kept)
 
 
 def given_to(
@@ -51,6 +59,15 @@ def given_to(
     sizes = [arguments[size] for size in parts.sizes]
     values = [*tensors, *own, *sizes, *(place.as_value() for place in parts.places.values())]
     return dict(zip(function.arguments, values, strict=True))
+
+
+def find_phases(
+    function: func.FuncOp, source: func.FuncOp, parts: Parts, arguments: Mapping[ir.Value, ir.Value | Held]
+) -> dict[ir.Value, int]:
+    """The arguments of a block's function that are given in phases, and in how many."""
+    origins = [parts.origin(value)[0] for value in parts.inputs(source)]
+    kept = zip(function.arguments, (arguments.get(value) for value in origins), strict=False)
+    return {own: held.phases for own, held in kept if isinstance(held, Held) and held.phases > 1}
 
 
 def _read_part(

@@ -29,7 +29,7 @@ from ...ir.dynamic_sizes import note_sizes
 from ...ir.edit import clone
 from ...ir.kernel import list_functions, module_beside
 from ...ir.maps import permutation_of, read_untransposed
-from ...ir.structure import dim_of, indexing_maps, iterator_types, list_ops, loops_along, shape_of
+from ...ir.structure import body_ops, dim_of, indexing_maps, iterator_types, list_ops, loops_along, shape_of
 from ...ir.uses import find_needed_values
 from ..families.attention import can_attend, find_turned
 from ..families.contraction import occupies_cores
@@ -228,6 +228,18 @@ def _make_row(function: func.FuncOp, sizes: Sizes, target: Target) -> RowKernel:
     bits = element_bits(element_of(DynamicBorder.of(function).inner))
     module = block_module(function, sizes, {}, rows=True)
     return RowKernel(module, function, ROW_VECTORS * target.lanes * 32 // max(bits, 32))
+
+
+def copy_inner(function: func.FuncOp) -> tuple[ir.Module, ir.Value]:
+    """A module with a function of what a kernel computes, without the border around it; and that value of its own."""
+    result = DynamicBorder.of(function).inner
+    module, entry = module_beside(function, [v.type for v in function.arguments], [result.type])
+    mapping: dict[ir.Value, ir.Value] = dict(zip(function.arguments, entry.arguments, strict=True))
+    with ir.InsertionPoint(entry):
+        for op in body_ops(function):
+            clone(op, mapping)
+        func.ReturnOp([mapping[result]])
+    return module, mapping[result]
 
 
 def stage_module(function: func.FuncOp, result: ir.Value, given: Sequence[ir.Value]) -> ir.Module:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ....core.target import Target
-from ....dialects import arith, func, ir, memref, tensor
+from ....dialects import arith, func, ir, memref, scf, tensor
 from ....dialects.builders import index_constant
 from ....dialects.walk import defining_op
 from ...analysis.size_classes import SizeClasses
@@ -25,7 +26,7 @@ from ..tiling.dynamic_border import DynamicBorder
 from ..tiling.nest import build_nest
 from ..tiling.pool_windows import Bounds
 from .block_kernels import STEPS, BlockKernel, Version
-from .block_operands import Held, given_to
+from .block_operands import Held, find_phases, given_to
 from .block_parts import parts_of
 
 
@@ -319,8 +320,43 @@ class Part:
         first, end = steps or (index_constant(0), index_constant(block.schedule.extent))
         target = tensor_of(place, writable=True)
         result = DynamicBorder.of(block.function).inner
-        nest = build_nest(block.schedule, result, target, first, end, given, self.computed.target, lengths, clipped)
+        phases = find_phases(block.function, self.source, parts, self.arguments)
+        machine = self.computed.target
+        nest = build_nest(block.schedule, result, target, first, end, given, machine, lengths, clipped, phases)
         write(nest, place)
+
+
+class RowStripPart(Part, ABC):
+    """Emits the loop over strips of rows of the result, each of which is computed whole (``compute_strip``).
+
+    most: rows that a strip has at most. rows: how many it has.
+    """
+
+    most: int
+    rows: ir.Value
+
+    @abstractmethod
+    def compute_strip(self, strip: Region, count: ir.Value) -> None:
+        """The first ``count`` rows of a strip, which says where it lies along all axes but the last."""
+
+    def _loop_along(
+        self,
+        segments: Sequence[tuple[int, Segment]],
+        numbers: Bounds,
+        region: Region,
+        body: Callable[[Region], None],
+    ) -> None:
+        """A loop along each axis; rows that lie beside each other go together."""
+        if len(segments) > 1:
+            super()._loop_along(segments, numbers, region, body)
+            return
+        first, last = numbers
+        loop = scf.ForOp(first, last, self.rows)
+        with ir.InsertionPoint(loop.body):
+            start = hide_formula(loop.induction_variable)
+            count = arith.minui(arith.subi(last, start), self.rows)
+            self.compute_strip((*region[:-2], Interval(Linear(0, ((start, 1),)), self.most)), count)
+            scf.YieldOp([])
 
 
 class StripPart(Part):

@@ -11,17 +11,17 @@ from ....dialects.walk import defining_op
 from ...analysis.classify import classify_op
 from ...analysis.kinds import Pooling
 from ...analysis.size_classes import SizeClasses
-from ...ir.edit import clone, splat_of
-from ...ir.kernel import list_functions, module_beside
-from ...ir.structure import body_ops, loop_extents, loops_along, shape_of, terminator_of
+from ...ir.edit import splat_of
+from ...ir.kernel import list_functions
+from ...ir.structure import loop_extents, loops_along, shape_of, terminator_of
 from ..families.family import find_anchors
 from ..separate_windows import combine_columns, combine_rows, has_rows_and_columns, initial_of
 from ..tiles.axes import result_axis
 from ..tiles.regions import NotSchedulable
 from ..tiles.structured import capture_scalar
-from ..tiling.dynamic_border import DynamicBorder, is_dynamic_padding
+from ..tiling.dynamic_border import is_dynamic_padding
 from ..tiling.pool_windows import Window, combines_elements, combines_parts, find_row_window, windows_of
-from .dynamic_rows import stage_module
+from .dynamic_rows import copy_inner, stage_module
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class PoolStages:
 
 def separate_pool(function: func.FuncOp) -> PoolStages:
     """The two stages of a pool. Raises NotSchedulable for all other kernels."""
-    module, result = _copy_inner(function)
+    module, result = copy_inner(function)
     copied = list_functions(module)[0]
     op, kind, window = _find_pool(copied, result)
     data, low = op.operands[kind.data], tuple([0] * len(shape_of(op.operands[kind.data])))
@@ -74,18 +74,6 @@ def separate_pool(function: func.FuncOp) -> PoolStages:
     span, number = loop_extents(op)[window.k], list(copied.arguments).index(data)
     [step, _], padding = kind.strides[-2:], splat_of(initial_of(op)) if pad is not None else None
     return PoolStages(modules, number, window, span, step, low, padding or 0, clipped)
-
-
-def _copy_inner(function: func.FuncOp) -> tuple[ir.Module, ir.Value]:
-    """A module with a function of what a kernel computes, without the border around it; and that value of its own."""
-    result = DynamicBorder.of(function).inner
-    module, entry = module_beside(function, [v.type for v in function.arguments], [result.type])
-    mapping: dict[ir.Value, ir.Value] = dict(zip(function.arguments, entry.arguments, strict=True))
-    with ir.InsertionPoint(entry):
-        for op in body_ops(function):
-            clone(op, mapping)
-        func.ReturnOp([mapping[result]])
-    return module, mapping[result]
 
 
 def _find_padded_axes(function: func.FuncOp) -> set[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from .block_kernels import BlockKernel, Version
 from .block_operands import Held
 from .block_parts import parts_of
 from .dynamic_row_loops import cover_columns, hold_rows
-from .part_loops import Computation, Part, Segment, loop_over
+from .part_loops import Computation, Part, RowStripPart, loop_over
 from .pool_stages import PoolStages
 
 # Rows of the result that a strip has at most, where windows do not move far; elements that are combined ahead at once,
@@ -37,7 +37,7 @@ class StripVersion(Version):
     ahead: tuple[BlockKernel, ...]
 
 
-class PoolPart(Part):
+class PoolPart(RowStripPart):
     """Strips of rows, one after the other: all of their columns, then the windows along each row."""
 
     def __init__(self, stages: PoolStages, *shared: Any) -> None:
@@ -86,26 +86,7 @@ class PoolPart(Part):
     def _is_narrow(self, length: ir.Value) -> ir.Value:
         return arith.cmpi(arith.CmpIPredicate.slt, length, index_constant(self.lanes))
 
-    def _loop_along(
-        self,
-        segments: Sequence[tuple[int, Segment]],
-        numbers: Bounds,
-        region: Region,
-        body: Callable[[Region], None],
-    ) -> None:
-        """A loop along each axis; rows that lie beside each other go together."""
-        if len(segments) > 1:
-            super()._loop_along(segments, numbers, region, body)
-            return
-        first, last = numbers
-        loop = scf.ForOp(first, last, self.rows)
-        with ir.InsertionPoint(loop.body):
-            start = hide_formula(loop.induction_variable)
-            count = arith.minui(arith.subi(last, start), self.rows)
-            self._compute_strip((*region[:-2], Interval(Linear(0, ((start, 1),)), self.most)), count)
-            scf.YieldOp([])
-
-    def _compute_strip(self, strip: Region, count: ir.Value) -> None:
+    def compute_strip(self, strip: Region, count: ir.Value) -> None:
         """The first ``count`` rows of a strip, which says where it lies along all axes but the last."""
         self._combine(strip, count)
         *outer, rows = strip

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ....core.sizes import require_static
 from ....core.target import Target
-from ....dialects import ir
+from ....dialects import ir, tw
 from ....dialects.builders import element_of
 from ....dialects.types import element_bits
 from ....dialects.walk import defining_op
@@ -22,7 +22,7 @@ from ..language.schedule import Schedule
 from ..tiles.axes import PAGE, power_floor, result_axis, row_tile
 from ..tiles.structured import vector_axis
 from ..tiling.dynamic_border import is_dynamic_padding
-from ..tiling.pool_windows import amounts_of, find_row_window, find_skipped_padding
+from ..tiling.pool_windows import amounts_of, find_row_window, find_skipped_padding, slides_along_rows
 from ..tiling.values import is_read, value_name
 from .family import ROW_BLOCKS, WINDOW_BLOCKS, Anchors, Family, KernelView, PackedOperand, WantedOrder
 
@@ -148,7 +148,8 @@ def schedule_depthwise_rows(kernel: KernelView) -> Schedule | None:
     rows = result_axis(op, kind.o[-2], kernel.result) if len(kind.o) > 1 else None
     read = op.operands[kind.data]
     staged = rows is not None and _is_padded(kernel, read)
-    if rows is not None and shape[vector] > 1 and (kind.strides[-1] == 1 or staged):
+    whole = kind.strides[-1] == 1 or staged or tw.IN_PHASES in kernel.function.attributes  # vectors, as they are read
+    if rows is not None and shape[vector] > 1 and whole:
         few = 2 if tiles[vector] <= kernel.lanes else 1  # of one vector each, twice as many wait for none of their sums
         tiles[rows] = row_tile(shape[rows], few * min(_ROWS, kernel.target.registers // 4))
     if staged:
@@ -283,7 +284,7 @@ def _order_depthwise(op: ir.Operation, kind: DepthwiseConv, target: Target) -> l
     given, step = _is_given(op.operands[kind.data]), kind.strides[-1]
     shared = given and row >= 0 and target.cores > 1
     least = _SHORT_ROW if shared else _LONG_ROW if step == 1 else _LONG_HALF
-    small = images and given and taps <= (_SOME_TAPS if shared else _FEW_TAPS)
+    small = images and given and taps <= (_SOME_TAPS if shared or row < 0 else _FEW_TAPS)
     long = _is_wide(row, least) and (step == 1 or (step == 2 and small))
     stays = known and (images or is_static(op.results[0])) and isinstance(elem, ir.FloatType) and long
     return [replace(wanted, inside=stays) for wanted in order_channels_last(op, kind)]
@@ -340,16 +341,14 @@ def _find_padding(op: ir.Operation, facts: OpFacts) -> list[ir.Operation]:
 
 
 def _find_given_padding(op: ir.Operation, facts: OpFacts) -> list[ir.Operation]:
-    """The padding of an input of the program that a depthwise convolution along rows alone reads."""
+    """The padding that a depthwise convolution along rows alone reads: of an input of the program, or of open sizes."""
     kind = facts.kind(op)
-    if not isinstance(kind, DepthwiseConv) or len(kind.o) < 2:
-        return []
-    if not _is_channels_first(op, kind):
+    if not isinstance(kind, DepthwiseConv) or not slides_along_rows(op, kind):
         return []
     pad = defining_op(op.operands[kind.data])
-    if pad is None or not _is_given(pad.results[0]) or facts.users(pad) != [op]:
+    if pad is None or facts.users(pad) != [op]:
         return []
-    return [pad] if is_static(pad.results[0]) or is_dynamic_padding(pad) else []
+    return [pad] if is_dynamic_padding(pad) or (_is_given(pad.results[0]) and is_static(pad.results[0])) else []
 
 
 def _are_depthwise_rows(anchors: Anchors) -> bool:

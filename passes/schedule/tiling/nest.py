@@ -92,6 +92,7 @@ def build_nest(
     target: Target,
     lengths: Mapping[int, ir.Value] | None = None,
     clipped: Mapping[int, Bounds] | None = None,
+    phases: Mapping[ir.Value, int] | None = None,
 ) -> ir.Value:
     """Emit the loops at the insertion point; returns the tensor that ``dest`` has become.
 
@@ -103,6 +104,7 @@ def build_nest(
         target: has the instruction for sums of products of bytes, and vectors of some length.
         lengths: how far the loops of the result's sums go, where that differs from the extents of the function.
         clipped: their first steps and the ends of these, where others are left out.
+        phases: the arguments that are given in rows of every so many elements (``Tile``), with that number.
     """
     border = Border.of(result)
     owner = defining_op(result)
@@ -112,6 +114,9 @@ def build_nest(
     form = TileForm.of(schedule.result).apply(border.inner, RESULT, target.lanes, target.dot_product)
     form = replace(form, lengths=lengths or {}, clipped=clipped or {})
     tiler = Tiler(arguments, HANDLERS, form, overwritten=overwritten)
+    for argument, count in (phases or {}).items():
+        whole = full_region(shape_of(argument))
+        tiler.share(argument, whole, Tile(arguments[argument], kept_dims(whole), count))
     loops = _Loops(schedule.result, border.inner, staged)
 
     def tile(scope: Tiler, region: Region, dest: ir.Value) -> ir.Value:

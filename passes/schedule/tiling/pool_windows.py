@@ -9,12 +9,22 @@ from ....dialects import arith, ir
 from ....dialects.builders import element_of, index_constant
 from ....dialects.walk import defining_op
 from ...analysis.classify import classify_op
-from ...analysis.kinds import Conv, Pooling
+from ...analysis.kinds import Conv, DepthwiseConv, Pooling
 from ...ir.edit import splat_of
-from ...ir.structure import body_ops, indexing_maps, is_static, loop_extents, loops_along, shape_of, terminator_of
+from ...ir.structure import (
+    body_ops,
+    dim_of,
+    indexing_maps,
+    is_static,
+    loop_extents,
+    loops_along,
+    shape_of,
+    terminator_of,
+)
 from ...ir.uses import users_of
 from ..tiles.regions import Interval, Linear, NotSchedulable
 from ..tiles.structured import vector_axis
+from .dynamic_border import is_dynamic_padding
 
 # Combiners that may take an element, or their initial value, twice.
 _IDEMPOTENT = {f"arith.{name}" for name in ("maximumf", "maxnumf", "minimumf", "minnumf")}
@@ -98,12 +108,23 @@ def find_clipped_windows(op: ir.Operation, kind: Conv, pad: ir.Operation) -> lis
 
 
 def leaves_padding_to_reader(op: ir.Operation) -> bool:
-    """Return whether a padding belongs to the kernel of the convolution that reads it, which does not make it."""
-    reading = users_of(op) if op.name == "tensor.pad" else []
-    if len(reading) != 1 or reading[0].name != "linalg.generic" or not isinstance(classify_op(reading[0]), Conv):
+    """Return whether a padding belongs to the kernel of the convolution that reads it, which does not store it.
+
+    One of images of open sizes, of which a depthwise convolution along rows copies strips with the padding.
+    """
+    reading = users_of(op) if op.name in ("tensor.pad", "tensor.insert_slice") else []
+    if len(reading) != 1 or reading[0].name != "linalg.generic":
         return False
-    found = find_skipped_padding(reading[0])
+    kind = classify_op(reading[0])
+    if isinstance(kind, DepthwiseConv):
+        return is_dynamic_padding(op) and slides_along_rows(reading[0], kind)
+    found = find_skipped_padding(reading[0]) if isinstance(kind, Conv) else None
     return found is not None and found == op
+
+
+def slides_along_rows(op: ir.Operation, kind: DepthwiseConv) -> bool:
+    """Return whether the windows of a convolution of images slide along the contiguous axis of what it reads."""
+    return len(kind.o) > 1 and dim_of(list(indexing_maps(op)[kind.data].results)[-1]) is None
 
 
 def amounts_of(pad: ir.Operation) -> list[tuple[int, int]]:

@@ -133,6 +133,21 @@ KINDS = {
     ),
     "sums beside many known rows": ("float[600, 2, 40, A] x", "y = ReduceSum<keepdims = 0>(x, one)", "600 2 40 A"),
     "depthwise": ("float[1, 32, A, B] x", "y = Conv<pads = [1, 1, 1, 1], group = 32>(x, d)", "1 32 A B"),
+    "depthwise in steps of two": (
+        "float[A, 32, B, C] x",
+        "c = Conv<pads = [1, 1, 2, 2], strides = [2, 2], group = 32>(x, d) y = Relu(c)",
+        "2 32 A B",
+    ),
+    "depthwise of frames": (
+        "float[1, 8, A, B, C] x",
+        "y = Conv<pads = [1, 2, 1, 1, 0, 1], strides = [1, 1, 2], group = 8>(x, volume)",
+        "1 8 2 A B",
+    ),
+    "depthwise behind a product": (
+        "float[1, 32, A, B] x",
+        "c = Conv(x, own) r = Relu(c) y = Conv<pads = [2, 2, 2, 2], group = 32>(r, d5)",
+        "1 32 A B",
+    ),
     "pool": (
         "float[1, 6, A, B] x",
         "c = Conv<pads = [1, 1, 1, 1]>(x, k) y = MaxPool<kernel_shape = [2, 2]>(c)",
@@ -328,6 +343,9 @@ WEIGHTS = {
     "e": (64, 32, 1, 1),
     "k": (20, 6, 3, 3),
     "d": (32, 1, 3, 3),
+    "d5": (32, 1, 5, 5),
+    "volume": (8, 1, 2, 3, 3),
+    "own": (32, 32, 1, 1),
     "few": (9, 2, 3, 3),
     "o": (32, 6, 1, 1),
     "o80": (80, 6, 1, 1),
@@ -642,6 +660,21 @@ def test_blocks_of_windows_pad_the_parts_of_an_input_that_they_read(kind: str):
     """No kernel makes a padded copy of all of the input, or brings it into another order."""
     [name] = schedules(kind)
     assert ("pool" in name or "depthwise" in name) and "transpose" not in name
+
+
+@pytest.mark.parametrize(
+    "kind, phases", [("depthwise", False), ("depthwise in steps of two", True), ("depthwise of frames", True)]
+)
+def test_strips_of_what_depthwise_convolutions_read_are_copied(kind: str, phases: bool):
+    """With the padding; in steps of two even and odd columns apart."""
+    [plan] = schedules(kind).values()
+    assert plan.startswith(f"strips of rows, copied with their padding{' in 2 phases' if phases else ''}:\n")
+
+
+def test_a_product_stores_no_padding_for_a_depthwise_convolution():
+    """Rows of an image would each be a product of their own, short ones column by column."""
+    [windows, product] = sorted(schedules("depthwise behind a product"))
+    assert windows.startswith("insert_slice_depthwise") and "insert_slice" not in product
 
 
 def test_the_sums_of_an_image_and_what_is_made_of_them_are_one_kernel():

@@ -1,0 +1,134 @@
+"""Depthwise convolutions along rows of open length: strips of several rows, of which what they read is copied ahead.
+
+A strip's copy lies in memory of the thread, with the padding around it: no block asks where the image ends. Where
+windows move by two, even and odd columns lie apart in it (``phases``), so that vectors are read whole. Rows shorter
+than the smallest vector are made in memory of the thread, and written by masks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ....core.target import Target
+from ....dialects import func, ir, tw
+from ....dialects.builders import element_of
+from ....dialects.walk import defining_op
+from ...analysis.kinds import DepthwiseConv
+from ...ir.edit import splat_of
+from ...ir.kernel import list_functions
+from ...ir.structure import loop_extents, shape_of, terminator_of
+from ..families.family import find_anchors
+from ..tiles.axes import result_axis
+from ..tiles.regions import NotSchedulable
+from ..tiling.dynamic_border import DynamicBorder, is_dynamic_padding
+from ..tiling.part_nests import Chooser
+from ..tiling.pool_windows import slides_along_rows
+from ..tiling.tiler import may_repeat
+from .block_kernels import BlockKernel, Version
+from .block_loops import Blocks
+from .blocks import make_block
+from .depthwise_strip_loops import CopiedImage, DepthwisePart, RowBlocks
+from .dynamic_rows import copy_inner, stage_module
+from .part_loops import Computation, Part, Segment
+
+# Strips of rows that go together.
+_HELD_ROWS = 1 << 8
+# Rows of blocks, the largest first.
+_BLOCK_ROWS = (8, 4, 1)
+
+
+@dataclass(frozen=True)
+class DepthwiseStrips(Blocks):
+    """The strips of a depthwise convolution; ``cuts`` has all axes but the last.
+
+    image: what is copied. rows: the blocks of so many rows each, the largest first.
+    """
+
+    image: CopiedImage
+    rows: tuple[RowBlocks, ...]
+
+    def make_part(self, version: Version, segments: Mapping[int, Segment], computed: Computation) -> Part:
+        """What emits the loop over the strips."""
+        return DepthwisePart(self.image, self.rows, version, segments, computed)
+
+    def __str__(self) -> str:
+        copied = f" in {self.image.phases} phases" if self.image.phases > 1 else ""
+        return f"strips of rows, copied with their padding{copied}:\n{self.rows[0].blocks[0].schedule}"
+
+
+def choose_depthwise_strips(function: func.FuncOp, choose: Chooser, target: Target) -> DepthwiseStrips:
+    """A depthwise convolution in channels first, with schedules that ``choose`` gives for the blocks.
+
+    Raises NotSchedulable where a kernel is no such one, or no family takes a block.
+    """
+    if not may_repeat(DynamicBorder.of(function).inner):
+        raise NotSchedulable("blocks overlap, and the result may lie over an operand")
+    image = _copy_image(function)
+    stage = list_functions(image.module)[0]
+    rank = len(shape_of(terminator_of(stage).operands[0]))
+
+    def make_blocks(rows: int) -> tuple[BlockKernel, ...]:
+        widths = (2 * target.lanes, target.lanes, target.lanes // 2)
+        return tuple(make_block(stage, (*[1] * (rank - 2), rows, width), {}, choose) for width in widths)
+
+    blocks = tuple(RowBlocks(rows, make_blocks(rows)) for rows in _BLOCK_ROWS)
+    single = Version((*[1] * (rank - 1), 2 * target.lanes), blocks[-1].blocks)
+    made = shape_of(terminator_of(stage).operands[0])
+    cuts = {axis: (1,) for axis in range(rank - 1) if axis == rank - 2 or made[axis] != 1}
+    return DepthwiseStrips((single,), cuts, (), 1, _HELD_ROWS, image, blocks)
+
+
+def _copy_image(function: func.FuncOp) -> CopiedImage:
+    """What a kernel's strips copy, and the function that they are computed by. Raises NotSchedulable for others."""
+    module, result = copy_inner(function)
+    copied = list_functions(module)[0]
+    op, kind = _find_convolution(copied, result)
+    data = op.operands[kind.data]
+    pad, low, padding = defining_op(data), [0] * len(shape_of(data)), 0.0
+    if pad is not None and not is_dynamic_padding(pad):
+        raise NotSchedulable("what is made in the kernel is read")
+    read = data
+    if pad is not None:
+        read, low = pad.operands[0], list(ir.DenseI64ArrayAttr(pad.attributes["static_offsets"]))
+        around = defining_op(pad.operands[1])
+        assert around is not None  # filled, as of what is padded
+        padding = splat_of(around.operands[0])
+    step, span = kind.strides[-1], (loop_extents(op)[kind.k[-1]] - 1) * kind.dilations[-1] + 1
+    if not isinstance(read, ir.BlockArgument) or padding is None:
+        raise NotSchedulable("what is made in the kernel is read")
+    if pad is None and step == 1:
+        raise NotSchedulable("rows that are read where they lie")
+    made = stage_module(copied, result, [data])
+    if step > 1:
+        list_functions(made)[0].attributes[tw.IN_PHASES] = ir.UnitAttr.get()
+    return CopiedImage(made, read.arg_number, tuple(low), float(padding), step, span, kind.strides[-2])
+
+
+def _find_convolution(function: func.FuncOp, result: ir.Value) -> tuple[ir.Operation, DepthwiseConv]:
+    """The one anchor of a function, which is a depthwise convolution of images in channels first, of open sizes."""
+    anchors = find_anchors(function)
+    op, kind = anchors[0] if len(anchors) == 1 else (None, None)
+    if op is None or not isinstance(kind, DepthwiseConv) or len(kind.o) < 2:
+        raise NotSchedulable("no depthwise convolution of images")
+    extents, made = loop_extents(op), shape_of(result)
+    axes = [result_axis(op, loop, result) for loop in kind.o[-2:]]
+    if axes != [len(made) - 2, len(made) - 1] or made[-1] >= 0 or not slides_along_rows(op, kind):
+        raise NotSchedulable("no images of open sizes in channels first")
+    if any(extents[loop] < 0 for loop in kind.k) or kind.strides[-1] > 2:
+        raise NotSchedulable("windows of open sizes, or that move far")
+    if not all(isinstance(element_of(value), ir.F32Type) for value in (*op.operands, result)):
+        raise NotSchedulable("vectors of other lengths")
+    weight, data = op.operands[1 - kind.data], op.operands[kind.data]
+    if any(_has_open_sizes(value) for value in function.arguments if value not in (data, weight, _source_of(data))):
+        raise NotSchedulable("another operand, which short rows would be read beyond")
+    return op, kind
+
+
+def _source_of(value: ir.Value) -> ir.Value:
+    op = defining_op(value)
+    return op.operands[0] if op is not None and len(op.operands) else value
+
+
+def _has_open_sizes(value: ir.Value) -> bool:
+    return isinstance(value.type, ir.RankedTensorType) and min(shape_of(value), default=1) < 0
