@@ -468,6 +468,9 @@ CONVOLUTIONS = Family(
     schedule_products,
     CONVOLUTION_BLOCKS,
     repeats=True,
+    # Four pixels wait for no sum, and a row or a column that is left over takes a quarter to half of a block: 768
+    # filters of 32x32 over 7x7 pixels then take 0.84 of the time, 7x1 over 17x17 0.81.
+    singles=True,
     begin=lambda op, facts, target: [op] if isinstance(facts.kind(op), Conv) else None,
     absorb=_take_padding,
     order=_order_data,
