@@ -62,6 +62,7 @@ from .ir.edit import list_programs, needs_routine, string_attr
 from .ir.facts import remembering_facts
 from .ir.kernel import describe_kernel, find_kernel, find_schedule_text, is_generated, list_functions, symbol_of
 from .ir.signatures import list_attributes, list_params
+from .lower.align_stack import AlignStack
 from .lower.bufferize import Bufferize
 from .lower.call_intrinsics import CallIntrinsics
 from .lower.clamp_integers import ClampIntegers
@@ -203,6 +204,7 @@ def kernel_passes(target: Target, plain: bool = False, schedule: GivenSchedule |
         StreamStores(target=target),
         PrefetchRows(),
         PlanScratch(),  # after the last pass that allocates
+        AlignStack(target=target),  # while loops are loops
         LowerToLlvm(arch=target.arch),
         WrapKernel(arch=target.arch),
     )

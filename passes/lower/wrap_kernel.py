@@ -107,6 +107,8 @@ def _wrap(module: ir.Module, body: ir.OpView, arch: str) -> None:
         if attribute in body.attributes:
             entry.attributes[attribute] = body.attributes[attribute]
             del body.attributes[attribute]
+    if "passthrough" in body.attributes:  # into it LLVM moves the body
+        entry.attributes["passthrough"] = body.attributes["passthrough"]
     for attribute in (tw.IN_PLACE, tw.STREAMS, tw.SIZES):
         if attribute in body.attributes:
             del body.attributes[attribute]

@@ -64,3 +64,11 @@ llvm.func @softmax(%r: !llvm.ptr, %scratch: !llvm.ptr, %lo: i64, %hi: i64)
     attributes {tw.extent = 1 : i64, tw.scratch = 1 : i64, tw.flush_denormals} {
   llvm.return
 }
+
+// The entry, into which LLVM moves the body, has its stack.
+// CHECK-LABEL: llvm.func @stacked(
+// CHECK-SAME:    passthrough = ["stackrealign"]
+llvm.func @stacked(%x: !llvm.ptr, %r: !llvm.ptr, %scratch: !llvm.ptr, %lo: i64, %hi: i64)
+    attributes {passthrough = ["stackrealign"], tw.extent = 4 : i64, tw.scratch = 128 : i64} {
+  llvm.return
+}
