@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from sys import getrefcount
 
@@ -92,6 +92,19 @@ class MemoryPool:
             return np.empty(shape, dtype), 0
         own, address, skip = self.take(block_bytes(nbytes))
         return np.ndarray(shape, dtype, own, skip), address
+
+    def make_lender(self, shape: tuple[int, ...], dtype: np.dtype) -> Callable[[], np.ndarray]:
+        """A function that does as ``array`` does, without asking again how large the block is."""
+        nbytes = math.prod(shape) * dtype.itemsize
+        if nbytes == 0:
+            return functools.partial(np.empty, shape, dtype)
+        size = block_bytes(nbytes)
+
+        def lend() -> np.ndarray:
+            own, _, skip = self.take(size)
+            return np.ndarray(shape, dtype, own, skip)
+
+        return lend
 
     def take(self, size: int) -> Block:
         """A block of a size that ``block_bytes`` gives, which is lent for as long as somebody refers to its bytes."""

@@ -122,6 +122,29 @@ def test_results_that_are_held_are_not_overwritten(module):
             np.testing.assert_array_equal(a, b)
 
 
+def test_little_outputs_of_known_sizes_are_lent_again_once_nobody_holds_them():
+    text = """<ir_version: 10, opset_import: ["": 21]> g (float[7] x, float[100000] z) => (float[7] y, float[100000] w)
+      { y = Neg(x) w = Neg(z) }"""
+    known = tw.compile(onnx.parser.parse_model(text), workers=0, num_threads=1, cache=False)
+    x, z = np.arange(7, dtype=np.float32), np.zeros(100_000, np.float32)
+    held, large = known(x, z)
+    place = address(held)
+    places = {address(known(x + 1, z)[0]) for _ in range(3)}
+    assert len(places) == 1 and place not in places
+    np.testing.assert_array_equal(held, -x)
+    del held
+    assert address(known(x, z)[0]) in {place, *places}
+    assert known(x, z)[1] is not large and known._main._pool.nbytes < large.nbytes, "large ones go back to the system"
+
+
+@pytest.mark.parametrize("shape", [(), (3, 5), (0, 4)])
+def test_a_lender_makes_arrays_of_one_shape(shape: tuple[int, ...]):
+    lend = MemoryPool().make_lender(shape, F32)
+    first, other = lend(), lend()
+    assert first.shape == other.shape == shape and first.dtype == F32
+    assert not first.size or (address(first) != address(other) and address(first) % 64 == 0)
+
+
 def resident() -> int:
     """Bytes of memory that this process has."""
     with open("/proc/self/statm") as file:
