@@ -28,19 +28,21 @@ def find_candidates(
 
     if not isinstance(extent, int):
         it = DynamicRow(numbers, row)
-        shorten = _shortener(*_find_range(it, order))
+        shorten, _ = make_shortener(*_find_range(it, order))
         keys = it.make_keys(lambda number: shorten(order(number)))
         least, bound, _ = it.find_bound(keys, count)
         return _list_places(keys, least, bound, extent, it.blocks)
     whole, narrow = ir.IntegerType.get_signless(64), ir.IntegerType.get_signless(32)
     wide = builders.elementwise(order, loops.at(numbers, {0: row}), elem=whole)
-    low, high = _fold_keys(wide)
-    keys = builders.elementwise(_shortener(low, high), wide, elem=narrow)
+    low, high = fold_keys(wide)
+    keys = builders.elementwise(make_shortener(low, high)[0], wide, elem=narrow)
     # Behind the row are keys that come last, so that it is a whole number of steps.
     keys = builders.pad(keys, [0], [-extent % KEYS_AT_A_TIME], scalars.const(-1, narrow))
     blocks = builders.shape_of(keys)[0] // AT_A_TIME
     least = builders.reduce(least_key, -1, builders.reshape(keys, (blocks, AT_A_TIME)), [1])
-    bound, _ = find_bound(keys, least, count, extent // AT_A_TIME)
+    # Of many groups the first keys of as many as are wanted bound few others.
+    groups = extent // AT_A_TIME
+    bound, _ = find_bound(least if 2 * count <= groups else keys, least, count, groups)
     return _list_places(keys, least, bound, extent, blocks)
 
 
@@ -53,26 +55,27 @@ def _find_range(row: DynamicRow, order: Callable[[ir.Value], ir.Value]) -> list[
 
     return row.fold(
         [scalars.const(-1, whole), scalars.const(0, whole)],
-        lambda _, part, states: widen(states, _fold_keys(builders.elementwise(order, part, elem=whole))),
+        lambda _, part, states: widen(states, fold_keys(builders.elementwise(order, part, elem=whole))),
         lambda _, number, states: widen(states, [order(number)] * 2),
     )
 
 
-def _fold_keys(keys: ir.Value) -> list[ir.Value]:
+def fold_keys(keys: ir.Value) -> list[ir.Value]:
+    """The first and the last of a vector of keys of 64 bits."""
     return [
         builders.extract(builders.reduce(fold, start, keys, [0]), [])
         for fold, start in ((least_key, -1), (last_key, 0))
     ]
 
 
-def _shortener(low: ir.Value, high: ir.Value) -> Callable[[ir.Value], ir.Value]:
-    """What makes a key of the leading bits in which the keys between two of 64 bits differ."""
+def make_shortener(low: ir.Value, high: ir.Value) -> tuple[Callable[[ir.Value], ir.Value], ir.Value]:
+    """What makes a key of the leading bits in which the keys between two of 64 bits differ; how many bits it drops."""
     shift = _count_spare_bits(scalars.sub(high, low))
 
     def shorten(key: ir.Value) -> ir.Value:
         return arith.trunci(ir.IntegerType.get_signless(32), arith.shrui(scalars.sub(key, low), shift))
 
-    return shorten
+    return shorten, shift
 
 
 def _list_places(

@@ -21,7 +21,7 @@ from .bounds import (
     stays_in_cache,
 )
 from .loops import States, for_loop, index, sequential, while_loop
-from .short_rows import MOST_ELEMENTS, MOST_SORTED, ShortRow
+from .short_rows import MOST_ELEMENTS, ShortRow
 from .sorting import sort_words
 
 # Words that are held, at least, before they are sorted: to sort by digits takes a thousand steps for any number.
@@ -45,7 +45,7 @@ def is_short(x: ir.Value, count: Extent) -> bool:
     if not isinstance(count, int) or not isinstance(extent, int):
         return False
     if scalars.width(builders.element_of(x)) > 32:
-        return extent <= (MOST_SORTED if 2 * count > extent else MOST_ELEMENTS)
+        return extent <= MOST_ELEMENTS
     some = count <= _FEW_OF_SHORT or extent <= _SHORT_SHARE * count
     return _LEAST_SHORT <= extent <= MOST_ELEMENTS and some
 

@@ -8,8 +8,8 @@ from . import arith, builders, ir, scalars, tensor
 from .bounds import order_key
 from .loops import States, for_loop
 
-# Of a short row; and of one of 64-bit numbers most of which are chosen: a merge sort takes seven times as long for 256.
-MOST_ELEMENTS, MOST_SORTED = 128, 512
+# Of a short row.
+MOST_ELEMENTS = 128
 # Cycles that it takes to find one more element, besides two for each vector of eight.
 _STEP = 32
 _LAST = (1 << 63) - 1

@@ -93,11 +93,11 @@ def _place_next(
     return [stored, scalars.add(left, step), scalars.add(right, scalars.sub(index(1), step))]
 
 
-def sort_words(words: ir.Value, count: ir.Value) -> ir.Value:
+def sort_words(words: ir.Value, count: ir.Value, turns: ir.Value | None = None) -> ir.Value:
     """A vector of i64 whose first ``count`` are in the order of their upper halves, without a sign; it is written over.
 
     Equal ones keep their order, if the lower halves ascend. Few are sorted by insertion, and others byte by byte, which
-    takes the same time for each of them.
+    takes the same time for each of them: two bytes of the upper halves in each of the ``turns``, or all.
     """
     [extent] = builders.shape_of(words)
     few = scalars.compare("le", count, index(_FEW))
@@ -111,7 +111,7 @@ def sort_words(words: ir.Value, count: ir.Value) -> ir.Value:
         other = _distribute(states[0], states[1], count, low)
         return [_distribute(other, states[0], count, high), other]
 
-    return for_loop(scalars.select(few, none, index(2)), [words, other], turn)[0]
+    return for_loop(scalars.select(few, none, turns or index(2)), [words, other], turn)[0]
 
 
 def _insert_word(at: ir.Value, states: Sequence[ir.Value]) -> list[ir.Value]:

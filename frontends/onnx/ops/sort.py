@@ -6,7 +6,7 @@ from ....core.sizes import Extent, count_elements, has_dynamic_extents
 from ....dialects import builders
 from ....dialects.ranking import can_rank, rank_order
 from ....dialects.selection import select_order
-from ....dialects.sorting import make_before, sort_order
+from ....dialects.wide_sorting import sort_wide_order
 from ..primitives.gathers import take_elements
 from ..primitives.reductions import arg_max, arg_min
 from ..state.context import Context
@@ -44,7 +44,7 @@ def _top_k(ctx: Context, x: Tensor, k: Extent, axis: int, largest: bool) -> tupl
     if can_rank(rows.value, k):
         sorted_order = rank_order(rows.value, k, largest, x.signed)
     elif isinstance(k, int) and isinstance(extent, int) and k > extent // 2:
-        whole_order = sort_order(rows.value, make_before(largest, x.signed))
+        whole_order = sort_wide_order(rows.value, largest, x.signed)
         sorted_order = builders.slice_(whole_order, [0, 0], [rows.shape[0], k])
     else:
         sorted_order = select_order(rows.value, k, largest, x.signed)

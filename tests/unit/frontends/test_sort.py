@@ -149,6 +149,26 @@ def test_chosen_numbers_of_dynamic_rows(dtype, k, largest):
             np.testing.assert_array_equal(values, np.take_along_axis(x, want, 1))
 
 
+@pytest.mark.parametrize("largest", [0, 1])
+@pytest.mark.parametrize("extent", [129, 1009])
+def test_whole_rows_of_64_bits_are_sorted_by_their_leading_bits(extent, largest):
+    """Rows of few bits, rows whose leading bits are equal in pairs, and rows where they are equal in nearly all."""
+    random = np.random.default_rng(extent)
+    paired = random.permutation(extent) // 2 * 2**40 + random.integers(0, 9, extent)
+    alike = np.concatenate([random.integers(0, 99, extent - 1), [2**62]])
+    rows = np.stack([random.integers(-5, 5, extent), random.integers(-(2**62), 2**62, extent), paired, alike])
+    for x in (rows, rows.astype(np.uint64), rows * 1e-300, np.where(rows % 7 == 1, np.nan, rows / 3)):
+        model, inputs = node_model("TopK", [x, np.array([extent - 1])], [1], outputs=2, largest=largest)
+        values, places = tw.compile(model, workers=0, num_threads=1, cache=False).run(inputs)
+        absent = x.dtype.kind == "f" and np.isnan(x)
+        backward = (np.where(absent, -np.inf, x) if np.any(absent) else x)[:, ::-1]
+        ascending = np.argsort(x, kind="stable")
+        descending = extent - 1 - np.argsort(backward, kind="stable")[:, ::-1]
+        want = (descending if largest else ascending)[:, : extent - 1]
+        np.testing.assert_array_equal(places, want)
+        np.testing.assert_array_equal(values, np.take_along_axis(x, want, 1))
+
+
 def test_top_k_has_no_more_than_there_are():
     model, _ = node_model("TopK", [RANDOM.random((2, 5), np.float32), np.array([6])], [1], outputs=2)
     with pytest.raises(ModelError):
