@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 from ..core.errors import ExpressionError
@@ -39,13 +40,17 @@ def split_args(schedule: Schedule, args: Sequence[Tensor]) -> tuple[list[Tensor]
     for stage in schedule.stages:
         for name in sorted(set(list_sizes(stage.op)) - bound):
             raise ExpressionError(f"'{stage.name}' computes with '{name}', which no input has as an extent")
-    names = [tensor.name for tensor in args]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ExpressionError(
-            f"two arguments have the name '{twice}': give placeholders and computes names of their own"
-        )
     return inputs, outputs
+
+
+def name_arguments(args: Sequence[Tensor]) -> Iterator[str]:
+    """The names of a program's arguments: of several of one name all but the first have a number."""
+    used: set[str] = set()
+    for tensor in args:
+        numbered = (f"{tensor.name}_{number}" for number in itertools.count(1))
+        name = next(name for name in itertools.chain([tensor.name], numbered) if name not in used)
+        used.add(name)
+        yield name
 
 
 def list_sizes(op: Op) -> Iterator[str]:

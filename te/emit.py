@@ -11,7 +11,7 @@ from ..dialects import arith, builders, extents, func, ir, loops, positions, tw
 from ..dialects.context import diagnostics, make_context
 from ..dialects.transform import STORE
 from ..dialects.types import element_type
-from .arguments import as_multiple, split_args
+from .arguments import as_multiple, name_arguments, split_args
 from .attachment import root_of, tile_shape
 from .calls import calls_of, calls_text, resets_of
 from .computation import Computation
@@ -35,6 +35,7 @@ from .tensor import ComputeOp, PlaceholderOp, Tensor
 def emit_model(schedule: Schedule, args: Sequence[Tensor], name: str) -> Model:
     """The model whose inputs and outputs are ``args``: placeholders, then what the schedule computes."""
     inputs, outputs = split_args(schedule, args)
+    names = [*name_arguments(args)]
     # What is left to the compiler as a whole is a network like others: passes pack, fuse and store as they see fit.
     automatic = all(s.automatic or s.inline for s in schedule.stages if isinstance(s.op, ComputeOp))
     context = make_context()
@@ -42,10 +43,10 @@ def emit_model(schedule: Schedule, args: Sequence[Tensor], name: str) -> Model:
         module = ir.Module.create()
         with ir.InsertionPoint(module.body):
             main = _emit_function("main", _Emitter(schedule, grouped=not automatic), inputs, outputs, checked=True)
-        main.arg_attrs = [ir.DictAttr.get({tw.NAME: ir.StringAttr.get(t.op.name)}) for t in inputs]
+        main.arg_attrs = [ir.DictAttr.get({tw.NAME: ir.StringAttr.get(name)}) for name in names[: len(inputs)]]
         module.operation.verify()
-    taken, given = (tuple(TensorInfo(t.name, t.shape, t.dtype) for t in side) for side in (inputs, outputs))
-    return Model(module, taken, given, {}, name, scheduled=not automatic)
+    infos = tuple(TensorInfo(name, t.shape, t.dtype) for name, t in zip(names, args, strict=True))
+    return Model(module, infos[: len(inputs)], infos[len(inputs) :], {}, name, scheduled=not automatic)
 
 
 def emit_operator(computation: Computation, given: Sequence[ir.Value]) -> list[ir.Value]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..core.sizes import Extent
+from .arguments import name_arguments
 from .attachment import consumers_of, reads_of, sizes_at
 from .calls import calls_of, resets_of
 from .computation import Computation
@@ -53,7 +54,8 @@ class _Printer:
     def __init__(self, computation: Computation) -> None:
         self.schedule: Schedule = computation.schedule
         self.lines: list[str] = []
-        given = ", ".join(f"{t.name}: {t.dtype}{_shape_text(t.shape)}" for t in computation.args)
+        named = zip(name_arguments(computation.args), computation.args, strict=True)
+        given = ", ".join(f"{name}: {t.dtype}{_shape_text(t.shape)}" for name, t in named)
         self.put(0, f"{computation.name}({given}) {{")
         outputs = {self.schedule[t].stage for t in computation.args if isinstance(t.op, ComputeOp)}
         for stage in self.schedule.stages:

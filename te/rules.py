@@ -59,8 +59,9 @@ def _check_marks(schedule: Schedule, stage: Stage) -> None:
             raise ScheduleError(
                 f"cannot parallelize '{leaf.var}': a reduction goes along it; rfactor() makes it an axis"
             )
-        if leaf.mark == "parallel" and number:
-            first = stage.leaves[0].var
+        around = [each for each in stage.leaves[:number] if each.steps != 1]
+        if leaf.mark == "parallel" and around:
+            first = around[0].var
             raise ScheduleError(
                 f"cannot parallelize '{leaf.var}' of '{stage.name}': '{first}' is outside of it; fuse them, or reorder"
             )

@@ -251,7 +251,9 @@ def placeholder(shape: Any, dtype: str = "float32", name: str = "placeholder") -
 def var(name: str = "n", dtype: str = "int32") -> SizeVar:
     """A size that only the run knows, at least 0. Variables of one name are one size."""
     if dtype != "int32":
-        refuse_expression(f"size '{name}' is {dtype}: sizes are int32")
+        refuse_expression(
+            f"size '{name}' is {dtype}: sizes are int32; other numbers of a run are a placeholder of (1,)"
+        )
     return SizeVar(Sym(check_name(name)))
 
 

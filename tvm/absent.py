@@ -13,12 +13,16 @@ _PACKAGE = __name__.rpartition(".")[0]
 _WRITE_TE = "operators are written by te, and scheduled by te.create_schedule"
 _NETWORKS = "networks are ONNX models, by relay.frontend.from_onnx, or PyTorch's, by tw.compile"
 _PASSES = "passes are the package's own: tw.PassContext, and tilewright opt --list"
+_LAYOUTS = "layouts are chosen by the compiler, and by tilewright tune"
 # By the beginnings of names, the longest that fits.
 _REASONS = {
     "arith": "expressions are simplified as they are compiled",
-    "autotvm.graph_tuner": "layouts are chosen by the compiler, and by tilewright tune",
+    "autotvm.apply_graph_best": _LAYOUTS,
+    "autotvm.graph_tuner": _LAYOUTS,
+    "auto_scheduler._ffi_api": "there are no sketches: spaces are around the compiler's own schedules",
     "auto_scheduler.search_policy": "the searches are auto_scheduler.SketchPolicy, and those of tilewright tune",
     "contrib": "libraries of others are called by tw.register_codegen, or by te's tensorize",
+    "contrib.cblas": "topi.matmul writes a product, and auto() of its schedule is the compiler's own",
     "contrib.graph_runtime": "it is contrib.graph_executor",
     "contrib.debugger.debug_runtime": "it is contrib.debugger.debug_executor",
     "driver.tvmc": "the command is tilewright: compile, run, tune",
@@ -28,15 +32,19 @@ _REASONS = {
     "micro": "C programs are made by tilewright compile --emit",
     "relax": _NETWORKS,
     "relay": _NETWORKS,
+    "relay.analysis": _PASSES,
+    "relay.backend": "relay.build compiles a network, whose kernels autotvm.task.extract_from_program gives",
+    "relay.data_dep_optimization": "weights are dense: a product with a sparse one is an operator of a user's, by te",
+    "relay.quantize": "a network is quantized before it is exported to ONNX",
     "relay.transform": _PASSES,
-    "relay.vm": "relay.build compiles networks of dynamic sizes, too",
     "rpc": "tilewright fleet starts what measures, and autotvm.RPCRunner asks it",
-    "runtime.vm": "relay.build compiles networks of dynamic sizes, too",
     "script": _WRITE_TE,
     "target": "a CPU is written as Target('llvm -mcpu=NAME')",
     "te": _WRITE_TE,
     "tir": _WRITE_TE,
     "topi": _WRITE_TE,
+    "topi.nn.sparse_dense": "a sum has a length that is known before the run: write one over the longest row by te",
+    "topi.sparse": "a sum has a length that is known before the run: write one over the longest row by te",
     "transform": _PASSES,
     "ir.instrument": "tw.PassContext takes instruments of tw.instrument, and compile.py --time-passes prints times",
 }
@@ -51,7 +59,8 @@ class _Refusal(importlib.abc.MetaPathFinder):
         """None for modules of others. Raises ModuleNotFoundError for those of this package that no finder has found."""
         if not fullname.startswith(f"{_PACKAGE}."):
             return None
-        raise ModuleNotFoundError(describe_absence(fullname.removeprefix(f"{_PACKAGE}.")), name=fullname)
+        # Without its name: "from relay import y" takes an error of y's name for none, and then says less.
+        raise ModuleNotFoundError(describe_absence(fullname.removeprefix(f"{_PACKAGE}.")))
 
 
 def explain_missing_modules() -> None:

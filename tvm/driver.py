@@ -8,11 +8,11 @@ from typing import Any
 from ..core.errors import ExpressionError
 from ..driver import expressions
 from ..driver.expressions import Functions
-from ..runtime.module import Module
 from ..te.computation import Lowered
 from ..te.schedule import Schedule
 from ..te.tensor import Tensor
 from .autotvm.kernels import schedule_context
+from .runtime import Module
 from .target import Target
 
 
@@ -23,9 +23,15 @@ def lower(
     binds: Mapping[Tensor, Any] | None = None,
     simple_mode: bool = False,
 ) -> Lowered:
-    """The loops of a schedule in ``simple_mode``, else its MLIR; ``build`` takes both."""
+    """The loops of a schedule in ``simple_mode``, else its MLIR; ``build`` takes both.
+
+    Outputs that ``args`` leave out, as scripts do that print loops, are arguments behind the others.
+    """
     _refuse_binds(binds)
-    return expressions.lower(inp, _check_arguments(args), name, simple_mode)
+    given = list(_check_arguments(args))
+    outputs = [op.output(number) for op in inp.outputs for number in range(op.num_outputs)]
+    missing = [each for each in outputs if each not in given]
+    return expressions.lower(inp, [*given, *missing], name, simple_mode)
 
 
 def build(
@@ -45,8 +51,8 @@ def build(
     chosen = Target.of(target)
     if isinstance(inputs, Schedule):
         with schedule_context(getattr(inputs, "kernels", {})):
-            return expressions.build(inputs, _check_arguments(args), chosen.own, name)
-    return expressions.build(inputs, chosen.own)
+            return Module.of(expressions.build(inputs, _check_arguments(args), chosen.own, name))
+    return Module.of(expressions.build(inputs, chosen.own))
 
 
 def _check_arguments(args: Any) -> Sequence[Tensor]:

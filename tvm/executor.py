@@ -94,9 +94,11 @@ class GraphExecutor:
         """Shapes and dtypes of the inputs by name."""
         return self.graph.get_input_info()
 
-    def load_params(self, params: bytes | Mapping[str, Any]) -> None:
+    def load_params(self, params: bytes | bytearray | Mapping[str, Any]) -> None:
         """Replace weights by those that ``relay.save_param_dict`` has written, or by arrays by name."""
-        given = {name: _as_numpy(each) for name, each in params.items()} if isinstance(params, Mapping) else params
+        given = (
+            {name: _as_numpy(each) for name, each in params.items()} if isinstance(params, Mapping) else bytes(params)
+        )
         self.graph.load_params(given)
 
     def share_params(self, other: Any, params: bytes | None = None) -> None:
@@ -124,8 +126,7 @@ class GraphExecutor:
         Raises InputError for ``cache_flush_bytes`` and ``f_preproc``.
         """
         check_device(dev)
-        if cache_flush_bytes or f_preproc:
-            raise InputError("caches are not flushed between calls: leave cache_flush_bytes and f_preproc out")
+        timing.refuse_flushing(cache_flush_bytes, f_preproc)
         function, pause = self[func_name], (cooldown_interval_ms, repeats_to_cooldown)
         return lambda *given: timing.measure(lambda: function(*given), number, repeat, min_repeat_ms, *pause)
 

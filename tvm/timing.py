@@ -53,5 +53,11 @@ def measure(
     return BenchmarkResult(tuple(results), calls)
 
 
+def refuse_flushing(cache_flush_bytes: int, f_preproc: str) -> None:
+    """Raise InputError for what would empty caches between calls."""
+    if cache_flush_bytes or f_preproc:
+        raise InputError("caches are not flushed between calls: leave cache_flush_bytes and f_preproc out")
+
+
 def _fields(timing: Timing) -> tuple[tuple[float, ...], int]:
     return timing.results, timing.number

@@ -134,16 +134,21 @@ def save_object(path: str | os.PathLike[str], code: Code, weights: Weights | Non
     return target
 
 
-def save(path: str | os.PathLike[str], code: Code, weights: Weights | None) -> Path:
+def save(
+    path: str | os.PathLike[str],
+    code: Code,
+    weights: Weights | None,
+    linker: Callable[[str, list[str]], object] | None = None,
+) -> Path:
     """Write a program with its weights and return the path written.
 
-    That is ``path``, or with the suffix ``.tw`` where objects are to be linked and no compiler is found. Nothing
-    half-written is left of a failure.
+    That is ``path``, or with the suffix ``.tw`` where objects are to be linked and no compiler is found; ``linker``
+    makes a library in place of that, of its name and those of the objects. Nothing half-written is left of a failure.
     """
     target = program_path(path)
     objects = () if code.shared else code.all_objects()
-    command = find_compiler(elf.read_machine(objects[0])) if objects else None
-    if target.suffix == SUFFIX and not code.shared and command is None:
+    command = find_compiler(elf.read_machine(objects[0])) if objects and linker is None else None
+    if target.suffix == SUFFIX and not code.shared and command is None and linker is None:
         target = program_path(target.with_suffix(FOLDER_SUFFIX))
     if target.suffix == FOLDER_SUFFIX:
         return _save_folder(target, code, weights)
@@ -151,6 +156,10 @@ def save(path: str | os.PathLike[str], code: Code, weights: Weights | None) -> P
         library = files.enter_context(replacing_file(target))
         if code.shared:
             library.write_bytes(code.shared)
+        elif linker is not None:
+            folder = files.enter_context(tempfile.TemporaryDirectory(prefix="tilewright-"))
+            linker(str(library), [str(file) for file in write_objects(objects, Path(folder))])
+            seal(library)
         else:
             link_shared(objects, library, command or [])
             seal(library)

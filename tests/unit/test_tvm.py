@@ -422,3 +422,22 @@ def test_functions_that_tvm_has_beside() -> None:
     for function in (te.isinf, te.isfinite, lambda _: te.truncmod(x[0], 2.0)):
         with pytest.raises(tw.ExpressionError, match="take"):
             function(a[0])
+
+
+def test_what_scripts_leave_out() -> None:
+    """Names of placeholders, and of loops that are only printed their outputs; loops of one step around threads."""
+    a, b = te.placeholder((1, 8)), te.placeholder((1, 8))
+    c = te.compute((1, 8), lambda n, i: a[n, i] - b[n, i], name="C")
+    s = te.create_schedule(c.op)
+    s[c].parallel(c.op.axis[1])
+    text = tvm.lower(s, [a, b], simple_mode=True)
+    assert "(placeholder: float32[1, 8], placeholder_1: float32[1, 8], C: float32[1, 8])" in text
+    assert "parallel (i, 0, 8)" in text
+    func = tvm.build(s, [a, b, c], TARGET)
+    x, y = (np.random.rand(1, 8).astype("float32") for _ in range(2))
+    np.testing.assert_array_equal(func.run({"placeholder": x, "placeholder_1": y})[0], x - y)
+    with pytest.raises(tw.ScheduleError, match="'n' is outside of it"):
+        d = te.compute((2, 8), lambda n, i: a[0, i], name="D")
+        te.create_schedule(d.op)[d].parallel(d.op.axis[1])
+    with pytest.raises(tw.ExpressionError, match="other numbers of a run are a placeholder"):
+        te.var("bias", "float32")

@@ -86,6 +86,7 @@ def test_a_workload_is_tuned_and_built(
     trials = list(auto_scheduler.load_records(log))
     assert len(trials) == 6 and trials[0].kernel in {kernel.name for kernel in task.kernels}
     assert json.loads(log.read_text().splitlines()[0])["v"] == "v0.6"
+    go_on(task, log, tmp_path / "more.json")
     chosen = keep_as_best(log, trials)
     sch, args = task.apply_best(log)
     assert {name: each.to_json()["steps"] for name, each in sch.kernels.items()} == {
@@ -97,6 +98,22 @@ def test_a_workload_is_tuned_and_built(
     run(tvm.build(sch, args, "llvm"))
     assert auto_scheduler.RecordReader(log).read_lines(1, 0) == [chosen]
     assert auto_scheduler.load_best_record(log) == chosen
+    assert auto_scheduler.load_best_record(log, json.dumps([chosen.kernel])) == chosen
+    assert auto_scheduler.load_best_record(log, json.dumps(["another"])) is None
+
+
+def go_on(task: auto_scheduler.SearchTask, log: Path, more: Path) -> None:
+    """A search that knows a log measures nothing of it again."""
+    known, model = list(auto_scheduler.load_records(log)), auto_scheduler.XGBModel()
+    model.update_from_file(log, 2)
+    assert model.known == known[:2]
+    held = [auto_scheduler.PreloadMeasuredStates(log)]
+    policy = auto_scheduler.SketchPolicy(task, auto_scheduler.RandomModel(), init_search_callbacks=held)
+    task.tune(options(2, more, 2, verbose=0), policy)
+    found = {trial.steps for trial in auto_scheduler.load_records(more)}
+    assert len(found) == 2 and found.isdisjoint(trial.steps for trial in known)
+    with pytest.raises(tw.InputError, match="keep the log"):
+        model.save("trees.json")
 
 
 def keep_as_best(log: Path, trials: list[Trial], seconds: float = 0.5) -> Trial:

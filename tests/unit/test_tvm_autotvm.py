@@ -172,6 +172,13 @@ def test_random_tuning_and_the_best_of_a_log(tmp_path: Path, capsys: pytest.Capt
     run(tvm.build(s, args, "llvm"))
 
 
+def test_configs_are_measured_by_hand():
+    task = make_task()
+    measure = autotvm.measure.create_measure_batch(task, OPTION)
+    inputs = [autotvm.measure.MeasureInput(task.target, task, task.config_space.get(index)) for index in (0, 3)]
+    assert [result.error_no for result in measure(inputs)] == [0, 0]
+
+
 @pytest.mark.parametrize("kind", [DropletTuner, GATuner, XGBTuner, GridSearchTuner])
 def test_tuners_try_each_config_once(kind: Any, monkeypatch: pytest.MonkeyPatch):
     """All of a small space; times are made up, so that nothing is built."""

@@ -22,7 +22,7 @@ from tilewright.records.trial import Trial, target_key
 from tilewright.records.tvm_lines import write_autotvm
 from tilewright.tvm import autotvm, relay
 from tilewright.tvm.autotvm.kernels import find_schedules
-from tilewright.tvm.autotvm.measure import KernelResult
+from tilewright.tvm.autotvm.results import KernelResult
 from tilewright.tvm.autotvm.tuner import GATuner, RandomTuner, XGBTuner
 from tilewright.tvm.contrib import download, graph_executor, utils
 from tilewright.tvm.relay import build_module
@@ -77,7 +77,15 @@ def test_times_of_an_executor(built: Any):
 def test_a_factory_that_was_saved(built: Any):
     lib, temp = built[2], utils.tempdir()
     lib.export_library(temp.relpath("net.so"))
+    lib.export_library(temp.relpath("net.tar"))
     loaded = tvm.runtime.load_module(temp.relpath("net.so"))
+    packed = tvm.runtime.load_module(temp.relpath("net.tar"))
+    packed.export_library(temp.relpath("again.so"), cc="gcc", options=["-O1"])
+    for each in (packed, tvm.runtime.load_module(temp.relpath("again.so"))):  # weights are there, too
+        gmod = each["default"](tvm.cpu(0))
+        gmod["set_input"](0, tvm.nd.array(X))
+        gmod["run"]()
+        np.testing.assert_allclose(gmod["get_output"](1).numpy(), expected(), rtol=1e-5)
     for name in ("net", "default"):
         gmod = loaded[name](tvm.cpu(0))
         gmod["set_input"](0, tvm.nd.array(X))
@@ -154,7 +162,7 @@ MODEL = small_network.network()
         (lambda mod, lib: graph_executor.GraphModule(lib), tw.InputError, "takes an executor"),
         (lambda mod, lib: graph_executor.create("{}", lib, tvm.cpu()), tw.InputError, "another program"),
         (lambda mod, lib: lib["default"](tvm.cpu())["debug"], tw.InputError, "no function 'debug'"),
-        (lambda mod, lib: lib.export_library("x.so", fcompile=WRONG), tw.InputError, "needs no fcompile"),
+        (lambda mod, lib: lib.export_library("x.so", addons=["a.o"]), tw.InputError, "leave addons out"),
         (lambda mod, lib: relay.load_param_dict(b"xx"), tw.InputError, "no weights"),
         (
             lambda mod, lib: download.download_testdata("at://x.onnx", "x.onnx"),
@@ -233,5 +241,71 @@ def test_what_a_log_has_that_was_slower_is_not_taken(built: Any, tmp_path: Path,
     assert f"the record of kernel '{task.name}' is left out: " in caplog.text
     autotvm.record.pick_best(log, tmp_path / "best.log")
     assert "other_kernel" in (tmp_path / "best.log").read_text()
-    with pytest.raises(tw.InputError, match="a kernel fuses many ops"):
+    with pytest.raises(tw.InputError, match="ops are operators, as relay"):
         autotvm.task.extract_from_program(mod, params, "llvm", ops=["nn.conv2d"])
+
+
+def test_kernels_are_chosen_by_operators(built: Any):
+    """As the classic script does: those of products alone, of which a network without convolutions has all."""
+    mod, params, _ = built
+    (task, *_) = autotvm.task.extract_from_program(mod, params, "llvm", ops=(relay.op.get("nn.dense"),))
+    assert task.name.startswith("matmul")
+    assert autotvm.task.extract_from_program(mod, params, "llvm", ops=(relay.op.nn.conv2d,)) == []
+    with pytest.raises(tw.ModelError, match=r"'nn\.relu' has no kernels of its own"):
+        relay.op.get("nn.relu")
+
+
+@pytest.mark.parametrize("kind", ["graph", "vm"])
+def test_a_function_of_a_network_that_is_built_when_it_is_asked_for(kind: str):
+    mod, params = relay.frontend.from_onnx(small_network.network(), {"x": X.shape})
+    function = relay.build_module.create_executor(kind, mod, tvm.cpu(0), "llvm", params).evaluate()
+    for made in (function(tvm.nd.array(X)), function(x=X)):
+        np.testing.assert_allclose(made[1].numpy(), expected(), rtol=1e-5)
+
+
+def test_a_virtual_machine():
+    mod, params = relay.frontend.from_onnx(open_network(), {"x": (relay.Any(), 6)})
+    machine = tvm.runtime.vm.VirtualMachine(relay.vm.compile(mod, "llvm", params=params), tvm.cpu())
+    machine.set_input("main", x=X)
+    for made in (machine.invoke("main"), machine.run(X), machine.get_outputs()[0]):
+        np.testing.assert_allclose(made.numpy(), np.maximum(X @ W, 0), rtol=1e-5)
+    assert machine.benchmark(tvm.cpu(), X[:2], repeat=1, number=1).min > 0
+    for call, message in (
+        (lambda: machine.invoke("f", X), "no function 'f'"),
+        (lambda: machine.run(y=X), "no input 'y'"),
+    ):
+        with pytest.raises(tw.InputError, match=message):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "parameters"),
+    [
+        ("mlp", {"batch_size": 2}, 109_184),
+        ("resnet", {"image_shape": (32, 32, 3), "layout": "NHWC", "num_layers": 20, "num_classes": 10}, 271_152),
+        ("resnet", {"image_shape": (3, 64, 64)}, 11_683_008),
+        ("mobilenet", {"image_shape": (3, 32, 32)}, 4_209_088),
+        ("squeezenet", {"version": "1.1", "image_shape": (3, 64, 64)}, 1_231_552),
+        ("vgg", {"batch_size": 1, "image_shape": (3, 32, 32), "num_classes": 10}, 28_133_056),
+    ],
+)
+def test_networks_that_scripts_begin_with(name: str, given: dict[str, Any], parameters: int):
+    """Their products and convolutions have as many weights as those of the papers."""
+    mod, params = getattr(relay.testing, name).get_workload(**given)
+    names = [each for each in params if each.endswith("_weight")]
+    assert sum(params[each].numpy().size for each in names) == parameters
+    assert mod["main"].params == ("data",) and len(mod.model.outputs) == 1
+
+
+def test_a_network_that_scripts_begin_with_is_built():
+    mod, params = relay.testing.resnet.get_workload(2, 10, 8, (3, 8, 8))
+    off = {"opt_level": 3, "disabled_pass": ["AlterOpLayout", "FuseOps"], "config": {"relay.FuseOps.max_depth": 3}}
+    images, made = np.random.default_rng(0).random((2, 3, 8, 8), np.float32), []
+    for context in (tvm.transform.PassContext(opt_level=3), tvm.transform.PassContext(**off)):
+        with context:
+            lib = relay.build(mod, "llvm", params=params, executor=relay.backend.Executor("graph"))
+        module = graph_executor.GraphModule(lib["default"](tvm.cpu()))
+        module.run(data=images)
+        made.append(module.get_output(0).numpy())
+    np.testing.assert_allclose(made[0], made[1], rtol=1e-4)
+    np.testing.assert_allclose(made[0].sum(1), 1, rtol=1e-5)

@@ -271,3 +271,109 @@ def test_what_is_not_there_is_said():
         _ = topi.nn.lstm
     with pytest.raises(AttributeError, match=r"tilewright.tvm has no 'topi.generic.default'"):
         _ = topi.x86.default
+
+
+_WINDOWS = [((1, 1), (1, 1)), ((2, 1), (0, 1, 1, 2)), (1, "SAME"), (2, "VALID")]
+
+
+@pytest.mark.parametrize(("stride", "padding"), _WINDOWS)
+def test_references_of_convolutions(stride: Any, padding: Any):
+    """What scripts compare with is what operators give, in each layout; "SAME" pads even windows as TVM does."""
+    x, w, of_two, apart = _floats(2, 4, 7, 8), _floats(6, 4, 2, 3), _floats(6, 2, 2, 3), _floats(4, 2, 2, 3)
+    made = _run(lambda a, b: topi.nn.conv2d_nchw(a, b, stride, padding, 1), x, w)
+    seen, kernel = x.transpose(0, 2, 3, 1), w.transpose(2, 3, 1, 0)
+    in_layouts = (
+        topi.testing.conv2d_nchw_python(x, w, stride, padding),
+        topi.testing.conv2d_nhwc_python(seen, kernel, stride, padding).transpose(0, 3, 1, 2),
+        topi.testing.conv2d_hwcn_python(x.transpose(2, 3, 1, 0), kernel, stride, padding).transpose(3, 2, 0, 1),
+    )
+    for each in in_layouts:
+        np.testing.assert_allclose(each, made, rtol=1e-4, atol=1e-5)
+    for groups, weight in ((2, of_two), (4, apart.reshape(8, 1, 2, 3))):
+        made = _run(lambda a, b, g=groups: topi.nn.group_conv2d_nchw(a, b, stride, padding, 1, g), x, weight)
+        found = topi.testing.conv2d_nchw_python(x, weight, stride, padding, groups)
+        np.testing.assert_allclose(found, made, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(topi.testing.depthwise_conv2d_python_nchw(x, apart, stride, padding), found)
+    last = topi.testing.depthwise_conv2d_python_nhwc(seen, apart.transpose(2, 3, 0, 1), stride, padding)
+    np.testing.assert_array_equal(last.transpose(0, 3, 1, 2), found)
+
+
+def test_references_of_signals_volumes_and_transposes():
+    x, w = _floats(1, 2, 9), _floats(3, 2, 3)
+    made = _run(lambda a, b: topi.nn.conv1d_ncw(a, b, 2, 1, 2), x, w)
+    np.testing.assert_allclose(topi.testing.conv1d_ncw_python(x, w, 2, 1, 2), made, rtol=1e-4, atol=1e-5)
+    x, w = _floats(1, 2, 5, 6, 7), _floats(3, 2, 3, 2, 3)
+    made = _run(lambda a, b: topi.nn.conv3d_ncdhw(a, b, 1, 1, 1, 1), x, w)
+    found = topi.testing.conv3d_ncdhw_python(x, w, 1, 1)
+    np.testing.assert_allclose(found, made, rtol=1e-4, atol=1e-5)
+    last = topi.testing.conv3d_ndhwc_python(x.transpose(0, 2, 3, 4, 1), w.transpose(2, 3, 4, 1, 0), 1, 1)
+    np.testing.assert_array_equal(last.transpose(0, 4, 1, 2, 3), found)
+    x, w = _floats(2, 3, 4, 5), _floats(3, 4, 3, 3)
+    for stride, padding, more in ((2, 1, 1), (1, 0, 0), ((2, 3), (0, 1), (1, 2))):
+        given = {"strides": _pair(stride), "pads": [*_pair(padding)] * 2, "output_padding": _pair(more)}
+        found = topi.testing.conv2d_transpose_nchw_python(x, w, stride, padding, more)
+        np.testing.assert_allclose(found, _ask("ConvTranspose", x, w, **given), rtol=1e-4, atol=1e-5)
+        last = topi.testing.conv2d_transpose_nhwc_python(x.transpose(0, 2, 3, 1), w, "IOHW", stride, padding, more)
+        np.testing.assert_array_equal(last.transpose(0, 3, 1, 2), found)
+    row = topi.testing.conv1d_transpose_ncw_python(x[:, :, 0], w[:, :, 0], 2, 1)
+    np.testing.assert_allclose(row, _ask("ConvTranspose", x[:, :, 0], w[:, :, 0], strides=[2], pads=[1, 1]), rtol=1e-4)
+
+
+def _pair(given: Any) -> tuple[int, int]:
+    return given if isinstance(given, tuple) else (given, given)
+
+
+@pytest.mark.parametrize("kind", ["avg", "max"])
+@pytest.mark.parametrize("ceil", [False, True])
+@pytest.mark.parametrize("include", [False, True])
+def test_references_of_pools(kind: str, ceil: bool, include: bool):
+    x = _floats(2, 3, 9, 10)
+    pads = (1, 0), (1, 2)
+    made = _run(lambda a: topi.nn.pool2d(a, (3, 2), (2, 3), (1, 1), (1, 0, 1, 2), kind, ceil, "NCHW", include), x)
+    found = topi.testing.poolnd_python(x, (3, 2), (2, 3), (1, 1), *pads, kind, include, ceil)
+    np.testing.assert_allclose(found, made, rtol=1e-5, atol=1e-6)
+
+
+def test_references_of_rows():
+    x, w = _floats(4, 6), _floats(5, 6)
+    np.testing.assert_allclose(topi.testing.softmax_python(x), _run(topi.nn.softmax, x), rtol=1e-5)
+    np.testing.assert_allclose(topi.testing.log_softmax_python(x), _run(topi.nn.log_softmax, x), rtol=1e-4)
+    np.testing.assert_allclose(topi.testing.dense(x, w, w[:, 0], True, True), np.maximum(x @ w.T + w[:, 0], 0))
+    np.testing.assert_allclose(topi.testing.matmul(x, w, transpose_b=True), x @ w.T)
+    np.testing.assert_allclose(topi.testing.batch_matmul(x[None], w[None])[0], x @ w.T)
+    gamma, beta = _floats(6), _floats(6)
+    made = _run(lambda a, g, b: topi.nn.layer_norm(a, g, b, (1,)), x, gamma, beta)
+    np.testing.assert_allclose(topi.testing.layer_norm_python(x, gamma, beta, 1), made, rtol=1e-3, atol=1e-5)
+    made = _run(lambda a, g: topi.nn.rms_norm(a, g, (1,)), x, gamma)
+    np.testing.assert_allclose(topi.testing.rms_norm_python(x, gamma, 1), made, rtol=1e-3, atol=1e-5)
+    mean, variance = _floats(6), abs(_floats(6))
+    given = (x.T[None], gamma, beta, mean, variance)
+    found = topi.testing.batch_norm(*given, 1, 1e-5, True, True)[0]
+    np.testing.assert_allclose(found, _ask("BatchNormalization", *given), rtol=1e-4, atol=1e-5)
+    images = _floats(1, 5, 3, 4)
+    found = topi.testing.lrn_python(images, 3, 1, 1.0, 0.1, 0.75)
+    near = np.square(images[:, 1:4]).sum(1)
+    np.testing.assert_allclose(found[:, 2], images[:, 2] / np.power(1 + 0.1 * near / 3, 0.75), rtol=1e-5)
+    np.testing.assert_allclose(np.square(topi.testing.l2_normalize_python(x, 1e-9, [1])).sum(1), 1, rtol=1e-5)
+    blocks = _floats(2, 8, 3, 4)
+    spread = topi.testing.depth_to_space_python(blocks, 2)
+    np.testing.assert_array_equal(spread, _ask("DepthToSpace", blocks, blocksize=2))
+    np.testing.assert_array_equal(topi.testing.space_to_depth_python(spread, 2), blocks)
+    np.testing.assert_array_equal(
+        topi.testing.depth_to_space_python(blocks, 2, "CRD"), _ask("DepthToSpace", blocks, blocksize=2, mode="CRD")
+    )
+    assert topi.testing.upsampling_python(blocks, (2, 3)).shape == (2, 8, 6, 12)
+    indices = np.array([[0, 2], [5, 1]])
+    np.testing.assert_array_equal(topi.testing.gather_python(x[:2], 1, indices), np.take_along_axis(x[:2], indices, 1))
+    np.testing.assert_array_equal(topi.testing.gather_nd_python(x, np.array([[0, 3], [1, 2]])), x[[0, 3], [1, 2]])
+    assert topi.testing.one_hot(np.array([1, 0]), 2, -1, 3, -1, "int32").tolist() == [[-1, 2, -1], [2, -1, -1]]
+    np.testing.assert_array_equal(topi.testing.strided_slice_python(x, [0, 4], [3, 1], [1, -2]), x[0:3, 4:1:-2])
+    np.testing.assert_array_equal(topi.testing.strided_slice_python(x, [1], [-1], None, "size", [1]), x[:, 1:])
+
+
+def test_tensors_are_summed_up_and_schedules_found_by_target():
+    x, y, z = _floats(2, 3), _floats(2, 3), _floats(2, 3)
+    np.testing.assert_allclose(_run(lambda *a: topi.elemwise_sum(a), x, y, z), x + y + z, rtol=1e-6)
+    tensor = te.placeholder((3,), name="x")
+    out = topi.exp(tensor)
+    assert topi.testing.get_injective_schedule("llvm")(out)[out].stage.automatic

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
+from ..absent import refuse_name
 from .compute_dag import ComputeDAG
 from .dispatcher import ApplyHistoryBest
 from .measure import (
@@ -16,7 +17,7 @@ from .measure import (
     RPCRunner,
 )
 from .measure_record import RecordReader, RecordToFile, load_best_record, load_records, save_records
-from .policies import RandomModel, SketchPolicy, XGBModel
+from .policies import PreloadMeasuredStates, RandomModel, SketchPolicy, XGBModel
 from .relay_integration import extract_tasks
 from .search_task import SearchTask, TuningOptions, auto_schedule, create_task
 from .task_scheduler import LogEstimatedLatency, PrintTableInfo, TaskScheduler, TaskSchedulerCallback
@@ -31,6 +32,7 @@ __all__ = [
     "LogEstimatedLatency",
     "MeasureInput",
     "MeasureResult",
+    "PreloadMeasuredStates",
     "PrintTableInfo",
     "PythonBasedMeasureCallback",
     "RPCRunner",
@@ -56,4 +58,4 @@ __all__ = [
 
 
 def __getattr__(name: str) -> NoReturn:
-    raise AttributeError(f"tilewright.tvm.auto_scheduler has no '{name}': it has {', '.join(__all__)}")
+    refuse_name("auto_scheduler", name, __all__)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from ...core.errors import InputError
 from ...records.trial import Trial
-from ..autotvm import measure as templates
+from ..autotvm import results as templates
 
 
 class LocalBuilder(templates.LocalBuilder):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from collections.abc import Iterator, Sequence
@@ -87,9 +88,20 @@ def load_best_record(
 ) -> Trial | None:
     """The record of a log with the least ratio to a default schedule; None where there is none.
 
-    Raises RecordError for ``workload_key`` and ``target``: a record is of a kernel, which its task finds.
+    ``workload_key`` is that of a kernel of a network, whose record it is then. Raises RecordError for that of a
+    workload, and for ``target``: records are of kernels, which a task finds.
     """
-    if workload_key is not None or target is not None:
-        raise RecordError("records are of kernels: task.apply_best(log) finds those of a workload")
+    if target is not None:
+        raise RecordError("a record is for the CPU that it was measured on: leave target out")
+    kernel = None if workload_key is None else _kernel_of(workload_key)
     good = [each for each in load_records(filename) if not each.error and each.ratios]
-    return min(good, key=lambda each: each.ratio, default=None)
+    return min((each for each in good if kernel in (None, each.kernel)), key=lambda each: each.ratio, default=None)
+
+
+def _kernel_of(workload_key: str) -> str:
+    """The kernel that a key of one names. Raises RecordError for that of a workload, which may have several."""
+    try:
+        [name] = json.loads(workload_key)
+    except ValueError as error:
+        raise RecordError("records are of kernels: task.apply_best(log) finds those of a workload") from error
+    return name

@@ -16,8 +16,8 @@ from ...tuning.search.searcher import Searcher
 from ...tuning.spaces.space import Point
 from ...tuning.task import Task as Kernel
 from ..autotvm.kernels import KernelMeasurer, KernelTask, open_laboratory
-from ..autotvm.measure import KernelResult
-from ..autotvm.measure import MeasureInput as ConfigInput
+from ..autotvm.results import KernelResult
+from ..autotvm.results import MeasureInput as ConfigInput
 from ..target import Target
 from .measure import MeasureInput, MeasureResult
 from .policies import make_policy_search
@@ -79,6 +79,7 @@ class TaskRounds:
             search = make_policy_search(policy, made.space)
             self._kernels.append(KernelProgress(made, KernelMeasurer(made, laboratory, 1, each), search, each.seconds))
 
+        self.restore(getattr(policy, "known", ()))
         if not self._kernels:
             logger.warning("%s is not tuned: %s", task.workload_key, "; ".join(reasons))
 
@@ -99,6 +100,8 @@ class TaskRounds:
         for trial in trials:
             if (kernel := known.get((trial.kernel, trial.target))) is not None:
                 kernel.known[json.dumps(json.loads(trial.steps))] = trial.ratio
+                if (index := kernel.task.find_index(trial)) is not None:
+                    kernel.search.tell(tuple(kernel.task.config_space.point2knob(index)), trial.ratio)
                 kernel.ratio = min(kernel.ratio, trial.ratio if trial.interval[1] < 1 else 1.0)
                 found = True
         return found

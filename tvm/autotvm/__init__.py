@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
+from ..absent import refuse_name
 from . import measure, record, task, tuner
 from .measure import (
     LocalBuilder,
@@ -54,4 +55,4 @@ __all__ = [
 
 
 def __getattr__(name: str) -> NoReturn:
-    raise AttributeError(f"tilewright.tvm.autotvm has no '{name}': it has {', '.join(__all__)}")
+    refuse_name("autotvm", name, __all__)

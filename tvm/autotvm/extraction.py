@@ -25,15 +25,17 @@ def extract_from_program(
 ) -> list[KernelTask]:
     """The kernels of a network that can be tuned, each once, in the order in which a run calls them.
 
-    The log "autotvm" tells, at the level INFO, which others there are, and why they are not tuned. Raises InputError
-    for ``ops``, CompileError for dynamic sizes, and ModelError for weights that are not the network's.
+    ``ops`` are those of ``relay.op.get``, one of which a kernel has to have. The log "autotvm" tells, at the level
+    INFO, which others there are, and why they are not tuned. Raises InputError for ``ops`` that are none, CompileError
+    for dynamic sizes, and ModelError for weights that are not the network's.
     """
-    if ops is not None:
-        raise InputError("a kernel fuses many ops: leave ops out, and choose among the tasks by their names")
+    words = None if ops is None else _words_of(ops)
     chosen = Target.of(target)
     model = with_weights(find_module(mod, "extract_from_program").model, params or {})
     made = []
     for kernel in extract_tasks(model, options=api.make_options(chosen.own)):
+        if words is not None and words.isdisjoint(kernel.name.split("_")):
+            continue
         if kernel.default is None:
             logger.info("kernel '%s' (%s) is not tuned: %s", kernel.name, ", ".join(kernel.nodes), kernel.reason)
             continue
@@ -41,6 +43,13 @@ def extract_from_program(
         if task.config_space.space_map:
             made.append(task)
     return made
+
+
+def _words_of(ops: Sequence[Any]) -> set[str]:
+    """The words in the names of the kernels that compute operators."""
+    if not all(hasattr(each, "words") for each in ops):
+        raise InputError("ops are operators, as relay.op.get('nn.conv2d') gives them: a kernel has one of these")
+    return {word for each in ops for word in each.words}
 
 
 def apply_histories(model: Model, target: Target) -> AbstractContextManager[object]:

@@ -14,7 +14,7 @@ from ...records.trial import Trial, target_key
 from ..target import Target
 from .dispatcher import DispatchContext
 from .lines import load_from_buffer, load_from_file
-from .measure import KernelResult, MeasureInput, MeasureResult, mean_cost
+from .results import KernelResult, MeasureInput, MeasureResult, mean_cost
 from .space import Config
 
 logger = logging.getLogger("autotvm")

@@ -28,7 +28,7 @@ from ..target import Target
 from .dispatcher import list_contexts
 from .features import NestRow, read_kernel_nests
 from .knobs import OtherOptionSpace
-from .measure import KernelResult, MeasureInput, MeasureResult
+from .results import KernelResult, MeasureInput, MeasureResult
 from .space import ConfigSpace
 from .templates import Task
 

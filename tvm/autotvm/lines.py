@@ -13,7 +13,7 @@ from typing import Any
 from ...core.errors import RecordError, TargetError
 from ...records.tvm_lines import is_foreign, read_autotvm, write_autotvm
 from ..target import Target
-from .measure import KernelResult, MeasureInput, MeasureResult, mean_cost
+from .results import KernelResult, MeasureInput, MeasureResult, mean_cost
 from .space import ConfigEntity
 from .templates import Task
 

@@ -22,7 +22,7 @@ from ...tuning.fleet.client import LostWorkerError, RemotePool, connect_workers
 from ...workers import Job, Limits, get_pool
 from . import jobs
 from .kernels import KernelMeasurer, KernelTask, open_laboratory
-from .measure import LocalBuilder, LocalRunner, MeasureBatch, MeasureErrorNo, MeasureInput, MeasureResult
+from .results import LocalBuilder, LocalRunner, MeasureBatch, MeasureErrorNo, MeasureInput, MeasureResult
 from .templates import Task
 
 logger = logging.getLogger("autotvm")

@@ -74,7 +74,7 @@ class GraphModule:
         """The memory of an output, which the next run writes again; with ``out`` a copy there."""
         return self.module.get_output(index, out)
 
-    def load_params(self, params_bytes: bytes) -> None:
+    def load_params(self, params_bytes: bytes | bytearray) -> None:
         """Replace weights by those that ``relay.save_param_dict`` has written."""
         self.module.load_params(params_bytes)
 

@@ -6,11 +6,23 @@ from typing import NoReturn
 
 from ..absent import refuse_name
 from ..runtime import load_param_dict, save_param_dict
-from . import frontend
+from . import backend, build_module, frontend, op, testing, vm
 from .build_module import build, create_executor
 from .frontend import Any
 
-__all__ = ["Any", "build", "create_executor", "frontend", "load_param_dict", "save_param_dict"]
+__all__ = [
+    "Any",
+    "backend",
+    "build",
+    "build_module",
+    "create_executor",
+    "frontend",
+    "load_param_dict",
+    "op",
+    "save_param_dict",
+    "testing",
+    "vm",
+]
 
 
 def __getattr__(name: str) -> NoReturn:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from ...core.errors import CompileError, InputError
+from ...core.errors import CompileError
 from ...driver import api
 from ...runtime.graph.graph_module import GraphModule
+from ...runtime.nd import device as check_device
 from .. import nd
 from ..autotvm.extraction import apply_histories
 from ..ir import Function, IRModule, find_module
@@ -59,17 +60,9 @@ class GraphExecutorFactoryModule:
         """As ``params``."""
         return self.params
 
-    def export_library(
-        self, file_name: str | os.PathLike[str], fcompile: Any = None, addons: Any = None, **kwargs: Any
-    ) -> Path:
-        """Write the program, with its weights beside it; ``runtime.load_module`` loads both.
-
-        Raises ArtifactError, and InputError for compilers and files of the user's.
-        """
-        if fcompile is not None or addons or kwargs:
-            given = ", ".join(filter(None, ("fcompile" if fcompile else "", "addons" if addons else "", *kwargs)))
-            raise InputError(f"export_library links by itself and needs no {given}: leave that out")
-        return self.module.export_library(file_name)
+    def export_library(self, file_name: str | os.PathLike[str], *given: Any, **named: Any) -> Path:
+        """Write the program: see ``runtime.Module.export_library``."""
+        return self.module.export_library(file_name, *given, **named)
 
     def __iter__(self) -> Iterator[Any]:
         """``graph, lib, params = relay.build(...)``, which TVM's older scripts write."""
@@ -105,11 +98,48 @@ def build(
     return GraphExecutorFactoryModule(module, chosen, Module.of(made), mod_name)
 
 
+class Evaluator:
+    """A network that is built when ``evaluate`` asks for its function."""
+
+    def __init__(self, mod: IRModule | Function, device: Any, target: Any, params: Mapping[str, Any] | None) -> None:
+        self.mod, self.device, self.target, self.params = mod, device, target, params
+
+    def evaluate(self, expr: Any = None, binds: Any = None) -> Callable[..., Any]:
+        """A function of the inputs, by position or by name, that gives the output, or a list of several.
+
+        Raises CompileError for another expression than the network, and for ``binds``.
+        """
+        if expr is not None or binds is not None:
+            raise CompileError("evaluate gives the function of the network as a whole: leave expr and binds out")
+        program = build(self.mod, self.target, params=self.params).module
+        names = [info.name for info in program.inputs]
+
+        def run(*given: Any, **named: Any) -> Any:
+            taken = [nd.nd.array(each).numpy() for each in given]
+            taken += [nd.nd.array(named[name]).numpy() for name in names[len(given) :] if name in named]
+            made = [nd.array(each) for each in program.run(taken)]
+            return made[0] if len(made) == 1 else made
+
+        return run
+
+
 def create_executor(
-    kind: str = "debug", mod: Any = None, device: Any = None, target: Any = "llvm", params: Any = None
-) -> NoReturn:
-    """Interpreters of networks: CompileError."""
-    raise CompileError(f"there is no executor '{kind}' of a network that is not built: relay.build makes a program")
+    kind: str = "debug",
+    mod: IRModule | Function | None = None,
+    device: Any = None,
+    target: Any = "llvm",
+    params: Mapping[str, Any] | None = None,
+) -> Evaluator:
+    """What gives a network's function, by ``evaluate()``; all of TVM's kinds compile it as ``build`` does.
+
+    Raises CompileError for another ``kind``, and without a network.
+    """
+    if kind not in ("debug", "graph", "vm", "aot") or mod is None:
+        what = "no network" if mod is None else "a network"
+        raise CompileError(f"there is no executor '{kind}' of {what}: create_executor('graph', mod)")
+    if device is not None:
+        check_device(device)
+    return Evaluator(mod, device, target, params)
 
 
 def _refuse_executor(executor: Any) -> None:

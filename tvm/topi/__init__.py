@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from ..absent import refuse_name
-from . import broadcast, elementwise, generic, nn, products, reduction, tag, transform, utils
+from . import broadcast, elementwise, generic, nn, products, reduction, tag, testing, transform, utils
 from .broadcast import *  # noqa: F403
 from .elementwise import *  # noqa: F403
 from .products import *  # noqa: F403
@@ -14,7 +14,7 @@ from .transform import *  # noqa: F403
 
 x86 = generic
 
-__all__ = ["generic", "nn", "tag", "utils", "x86"]
+__all__ = ["generic", "nn", "tag", "testing", "utils", "x86"]
 __all__ += [*broadcast.__all__, *elementwise.__all__, *products.__all__, *reduction.__all__, *transform.__all__]
 
 

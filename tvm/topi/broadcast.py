@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ... import te
+from ...core.errors import ExpressionError
 from ...te.broadcast import combine, read_repeated
 from ..functions import truncdiv, truncmod
 from .tag import BROADCAST
@@ -18,6 +20,7 @@ __all__ = [
     "bitwise_xor",
     "broadcast_to",
     "divide",
+    "elemwise_sum",
     "equal",
     "floor_divide",
     "floor_mod",
@@ -101,3 +104,11 @@ equal = _make_function("equal", lambda a, b: a == b, "Whether they are equal.")
 not_equal = _make_function("not_equal", lambda a, b: a != b, "Whether they differ.")
 logical_and = _make_function("logical_and", te.all, "Whether both hold.")
 logical_or = _make_function("logical_or", te.any, "Whether one of them holds.")
+
+
+def elemwise_sum(xs: Sequence[te.Tensor]) -> te.Tensor:
+    """The sum of tensors of one shape. Raises ExpressionError for none."""
+    if not xs:
+        raise ExpressionError("topi.elemwise_sum: there are no tensors to sum up")
+    first, *others = xs
+    return functools.reduce(add, others, first)

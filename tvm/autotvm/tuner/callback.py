@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import IO, Any
 
 from .. import record
-from ..measure import MeasureInput, MeasureResult
+from ..results import MeasureInput, MeasureResult
 from .tuner import Callback, flops_of, logger, scale_flops
 
 

@@ -16,7 +16,7 @@ from ....tuning.search.searcher import Searcher
 from ....tuning.spaces.space import Knob, Point
 from .. import features
 from ..kernels import KernelTask
-from ..measure import KernelResult, MeasureInput, MeasureResult, mean_cost
+from ..results import KernelResult, MeasureInput, MeasureResult, mean_cost
 from ..space import ConfigEntity, ConfigSpace
 from ..templates import Task
 from .tuner import Tuner, logger

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ....core.errors import InputError
-from ..measure import MeasureInput, MeasureResult, mean_cost
 from ..measuring import create_measure_batch
+from ..results import MeasureInput, MeasureResult, mean_cost
 from ..space import ConfigEntity
 from ..templates import Task
 

@@ -48,7 +48,7 @@ def list_pads(padding: Any, kernel: Sequence[Any]) -> tuple[list[Any], list[Any]
     if padding == "VALID":
         return [0] * rank, [0] * rank
     if padding == "SAME":
-        return [(extent - 1) // 2 for extent in kernel], [(extent - 1) - (extent - 1) // 2 for extent in kernel]
+        return [extent // 2 for extent in kernel], [(extent - 1) - extent // 2 for extent in kernel]
     given = list(padding) if isinstance(padding, list | tuple) else [padding]
     if len(given) == 1:
         given *= rank
