@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import tarfile
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ..core.errors import ArtifactError, first_line
+from ..core.scratch import scratch_folder
 from ..runtime.artifact import elf, on_disk, shared
 from ..runtime.module import Module
 from ..runtime.process.files import replacing_file
@@ -84,7 +84,7 @@ def write_program(module: Module, path: str | os.PathLike[str]) -> Path:
     """Write the objects of a program with its weights, or the library that it was loaded from."""
     module.manifest.demand_portable(f"cannot write {path}")
     code, weights = module.program.code, module.program.weights
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+    with scratch_folder() as folder:
         suffix = on_disk.SUFFIX if code.shared else on_disk.FOLDER_SUFFIX
         on_disk.save(Path(folder, _NAME + suffix), code, weights)
         _pack(path, sorted(Path(folder).iterdir()))
@@ -93,7 +93,7 @@ def write_program(module: Module, path: str | os.PathLike[str]) -> Path:
 
 def read_program(path: str | os.PathLike[str]) -> on_disk.LoadedProgram:
     """Load what ``write_program`` has written. Raises ArtifactError for another archive."""
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+    with scratch_folder() as folder:
         untar(path, folder)
         found = [each for each in Path(folder).iterdir() if each.suffix in (on_disk.SUFFIX, on_disk.FOLDER_SUFFIX)]
         if [each.stem for each in found] != [_NAME]:

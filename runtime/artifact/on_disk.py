@@ -14,6 +14,7 @@ import numpy as np
 
 from ...core.errors import ArtifactError
 from ...core.program import METADATA_SECTION, WEIGHTS_SECTION
+from ...core.scratch import scratch_folder
 from ..process.files import read_regular, replacing_file, sha256
 from ..process.link import Library, Numbered, link
 from . import elf
@@ -157,7 +158,7 @@ def save(
         if code.shared:
             library.write_bytes(code.shared)
         elif linker is not None:
-            folder = files.enter_context(tempfile.TemporaryDirectory(prefix="tilewright-"))
+            folder = files.enter_context(scratch_folder())
             linker(str(library), [str(file) for file in write_objects(objects, Path(folder))])
             seal(library)
         else:
