@@ -31,6 +31,7 @@ from ...ir.structure import (
     iterator_types,
     list_ops,
     loop_extents,
+    loops_along,
     shape_of,
 )
 from ...ir.uses import nested_ops
@@ -54,7 +55,7 @@ from ..tiles.axes import result_axis
 from ..tiles.regions import Interval, Linear, NotSchedulable
 from ..tiles.structured import vector_axis
 from ..tiling.dynamic_border import DynamicBorder, own_inner
-from ..tiling.gather import reads_at_indices
+from ..tiling.gather import computes_places, reads_at_indices
 from ..tiling.part_nests import Chooser
 from ..tiling.tiler import may_repeat
 from .block_kernels import BlockKernel, Version
@@ -299,8 +300,15 @@ def _choose_sizes(function: func.FuncOp, result: ir.Value, innermost: int) -> tu
     crossing = find_crossing([(op, classify_op(op)) for op in ops], result, innermost)
     if crossing is not None:
         return crossing.axis, TURNED_BLOCKS
-    gathers = any(reads_at_indices(op) for op in ops if op.name == "linalg.generic")
-    return None, GATHERED_BLOCKS if gathers else LIGHT.blocks
+    return None, GATHERED_BLOCKS if any(_shares_places(op) for op in ops) else LIGHT.blocks
+
+
+def _shares_places(op: ir.Operation) -> bool:
+    """Return whether the rows of an op read at places that are computed along them, which they may share."""
+    if op.name != "linalg.generic" or not reads_at_indices(op):
+        return False
+    loops = loops_along(op, -1)
+    return not loops or (last := loops[-1]) is None or computes_places(op, last)
 
 
 def _cut_known(function: func.FuncOp, result: ir.Value) -> dict[int, Sizes]:

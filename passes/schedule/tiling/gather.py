@@ -11,7 +11,7 @@ from ....dialects import arith, bufferization, ir, linalg, tensor
 from ....dialects.builders import index_constant
 from ....dialects.loops import branch
 from ....dialects.walk import defining_op, is_constant
-from ...ir.structure import body_ops, index_dim, indexing_maps, iterator_types, shape_of, terminator_of
+from ...ir.structure import body_ops, dims_in, index_dim, indexing_maps, iterator_types, shape_of, terminator_of
 from ..language.loopnest import MAX_TILE
 from ..tiles.loops import for_each_step
 from ..tiles.regions import Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
@@ -25,6 +25,25 @@ _LEAST_ASKED = 8
 def reads_at_indices(op: ir.Operation) -> bool:
     """Return whether the op's body reads a tensor at index values."""
     return any(inner.name == "tensor.extract" for inner in body_ops(op))
+
+
+def computes_places(op: ir.Operation, loop: int) -> bool:
+    """Return whether a body reads at places that it computes from where it is along a loop, not at that itself."""
+    inputs = zip(op.regions[0].blocks[0].arguments, indexing_maps(op), strict=True)
+    varying = {value for value, places in inputs if any(loop in dims_in(place) for place in places.results)}
+    for inner in body_ops(op):
+        itself = inner.name == "linalg.index" and index_dim(inner) == loop
+        own = {operand for operand in inner.operands if operand in varying}
+        if inner.name == "tensor.extract" and any(not _is_index(value, loop) for value in own):
+            return True
+        if itself or own:
+            varying.update(inner.results)
+    return False
+
+
+def _is_index(value: ir.Value, loop: int) -> bool:
+    op = defining_op(value)
+    return op is not None and op.name == "linalg.index" and index_dim(op) == loop
 
 
 def gather_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:

@@ -734,3 +734,9 @@ def test_products_of_one_element_and_of_sums_over_nothing(shapes: str, sizes: li
     for one, other in sizes:
         x, z = (RNG.standard_normal(shape).astype(np.float32) for shape in (one, other))
         np.testing.assert_allclose(module(x, z)[0], x @ z, rtol=1e-5, atol=1e-5)
+
+
+def test_rows_that_share_no_places_go_one_by_one():
+    """What a row of a resized image reads is known before it; along its columns it is read one after another."""
+    plans = [plan for name, plan in schedules("resize to many rows").items() if "mul" in name]
+    assert plans and all(plan.startswith("blocks of 1 x 1 x 256:") for plan in plans)
