@@ -18,6 +18,8 @@ from ..process import memory
 from ..process.ffi import tvm_ffi
 from .foreign import array_on
 
+_FIRST_OF_OTHERS = 256  # numbers of types that are none of numpy's own
+
 _CAPSULE_NAME = b"dltensor"  # the capsule keeps this pointer, so the bytes must stay
 
 
@@ -37,8 +39,11 @@ def as_argument(array: np.ndarray) -> Any:
 
 
 def is_exported(dtype: np.dtype) -> bool:
-    """Return whether numpy exports arrays of this type by DLPack."""
-    return dtype.isbuiltin == 1
+    """Return whether numpy exports arrays of this type by DLPack: one of its own.
+
+    By its number: ``isbuiltin`` says no of the types of arrays that were unpickled.
+    """
+    return dtype.num < _FIRST_OF_OTHERS and dtype.isnative
 
 
 def allocate_output(info: TensorInfo) -> np.ndarray:
