@@ -6,9 +6,7 @@ from collections.abc import Callable
 
 from ..core.sizes import Extent
 from . import ir, scalars, tw
-from .broadcasting import elementwise
-from .reductions import reduce
-from .structured import shape_of
+from .structured import full, generic, shape_of
 from .walk import defining_op
 
 # On an op that makes what `report_outside` gives, and that no op reads: what is to be said of the number.
@@ -38,11 +36,13 @@ def report_outside(
         above = scalars.compare("ge", at, scalars.like(at, high))
         return scalars.select(scalars.either(below, above), wide, scalars.like(wide, 0))
 
-    def greatest(a: ir.Value, b: ir.Value) -> ir.Value:
-        return scalars.maximum(a, b, signed=False)
+    def greatest(value: ir.Value, found: ir.Value) -> ir.Value:
+        return scalars.maximum(found, outside(value), signed=False)
 
-    found = elementwise(outside, values, elem=word)
-    status = reduce(greatest, 0, found, range(len(shape_of(values))))
+    # One op, as a sum over open axes begins a kernel.
+    axes = range(len(shape_of(values)))
+    none = full([], scalars.const(0, word))
+    [status] = generic([values], [none], [axes, []], "r" * len(axes), greatest)
     status.owner.attributes[tw.OUTSIDE] = ir.StringAttr.get(otherwise)
 
 

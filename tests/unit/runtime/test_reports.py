@@ -155,6 +155,11 @@ def test_indices_of_whole_rows_are_looked_at_once():
         module(ROWS, at(1, 3).reshape(2, 1), ROWS[:2])
 
 
+def test_indices_of_several_open_axes_are_looked_at_by_one_kernel():
+    module = compiled(model_of("float[3,B] x, int64[C,D] i", "y = GatherElements(x, i)"))
+    assert len(module.manifest.kernels) == 2, "no tensor of what is found of each index"
+
+
 def test_what_the_compiler_made_is_not_looked_at():
     module = compiled(model_of("float[5] x", "k = Constant<value_ints = [2]>() y, j = TopK(x, k)"))
     assert not module.manifest.reports
