@@ -24,6 +24,7 @@ from .expr import (
 from .expr_keys import ExprKeys
 from .matching import match_intrinsic
 from .op_body import OpBody, pair_indices, store_results
+from .op_changes import split_results
 from .regions import each_read, is_inside
 from .scan import ScanOp
 from .schedule import Schedule
@@ -143,6 +144,15 @@ class _Emitter:
         self.check_reads(stage, op)
         if stage.joined:
             op = self.join(stage, op)
+        # The compiler's families make one result each, in vectors and with threads.
+        parts = [op] if self.grouped else split_results(op)
+        made = [value for part in parts for value in self.emit_part(stage, part)]
+        for number, value in enumerate(made):
+            stored = builders.reshape(value, whole) if stage.joined else value
+            self.values |= {stage.op.output(number): stored, stage.origin.output(number): stored}
+
+    def emit_part(self, stage: Stage, op: ComputeOp) -> list[ir.Value]:
+        """The structured op of one stage, or of one of its results, which it gives."""
         body = OpBody(self.schedule, stage, op, self.values)
         made = body.emit()
         ops = [made[0].owner.operation]
@@ -160,9 +170,7 @@ class _Emitter:
             ops.append(made[0].owner.operation)
         if self.grouped:
             self.mark(stage, ops, len(made))
-        for number, value in enumerate(made):
-            stored = builders.reshape(value, whole) if stage.joined else value
-            self.values |= {stage.op.output(number): stored, stage.origin.output(number): stored}
+        return made
 
     def mark(self, stage: Stage, ops: Sequence[ir.Operation], results: int) -> None:
         """Let ops, what an op begins with and the copy of its results included, be a kernel with what is computed in

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .expr import Expr, IterVar, Range, Read, Reduce, as_size, choose, exchange_parts
+from .expr import Combiner, Expr, IterVar, Placeholder, Range, Read, Reduce, as_size, choose, exchange_parts, walk
 from .stage import Stage
 from .tensor import ComputeOp, Op, Tensor
 
@@ -20,6 +20,26 @@ def with_parts(op: ComputeOp, change: Callable[[Expr], Expr | None]) -> ComputeO
             Reduce(each.combiner, sources, each.axes, each.number) for each in op.body if isinstance(each, Reduce)
         )
     return ComputeOp(op.name, op.shape, op.dtypes, op.axis, body, op.tag, op.attrs)
+
+
+def split_results(op: ComputeOp) -> list[ComputeOp]:
+    """A reduction for each result of one, where none is joined with what is of another; else the op itself."""
+    first = op.body[0]
+    if op.num_outputs == 1 or not isinstance(first, Reduce):
+        return [op]
+    joins = first.combiner
+    parts = [*zip(joins.left, joins.right, joins.made, joins.identity, first.sources, op.dtypes, strict=True)]
+    for left, right, made, *_ in parts:
+        if any(isinstance(each, Placeholder) and each is not left and each is not right for each in walk(made)):
+            return [op]
+    bodies = [
+        Reduce(Combiner(joins.name, (left,), (right,), (made,), (begin,)), (source,), first.axes)
+        for left, right, made, begin, source, _ in parts
+    ]
+    return [
+        ComputeOp(op.name, op.shape, (dtype,), op.axis, (body,), op.tag, op.attrs)
+        for body, (*_, dtype) in zip(bodies, parts, strict=True)
+    ]
 
 
 def inline_element(expr: Expr, op: Op) -> Expr | None:

@@ -189,3 +189,36 @@ def test_vectors_lie_where_operands_do(operator: Operator, loops: list[str]) -> 
     [task] = extract_tasks((computation,), options=api.make_options(num_threads=1, records=False), workers=0)
     text = str(task.default)
     assert all(loop in text for loop in loops), text
+
+
+def moments(n: object, m: object) -> list[te.Tensor]:
+    a, k = te.placeholder((n, m), name="a"), te.reduce_axis((0, m), name="k")
+    both = te.comm_reducer(
+        lambda x, y: (x[0] + y[0], te.max(x[1], y[1])), lambda t, u: (te.const(0, t), te.min_value(u)), "both"
+    )
+    return [a, *te.compute((n,), lambda i: both((a[i, k], a[i, k] * 2.0), axis=k), name="o")]
+
+
+def places(n: object, m: object) -> list[te.Tensor]:
+    a, k = te.placeholder((n, m), name="a"), te.reduce_axis((0, m), name="k")
+    best = te.comm_reducer(
+        lambda x, y: (te.select(x[1] >= y[1], x[0], y[0]), te.max(x[1], y[1])),
+        lambda t, u: (te.const(-1, t), te.min_value(u)),
+        "best",
+    )
+    return [a, *te.compute((n,), lambda i: best((k.astype("int32"), a[i, k]), axis=k), name="o")]
+
+
+@pytest.mark.parametrize("opened", [False, True])
+def test_results_of_a_reduction_that_need_nothing_of_each_other_are_kernels_of_their_own(opened: bool) -> None:
+    """Sum and greatest of a row have vectors and threads; the place of the greatest is found beside it."""
+    array = np.random.default_rng(1).standard_normal((67, 45)).astype(np.float32)
+    sizes = (te.var("n"), te.var("m")) if opened else array.shape
+    for operator, kernels in ((moments, 2), (places, 1)):
+        a, *outputs = operator(*sizes)
+        schedule = te.create_schedule([each.op for each in outputs[:1]])
+        schedule.auto()
+        built = tw.build(schedule, [a, *outputs], num_threads=2, records=False, workers=0)
+        assert len(built.manifest.kernels) == kernels
+        for made, wanted in zip(built.run([array]), te.evaluate(outputs, {a: array}), strict=True):
+            np.testing.assert_allclose(made, wanted, rtol=1e-4, atol=1e-4)
