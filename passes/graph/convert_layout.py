@@ -13,17 +13,15 @@ from typing import ClassVar
 from ...core.errors import CompileError
 from ...core.target import Target, detect_host
 from ...dialects import builders, extents, func, ir
-from ...dialects.builders import iterators_attr
 from ...dialects.types import DYNAMIC
 from ...dialects.walk import defining_op
 from ..analysis.classify import classify_op
 from ..analysis.kinds import Contraction
 from ..infra.base import Pass
 from ..ir.edit import erase_dead, list_programs, node_names
-from ..ir.maps import compose, permute, reassociation_of, set_maps
+from ..ir.maps import order_loops, permute, reassociation_of, set_maps
 from ..ir.structure import (
     dims_in,
-    index_dim,
     indexing_maps,
     is_static,
     is_tensor,
@@ -297,10 +295,5 @@ def _interchange(op: ir.Operation, maps: Sequence[ir.AffineMap]) -> None:
     order = [d for d in every if kinds[d] == "parallel"] + [d for d in every if kinds[d] != "parallel"]
     if order == sorted(order):
         return
-    place = ir.AffineMap.get(len(order), 0, [ir.AffineExpr.get_dim(order.index(d)) for d in range(len(order))])
-    set_maps(op, [compose(m, place) for m in maps])
-    op.attributes["iterator_types"] = iterators_attr([kinds[d] for d in order])
-    for inner in nested_ops(op):
-        if inner.name == "linalg.index":
-            dim = ir.IntegerAttr(inner.attributes["dim"])
-            inner.attributes["dim"] = ir.IntegerAttr.get(dim.type, order.index(index_dim(inner)))
+    set_maps(op, maps)
+    order_loops(op, order)

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from ...dialects import builders, ir, tensor
 from ...dialects.types import DYNAMIC
 from ...dialects.walk import list_items
-from .structure import dim_of, indexing_maps, is_dynamic, is_tensor, num_inputs, shape_of
+from .structure import dim_of, index_dim, indexing_maps, is_dynamic, is_tensor, iterator_types, num_inputs, shape_of
+from .uses import nested_ops
 
 
 def set_maps(op: ir.Operation, maps: Sequence[ir.AffineMap]) -> None:
@@ -19,6 +20,18 @@ def set_maps(op: ir.Operation, maps: Sequence[ir.AffineMap]) -> None:
 def compose(m: ir.AffineMap, inner: ir.AffineMap) -> ir.AffineMap:
     """``m`` with the results of ``inner`` in the place of its dims."""
     return ir.AffineMap.get(inner.n_dims, 0, [e.compose(inner) for e in m.results])
+
+
+def order_loops(op: ir.Operation, order: Sequence[int]) -> None:
+    """Let a generic walk its loops in an order: the first is its ``order[0]``-th."""
+    place = ir.AffineMap.get(len(order), 0, [ir.AffineExpr.get_dim(order.index(d)) for d in range(len(order))])
+    kinds = iterator_types(op)
+    set_maps(op, [compose(m, place) for m in indexing_maps(op)])
+    op.attributes["iterator_types"] = builders.iterators_attr([kinds[d] for d in order])
+    for inner in nested_ops(op):
+        if inner.name == "linalg.index":
+            dim = ir.IntegerAttr(inner.attributes["dim"])
+            inner.attributes["dim"] = ir.IntegerAttr.get(dim.type, order.index(index_dim(inner)))
 
 
 def permute(m: ir.AffineMap, order: Sequence[int]) -> ir.AffineMap:

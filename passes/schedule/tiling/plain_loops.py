@@ -11,7 +11,18 @@ from ....dialects.walk import defining_op
 from ...ir.dynamic_sizes import find_destination_operand
 from ...ir.edit import clone
 from ...ir.kernel import in_place, list_functions, run_upstream
-from ...ir.structure import body_ops, is_static, list_ops, terminator_of
+from ...ir.maps import order_loops
+from ...ir.structure import (
+    body_ops,
+    has_reduction,
+    indexing_maps,
+    is_static,
+    iterator_types,
+    list_ops,
+    num_inputs,
+    terminator_of,
+)
+from ..tiles.structured import loop_along
 from .destination_passing import DestinationBody, destination_passing
 from .part_blocks import cut_parts
 from .part_nests import Chooser, build_part_nests
@@ -38,6 +49,9 @@ def as_plain_loops(
     made = destination_passing(function, body or (lambda *given: copy_ops(function, *given)))
     transform.apply(keep(_concats_script, _concats_script), made)
     run_upstream(made, _TENSORS)
+    for rebuilt in list_functions(made):
+        for op in body_ops(rebuilt):
+            _bring_columns_inside(op)
     if choose is not None:
         for rebuilt in list_functions(made):
             cut_parts(rebuilt)
@@ -47,6 +61,24 @@ def as_plain_loops(
     transform.apply(keep(_packs_script, _packs_script), made)  # after the nests, which read packed weights as they are
     run_upstream(made, _TENSORS)
     return made
+
+
+def _bring_columns_inside(op: ir.Operation) -> None:
+    """Let the columns of a reduction of several results, which no nest takes, be the innermost loop.
+
+    The code generator makes vectors of them, where a sum down a column would read an element of each row.
+    """
+    if op.name != "linalg.generic" or len(op.results) < 2 or not has_reduction(op):
+        return
+    kinds, inputs = iterator_types(op), range(num_inputs(op))
+    rank = {number: len(indexing_maps(op)[number].results) for number in inputs}
+    columns = {loop_along(op, number) for number in inputs if rank[number] > 1}
+    if len(columns) != 1 or None in columns:
+        return
+    [column] = columns
+    assert column is not None
+    if kinds[column] == "parallel":
+        order_loops(op, [*(loop for loop in range(len(kinds)) if loop != column), column])
 
 
 def copy_ops(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -222,3 +223,22 @@ def test_results_of_a_reduction_that_need_nothing_of_each_other_are_kernels_of_t
         assert len(built.manifest.kernels) == kernels
         for made, wanted in zip(built.run([array]), te.evaluate(outputs, {a: array}), strict=True):
             np.testing.assert_allclose(made, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_columns_of_several_results_have_vectors() -> None:
+    """The place of the greatest of each column: rows go by one after another, and columns lie in vectors."""
+    a, k = place(45, 131), sum_over(45)
+    best = te.comm_reducer(
+        lambda x, y: (te.select(x[1] >= y[1], x[0], y[0]), te.select(x[1] >= y[1], x[1], y[1])),
+        lambda t, u: (te.const(-1, t), te.min_value(u)),
+        "best",
+    )
+    outputs = te.compute((131,), lambda j: best((k.astype("int32"), a[k, j]), axis=k), name="o")
+    schedule = te.create_schedule([outputs[0].op])
+    schedule.auto()
+    built = tw.build(schedule, [a, *outputs], "x86 -mcpu=x86-64-v3", records=False, workers=0)
+    array = np.random.default_rng(1).standard_normal((45, 131)).astype(np.float32)
+    found, greatest = built.run([array])
+    np.testing.assert_array_equal(found, array.argmax(0))
+    np.testing.assert_array_equal(greatest, array.max(0))
+    assert re.search(r"v(max|cmp\w+)ps\b.*ymm", built.get_source("asm"))
