@@ -90,6 +90,11 @@ class Target:
         return "avx512vl" in self.features
 
     @property
+    def stores_by_masks(self) -> bool:
+        """Return whether a part of a vector is stored as fast as all of it. AMD's CPUs take long for AVX2's."""
+        return "avx512vl" in self.features
+
+    @property
     def halves_vectors(self) -> bool:
         """Return whether vectors of 64 bytes go through units of 32, as Zen 4's do: memory is as fast beside them."""
         return {"avx512f", "sse4a"} <= {*self.features} and "avxvnni" not in self.features

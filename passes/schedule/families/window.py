@@ -37,8 +37,9 @@ _STRAIGHT = 16
 # bringing an input into another order, and back. 1024 channels of 14x14 by 3x3 take 0.43 of the time, 64 of 56x56 in
 # steps of two 0.85; 512 of 7x7 would take 1.17. In steps of two with larger windows the other order takes less.
 _LONG_ROW, _LONG_HALF, _FEW_TAPS = 8, 7, 9
-# The same for several threads: 768 channels of 7x7 by 3x3 then take 0.55 of the time of two.
-_SHORT_ROW, _SOME_TAPS = 4, 49
+# The same for several threads, and for rows that are one vector: 768 channels of 7x7 by 3x3 then take 0.55 of the time
+# of two, 864 of 7x7 by 3x3 0.72 of that of one, 144 of 14x14 by 9x9 in steps of two 0.87.
+_SHORT_ROW, _SOME_TAPS = 4, 200
 # Bytes of what is computed ahead at once: they stay in the first cache.
 _BLOCK_BYTES = 1 << 13
 # Blocks for each core.
@@ -144,13 +145,16 @@ def schedule_depthwise_rows(kernel: KernelView) -> Schedule | None:
     vector = result_axis(op, kind.o[-1], kernel.result)
     if vector is None or vector < vector_axis(shape) or kind.strides[-1] > 2:
         return None
-    tiles = {vector: _width(shape[vector], kernel.lanes)}
-    rows = result_axis(op, kind.o[-2], kernel.result) if len(kind.o) > 1 else None
     read = op.operands[kind.data]
+    rows = result_axis(op, kind.o[-2], kernel.result) if len(kind.o) > 1 else None
     staged = rows is not None and _is_padded(kernel, read)
     whole = kind.strides[-1] == 1 or staged or tw.IN_PHASES in kernel.function.attributes  # vectors, as they are read
+    short = staged and shape[vector] <= kernel.lanes  # one vector (``wide_rows.py``)
+    tiles = {vector: shape[vector] if short else _width(shape[vector], kernel.lanes)}
     if rows is not None and shape[vector] > 1 and whole:
-        few = 2 if tiles[vector] <= kernel.lanes else 1  # of one vector each, twice as many wait for none of their sums
+        # Of one vector each, twice as many wait for none of their sums; of short rows in steps of two so many would not
+        # have registers for what their windows read.
+        few = 1 if tiles[vector] > kernel.lanes or (short and kind.strides[-1] > 1) else 2
         tiles[rows] = row_tile(shape[rows], few * min(_ROWS, kernel.target.registers // 4))
     if staged:
         made = _stage_image(kernel, op, kind, tiles)
@@ -282,7 +286,7 @@ def _order_depthwise(op: ir.Operation, kind: DepthwiseConv, target: Target) -> l
     row, taps = extents[kind.o[-1]], math.prod(extents[loop] for loop in kind.k)
     images, known = len(kind.o) > 1, min(extents[loop] for loop in kind.k) > 0
     given, step = _is_given(op.operands[kind.data]), kind.strides[-1]
-    shared = given and row >= 0 and target.cores > 1
+    shared = given and row >= 0 and (target.cores > 1 or row * step <= target.lanes)
     least = _SHORT_ROW if shared else _LONG_ROW if step == 1 else _LONG_HALF
     small = images and given and taps <= (_SOME_TAPS if shared or row < 0 else _FEW_TAPS)
     long = _is_wide(row, least) and (step == 1 or (step == 2 and small))

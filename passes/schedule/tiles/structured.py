@@ -94,10 +94,11 @@ def read_vector(tile: ir.Value, part: Sequence[int] = (), starts: Sequence[int] 
 
 
 def write_vector(value: ir.Value, dest: ir.Value) -> ir.Value:
-    """A whole tensor written as one vector."""
-    rank = len(shape_of(dest))
-    identity, zeros = ir.AffineMap.get_identity(rank), [index_constant(0)] * rank
-    return vector.transfer_write(dest.type, value, dest, zeros, identity, [True] * rank)
+    """A whole tensor written as one vector; what that has more along an axis is not stored."""
+    shape, made = shape_of(dest), ir.VectorType(value.type).shape
+    identity, zeros = ir.AffineMap.get_identity(len(shape)), [index_constant(0)] * len(shape)
+    inside = [size <= extent for size, extent in zip(made, shape, strict=True)]
+    return vector.transfer_write(dest.type, value, dest, zeros, identity, inside)
 
 
 def store(tile: ir.Value, dest: ir.Value, region: Region) -> ir.Value:

@@ -67,13 +67,16 @@ class Border:
         return tuple(replace(i, offset=i.offset + Linear(low)) for i, low in zip(region, self.low, strict=True))
 
     def find_inside(self, part: Region) -> Region:
-        """What a part of the result has of ``inner``. NotSchedulable where steps have different parts of it."""
+        """What a part of the result has of ``inner``. NotSchedulable where steps have different parts of it.
+
+        The part may reach out of the result (``wide_rows.py``).
+        """
         found = []
         for interval, low, extent, whole in zip(
             part, self.low, shape_of(self.inner), shape_of(self.result), strict=True
         ):
             start = interval.offset + Linear(-low)
-            if extent == whole:
+            if extent == whole and (start.terms or start.const + interval.size <= extent):
                 found.append(Interval(start, interval.size))
                 continue
             first, end = (min(max(n, 0), extent) for n in (start.const, start.const + interval.size))
@@ -94,7 +97,7 @@ class Border:
         for start, sizes in cut_slabs([p.size for p in part], starts, [p.size for p in inner]):
             slab = tuple(map(Interval, map(Linear, start), sizes))
             for box in place_in_phases(slab, kept_dims(part), phases):
-                dest = fill_box(self._value(), dest, box)
+                dest = fill_box(self.value(), dest, box)
         return dest
 
     def fill(self, dest: ir.Value, lo: ir.Value, arguments: Mapping[ir.Value, ir.Value]) -> ir.Value:
@@ -103,7 +106,7 @@ class Border:
             return dest
         wanted = arith.cmpi(arith.CmpIPredicate.eq, lo, index_constant(0))
         if self.op.name == "tensor.pad":
-            box = partial(_fill_box, self._value())
+            box = partial(_fill_box, self.value())
         elif (around := arguments.get(self.op.operands[1])) is not None:
             wanted = arith.andi(wanted, _emit_is_apart(around, dest))
             box = partial(_copy_box, around)
@@ -123,7 +126,8 @@ class Border:
         boxes = cut_slabs(shape_of(self.result), self.low, shape_of(self.inner))
         return [tuple(map(Interval, map(Linear, start), sizes)) for start, sizes in boxes]
 
-    def _value(self) -> ir.Value:
+    def value(self) -> ir.Value:
+        """The scalar that is all around."""
         assert self.op is not None
         return terminator_of(self.op).operands[0]
 

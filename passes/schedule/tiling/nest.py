@@ -63,6 +63,7 @@ from .forms import TileForm
 from .gather import gather_tile, reads_at_indices
 from .heavy_tiles import is_heavy, tile_by_rows
 from .linear_transform import transform_tile
+from .padded_rows import copy_padded_rows
 from .pool_windows import Bounds
 from .reduction import compute_blocks_ahead, compute_reduction
 from .rows import compute_row, in_chunks
@@ -80,6 +81,7 @@ from .tiler import (
     unpack_tile,
 )
 from .values import value_called
+from .wide_rows import find_wide_row, widen_row
 
 
 def build_nest(
@@ -112,7 +114,8 @@ def build_nest(
     staged = [(stage, value_called(stage.value.name, owner.block)) for stage in schedule.stages]
     overwritten = [argument for argument, value in arguments.items() if value == dest]
     form = TileForm.of(schedule.result).apply(border.inner, RESULT, target.lanes, target.dot_product)
-    form = replace(form, lengths=lengths or {}, clipped=clipped or {})
+    wide = find_wide_row(schedule.result, border.inner, [value for stage, value in staged if stage.value.read])
+    form = replace(form, lengths=lengths or {}, clipped=clipped or {}, wide=wide, masked=target.stores_by_masks)
     tiler = Tiler(arguments, HANDLERS, form, overwritten=overwritten)
     for argument, count in (phases or {}).items():
         whole = full_region(shape_of(argument))
@@ -135,7 +138,13 @@ def write_tile(
     """Compute a region of a kernel's result into ``dest``, in which a part of it lies at its ``place``."""
     if scope.form.across:
         return write_across(scope, value, region, dest, place)
-    pieces = _vector_pieces(region, vector_axis(shape_of(value)), scope.form)
+    vector = vector_axis(shape_of(value))
+    if scope.form.wide:
+        computed = scope.compute(value, widen_row(region, vector, scope.form.wide))
+        if scope.form.masked:
+            made = write_vector(read_vector(computed.value), extract(dest, place(region)).value)
+            return store(made, dest, place(region))
+    pieces = _vector_pieces(region, vector, scope.form)
     if len(pieces) > 1:
         compute_blocks_ahead(scope, value, region)
     for piece in pieces:
@@ -282,7 +291,7 @@ class _Loops:
         """Compute ahead, into buffers, what the schedule wants inside of a loop."""
         for stage, value in self.staged:
             if stage.at == at:
-                part = needed_region(self.value, tuple(self.region), value)
+                part = needed_region(self.value, widen_row(self.region, self.vector, tiler.form.wide), value)
                 tiler.share(value, part, _compute(stage, value, part, tiler))
 
 
@@ -292,6 +301,8 @@ def _compute(nest: Nest, value: ir.Value, part: Region, tiler: Tiler) -> Tile:
     loops = _Loops(nest, border.inner)
     if phases > 1 and dims[-1:] != (loops.vector,):
         raise NotSchedulable("a copy in phases of which one element of each row is needed")
+    if nest.value.read and (rows := copy_padded_rows(tiler, border, part, phases)) is not None:
+        return rows
     loops.region, loops.overlap = list(border.find_inside(part)), not _reads_blocks(value)
 
     def tile(scope: Tiler, region: Region, target: ir.Value) -> ir.Value:

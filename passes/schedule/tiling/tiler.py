@@ -47,6 +47,8 @@ class Form:
     lengths: of the anchor's sums, by loop, where only the run knows them; what its function says counts for nothing.
     clipped: the first step of the anchor's sums, by loop, and the end of these, where the run leaves others out.
     lanes: of float32 in a vector.
+    wide: elements of a tile's rows, where the last of them are computed and not stored; 0 for as many as there are.
+    masked: whether such rows are stored by a mask, or in pieces.
     """
 
     row_chunk: int = 0
@@ -63,6 +65,8 @@ class Form:
     lengths: Mapping[int, ir.Value] = field(default_factory=dict)
     clipped: Mapping[int, tuple[ir.Value, ir.Value]] = field(default_factory=dict)
     lanes: int = 16
+    wide: int = 0
+    masked: bool = False
 
     def sums_to_length(self, op: ir.Operation, loop: int | None = None) -> bool:
         """Return whether a loop of an op, or any, sums up to one of the ``lengths``."""

@@ -59,15 +59,54 @@ def test_depthwise_steps_of_two(height: int, width: int, window: int, target: Ta
 
 @pytest.mark.parametrize("cores", [1, 2])
 @pytest.mark.parametrize(
-    "width, step, window, pads", [(6, 1, 3, "1,1,1,1"), (14, 2, 5, "2,2,2,2"), (8, 2, 2, "0,1,1,0")]
+    "width, step, window, pads, vector",
+    [(6, 1, 3, "1,1,1,1", True), (14, 2, 5, "2,2,2,2", False), (8, 2, 2, "0,1,1,0", True)],
 )
-def test_short_rows_stay_for_several_threads(width: int, step: int, window: int, pads: str, cores: int) -> None:
-    """One kernel, in which a thread reads no more than what is given; one thread takes less in channels last."""
+def test_short_rows_stay(width: int, step: int, window: int, pads: str, vector: bool, cores: int) -> None:
+    """One kernel, in which a thread reads what is given; one thread takes less in channels last of longer rows."""
     name = f"Conv<group = 9, strides = [{step},{step}], pads = [{pads}]>"
     case = OperatorModel(f"float[1,9,{width},{width}] x; weight float[9,1,{window},{window}] w", f"y = {name}(x, w)")
     target = replace(NARROW, cores=cores)
-    names = check(case, target, reordered=cores == 1)
-    assert any("transpose" in name for name in names) == (cores == 1)
+    names = check(case, target, reordered=cores == 1 and not vector)
+    assert any("transpose" in name for name in names) == (cores == 1 and not vector)
+
+
+@pytest.mark.parametrize("target", [None, NARROW, Target.parse("x86 -mcpu=x86-64-v2")], ids=["host", "haswell", "sse"])
+@pytest.mark.parametrize(
+    "height, width, window, step, pads, body",
+    [
+        pytest.param(7, 7, "3,3", 1, "1,1,1,1", "y = Relu(c)", id="seven"),
+        pytest.param(13, 11, "5,5", 2, "2,3,2,1", "y = Relu(c)", id="steps of two"),
+        pytest.param(5, 6, "7,3", 1, "3,0,3,0", "y = Relu(c)", id="no padding along rows"),
+        pytest.param(1, 13, "1,9", 1, "0,4,0,4", "y = Relu(c)", id="one row"),
+        pytest.param(6, 5, "3,3", 1, "1,1,1,1", "y = Add(c, z)", id="another operand"),
+        pytest.param(40, 37, "3,5", 2, "1,2,1,2", "y = Relu(c)", id="long rows"),
+    ],
+)
+def test_rows_that_are_no_vector(
+    height: int, width: int, window: str, step: int, pads: str, body: str, target: Target | None
+) -> None:
+    """Seven pixels are one vector of eight, also at the end of what is read and written."""
+    high, wide = map(int, window.split(","))
+    top, left, bottom, right = map(int, pads.split(","))
+    rows, columns = (height + top + bottom - high) // step + 1, (width + left + right - wide) // step + 1
+    case = OperatorModel(
+        f"float[2,5,{height},{width}] x; weight float[5,1,{window}] w; weight float[5] b; "
+        f"float[2,5,{rows},{columns}] z",
+        f"c = Conv<group = 5, strides = [{step},{step}], pads = [{pads}]>(x, w, b) {body}",
+    )
+    check(case, target, reordered=True)
+
+
+def test_short_rows_are_one_vector() -> None:
+    """A tile has a whole row if that fits a vector; else the last pixels are computed with those before."""
+    case = OperatorModel("float[1,5,7,7] x; weight float[5,1,3,3] w", "y = Conv<group = 5, pads = [1,1,1,1]>(x, w)")
+    target = replace(TARGET.get(detect_host()), cores=2)
+    with make_context():
+        plan = pipeline.plan(import_model(case.build("rows")), target, PassContext())
+        [kernel] = CompiledPlan(plan).kernels.values()
+    width = 7 if target.lanes >= 7 else 4
+    assert f"tile oh.1 x ow.1 of 7 x {width}: unroll oh.1, vectorize ow.1" in str(kernel.kernel.schedule)
 
 
 @pytest.mark.parametrize(
