@@ -210,4 +210,7 @@ def _streams(op: ir.Operation) -> bool:
     kind, vector = ir.MemRefType(op.operands[0].type), ir.VectorType(op.results[0].type)
     if kind.rank < 2 or vector.rank != 1 or kind.shape[-1] != vector.shape[0]:
         return False
+    others = map(defining_op, list(op.operands)[: kind.rank - 1])
+    if any(other is not None and other.block == op.block for other in others):  # of each step; prefetches come first
+        return False
     return op.operands[kind.rank - 1] == loop.regions[0].blocks[0].arguments[0]

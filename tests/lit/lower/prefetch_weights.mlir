@@ -246,3 +246,24 @@ func.func @rejects_parts(%w: memref<512x64xf32>, %same: memref<4x32xf32>) -> vec
   }
   return %sum : vector<32xf32>
 }
+
+// A row of a buffer, or at a place along another axis, that each step computes is no stream, and neither is there yet.
+// CHECK-LABEL: func.func @rejects_computed_places(
+// CHECK-NOT:     memref.prefetch
+func.func @rejects_computed_places(%w: memref<8x512x32xf32>) -> vector<32xf32> attributes {tw.schedule = "tile"} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c8 = arith.constant 8 : index
+  %zero = arith.constant dense<0.0> : vector<32xf32>
+  %sum = scf.for %k = %c0 to %c8 step %c1 iter_args(%acc = %zero) -> (vector<32xf32>) {
+    %place = arith.divui %k, %c2 : index
+    %row = vector.load %w[%place, %k, %c0] : memref<8x512x32xf32>, vector<32xf32>
+    %part = memref.subview %w[%k, 0, 0] [1, 512, 32] [1, 1, 1]
+        : memref<8x512x32xf32> to memref<512x32xf32, strided<[32, 1], offset: ?>>
+    %other = vector.load %part[%k, %c0] : memref<512x32xf32, strided<[32, 1], offset: ?>>, vector<32xf32>
+    %next = vector.fma %row, %other, %acc : vector<32xf32>
+    scf.yield %next : vector<32xf32>
+  }
+  return %sum : vector<32xf32>
+}
