@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -98,7 +99,7 @@ class DepthwisePart(RowStripPart):
         width = arith.addi(arith.maxui(self.places, inner), before)
         phases = [self.image.phases] if self.image.phases > 1 else []
         scratch = memref.alloc(ir.MemRefType.get([*outer, *phases, DYNAMIC], self.element), [width], [])
-        elements = functools.reduce(lambda n, size: n * size, [*outer[:-1], self.image.phases], 1)
+        elements = math.prod([*outer[:-1], self.image.phases])
         read = arith.divui(index_constant(_COPIED // elements), width)
         rows = arith.divui(read, index_constant(self.image.step))
         least = index_constant(_LEAST_ROWS)
