@@ -126,9 +126,8 @@ class GraphExecutor:
         Raises InputError for ``cache_flush_bytes`` and ``f_preproc``.
         """
         check_device(dev)
-        timing.refuse_flushing(cache_flush_bytes, f_preproc)
         function, pause = self[func_name], (cooldown_interval_ms, repeats_to_cooldown)
-        return lambda *given: timing.measure(lambda: function(*given), number, repeat, min_repeat_ms, *pause)
+        return timing.time_calls(function, number, repeat, min_repeat_ms, pause, cache_flush_bytes, f_preproc)
 
 
 def _as_numpy(value: Any) -> np.ndarray:

@@ -53,10 +53,22 @@ def measure(
     return BenchmarkResult(tuple(results), calls)
 
 
-def refuse_flushing(cache_flush_bytes: int, f_preproc: str) -> None:
-    """Raise InputError for what would empty caches between calls."""
+def time_calls(
+    function: Callable[..., Any],
+    number: int,
+    repeat: int,
+    min_repeat_ms: float | None,
+    pause: tuple[float, int],
+    cache_flush_bytes: int,
+    f_preproc: str,
+) -> Callable[..., BenchmarkResult]:
+    """A function that measures another on its arguments, with a ``pause`` as for ``measure``.
+
+    Raises InputError for what would empty caches between calls.
+    """
     if cache_flush_bytes or f_preproc:
         raise InputError("caches are not flushed between calls: leave cache_flush_bytes and f_preproc out")
+    return lambda *given: measure(lambda: function(*given), number, repeat, min_repeat_ms, *pause)
 
 
 def _fields(timing: Timing) -> tuple[tuple[float, ...], int]:

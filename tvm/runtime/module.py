@@ -135,10 +135,9 @@ class Module(module.Module):
     ) -> Callable[..., timing.BenchmarkResult]:
         """A function that measures a function on its arguments. InputError for ``cache_flush_bytes``, ``f_preproc``."""
         check_device(dev or "cpu")
-        timing.refuse_flushing(cache_flush_bytes, f_preproc)
         name, pause = func_name or self.entry_name, (cooldown_interval_ms, repeats_to_cooldown)
         function = super().__getitem__(name) if name in self.manifest.function_numbers else self[name]
-        return lambda *given: timing.measure(lambda: function(*given), number, repeat, min_repeat_ms, *pause)
+        return timing.time_calls(function, number, repeat, min_repeat_ms, pause, cache_flush_bytes, f_preproc)
 
 
 def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
