@@ -103,9 +103,9 @@ func.func @places(%x: tensor<?x8xf32>, %size: index, %n: index) -> tensor<?x8xf3
 }
 
 // Elements of an open tensor at computed places: blocks see all of it. A row of them is read where it lies, from the
-// place on where the block begins.
+// place on where the block begins; rows share nothing, and go one by one.
 // CHECK-LABEL: func.func @rows(
-// CHECK-SAME:    tw.schedule = "blocks of 8 x 256:
+// CHECK-SAME:    tw.schedule = "blocks of 1 x 256:
 // CHECK:         %[[TABLE:.*]] = bufferization.to_tensor %{{.*}} : memref<?x?xf32> to tensor<?x?xf32>
 // CHECK:         %[[ELEMENT:.*]] = tensor.extract %{{.*}}[] : tensor<i64>
 // CHECK:         %[[ROW:.*]] = arith.index_cast %[[ELEMENT]] : i64 to index
