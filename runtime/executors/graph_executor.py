@@ -14,7 +14,6 @@ from ..process import memory
 from ..process.deadline import Deadline
 from ..process.ffi import tvm_ffi
 from ..process.link import Library
-from ..tensors import tensor
 from ..tensors.arguments import place, refuse_overlap
 from ..tensors.pool import MemoryPool
 from .counters import Uncounted
@@ -35,8 +34,8 @@ class Graph(Uncounted):
         self.params = load_params(weights, manifest.params, manifest.fingerprint)
         kernels = {kernel.name: kernel for kernel in manifest.kernels}
         self.table = CallTable(manifest.program, kernels, library, threads)
-        self._allocators = [tensor.make_allocator(info) for info in manifest.outputs]
         self._pool = MemoryPool()
+        self._allocators = [self._pool.make_allocator(info) for info in manifest.outputs]
         self.main: tvm_ffi.Function = tvm_ffi.convert(self._run_packed)
 
     def run(self, inputs: Sequence[Any], deadline: Deadline | None = None) -> list[Any]:

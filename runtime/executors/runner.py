@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, get_args
 import numpy as np
 
 from ...core.errors import ArtifactError, InputError, first_line
-from ...core.model import TensorInfo, explain_dynamic_sizes, numpy_dtype
+from ...core.model import explain_dynamic_sizes, numpy_dtype
 from ..artifact.manifest import Manifest
 from ..artifact.on_disk import LoadedProgram
 from ..artifact.weights import Weights, load_params
@@ -27,10 +27,6 @@ from .tables import CallTable
 from .timed import TimedCalls, TimedRoutine
 
 ExecutorName = Literal["aot", "graph"]
-
-# Bytes up to which an output's memory is used again by a later run: then it takes half of the time to get it. Larger
-# memory goes back to the system, which has it sooner than it is filled.
-_LITTLE = 1 << 16
 
 
 class Runner(Protocol):
@@ -75,7 +71,7 @@ class EntryRunner:
         self._name = manifest.name
         memory.demand_machine(manifest.arena_bytes, "what the program keeps between its kernels")
         self._pool = MemoryPool()
-        self._allocators = [self._make_allocator(info) for info in manifest.outputs]
+        self._allocators = [self._pool.make_allocator(info) for info in manifest.outputs]
         self._exported = all(tensor.is_exported(numpy_dtype(info.dtype)) for info in manifest.outputs)
         owned: list[Any] = []
         addresses = np.empty(0, np.uint64)
@@ -101,12 +97,6 @@ class EntryRunner:
         given = outputs if self._exported else map(tensor.as_argument, outputs)
         self.main(*map(tensor.as_argument, inputs), *given)
         return outputs
-
-    def _make_allocator(self, info: TensorInfo) -> Callable[[], np.ndarray]:
-        """A function that makes arrays for an output."""
-        if info.nbytes > _LITTLE:
-            return tensor.make_allocator(info)
-        return self._pool.make_lender(info.static_shape, numpy_dtype(info.dtype))
 
     @property
     def counters(self) -> Counters | None:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilewright as tw
+from tilewright.core.model import TensorInfo
 from tilewright.runtime.executors.runner import EntryRunner
 from tilewright.runtime.tensors.pool import MemoryPool
 from tilewright.runtime.tensors.tensor import as_tensor
@@ -138,7 +139,21 @@ def test_little_outputs_of_known_sizes_are_lent_again_once_nobody_holds_them():
     assert known(x, z)[1] is not large
     main = known._main
     assert isinstance(main, EntryRunner)
-    assert main._pool.nbytes < large.nbytes, "large ones go back to the system"
+    assert main._pool.nbytes < large.nbytes, "those between go back to the allocator"
+
+
+@pytest.mark.parametrize(("size", "lent"), [(9, True), (1 << 16, False), (1 << 22, False), (9 << 20, True)])
+def test_outputs_that_the_allocator_does_not_keep_are_lent_again(size: int, lent: bool):
+    """Of 32 MiB and more: glibc's allocator takes them from the system each time, and gives them back."""
+    pool = MemoryPool()
+    allocate = pool.make_allocator(TensorInfo("y", (size,), "float32"))
+    first = allocate()
+    place = address(first)
+    assert (pool.nbytes >= first.nbytes) == lent
+    del first
+    again = allocate()
+    assert again.shape == (size,) and again.dtype == F32
+    assert not lent or address(again) == place
 
 
 @pytest.mark.parametrize("shape", [(), (3, 5), (0, 4)])
