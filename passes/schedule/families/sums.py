@@ -39,14 +39,17 @@ def schedule_sums(kernel: KernelView) -> Schedule | None:
     value = plain.result.value
     if not all(contiguous) or not value.row:
         return None
-    chunk = ROW_VECTORS * kernel.lanes
-    if staged := stage_sums(kernel, chunk):
-        return staged
+    return stage_sums(kernel, ROW_VECTORS * kernel.lanes) or schedule_rows(kernel)
+
+
+def schedule_rows(kernel: KernelView) -> Schedule:
+    """Rows one after another, in chunks of a few vectors; short ones side by side."""
+    plain, value = kernel.plain, kernel.plain.result.value
     cuts = [(axis.name, 1) for axis in value.axes if axis.extent != 1 and axis.name != value.row]
     if cuts and (count := _count_across(kernel, value)):
         cuts[-1] = (cuts[-1][0], count)
         return overlap(share(carve(plain, cuts, across=True)))
-    return share(carve(plain, cuts, row_chunk=chunk))
+    return share(carve(plain, cuts, row_chunk=ROW_VECTORS * kernel.lanes))
 
 
 def _count_across(kernel: KernelView, value: KernelValue) -> int:

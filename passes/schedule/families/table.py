@@ -22,12 +22,13 @@ from ..loop_plan import makes_one_tensor
 from ..tiles.regions import NotSchedulable
 from ..tiles.structured import loop_along
 from ..tiling.border import Border, can_border
+from ..tiling.values import is_straight
 from .attention import ATTENTION
 from .block_sums import BLOCK_SUMS
 from .contraction import CONVOLUTIONS, PRODUCTS
 from .family import Anchors, Family, KernelView, WantedOrder, find_anchors
 from .light import LIGHT, schedule_vectors
-from .sums import DOT_PRODUCTS, REDUCTIONS, reads_along_sum
+from .sums import DOT_PRODUCTS, REDUCTIONS, reads_along_sum, schedule_rows
 from .window import DEPTHWISE_ROWS, ROW_POOLS, WINDOWS
 from .winograd import PATCH_PRODUCTS, TRANSFORMS, WINOGRAD
 
@@ -81,7 +82,7 @@ def require_schedule(function: func.FuncOp, target: Target) -> Schedule:
     family, kernel = find_family(anchors), KernelView(function, target, anchors)
     if any(_reads_diagonal(op) for op, _ in kernel.classes):
         raise NotSchedulable("it reads a diagonal")
-    if family is None and _is_straight(anchors):
+    if family is None and len(anchors) == 1 and is_straight(anchors[0][0]):  # no tile computes another's operands anew
         return _schedule_straight(kernel, anchors[0][0])
     if family is None:
         kinds = dict.fromkeys(type(kind).__name__ for _, kind in anchors)
@@ -89,14 +90,6 @@ def require_schedule(function: func.FuncOp, target: Target) -> Schedule:
     if (schedule := family.schedule(kernel)) is None:
         raise NotSchedulable(f"its family, '{family.name}', has no schedule for such shapes or layouts")
     return schedule
-
-
-def _is_straight(anchors: Anchors) -> bool:
-    """Return whether a kernel has one anchor, so that no tile computes another's operands anew, without loops in it:
-    upstream's patterns end the process over a tile of such."""
-    op = anchors[0][0]
-    straight = op.name == "linalg.generic" and not any(len(inner.regions) for inner in body_ops(op))
-    return len(anchors) == 1 and straight
 
 
 def _reads_diagonal(op: ir.Operation) -> bool:
@@ -121,6 +114,8 @@ def _schedule_straight(kernel: KernelView, op: ir.Operation) -> Schedule:
 
     A product with a band of 33 numbers takes 0.3 of the time, with one of 512 0.04.
     """
+    if kernel.plain.result.value.row:
+        return schedule_rows(kernel)
     if not has_reduction(op) or not reads_along_sum(op):
         return schedule_vectors(kernel.plain, kernel.lanes)
     dear = any(inner.name.startswith("math.") for inner in body_ops(op))

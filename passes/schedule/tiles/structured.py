@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ....dialects import arith, bufferization, ir, linalg, tensor, vector
 from ....dialects.builders import element_of, index_constant, iterators_attr
 from ....dialects.walk import defining_op
-from ...ir.structure import dim_of, index_dim, indexing_maps, shape_of
+from ...ir.structure import dim_of, dims_in, index_dim, indexing_maps, iterator_types, num_inputs, shape_of
 from .regions import Interval, NotSchedulable, Region, kept_dims, split_offsets
 
 
@@ -42,6 +42,37 @@ def loop_along(op: ir.Operation, operand: int) -> int | None:
     """The loop that walks the contiguous dim of an operand; None where none does, or several together."""
     results = list(indexing_maps(op)[operand].results)
     return dim_of(results[vector_axis(shape_of(op.operands[operand]))]) if results else None
+
+
+def find_row_loop(op: ir.Operation) -> int | None:
+    """The loop of a reduction whose steps are vectors of rows; None where there is none.
+
+    It is one that walks the contiguous dim of an operand, and whose steps lie apart in none; else that of the first
+    operand.
+    """
+    kinds = iterator_types(op)
+    along = [loop_along(op, number) for number in range(num_inputs(op))]
+    loops = [loop for loop in dict.fromkeys(along) if loop is not None and kinds[loop] == "reduction"]
+    near = (loop for loop in loops if not steps_apart(op, loop))
+    return next(near, loops[0] if loops and loops[0] == along[0] else None)
+
+
+def steps_apart(op: ir.Operation, loop: int) -> bool:
+    """Return whether the steps of a loop read elements of an operand that do not lie one behind another."""
+    for number, m in enumerate(indexing_maps(op)[: num_inputs(op)]):
+        walking = [axis for axis, place in enumerate(m.results) if loop in dims_in(place)]
+        last = vector_axis(shape_of(op.operands[number])) if walking else 0
+        if walking and (walking != [last] or not _adds_loop(m.results[last], loop)):
+            return True
+    return False
+
+
+def _adds_loop(place: ir.AffineExpr, loop: int) -> bool:
+    """Return whether a place grows by one with each step of a loop."""
+    if isinstance(place, ir.AffineAddExpr):
+        parts = [part for part in (place.lhs, place.rhs) if loop in dims_in(part)]
+        return len(parts) == 1 and _adds_loop(parts[0], loop)
+    return dim_of(place) == loop
 
 
 def tile_type(value: ir.Value, region: Region) -> ir.RankedTensorType:

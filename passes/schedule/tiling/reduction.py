@@ -15,7 +15,18 @@ from ...ir.structure import dim_of, indexing_maps, iterator_types, shape_of, ter
 from ..tiles.axes import NARROWEST, power_ceil, power_floor
 from ..tiles.loops import Values, for_each_between, for_each_chunk, for_each_step_together, list_rest
 from ..tiles.regions import ROW, Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
-from ..tiles.structured import Tile, capture_scalar, clone_body, extract, insert, loop_along, make_empty, make_generic
+from ..tiles.structured import (
+    Tile,
+    capture_scalar,
+    clone_body,
+    extract,
+    find_row_loop,
+    insert,
+    loop_along,
+    make_empty,
+    make_generic,
+    steps_apart,
+)
 from .dot_product import dot_products, grouped_loop
 from .gather import gather_sum, reads_at_indices
 from .pool_windows import Bounds, Window, amounts_of, combiner_of, find_skipped_padding, windows_of
@@ -248,7 +259,8 @@ def _divide_reductions(op: ir.Operation, loops: list[Interval], form: Form) -> t
             raise NotSchedulable("a contraction whose reduction loops are not its last ones")
         return [i for i in reductions if i != inside], inside, True
     last = {loop_along(op, i) for i in range(len(maps))} & set(reductions)
-    inside = last.pop() if len(last) == 1 and not tiled else None
+    row = find_row_loop(op) if len(last) > 1 else next(iter(last), None)
+    inside = row if row in reductions and not tiled and (len(last) == 1 or not steps_apart(op, row)) else None
     return [i for i in reductions if i != inside], inside, False
 
 

@@ -97,6 +97,35 @@ def reversed_sums() -> list[te.Tensor]:
     return [x, v, te.compute((66,), lambda i: te.sum(x[i + k] * v[16 - k] * v[k], axis=k), name="o")]
 
 
+def bilinear_forms() -> list[te.Tensor]:
+    """The contiguous dim of the first operand is the other one of those that are summed up."""
+    x, w, y = place(5, 37, name="x"), place(7, 37, 37, name="w"), place(5, 37, name="y")
+    p, q = sum_over(37, "p"), sum_over(37, "q")
+    return [x, w, y, te.compute((5, 7), lambda i, j: te.sum(x[i, p] * w[j, p, q] * y[i, q], axis=[p, q]), name="o")]
+
+
+def distances_by_matrices() -> list[te.Tensor]:
+    x, m, s = place(9, 19, name="x"), place(5, 19, name="m"), place(5, 19, 19, name="s")
+    p, q = sum_over(19, "p"), sum_over(19, "q")
+
+    def distance(i: te.IterVar, j: te.IterVar) -> te.Expr:
+        return te.sum((x[i, p] - m[j, p]) * s[j, p, q] * (x[i, q] - m[j, q]), axis=[p, q])
+
+    return [x, m, s, te.compute((9, 5), distance, name="o")]
+
+
+def local_products() -> list[te.Tensor]:
+    """Of each row with those that follow it, as local attention has them."""
+    q, k, e = place(33, 37, name="q"), place(54, 37, name="k"), sum_over(37, "e")
+    return [q, k, te.compute((33, 21), lambda i, j: te.sum(q[i, e] * k[i + j, e], axis=e), name="o")]
+
+
+def crossed_sums() -> list[te.Tensor]:
+    """Whichever loop is the row, elements of the other operand lie apart."""
+    x, y, p, q = place(5, 13, 17, name="x"), place(17, 13, name="y"), sum_over(13, "p"), sum_over(17, "q")
+    return [x, y, te.compute((5,), lambda i: te.sum(x[i, p, q] * y[q, p], axis=[p, q]), name="o")]
+
+
 def bits_that_differ() -> list[te.Tensor]:
     a, b, k = place(13, 5, dtype="int32"), place(21, 5, name="b", dtype="int32"), sum_over(5)
 
@@ -112,6 +141,7 @@ def bits_that_differ() -> list[te.Tensor]:
 OPERATORS: list[Operator] = [
     banded_vector, banded_matrix, banded_exponents, batched_bands, local_filters, shortest_ways, scaled_distances,
     few_columns, pairs_of_rows, diagonal, diagonal_rows, skewed_rows, traces, reversed_sums, bits_that_differ,
+    bilinear_forms, distances_by_matrices, local_products, crossed_sums,
 ]  # fmt: skip
 
 
@@ -176,7 +206,8 @@ def test_an_odd_operator_of_open_sizes_is_right(
 @pytest.mark.parametrize(
     ("operator", "loops"),
     [
-        (banded_vector, ["d0 in 61 x 1", "element"]),  # the code generator makes vectors of the sum
+        (batched_bands, ["d0*d1 in 3 x 1, 31 x 1", "element"]),  # the code generator makes vectors of so short a sum
+        (banded_vector, ["row"]),
         (banded_matrix, ["vectorize d1"]),
         (shortest_ways, ["vectorize d1"]),
         (scaled_distances, ["vectorize d1"]),
@@ -190,6 +221,17 @@ def test_vectors_lie_where_operands_do(operator: Operator, loops: list[str]) -> 
     [task] = extract_tasks((computation,), options=api.make_options(num_threads=1, records=False), workers=0)
     text = str(task.default)
     assert all(loop in text for loop in loops), text
+
+
+@pytest.mark.parametrize("operator", [bilinear_forms, distances_by_matrices, local_products])
+def test_rows_of_sums_are_vectors(operator: Operator) -> None:
+    """Along the loop whose steps lie apart in no operand: along another one they would be scalars, or gathers."""
+    *inputs, output = operator()
+    schedule = te.create_schedule(output.op)
+    schedule.auto()
+    built = tw.build(schedule, [*inputs, output], "x86 -mcpu=x86-64-v3", records=False, workers=0)
+    code = built.get_source("asm")
+    assert re.search(r"vfmadd\w+ps\b.*ymm", code) and not re.search(r"v(gather|insert)\w*ps", code)
 
 
 def moments(n: object, m: object) -> list[te.Tensor]:
