@@ -9,10 +9,27 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..runtime import nd
-from ..runtime.nd import cpu, device
+from ..runtime.process.ffi import tvm_ffi
 from .absent import refuse_name
 
-__all__ = ["NDArray", "array", "cpu", "cuda", "device", "empty", "from_dlpack"]
+__all__ = ["Device", "NDArray", "array", "cpu", "cuda", "device", "empty", "from_dlpack"]
+
+
+class Device(tvm_ffi.Device):
+    """The CPU, with what TVM says of it; what only other devices have is None there, too."""
+
+    exist = True
+    device_type = 1  # kDLCPU
+    device_name = compute_version = max_clock_rate = max_thread_dimensions = None
+    max_threads_per_block = max_shared_memory_per_block = multi_processor_count = warp_size = None
+
+    @property
+    def device_id(self) -> int:
+        """Its number."""
+        return self.index
+
+    def sync(self, stream: Any = None) -> None:
+        """Wait for its work, of which there is none: calls return when they are done."""
 
 
 class NDArray(nd.NDArray):
@@ -31,7 +48,12 @@ class NDArray(nd.NDArray):
         return self.numpy()[part]
 
     @property
-    def ctx(self) -> Any:
+    def device(self) -> Device:
+        """The CPU."""
+        return cpu()
+
+    @property
+    def ctx(self) -> Device:
         """The CPU, as older scripts ask for it."""
         return self.device
 
@@ -71,6 +93,17 @@ def from_dlpack(source: Any) -> NDArray:
 def wrap(source: np.ndarray) -> NDArray:
     """A tensor on the memory of an array."""
     return NDArray(source)
+
+
+def device(name: str | tvm_ffi.Device, index: int = 0) -> Device:
+    """The device of this name, "cpu" or "llvm". InputError for others, as programs run on the CPU."""
+    found = nd.device(name, index)
+    return Device(found.type, found.index)
+
+
+def cpu(index: int = 0) -> Device:
+    """The CPU. InputError for another index than 0."""
+    return device("cpu", index)
 
 
 def cuda(index: int = 0) -> NoReturn:

@@ -23,6 +23,16 @@ def built() -> Any:
     return tvm.build(te.create_schedule(b.op), [a, b], "llvm", name="addone")
 
 
+def test_a_device_says_what_it_is():
+    device = tvm.cpu(0)
+    assert device.exist and (device.device_type, device.device_id) == (1, 0)
+    assert device.max_threads_per_block is None and device.sync() is None
+    tensor = tvm.nd.array(np.ones(2, "float32"), device)
+    assert tensor.device == tensor.ctx == tvm.device("llvm", 0) == device and isinstance(
+        tensor.device, tvm.runtime.Device
+    )
+
+
 def run(module: Any) -> list[float]:
     made = tvm.nd.empty((3,), "float32")
     module(tvm.nd.array(np.arange(3, dtype="float32")), made)

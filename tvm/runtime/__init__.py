@@ -15,12 +15,13 @@ from ...runtime.process.ffi import tvm_ffi
 from ...runtime.registry import get_global_func, register_func
 from .. import nd
 from ..absent import refuse_name
-from ..nd import NDArray, cpu, device
+from ..nd import Device, NDArray, cpu, device
 from ..te import const
 from . import module, ndarray, profiling, vm
 from .module import Module, enabled, load_module, num_threads
 
 __all__ = [
+    "Device",
     "Module",
     "NDArray",
     "const",

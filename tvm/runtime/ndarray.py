@@ -1,5 +1,5 @@
 """``tvm.runtime.ndarray``: as ``tvm.nd``."""
 
-from ..nd import NDArray, array, cpu, cuda, device, empty
+from ..nd import Device, NDArray, array, cpu, cuda, device, empty
 
-__all__ = ["NDArray", "array", "cpu", "cuda", "device", "empty"]
+__all__ = ["Device", "NDArray", "array", "cpu", "cuda", "device", "empty"]
