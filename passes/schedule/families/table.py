@@ -11,7 +11,6 @@ from ...analysis.kinds import OpClass
 from ...ir.structure import (
     body_ops,
     dim_of,
-    dims_in,
     has_reduction,
     indexing_maps,
     iterator_types,
@@ -20,7 +19,7 @@ from ...ir.structure import (
 from ..language.schedule import Schedule
 from ..loop_plan import makes_one_tensor
 from ..tiles.regions import NotSchedulable
-from ..tiles.structured import loop_along
+from ..tiles.structured import loop_along, walks_diagonal
 from ..tiling.border import Border, can_border
 from ..tiling.values import is_straight
 from .attention import ATTENTION
@@ -93,20 +92,14 @@ def require_schedule(function: func.FuncOp, target: Target) -> Schedule:
 
 
 def _reads_diagonal(op: ir.Operation) -> bool:
-    """Return whether the loop of an op's vectors, or one that it sums along, walks two dims of an operand.
-
-    Upstream makes no vectors of such an op.
-    """
+    """Return whether the loop of an op's vectors, or one that it sums along, walks two dims of an operand."""
     if op.name != "linalg.generic":
         return False
     vector, kinds = loop_along(op, -1), iterator_types(op)
-    for m in indexing_maps(op):
-        walked, alone = [d for e in m.results for d in dims_in(e)], [dim_of(e) for e in m.results]
-        if vector is not None and walked.count(vector) > 1:
-            return True
-        if any(kind == "reduction" and alone.count(loop) > 1 for loop, kind in enumerate(kinds)):
-            return True
-    return False
+    if vector is not None and walks_diagonal(op, vector):
+        return True
+    alone = [[dim_of(place) for place in m.results] for m in indexing_maps(op)]
+    return any(kind == "reduction" and dims.count(loop) > 1 for dims in alone for loop, kind in enumerate(kinds))
 
 
 def _schedule_straight(kernel: KernelView, op: ir.Operation) -> Schedule:

@@ -67,6 +67,12 @@ def steps_apart(op: ir.Operation, loop: int) -> bool:
     return False
 
 
+def walks_diagonal(op: ir.Operation, loop: int) -> bool:
+    """Return whether a loop walks two dims of an operand: upstream makes no vectors along it."""
+    maps = indexing_maps(op)[: num_inputs(op)]
+    return any(sum(loop in dims_in(place) for place in m.results) > 1 for m in maps)
+
+
 def _adds_loop(place: ir.AffineExpr, loop: int) -> bool:
     """Return whether a place grows by one with each step of a loop."""
     if isinstance(place, ir.AffineAddExpr):

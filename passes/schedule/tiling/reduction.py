@@ -26,6 +26,7 @@ from ..tiles.structured import (
     make_empty,
     make_generic,
     steps_apart,
+    walks_diagonal,
 )
 from .dot_product import dot_products, grouped_loop
 from .gather import gather_sum, reads_at_indices
@@ -260,7 +261,8 @@ def _divide_reductions(op: ir.Operation, loops: list[Interval], form: Form) -> t
         return [i for i in reductions if i != inside], inside, True
     last = {loop_along(op, i) for i in range(len(maps))} & set(reductions)
     row = find_row_loop(op) if len(last) > 1 else next(iter(last), None)
-    inside = row if row in reductions and not tiled and (len(last) == 1 or not steps_apart(op, row)) else None
+    near = row is not None and (not steps_apart(op, row) or (len(last) == 1 and not walks_diagonal(op, row)))
+    inside = row if near and not tiled else None
     return [i for i in reductions if i != inside], inside, False
 
 

@@ -126,6 +126,12 @@ def crossed_sums() -> list[te.Tensor]:
     return [x, y, te.compute((5,), lambda i: te.sum(x[i, p, q] * y[q, p], axis=[p, q]), name="o")]
 
 
+def slanted_sums() -> list[te.Tensor]:
+    """The last tile of rows has one, whose sum walks a diagonal."""
+    a, k = place(35, 3), sum_over(3)
+    return [a, te.compute((33,), lambda i: te.sum(a[i + k, k], axis=k), name="o")]
+
+
 def bits_that_differ() -> list[te.Tensor]:
     a, b, k = place(13, 5, dtype="int32"), place(21, 5, name="b", dtype="int32"), sum_over(5)
 
@@ -141,7 +147,7 @@ def bits_that_differ() -> list[te.Tensor]:
 OPERATORS: list[Operator] = [
     banded_vector, banded_matrix, banded_exponents, batched_bands, local_filters, shortest_ways, scaled_distances,
     few_columns, pairs_of_rows, diagonal, diagonal_rows, skewed_rows, traces, reversed_sums, bits_that_differ,
-    bilinear_forms, distances_by_matrices, local_products, crossed_sums,
+    bilinear_forms, distances_by_matrices, local_products, crossed_sums, slanted_sums,
 ]  # fmt: skip
 
 
