@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from ....dialects import arith, ir, linalg, tw
 from ....dialects.builders import element_of, index_constant
@@ -58,6 +59,9 @@ _NEUTRAL |= {"arith.maxui": 0, "arith.ori": 0, "arith.xori": 0, "arith.minui": -
 # A sum of floats in one chain of n additions has an error that grows with n: so many are added before a sum of sums.
 _CHAIN = 32
 
+# What a step from an offset on, of a size, makes of a total.
+_Step = Callable[[Linear, int, ir.Value], ir.Value]
+
 
 def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
     """Accumulate over the reduction loops: all of them step by step but the one that a vector or a matmul walks."""
@@ -85,60 +89,87 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
             return _row_reduction(tiler, op, loops, inside, serial, region)
     init = tiler.compute(op.operands[len(op.operands) - 1], region, dest)
     combiner, clipped = combiner_of(op), {**_clip_windows(tiler, op, loops), **form.clipped}
-    in_parts = not contracted and combiner is not None and combiner.name == "arith.addf"
-
+    in_chains = not contracted and combiner is not None and combiner.name == "arith.addf"
+    extents = {loop: loops[loop].size for loop in serial}
     if inside is not None and inside in form.lengths:
         loops[inside] = Interval(Linear(), ROW)
+    role = f"{CONTRACT}{len(init.dims)}x{form.at_once}" if inside is not None else ""
+    steps = _Steps(tiler, op, region, form, loops, init.dims, extents, lengths, clipped, in_chains, role)
+    return Tile(steps.accumulate(serial, init.value), init.dims)
 
-    def accumulate(remaining: Sequence[int], acc: ir.Value) -> ir.Value:
-        if not remaining:
-            tile = tile_op(tiler.scope(), op, loops, region, None, Tile(acc, init.dims))
-            if inside is not None:
-                made = defining_op(tile.value)
-                assert made is not None
-                made.attributes[tw.ROLE] = ir.StringAttr.get(f"{CONTRACT}{len(init.dims)}x{form.at_once}")
-            return tile.value
-        loop, deeper = remaining[0], remaining[1:]
 
+@dataclass(frozen=True)
+class _Steps:
+    """The loops of a reduction that go one by one, around a tile of its op with the axes ``dims``.
+
+    loops: the part of each loop that a step takes. extents: the steps of loops that have as many always; lengths: of
+    those whose number only the run knows; clipped: the first and last of those that leave out padding.
+    in_chains: whether long sums are sums of chains. role: the mark of the op in the tile.
+    """
+
+    tiler: Tiler
+    op: ir.Operation
+    region: Region
+    form: Form
+    loops: list[Interval]
+    dims: tuple[int, ...]
+    extents: Mapping[int, int]
+    lengths: Mapping[int, ir.Value]
+    clipped: Mapping[int, Bounds]
+    in_chains: bool
+    role: str
+
+    def accumulate(self, serial: Sequence[int], acc: ir.Value) -> ir.Value:
+        """Go through these loops, the first one outermost, and add what they lead to to ``acc``."""
+        if not serial:
+            return self._compute_tile(acc)
+        loop, deeper, form = serial[0], serial[1:], self.form
         parts = form.at_once if form.apart and not deeper else 1
-        extent = 0 if loop in lengths else extents[loop] // parts
         at_once = 1 if deeper or form.outer_product or form.apart else form.at_once
+        extent = 0 if loop in self.lengths else self.extents[loop] // parts
 
-        def step(offset: Linear, size: int, value: ir.Value) -> ir.Value:
-            loops[loop] = Interval(offset, size)
-            return accumulate(deeper, value)
+        def step(offset: Linear, size: int, total: ir.Value) -> ir.Value:
+            self.loops[loop] = Interval(offset, size)
+            return self.accumulate(deeper, total)
 
-        def steps(offset: Linear, size: int, value: ir.Value) -> ir.Value:
+        def step_in_parts(offset: Linear, size: int, total: ir.Value) -> ir.Value:
             for i in range(parts):
-                value = step(offset + Linear(i * extent), size, value)
-            return value
+                total = step(offset + Linear(i * extent), size, total)
+            return total
 
-        def add_up(length: ir.Value, total: ir.Value) -> ir.Value:
-            zero, whole = index_constant(0), arith.divui(length, index_constant(_CHAIN))
-            if not in_parts:
-                return for_each_between(zero, length, total, lambda offset, value: step(offset, 1, value))
-            made = for_each_between(zero, whole, total, lambda start, value: chain(start * _CHAIN, _CHAIN, value))
-            none = linalg.fill(arith.ConstantOp(element_of(total), 0.0).result, make_empty_tile(op.results[0], region))
-            rest = arith.muli(whole, index_constant(_CHAIN))
-            return _add(for_each_between(rest, length, none, lambda offset, value: step(offset, 1, value)), made)
+        def add_chain(start: Linear, length: int, total: ir.Value) -> ir.Value:
+            none = self._zeros()
+            made = for_each_chunk(length, 1, none, lambda at, n, part: step_in_parts(start + at, n, part), at_once)
+            return _add(made, total)
 
-        def chain(start: Linear, length: int, total: ir.Value) -> ir.Value:
-            zero = arith.ConstantOp(element_of(total), 0.0).result
-            none = linalg.fill(zero, make_empty_tile(op.results[0], region))
-            return _add(
-                for_each_chunk(length, 1, none, lambda o, size, value: steps(start + o, size, value), at_once), total
-            )
+        if loop in self.lengths:
+            return self._add_up(self.lengths[loop], acc, step, add_chain)
+        if loop in self.clipped:
+            return for_each_between(*self.clipped[loop], acc, lambda offset, total: step(offset, 1, total))
+        if self.in_chains and self.extents[loop] > _CHAIN:
+            return for_each_chunk(extent, _CHAIN // parts, acc, add_chain)
+        return for_each_chunk(extent, 1, acc, step_in_parts, at_once)
 
-        if loop in lengths:
-            return add_up(lengths[loop], acc)
-        if loop in clipped:
-            return for_each_between(*clipped[loop], acc, lambda offset, value: step(offset, 1, value))
-        if in_parts and extents[loop] > _CHAIN:
-            return for_each_chunk(extent, _CHAIN // parts, acc, chain)
-        return for_each_chunk(extent, 1, acc, steps, at_once)
+    def _compute_tile(self, acc: ir.Value) -> ir.Value:
+        tile = tile_op(self.tiler.scope(), self.op, self.loops, self.region, None, Tile(acc, self.dims))
+        if self.role:
+            made = defining_op(tile.value)
+            assert made is not None
+            made.attributes[tw.ROLE] = ir.StringAttr.get(self.role)
+        return tile.value
 
-    extents = {loop: loops[loop].size for loop in serial}
-    return Tile(accumulate(serial, init.value), init.dims)
+    def _add_up(self, length: ir.Value, total: ir.Value, step: _Step, add_chain: _Step) -> ir.Value:
+        """Go through a loop whose steps only the run knows: in whole chains, and what is left in one more."""
+        zero, whole = index_constant(0), arith.divui(length, index_constant(_CHAIN))
+        if not self.in_chains:
+            return for_each_between(zero, length, total, lambda offset, value: step(offset, 1, value))
+        made = for_each_between(zero, whole, total, lambda start, value: add_chain(start * _CHAIN, _CHAIN, value))
+        none, rest = self._zeros(), arith.muli(whole, index_constant(_CHAIN))
+        return _add(for_each_between(rest, length, none, lambda offset, value: step(offset, 1, value)), made)
+
+    def _zeros(self) -> ir.Value:
+        made = make_empty_tile(self.op.results[0], self.region)
+        return linalg.fill(arith.ConstantOp(element_of(made), 0.0).result, made)
 
 
 def compute_blocks_ahead(tiler: Tiler, result: ir.Value, region: Region) -> None:
