@@ -44,8 +44,8 @@ def col2im(
             high=_MOST_AXES,
         )
     image, block = (
-        _read_sizes(ctx, image_shape, "image_shape", rank),
-        _read_sizes(ctx, block_shape, "block_shape", rank),
+        _read_sizes(ctx, shape, name, rank)
+        for shape, name in ((image_shape, "image_shape"), (block_shape, "block_shape"))
     )
     if rank < 1 or len(block) != rank:
         ctx.invalid(f"an input of shape {list(x.shape)} and blocks of {block} do not fit an image of {image}")
@@ -57,14 +57,22 @@ def col2im(
     columns = ctx.reshape(x, [x.shape[0], channels, *block, *blocks])
     if list(strides) == block and max(dilations) == 1:
         return _put_beside(ctx, columns, image, pads[:rank])
-    elem = element_type(x.dtype)
+    return _add_blocks(ctx, columns, image, pads, strides, dilations)
+
+
+def _add_blocks(
+    ctx: Context, columns: Tensor, image: Sequence[Extent], pads: Ints, strides: Ints, dilations: Ints
+) -> Tensor:
+    """The image of (n, c, block..., blocks...), to which each place of blocks is added."""
+    rank, elem = len(image), element_type(columns.dtype)
+    outer, block, blocks = columns.shape[:2], columns.shape[2 : 2 + rank], columns.shape[2 + rank :]
     zero = builders.scalar(0, scalars.compute_type(elem))
-    add = arith.ori if x.dtype == "bool" else complexes.add if is_complex(x.dtype) else scalars.add
+    add = arith.ori if columns.dtype == "bool" else complexes.add if is_complex(columns.dtype) else scalars.add
 
     def add_element(element: ir.Value, total: ir.Value) -> ir.Value:
         return add(total, scalars.widen(element))
 
-    def add_blocks(at: Values, states: Values) -> Values:
+    def add_channel(at: Values, states: Values) -> Values:
         """The image of one channel, in the middle of what its blocks cover."""
         # One canvas for all channels: another one would be made of zeros once, and copied for each of them.
         canvas = extents.note(linalg.fill(zero, states[1]), builders.shape_of(states[1]))
@@ -81,10 +89,9 @@ def col2im(
         made = builders.convert_elements(builders.slice_(canvas, pads[:rank], image), elem)
         return [loops.store(made, states[0], dict(enumerate(at))), canvas]
 
-    result = builders.empty([x.shape[0], channels, *image], elem)
     covered = [n + a + b for n, a, b in zip(image, pads[:rank], pads[rank:], strict=True)]
-    states = [result, builders.empty(covered, zero.type)]
-    return ctx.wrap(loops.sequential([x.shape[0], channels], states, add_blocks)[0], x.dtype)
+    states = [builders.empty([*outer, *image], elem), builders.empty(covered, zero.type)]
+    return ctx.wrap(loops.sequential(outer, states, add_channel)[0], columns.dtype)
 
 
 def _put_beside(ctx: Context, columns: Tensor, image: Sequence[Extent], low: Sequence[int]) -> Tensor:

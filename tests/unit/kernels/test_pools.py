@@ -181,7 +181,7 @@ def test_a_window_over_the_only_channel_of_open_images_reads_its_padding_where_i
     np.testing.assert_allclose(module(x)[0], x / (1 + x**2 * 0.5 / 3), rtol=1e-5)
 
 
-@pytest.mark.parametrize(("op", "window"), itertools.product(OPS, [1, 2, 3]))
+@pytest.mark.parametrize(("op", "window"), list(itertools.product(OPS, [1, 2, 3])))
 @pytest.mark.parametrize("rank", [1, 2])
 def test_a_pool_reads_a_part_of_an_input_where_it_lies(op: str, window: int, rank: int) -> None:
     """A slice in the pool's kernel is nothing that could be computed ahead."""
