@@ -1,7 +1,7 @@
 """Text from a model, made safe to print. Names may be anything: 10 MB, line breaks, control codes of a terminal.
 
 All output for people passes through here: messages of errors (``errors.py``), lines and tables of commands
-(``tools/_common.py``) and of reports (``runtime/text_table.py``), comments and texts of C (``runtime/c_text.py``).
+(``tools/_output.py``) and of reports (``runtime/text_table.py``), comments and texts of C (``runtime/c_text.py``).
 JSON, CSV and traces are for programs and contain names unchanged.
 """
 

@@ -23,7 +23,7 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 import tilewright as tw
-from tilewright.tools._common import THIS_CPU
+from tilewright.tools._options import THIS_CPU
 from tilewright.tools.benchmarks.markdown import describe_setup, format_table
 from tilewright.tools.benchmarks.measure import REST, Spread, compute_ratio, geometric_mean, interleave, relative_error
 

@@ -19,7 +19,7 @@ import torch
 from torch_networks import EXAMPLES, example
 
 import tilewright as tw
-from tilewright.tools._common import THIS_CPU
+from tilewright.tools._options import THIS_CPU
 from tilewright.tools.benchmarks.markdown import describe_setup, format_table
 from tilewright.tools.benchmarks.measure import Spread, compute_ratio, geometric_mean, interleave
 from tilewright.tools.run import make_inputs

@@ -13,7 +13,7 @@ from tilewright.core.printed import count_text
 from tilewright.records import Trial, Winner
 from tilewright.records.changes import describe_changes
 from tilewright.records.database import Database
-from tilewright.tools._common import age_text
+from tilewright.tools._output import age_text
 
 COLUMNS = (
     "kernel", "threads", "trials", "failed", "ratio", "interval", "taken", "network", "age", "version", "target"

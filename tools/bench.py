@@ -7,20 +7,20 @@ import os
 from collections.abc import Sequence
 
 from tilewright.core.errors import InputError
-from tilewright.tools._common import (
+from tilewright.tools._command import as_command
+from tilewright.tools._options import (
     add_input_shape,
     add_records,
     add_rounds,
     add_target,
-    as_command,
     check_outputs,
     check_target,
     file_name,
     file_path,
     find_records,
     make_parser,
-    print_report,
 )
+from tilewright.tools._output import print_report
 from tilewright.tools._tables import markdown_lines
 from tilewright.tools.benchmarks import kernel_bench, model_bench, op_bench, rivals, table
 from tilewright.tools.run import add_inputs

@@ -12,7 +12,9 @@ from tilewright.core.own_files import cache_folder
 from tilewright.core.printed import size_text
 from tilewright.driver.cache import compile_cache
 from tilewright.driver.cache.store import KINDS, Cache, Item, why_unsafe
-from tilewright.tools._common import age_text, as_command, make_parser, print_report, print_table, showing_progress
+from tilewright.tools._command import as_command
+from tilewright.tools._options import make_parser
+from tilewright.tools._output import age_text, print_report, print_table, showing_progress
 
 DAMAGED = 1
 _COLUMNS = ("kind", "entries", "size", "last used", "oldest")

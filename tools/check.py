@@ -8,19 +8,17 @@ from collections.abc import Sequence
 
 from tilewright.core.printed import LONGEST_LINE
 from tilewright.core.report_text import LABEL, SHOWN_NODES
-from tilewright.tools._common import (
-    USER_ERROR,
+from tilewright.tools._command import USER_ERROR, as_command
+from tilewright.tools._options import (
     add_input_shape,
     add_register,
     add_specialize,
     add_untrusted,
-    as_command,
     demand_model,
     file_name,
     make_parser,
-    print_report,
-    showing_progress,
 )
+from tilewright.tools._output import print_report, showing_progress
 from tilewright.tools._tables import wrap_line
 
 _ALL_NODES = 10**8  # characters of a line, each of whose names is cut

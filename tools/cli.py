@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if words[:1] == ["compile"]:
             _start_worker(words[1:])
-        from tilewright.tools._common import as_command  # what all commands import takes longer than all else here
+        from tilewright.tools._command import as_command  # what all commands import takes longer than all else here
     except KeyboardInterrupt:
         return 130  # as a command's, which says so from here on
 
@@ -76,7 +76,8 @@ def _start_worker(words: Sequence[str]) -> None:
 
 
 def _run(words: Sequence[str]) -> int:
-    from tilewright.tools._common import USER_ERROR, show
+    from tilewright.tools._command import USER_ERROR
+    from tilewright.tools._output import show
 
     if words and words[0] in ("-h", "--help", "help"):
         show(format_usage().splitlines())

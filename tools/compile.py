@@ -17,7 +17,8 @@ from tilewright.core.printed import count_text, size_text
 from tilewright.core.tensor_texts import tensor_record, tensor_text
 from tilewright.runtime.artifact.source import SUFFIXES
 from tilewright.runtime.description import describe_states
-from tilewright.tools._common import (
+from tilewright.tools._command import as_command
+from tilewright.tools._options import (
     ShowAction,
     add_input_shape,
     add_level,
@@ -28,7 +29,6 @@ from tilewright.tools._common import (
     add_states,
     add_target,
     add_untrusted,
-    as_command,
     check_outputs,
     demand_model,
     file_name,
@@ -36,13 +36,9 @@ from tilewright.tools._common import (
     find_records,
     find_states,
     make_parser,
-    print_report,
     read_schedules,
-    show,
-    show_bytes,
-    showing_progress,
-    tell,
 )
+from tilewright.tools._output import print_report, show, show_bytes, showing_progress, tell
 from tilewright.tools._tables import wrap_line
 
 if TYPE_CHECKING:

@@ -7,7 +7,9 @@ import importlib
 import shlex
 from collections.abc import Iterator, Sequence
 
-from tilewright.tools._common import as_command, make_parser, show
+from tilewright.tools._command import as_command
+from tilewright.tools._options import make_parser
+from tilewright.tools._output import show
 
 SHELLS = ("bash", "zsh", "fish")
 _PROGRAMS = ("tilewright", "compile.py")

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.core.errors import InputError
 from tilewright.core.printed import name_text
-from tilewright.tools._common import (
+from tilewright.tools._command import as_command
+from tilewright.tools._options import (
     PROGRAMS,
     THIS_CPU,
     add_input_shape,
@@ -20,13 +21,11 @@ from tilewright.tools._common import (
     add_no_cache,
     add_records,
     add_register,
-    as_command,
     file_name,
     file_path,
     make_parser,
-    print_report,
-    showing_progress,
 )
+from tilewright.tools._output import print_report, showing_progress
 from tilewright.tools.run import add_inputs, for_run, given_inputs, load_program
 
 if TYPE_CHECKING:

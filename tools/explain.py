@@ -16,7 +16,8 @@ from tilewright.driver.machine import Machine
 from tilewright.runtime.profile.roofline import compute_rate, find_bound, peak_share
 from tilewright.runtime.tensors import tensor
 from tilewright.tools import _plot
-from tilewright.tools._common import (
+from tilewright.tools._command import as_command
+from tilewright.tools._options import (
     add_input_shape,
     add_level,
     add_no_cache,
@@ -26,7 +27,6 @@ from tilewright.tools._common import (
     add_specialize,
     add_target,
     add_untrusted,
-    as_command,
     check_outputs,
     check_target,
     demand_model,
@@ -34,11 +34,8 @@ from tilewright.tools._common import (
     file_path,
     find_records,
     make_parser,
-    print_report,
-    print_table,
-    show,
-    showing_progress,
 )
+from tilewright.tools._output import print_report, print_table, show, showing_progress
 from tilewright.tools._tables import fact_lines
 from tilewright.tools.run import add_inputs, given_inputs
 

@@ -7,14 +7,9 @@ import sys
 from collections.abc import Sequence
 
 from tilewright.core.errors import FleetError
-from tilewright.tools._common import (
-    add_target,
-    as_command,
-    file_path,
-    make_parser,
-    print_report,
-    show,
-)
+from tilewright.tools._command import as_command
+from tilewright.tools._options import add_target, file_path, make_parser
+from tilewright.tools._output import print_report, show
 
 _ACTIONS = ("scheduler", "worker", "status", "certificates")
 

@@ -18,7 +18,9 @@ from tilewright.runtime.c.example import write_example
 from tilewright.runtime.c.header import Interface, demand_callable
 from tilewright.runtime.c.session_header import SessionInterface, demand_session
 from tilewright.runtime.process.files import replacing_file
-from tilewright.tools._common import as_command, check_outputs, file_name, file_path, make_parser, print_report, show
+from tilewright.tools._command import as_command
+from tilewright.tools._options import check_outputs, file_name, file_path, make_parser
+from tilewright.tools._output import print_report, show
 
 
 @as_command

@@ -18,7 +18,9 @@ from tilewright.runtime.artifact.manifest import FORMAT, Manifest, collect_range
 from tilewright.runtime.artifact.shared import is_sealed
 from tilewright.runtime.artifact.variants import choose
 from tilewright.runtime.description import describe_states
-from tilewright.tools._common import as_command, file_name, make_parser, print_report, showing_progress
+from tilewright.tools._command import as_command
+from tilewright.tools._options import file_name, make_parser
+from tilewright.tools._output import print_report, showing_progress
 from tilewright.tools._tables import wrap_line
 
 DAMAGED = 1

@@ -7,16 +7,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tilewright.tools._common import (
-    add_level,
-    add_target,
-    as_command,
-    file_path,
-    make_parser,
-    read_schedules,
-    show,
-    show_bytes,
-)
+from tilewright.tools._command import as_command
+from tilewright.tools._options import add_level, add_target, file_path, make_parser, read_schedules
+from tilewright.tools._output import show, show_bytes
 
 CODE_KINDS = ("llvm", "asm", "obj")
 

@@ -14,7 +14,8 @@ from tilewright.core.model import explain_dynamic_sizes
 from tilewright.core.sizes import has_dynamic_extents
 from tilewright.driver.machine import Machine
 from tilewright.runtime.profile.profiler import KEYS, Report
-from tilewright.tools._common import (
+from tilewright.tools._command import as_command
+from tilewright.tools._options import (
     add_input_shape,
     add_level,
     add_no_cache,
@@ -22,7 +23,6 @@ from tilewright.tools._common import (
     add_register,
     add_rounds,
     add_target,
-    as_command,
     check_outputs,
     check_target,
     file_name,
@@ -30,11 +30,8 @@ from tilewright.tools._common import (
     find_records,
     is_program,
     make_parser,
-    print_report,
-    print_table,
-    showing_progress,
-    tell,
 )
+from tilewright.tools._output import print_report, print_table, showing_progress, tell
 from tilewright.tools.run import add_inputs, for_run, given_inputs
 
 if TYPE_CHECKING:

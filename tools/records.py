@@ -18,16 +18,9 @@ from tilewright.records import Trial, Winner, user_file
 from tilewright.records.database import Counts, Database
 from tilewright.records.lookup import find_files
 from tilewright.records.shared import FORMATS, Imported, import_lines
-from tilewright.tools._common import (
-    as_command,
-    check_outputs,
-    file_name,
-    file_path,
-    make_parser,
-    print_report,
-    print_table,
-    show,
-)
+from tilewright.tools._command import as_command
+from tilewright.tools._options import check_outputs, file_name, file_path, make_parser
+from tilewright.tools._output import print_report, print_table, show
 from tilewright.tools._records_shown import (
     COLUMNS,
     SPARE,

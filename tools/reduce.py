@@ -14,9 +14,9 @@ import onnx
 
 from tilewright.core.errors import InputError, ModelError, first_line
 from tilewright.core.progress import Say, tell_nobody
-from tilewright.tools._common import (
+from tilewright.tools._command import as_command
+from tilewright.tools._options import (
     add_input_shape,
-    as_command,
     check_outputs,
     demand_model,
     file_name,
@@ -24,9 +24,8 @@ from tilewright.tools._common import (
     make_parser,
     not_negative,
     parse_positive,
-    print_report,
-    showing_progress,
 )
+from tilewright.tools._output import print_report, showing_progress
 from tilewright.tools.debugging.isolation import Child, Lost
 from tilewright.tools.debugging.oracle import ORDER, require_reference
 from tilewright.tools.debugging.reducer import KnownValues, ModelCase, reduce_model

@@ -16,7 +16,9 @@ from tilewright.core.model import OBJECTS, TensorInfo, numpy_dtype
 from tilewright.core.printed import name_text
 from tilewright.core.sizes import has_dynamic_extents
 from tilewright.core.specialization import fix_sizes
-from tilewright.tools._common import (
+from tilewright.tools._arrays import widen_array
+from tilewright.tools._command import as_command
+from tilewright.tools._options import (
     add_input_shape,
     add_level,
     add_no_cache,
@@ -25,7 +27,6 @@ from tilewright.tools._common import (
     add_rounds,
     add_target,
     add_untrusted,
-    as_command,
     check_outputs,
     check_target,
     file_name,
@@ -34,11 +35,8 @@ from tilewright.tools._common import (
     is_program,
     make_parser,
     not_negative,
-    print_report,
-    showing_progress,
-    tell,
-    widen_array,
 )
+from tilewright.tools._output import print_report, showing_progress, tell
 
 if TYPE_CHECKING:
     from tilewright.core.progress import Teller

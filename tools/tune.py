@@ -15,20 +15,18 @@ from tilewright.core.choices import PREFIX
 from tilewright.core.errors import InputError
 from tilewright.core.printed import count_text, line_text, name_text, shorten
 from tilewright.records import user_file
-from tilewright.tools._common import (
+from tilewright.tools._command import as_command
+from tilewright.tools._options import (
     add_input_shape,
     add_target,
-    as_command,
     check_outputs,
     check_target,
     demand_model,
     file_name,
     file_path,
     make_parser,
-    print_report,
-    print_table,
-    show,
 )
+from tilewright.tools._output import print_report, print_table, show
 from tilewright.tools._plot import require_plotting
 
 if TYPE_CHECKING:

@@ -10,15 +10,9 @@ from pathlib import Path
 from tilewright.core.errors import InputError
 from tilewright.runtime.process.files import replacing_file
 from tilewright.tools import networks
-from tilewright.tools._common import (
-    as_command,
-    check_outputs,
-    file_path,
-    make_parser,
-    print_report,
-    show,
-    showing_progress,
-)
+from tilewright.tools._command import as_command
+from tilewright.tools._options import check_outputs, file_path, make_parser
+from tilewright.tools._output import print_report, show, showing_progress
 
 
 @as_command

@@ -16,7 +16,7 @@ from tilewright.core import progress
 from tilewright.core.progress import Lines, Progress, Teller
 from tilewright.driver.cache import compile_cache
 from tilewright.driver.cache.store import Cache
-from tilewright.tools import _common
+from tilewright.tools import _output
 
 
 class Clock:
@@ -130,13 +130,13 @@ def test_a_command_shows_counts_and_times_on_a_terminal(
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     args: Any = argparse.Namespace(quiet=False, json=False)
-    with _common.showing_progress("measuring [x]\x1b[2J", args, animated=False) as say:
+    with _output.showing_progress("measuring [x]\x1b[2J", args, animated=False) as say:
         for number in range(3):
             say("measuring [x]\x1b[2J", number, 9)
     err = capsys.readouterr().err
     assert "measuring [x]\\x1b[2J: 2 of 9" in err and "left" in err
     args.quiet = True
-    with _common.showing_progress("measuring", args) as say:
+    with _output.showing_progress("measuring", args) as say:
         say("more", 1, 2)
     assert capsys.readouterr().err == ""
 

@@ -15,7 +15,8 @@ import onnx
 
 from tilewright.core.dims import InputShapes, option_text
 from tilewright.core.errors import CompileError, ModelError, first_line
-from tilewright.tools._common import USER_ERROR, show
+from tilewright.tools._command import USER_ERROR
+from tilewright.tools._output import show
 from tilewright.tools.benchmarks.measure import PeakMemory
 
 

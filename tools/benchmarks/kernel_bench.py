@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.driver import machine
-from tilewright.tools._common import find_records, showing_progress
+from tilewright.tools._options import find_records
+from tilewright.tools._output import showing_progress
 from tilewright.tools.benchmarks.markdown import describe_setup, format_table
 from tilewright.tools.benchmarks.measure import interleave
 from tilewright.tools.benchmarks.model_bench import counting_rounds, format_spread, summarize_spread

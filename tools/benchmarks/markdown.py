@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 from tilewright.core.printed import name_text
 from tilewright.core.target import cpu_name
-from tilewright.tools._common import THIS_CPU
+from tilewright.tools._options import THIS_CPU
 
 
 def format_table(rows: Sequence[Sequence[str]]) -> str:

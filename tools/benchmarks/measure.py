@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 import psutil
 
-from tilewright.tools._common import widen_array
+from tilewright.tools._arrays import widen_array
 
 MIN_RUNS = 3
 _STEP = 4 << 20  # bytes by which a process tree grows before its shares are read again

@@ -18,7 +18,8 @@ from tilewright.core.model import TensorInfo, explain_dynamic_sizes
 from tilewright.core.sizes import has_dynamic_extents
 from tilewright.core.specialization import fix_sizes
 from tilewright.driver import machine
-from tilewright.tools._common import find_records, is_program, print_report, print_table, showing_progress
+from tilewright.tools._options import find_records, is_program
+from tilewright.tools._output import print_report, print_table, showing_progress
 from tilewright.tools.benchmarks import children
 from tilewright.tools.benchmarks.measure import (
     REST,

@@ -21,7 +21,8 @@ from onnx import helper
 
 from tilewright.core.errors import ModelError, TilewrightError
 from tilewright.driver import machine
-from tilewright.tools._common import find_records, showing_progress
+from tilewright.tools._options import find_records
+from tilewright.tools._output import showing_progress
 from tilewright.tools.benchmarks.kernel_bench import judge
 from tilewright.tools.benchmarks.markdown import describe_setup, format_table
 from tilewright.tools.benchmarks.measure import REST, compute_ratio, geometric_mean, interleave, relative_error

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.core.dims import option_text
-from tilewright.tools._common import find_records, showing_progress
+from tilewright.tools._options import find_records
+from tilewright.tools._output import showing_progress
 from tilewright.tools.benchmarks.children import records_words, run_module
 from tilewright.tools.benchmarks.markdown import describe_setup, format_table
 from tilewright.tools.benchmarks.measure import geometric_mean

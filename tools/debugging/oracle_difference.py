@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tilewright.tools._common import widen_array
+from tilewright.tools._arrays import widen_array
 
 FLOATS = ("float", "bfloat")
 

@@ -14,7 +14,7 @@ from open_case import guarded
 
 import tilewright as tw
 from tilewright.core.errors import first_line
-from tilewright.tools._common import widen_array
+from tilewright.tools._arrays import widen_array
 from tilewright.tools.debugging.oracle import ORDER, NoOracle, Oracle, make_session
 from tilewright.tools.debugging.oracle_difference import find_difference, has_float_elements
 

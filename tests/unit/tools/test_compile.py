@@ -12,7 +12,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import tilewright as tw
-from tilewright.tools import _common
+from tilewright.tools import _options
 from tilewright.tools import compile as compile_tool
 
 W = np.arange(128, dtype=np.float32).reshape(8, 16)
@@ -152,7 +152,7 @@ def test_refuses_in_one_line_and_writes_nothing(path, arguments, message, capsys
 @pytest.mark.parametrize("text", ["x", "x:", ":1,2", "x:a b,2", "x:-1,2", "x:8..1", "x:1..n", "x:n..8", "x:=2"])
 def test_refuses_what_is_no_shape(path, text, capsys):
     if text == "x:":  # a scalar
-        assert _common.input_shape(text) == ("x", ())
+        assert _options.input_shape(text) == ("x", ())
         return
     with pytest.raises(SystemExit) as info:
         compile_tool.main([path, "--input-shape", text])

@@ -15,7 +15,7 @@ import pytest
 from small_network import X, network
 
 from tilewright.core.suggestions import did_you_mean
-from tilewright.tools import _common, cli, completion, explain, profile_model, run
+from tilewright.tools import _command, cli, completion, explain, profile_model, run
 from tilewright.tools._help import ABOUT
 
 COMMANDS = list(cli.COMMANDS)
@@ -143,4 +143,4 @@ def test_scripts_know_all_options(shell: str, capsys: pytest.CaptureFixture[str]
 
 def test_every_command_has_its_version() -> None:
     assert all("--version" in parser_of(name)._option_string_actions for name in COMMANDS)
-    assert set(ABOUT) == set(COMMANDS) and _common.USER_ERROR == 2
+    assert set(ABOUT) == set(COMMANDS) and _command.USER_ERROR == 2

@@ -18,7 +18,7 @@ from onnx import TensorProto, helper
 import tilewright as tw
 from tilewright.core import printed
 from tilewright.runtime.profile import text_table
-from tilewright.tools import _common, cli
+from tilewright.tools import _output, cli
 from tilewright.tools.benchmarks import markdown, model_bench
 
 TOOLS = Path(cli.__file__).parent
@@ -231,13 +231,13 @@ def is_plain(terminal: Terminal) -> bool:
 
 def test_tables_on_a_terminal(terminal):
     with contextlib.redirect_stdout(terminal):
-        _common.print_table([("a", "b"), (EVIL, EVIL)])
+        _output.print_table([("a", "b"), (EVIL, EVIL)])
     assert is_plain(terminal) and "\\x1b[2J" in terminal.getvalue()
 
 
 def test_progress_on_a_terminal(terminal):
     args = argparse.Namespace(quiet=False, json=False)
-    with contextlib.redirect_stderr(terminal), _common.showing_progress(EVIL, args) as say:
+    with contextlib.redirect_stderr(terminal), _output.showing_progress(EVIL, args) as say:
         say(f"more {EVIL}")
     assert is_plain(terminal)
 
@@ -251,7 +251,7 @@ def test_bars_on_a_terminal(terminal):
 
 def test_a_terminal_of_few_characters_is_no_error(monkeypatch):
     made = io.TextIOWrapper(io.BytesIO(), "ascii")
-    _common.show(["é\u202e"], made)
+    _output.show(["é\u202e"], made)
     made.flush()
     assert made.buffer.getvalue() == b"\\xe9\\u202e\n"
 
@@ -283,8 +283,8 @@ def test_no_command_prints_by_itself():
         calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
         for call in calls:
             name = ast.unparse(call.func)
-            if name == "print" and path.name != "_common.py":
+            if name == "print" and path.name != "_output.py":
                 assert ast.unparse(call.args[0]).startswith("json.dumps("), f"{path.name}:{call.lineno}: use show"
-            if path.name != "_common.py":
+            if path.name != "_output.py":
                 forbidden = ("sys.stdout.write", "sys.stderr.write", "Console().print", "sys.stdout.writelines")
                 assert name not in forbidden, f"{path.name}:{call.lineno}: use show"

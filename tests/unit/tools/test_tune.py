@@ -134,7 +134,7 @@ def test_an_interrupt_while_commands_are_imported_shows_no_traceback() -> None:
         "from tilewright.tools import cli",
         "class Finder:",
         "    def find_spec(self, name, *_):",
-        "        if name.endswith('_common'): raise KeyboardInterrupt",
+        "        if name.endswith('_command'): raise KeyboardInterrupt",
         "sys.meta_path.insert(0, Finder())",
         "sys.exit(cli.main(['tune']))",
     )

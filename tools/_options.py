@@ -1,52 +1,34 @@
-"""Shared by all commands: errors as one line, common options, progress on a terminal, results as text or JSON.
-
-Commands never print directly: names from a model may be any text, and ``show`` turns them into printable lines.
-"""
+"""The parser of commands, options that several of them have, and checks of what these are given."""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import functools
 import json
 import os
 import re
 import runpy
-import signal
 import sys
 import textwrap
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, Protocol, TextIO
-
-import numpy as np
+from typing import Any, NoReturn
 
 import tilewright
 from tilewright.core.dims import parse
-from tilewright.core.errors import InputError, ModelError, ScheduleError, TilewrightError
-from tilewright.core.printed import LONGEST_LINE, line_text, one_line
-from tilewright.core.printed import size_text as size_text
-from tilewright.core.progress import Teller
+from tilewright.core.errors import InputError, ModelError, ScheduleError
+from tilewright.core.printed import one_line
 from tilewright.core.specialization import Sizes, normalize_specializations
 from tilewright.core.suggestions import did_you_mean
-from tilewright.core.tensor_texts import tensor_record as tensor_record
-from tilewright.core.tensor_texts import tensor_text as tensor_text
+from tilewright.tools._command import USER_ERROR
 from tilewright.tools._help import ABOUT
-from tilewright.tools._tables import table_lines
+from tilewright.tools._output import show
+
+THIS_CPU = "x86"  # what --target is where it is not given
+PROGRAMS = (".so", ".tw")  # what is compiled already
 
 _BAD_CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)")
 _HELP_WIDTH = 79
-_AGES = (("d", 86400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0))
-USER_ERROR = 2
-INTERRUPTED = 130
-
-
-class Main(Protocol):
-    """A command: takes the words after its name (``sys.argv`` by default) and returns the exit code."""
-
-    def __call__(self, argv: Sequence[str] | None = None) -> int: ...
 
 
 class Parser(argparse.ArgumentParser):
@@ -99,10 +81,6 @@ class _ShowVersion(ShowAction):
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         show([f"tilewright {tilewright.__version__}"])
         parser.exit()
-
-
-THIS_CPU = "x86"  # what --target is where it is not given
-PROGRAMS = (".so", ".tw")  # what is compiled already
 
 
 def file_name(text: str) -> str:
@@ -269,142 +247,6 @@ def _parse_named_size(text: str) -> tuple[str, int]:
     return name, int(size)
 
 
-class Ended(BaseException):
-    """A signal that asks the process to end, raised so that nothing temporary is left behind."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.code = 128 + number  # as a shell has it
-
-
-def as_command(main: Callable[[Sequence[str] | None], int | None]) -> Main:
-    """Make ``main`` a command: a TilewrightError becomes one line on stderr and exit code 2, and so does what the
-    system refuses. SIGTERM and SIGHUP end it as Ctrl-C does.
-
-    ``TW_DEBUG=1`` shows the whole traceback instead.
-    """
-
-    @functools.wraps(main)
-    def run(argv: Sequence[str] | None = None) -> int:
-        _open_streams()
-        try:
-            with _ended_by_signals():
-                try:
-                    return main(argv) or 0
-                finally:
-                    _flush()
-        except (TilewrightError, OSError, MemoryError) as error:
-            if isinstance(error, BrokenPipeError):  # the reader has gone, e.g. `| head`; that is no failure of ours
-                return 0
-            if os.environ.get("TW_DEBUG", "0") not in ("", "0"):
-                raise
-            with contextlib.suppress(OSError):
-                show([f"error: {_explain_error(error)}"], sys.stderr)
-            return USER_ERROR
-        except KeyboardInterrupt:
-            return INTERRUPTED
-        except Ended as end:
-            return end.code
-
-    return run
-
-
-def _explain_error(error: Exception) -> str:
-    if isinstance(error, MemoryError):
-        return "out of memory"
-    if not isinstance(error, OSError) or isinstance(error, TilewrightError):
-        return str(error)
-    where = f"'{os.fsdecode(error.filename)}': " if isinstance(error.filename, (str, bytes)) else ""
-    return f"{where}{error.strerror or error}"
-
-
-def _open_streams() -> None:
-    """Give a process that was started without one of the standard streams an empty one: what asks a stream whether it
-    is a terminal need not know, and no other file gets its number."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - stays for as long as the process
-
-
-def _flush() -> None:
-    """Write out what was printed, while it can be told that this fails. What cannot be written is dropped."""
-    failed: OSError | None = None
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except OSError as error:
-            with contextlib.suppress(OSError, ValueError):  # else Python tries again as it ends, and complains
-                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-            failed = _of_stream(error, stream)
-    if failed is not None:
-        raise failed
-
-
-def _of_stream(error: OSError, stream: TextIO | None) -> OSError:
-    """The error with the name of the stream that it is about; the system gives it none."""
-    return type(error)(error.errno, error.strerror, getattr(stream, "name", "the output"))
-
-
-def show_bytes(data: bytes) -> None:
-    """Print bytes as they are."""
-    try:
-        sys.stdout.buffer.write(data)
-    except OSError as error:
-        raise _of_stream(error, sys.stdout) from error
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP raise Ended once, where nobody has asked for anything else."""
-
-    def end(number: int, _: object) -> None:
-        for other in taken:
-            signal.signal(other, signal.SIG_IGN)  # the rest of the process is cleaning up
-        raise Ended(number)
-
-    taken: list[int] = []
-    if threading.current_thread() is threading.main_thread():
-        taken += [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) == signal.SIG_DFL]
-    for number in taken:
-        signal.signal(number, end)
-    try:
-        yield
-    finally:
-        for number in taken:
-            signal.signal(number, signal.SIG_DFL)
-
-
-@contextmanager
-def showing_progress(text: str, args: argparse.Namespace, animated: bool = True) -> Iterator[Teller]:
-    """Show ``text`` on stderr while the body runs, with a count if there is one, the time, and about what is left.
-
-    What is yielded changes the text and the count. Without an animation, which would take part in what is measured,
-    that alone draws. Shows nothing with ``--quiet``, with ``--json``, or where stderr is no terminal.
-    """
-    if args.quiet or args.json or not sys.stderr.isatty():
-        yield Teller()
-        return
-    from rich.console import Console
-    from rich.live import Live
-    from rich.spinner import Spinner
-    from rich.text import Text
-
-    class Line:
-        """The line that is drawn: the teller's state at that moment."""
-
-        spinner = Spinner("dots")
-
-        def __rich__(self) -> Spinner:
-            self.spinner.update(text=Text(line_text(str(say.now()))))  # a text has no markup
-            return self.spinner
-
-    drawn = Live(Line(), console=Console(stderr=True), transient=True, auto_refresh=animated, refresh_per_second=8)
-    say = Teller(None if animated else lambda _: drawn.refresh())
-    with drawn:
-        say(text)
-        yield say
-
-
 def check_outputs(outputs: Mapping[str, str | Path | None], *read: str | Path | None) -> None:
     """Refuse, before the long work begins, to write where there is no folder, or over another output or what is read.
 
@@ -492,48 +334,3 @@ def _run_file(path: str) -> str:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise argparse.ArgumentTypeError(one_line(f"cannot run '{path}': {reason}")) from error
     return path
-
-
-def show(lines: Iterable[str], file: TextIO | None = None, longest: int = LONGEST_LINE) -> None:
-    """Print lines, each as one line that a terminal prints as it is; on stdout where no file is given."""
-    file = file or sys.stdout
-    encoding = getattr(file, "encoding", None) or "utf-8"
-    text = "".join(f"{line_text(line, longest)}\n" for line in lines)
-    try:
-        print(text.encode(encoding, "backslashreplace").decode(encoding), end="", file=file)
-    except OSError as error:
-        raise _of_stream(error, file) from error
-
-
-def tell(notes: Iterable[str]) -> None:
-    """Print notes, of a compilation or of a search, on stderr."""
-    show((f"note: {note}" for note in notes), sys.stderr)
-
-
-def print_report(
-    record: Mapping[str, Any], lines: Sequence[str], args: argparse.Namespace, longest: int = LONGEST_LINE
-) -> None:
-    """Print a command's result: ``record`` with ``--json``, nothing with ``--quiet``, else ``lines``.
-
-    JSON is ASCII, and has names as they are.
-    """
-    if args.json:
-        print(json.dumps(record, default=str))  # symbols are text
-    elif not args.quiet:
-        show(lines, longest=longest)
-
-
-def age_text(seconds: float) -> str:
-    """Seconds that have passed as ``3 d ago``."""
-    unit, size = next(((unit, size) for unit, size in _AGES if seconds >= size), _AGES[-1])
-    return f"{seconds / size:.0f} {unit} ago"
-
-
-def widen_array(array: np.ndarray) -> np.ndarray:
-    """The array in float64 or complex128, in which differences are computed."""
-    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
-
-
-def print_table(rows: Sequence[tuple[str, ...]], words: Sequence[str] = (), spare: Sequence[str] = ()) -> None:
-    """Print rows, the head first, for a terminal's width or aligned in a pipe; see ``_tables.fitted``."""
-    show(table_lines(rows, words, spare))
