@@ -15,25 +15,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from .dtypes import FLOATS, check_dtype, largest_of, range_of
 from .evaluate import evaluate
-from .expr import FLOATS, Expr, IterVar, as_expr, cast, check_dtype, choose, const, largest_of, operate, range_of
+from .expr import Expr, IterVar, as_expr, cast, choose, const, operate
 from .intrinsic import TensorIntrin, call_extern, decl_buffer, decl_tensor_intrin
 from .primitives import StageHandle
+from .reducers import comm_reducer, max, min, prod, sum
 from .scan import scan
 from .schedule import Schedule, create_schedule
-from .tensor import (
-    Tensor,
-    comm_reducer,
-    compute,
-    max,
-    min,
-    placeholder,
-    prod,
-    reduce_axis,
-    size_var,
-    sum,
-    var,
-)
+from .tensor import Tensor, compute, placeholder, reduce_axis, size_var, var
 from .trace import Trace
 
 __all__ = [

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from ..core.errors import ExpressionError
 from ..core.sizes import Sym, symbols_of
-from .expr import SizeVar, walk
+from .expr import SizeVar
+from .expr_parts import walk
 from .scan import ScanOp
 from .schedule import Schedule
 from .tensor import ComputeOp, Op, PlaceholderOp, Tensor

@@ -7,8 +7,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ..core.sizes import Extent
-from .expr import Expr, IterVar, Literal, Operation, Read, children_of
+from .expr import Expr, IterVar, Literal, Operation, Read
 from .expr_keys import ExprKeys
+from .expr_parts import children_of
 from .regions import LinearIndex, as_linear
 from .stage import Leaf, LoopPart, Stage
 from .tensor import ComputeOp

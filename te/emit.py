@@ -16,12 +16,9 @@ from .attachment import root_of, tile_shape
 from .calls import calls_of, calls_text, resets_of
 from .computation import Computation
 from .emit_scan import emit_scan
-from .expr import (
-    Read,
-    Reduce,
-    exchange_parts,
-)
+from .expr import Read, Reduce
 from .expr_keys import ExprKeys
+from .expr_parts import exchange_parts
 from .matching import match_intrinsic
 from .op_body import OpBody, pair_indices, store_results
 from .op_changes import split_results

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from ..dialects import arith, builders, extents, ir, loops
 from ..dialects.types import element_type
-from .expr import Expr, IterVar, Read, Reduce, SizeVar, exchange_parts, walk
+from .expr import Expr, IterVar, Read, Reduce, SizeVar
+from .expr_parts import exchange_parts, walk
 from .op_body import OpBody, copy_results
 from .regions import as_linear, bounds_of
 from .scan import ScanOp, list_reads, steps_back, unsure_indices

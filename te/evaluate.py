@@ -14,18 +14,8 @@ from ..core.errors import InputError
 from ..core.model import numpy_dtype
 from ..core.sizes import Extent, Sym, floor_divide, floor_mod, if_equal, if_less, max_of, min_of, require_static
 from .arguments import as_multiple
-from .expr import (
-    FLOATS,
-    INDEX,
-    INDEX_ARITHMETIC,
-    Expr,
-    IterVar,
-    Literal,
-    Operation,
-    Read,
-    Reduce,
-    SizeVar,
-)
+from .dtypes import FLOATS, INDEX
+from .expr import INDEX_ARITHMETIC, Expr, IterVar, Literal, Operation, Read, Reduce, SizeVar
 from .scan import ScanOp
 from .tensor import ComputeOp, Op, Tensor
 

@@ -14,15 +14,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from ..core.errors import ExpressionError
 from ..core.model import numpy_dtype
 from ..core.sizes import Extent, Sym
+from .dtypes import FLOATS, INDEX, INTEGERS, check_dtype, range_of
 
 if TYPE_CHECKING:
     from .tensor import Tensor
-
-INDEX = "int32"
-FLOATS = ("float16", "bfloat16", "float32", "float64")
-INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
-ELEMENT_DTYPES = (*FLOATS, *INTEGERS, "bool")
-LARGEST_INDEX = (1 << 31) - 1
 
 # What an operation takes: "float", "integer" (or bool), "number", "any"; and whether it gives a bool.
 ARITHMETIC = {name: "number" for name in ("add", "subtract", "multiply", "maximum", "minimum", "negative", "absolute")}
@@ -310,67 +305,6 @@ class Reduce(Expr):
         return f"{self.combiner.name}({sources}, axis=[{', '.join(axis.name for axis in self.axes)}])"
 
 
-def children_of(expr: Expr) -> tuple[Expr, ...]:
-    """The expressions that one is made of."""
-    if isinstance(expr, Operation):
-        return expr.operands
-    if isinstance(expr, Read):
-        return expr.indices
-    return expr.sources if isinstance(expr, Reduce) else ()
-
-
-def walk(expr: Expr) -> Iterator[Expr]:
-    """An expression and all parts of it, each once."""
-    seen: set[Expr] = set()
-    pending = [expr]
-    while pending:
-        each = pending.pop()
-        if each not in seen:
-            seen.add(each)
-            yield each
-            pending.extend(children_of(each))
-
-
-def measure_depth(expr: Expr) -> int:
-    """How many operations stand within each other."""
-    depths: dict[Expr, int] = {}
-    pending = [(expr, False)]
-    while pending:
-        each, done = pending.pop()
-        if done:
-            depths[each] = 1 + max((depths[part] for part in children_of(each)), default=0)
-        elif each not in depths:
-            pending.append((each, True))
-            pending.extend((part, False) for part in children_of(each) if part not in depths)
-    return depths[expr]
-
-
-def exchange_parts(expr: Expr, replace: Callable[[Expr], Expr | None]) -> Expr:
-    """The expression with parts exchanged, outermost first: what ``replace`` gives is not looked into again."""
-    made: dict[Expr, Expr] = {}
-
-    def exchange(each: Expr) -> Expr:
-        if each not in made:
-            given = replace(each)
-            made[each] = _with_parts(each, exchange) if given is None else given
-        return made[each]
-
-    return exchange(expr)
-
-
-def _with_parts(expr: Expr, exchange: Callable[[Expr], Expr]) -> Expr:
-    parts = children_of(expr)
-    new = tuple(map(exchange, parts))
-    if all(a is b for a, b in zip(parts, new, strict=True)):
-        return expr
-    if isinstance(expr, Operation):
-        return Operation(expr.name, new, expr.dtype)
-    if isinstance(expr, Read):
-        return Read(expr.tensor, new)
-    assert isinstance(expr, Reduce)
-    return Reduce(expr.combiner, new, expr.axes, expr.number)
-
-
 def as_expr(value: Any, dtype: str = "") -> Expr:
     """A Python number, of ``dtype`` if that is given, or anything that stands for an expression, as one."""
     if isinstance(value, Expr):
@@ -396,14 +330,6 @@ def const(value: float, dtype: str = "int32") -> Literal:
     return _number(value, check_dtype(dtype))
 
 
-def check_dtype(dtype: Any) -> str:
-    """A dtype's name; ExpressionError for one that expressions do not have."""
-    name = str(getattr(dtype, "name", dtype))
-    if name not in ELEMENT_DTYPES:
-        refuse_expression(f"there is no dtype '{name}': choose from {', '.join(ELEMENT_DTYPES)}")
-    return name
-
-
 def _number(value: float, dtype: str) -> Literal:
     if not isinstance(value, int | float):
         refuse_expression(f"{value!r} is no number")
@@ -421,21 +347,6 @@ def _number(value: float, dtype: str) -> Literal:
     if not low <= number <= high:
         refuse_expression(f"{number} is no {dtype}, which goes from {low} to {high}")
     return Literal(number, dtype)
-
-
-def range_of(dtype: str) -> tuple[int, int]:
-    """The least and the greatest number of an integer dtype."""
-    bits, signed = 8 * numpy_dtype(dtype).itemsize, not dtype.startswith("u")
-    return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
-
-
-def largest_of(dtype: str) -> float:
-    """The greatest finite number of a float."""
-    return _LARGEST[dtype]
-
-
-_LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38}
-_LARGEST |= {"float64": 1.7976931348623157e308}
 
 
 def operate(name: str, *operands: Any) -> Expr:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .expr import Expr, Literal, Operation, Read, Reduce, SizeVar, children_of
+from .expr import Expr, Literal, Operation, Read, Reduce, SizeVar
+from .expr_parts import children_of
 
 
 class ExprKeys:

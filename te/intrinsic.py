@@ -25,7 +25,8 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from ..core.sizes import Extent, Sym
-from .expr import INTEGERS, Expr, Literal, SizeVar, as_expr, as_size, check_dtype, refuse_expression
+from .dtypes import INTEGERS, check_dtype
+from .expr import Expr, Literal, SizeVar, as_expr, as_size, refuse_expression
 from .tensor import ComputeOp, PlaceholderOp, Tensor, as_extent
 
 _DECLARED: WeakValueDictionary[str, TensorIntrin] = WeakValueDictionary()

@@ -9,19 +9,9 @@ from .arguments import name_arguments
 from .attachment import consumers_of, reads_of, sizes_at
 from .calls import calls_of, resets_of
 from .computation import Computation
-from .expr import (
-    INDEX,
-    Expr,
-    IterVar,
-    Literal,
-    Operation,
-    Read,
-    Reduce,
-    SizeVar,
-    as_size,
-    children_of,
-    exchange_parts,
-)
+from .dtypes import INDEX
+from .expr import Expr, IterVar, Literal, Operation, Read, Reduce, SizeVar, as_size
+from .expr_parts import children_of, exchange_parts
 from .intrinsic import Buffer, ExternCall, Pointer
 from .matching import Tensorization, match_intrinsic
 from .regions import as_linear

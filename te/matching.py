@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NoReturn
 from ..core.errors import ScheduleError
 from ..core.sizes import Extent, Sym
 from .attachment import consumers_of, extent_at, first_of, is_sliced, reads_of, sizes_at, tile_shape
-from .expr import Expr, IterVar, Literal, Operation, Placeholder, Read, Reduce, SizeVar, children_of
+from .expr import Expr, IterVar, Literal, Operation, Placeholder, Read, Reduce, SizeVar
+from .expr_parts import children_of
 from .intrinsic import TensorIntrin, dense_strides
 from .regions import LinearIndex, as_linear, is_inside
 from .stage import Leaf, LoopPart, Stage

@@ -13,20 +13,10 @@ from ..dialects import arith, builders, extents, ir, positions, scalars, tw
 from ..dialects.transform import INIT
 from ..dialects.types import element_type
 from .attachment import is_sliced
-from .expr import (
-    FLOATS,
-    INDEX,
-    INDEX_ARITHMETIC,
-    Expr,
-    IterVar,
-    Literal,
-    Operation,
-    Read,
-    Reduce,
-    SizeVar,
-    walk,
-)
+from .dtypes import FLOATS, INDEX
+from .expr import INDEX_ARITHMETIC, Expr, IterVar, Literal, Operation, Read, Reduce, SizeVar
 from .expr_keys import ExprKeys
+from .expr_parts import walk
 from .regions import Division, as_linear, each_read, is_inside
 from .scalar_ops import EMIT, cast_scalar, computed_type, emit_division, widen_element
 from .schedule import Schedule

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .expr import Combiner, Expr, IterVar, Placeholder, Range, Read, Reduce, as_size, choose, exchange_parts, walk
+from .expr import Combiner, Expr, IterVar, Placeholder, Range, Read, Reduce, as_size, choose
+from .expr_parts import exchange_parts, walk
 from .stage import Stage
 from .tensor import ComputeOp, Op, Tensor
 

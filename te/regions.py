@@ -8,20 +8,9 @@ from functools import lru_cache
 
 from ..core import sizes
 from ..core.sizes import Extent
-from .expr import (
-    INDEX,
-    INTEGERS,
-    LARGEST_INDEX,
-    Expr,
-    IterVar,
-    Literal,
-    Operation,
-    Read,
-    SizeVar,
-    children_of,
-    range_of,
-    refuse_expression,
-)
+from .dtypes import INDEX, INTEGERS, LARGEST_INDEX, range_of
+from .expr import Expr, IterVar, Literal, Operation, Read, SizeVar, refuse_expression
+from .expr_parts import children_of
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.errors import ScheduleError
 from .attachment import consumers_of, counts_axes, extent_at, is_sliced, is_within, reads_of
-from .expr import LARGEST_INDEX, IterVar, Read, Reduce, measure_depth, walk
+from .dtypes import LARGEST_INDEX
+from .expr import IterVar, Read, Reduce
+from .expr_parts import measure_depth, walk
 from .intrinsic import TensorIntrin
 from .matching import match_intrinsic
 from .regions import is_inside

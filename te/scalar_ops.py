@@ -8,7 +8,7 @@ from typing import Any
 from ..dialects import arith, ir, math, scalars
 from ..dialects.types import element_type
 from ..dialects.walk import integer_of
-from .expr import FLOATS
+from .dtypes import FLOATS
 from .regions import Division
 
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core.sizes import Extent
-from .expr import Expr, IterVar, Range, Read, exchange_parts, refuse_expression, walk
+from .expr import Expr, IterVar, Range, Read, refuse_expression
+from .expr_parts import exchange_parts, walk
 from .regions import as_linear, bounds_of, each_read, is_inside, is_surely_less
 from .tensor import ComputeOp, Op, PlaceholderOp, Tensor, check_name, sort_ops
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from ..core.errors import ExpressionError, ScheduleError, first_line
 from . import rules
-from .expr import Expr, IterVar, Range, Read, exchange_parts
+from .expr import Expr, IterVar, Range, Read
+from .expr_parts import exchange_parts
 from .op_changes import factor_reduction, read_copy, redirect_reads, with_parts
 from .primitives import PRIMITIVES, StageHandle, primitive, refuse_primitive
 from .regions import check_read

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from ...core.sizes import Extent
 from ...passes.schedule.language.loopnest import Nest
 from ...passes.schedule.language.schedule import Schedule as KernelSchedule
-from ...te.expr import IterVar, Read, walk
+from ...te.expr import IterVar, Read
+from ...te.expr_parts import walk
 from ...te.schedule import Schedule
 from ...te.stage import Stage
 from ...te.tensor import ComputeOp

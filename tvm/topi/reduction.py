@@ -7,7 +7,7 @@ from typing import Any
 
 from ... import te
 from ...core.errors import ExpressionError
-from ...te.tensor import greatest_of, lowest_of
+from ...te.reducers import greatest_of, lowest_of
 from .tag import COMM_REDUCE, COMM_REDUCE_IDX
 
 __all__ = ["all", "any", "argmax", "argmin", "max", "min", "prod", "sum"]

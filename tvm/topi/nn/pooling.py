@@ -8,7 +8,7 @@ from typing import Any
 
 from .... import te
 from ....core.errors import ExpressionError
-from ....te.tensor import lowest_of
+from ....te.reducers import lowest_of
 from .padding import pad
 from .windows import Windows, list_numbers, list_pads
 
