@@ -2,6 +2,7 @@
 # ruff: noqa: F821  (lit defines `config`)
 # pyright: reportUndefinedVariable=false
 
+import importlib
 import itertools
 import os
 import sys
@@ -25,5 +26,9 @@ _KERNELS = [
     *pipeline.normalize_passes(),
     *itertools.takewhile(lambda p: p.name != "plan-memory", pipeline.graph_passes(Target.parse(_TARGET))),
 ]
-config.substitutions.append(("%opt", f"tilewright opt --target '{_TARGET}'"))
+# `sys.path` has the folder of no configuration.
+sys.path.append(config.test_source_root)
+_served = importlib.import_module("served").start_server(config.environment)
+config.substitutions.append(("%opt", f"{_served} tilewright opt --target '{_TARGET}'"))
+config.substitutions.append((r"\bfilecheck\b", f"{_served} filecheck"))
 config.substitutions.append(("%kernels", ",".join(stage.name for stage in _KERNELS)))
