@@ -227,7 +227,7 @@ _COMBINE = "instcombine<no-verify-fixpoint>"
 # (docs/mlir.md). Loops that gain by it are unrolled by schedules, and induction variables are as lowering made them.
 _SCALAR = (
     f"early-cse<memssa>,simplifycfg,{_COMBINE},"
-    "loop-mssa(loop-rotate<header-duplication>,licm,simple-loop-unswitch),simplifycfg,loop(loop-idiom,loop-deletion),"
+    "loop(loop-rotate<header-duplication>),loop-mssa(licm,simple-loop-unswitch),simplifycfg,loop(loop-idiom,loop-deletion),"
     f"correlated-propagation,simplifycfg,gvn,{_COMBINE}"
 )
 _VECTORS = f"loop-vectorize,slp-vectorizer,{_COMBINE},loop-mssa(licm),simplifycfg"
@@ -238,7 +238,7 @@ _PIPELINES = ("default<O0>", f"{_INLINED},globaldce", f"{_INLINED},function({_VE
 # has a sign are slow. LLVM finds no vectors that are left but in loops that copy. Its value numbering makes a part of a
 # stored vector by shifts of all its bits: what it finds else, the cheaper pass finds, too.
 _TILES = (
-    f"early-cse<memssa>,simplifycfg,{_COMBINE},loop-mssa(loop-rotate<header-duplication>,licm),simplifycfg,"
+    f"early-cse<memssa>,simplifycfg,{_COMBINE},loop(loop-rotate<header-duplication>),loop-mssa(licm),simplifycfg,"
     f"loop(loop-idiom,loop-deletion),loop-vectorize,correlated-propagation,early-cse<memssa>,{_COMBINE},"
     "correlated-propagation,simplifycfg"
 )
