@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from conversion_jobs import count_listings
 from torch import nn
 from torch.export import Dim
 from worker_jobs import assert_and_abort
@@ -50,6 +51,13 @@ def source_of(module: nn.Module, x: torch.Tensor = X) -> TorchSource:
     source = torch_source(module.eval(), (x,), None)
     assert source is not None
     return source
+
+
+def test_a_conversion_lists_the_operators_of_torch_once():
+    source = torch_source(Network().eval(), (X,), ({0: Dim("n", max=100)},))
+    assert source is not None
+    _, arguments = source.conversion()
+    assert workers.get_pool(1, workers.CONVERTER).run([workers.Job("it", count_listings, arguments)]) == [1]
 
 
 def test_weights_stay_in_torch_s_memory_and_out_of_the_text():
