@@ -14,6 +14,9 @@ from .movement import reshape
 from .reductions import contraction
 from .structured import Body, MapItem, element_of, empty, full, generic, scalar, shape_of
 
+# Filters of one channel that fill no vector: a depthwise convolution has its vectors along channels or pixels.
+_FEW_FILTERS = 8
+
 
 def conv(
     x: ir.Value,
@@ -25,8 +28,8 @@ def conv(
 ) -> ir.Value:
     """Convolve ``x`` (n, c, spatial…) with ``w`` (f, c / groups, window…); gives (n, f, out…) of type ``elem``.
 
-    Grouped ones are emitted with a group loop on expanded operands, depthwise ones (one channel in and out of each
-    group) with a channel loop.
+    Grouped ones are emitted with a group loop on expanded operands, depthwise ones (one channel in each group, few out
+    of it) with a channel loop.
     """
     (n, c, *spatial), (f, _, *window) = shape_of(x), shape_of(w)
     out = _out_extents(spatial, window, strides, dilations)
@@ -40,6 +43,12 @@ def conv(
         image = [0, 1, *_window_exprs(2, 2 + rank, strides, dilations)]
         maps = [image, [1, *range(2 + rank, 2 + 2 * rank)]]
         return contraction((x, reshape(w, (c, *window))), maps, (n, c, *out), range(2 + rank), rank, elem)
+    if groups == c and isinstance(f, int) and isinstance(c, int) and f // c <= _FEW_FILTERS:  # n c f o… k…
+        image = [0, 1, *_window_exprs(3, 3 + rank, strides, dilations)]
+        maps = [image, [1, 2, *range(3 + rank, 3 + 2 * rank)]]
+        w = reshape(w, (c, f // c, *window))
+        result = contraction((x, w), maps, (n, c, f // c, *out), range(3 + rank), rank, elem)
+        return reshape(result, (n, f, *out))
     # n g f o… c k…
     x = reshape(x, (n, groups, c // groups, *spatial))
     w = reshape(w, (groups, f // groups, c // groups, *window))

@@ -217,8 +217,8 @@ def _as_windowed(op: AnyOp, inputs: list[ir.AffineMap], output: ir.AffineMap) ->
     c = tuple(sorted(d for d in other if d in plain and d not in out_dims))
     if {*n, *g, *f, *o, *c, *k} != n_loops:
         return None
-    if g and not f and not c:
-        return DepthwiseConv(n, g, o, k, strides, dilations, data, 1 - data)
+    if g and not c:
+        return DepthwiseConv(n, g, o, k, strides, dilations, data, 1 - data, f)
     return Conv(n, g, f, o, c, k, strides, dilations, data, 1 - data)
 
 

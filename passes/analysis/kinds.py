@@ -47,7 +47,10 @@ class Conv:
 
 @dataclass(frozen=True)
 class DepthwiseConv:
-    """``out[n, c, o] += data[n, c, o * stride + k * dilation] * weight[c, k]``: one filter for each channel."""
+    """``out[n, c, f, o] += data[n, c, o * stride + k * dilation] * weight[c, f, k]``: filters of each channel.
+
+    ``f`` has no loops where there is one filter for each.
+    """
 
     n: tuple[int, ...]
     c: tuple[int, ...]
@@ -57,6 +60,7 @@ class DepthwiseConv:
     dilations: tuple[int, ...]
     data: int = 0
     weight: int = 1
+    f: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from ...dialects import builders, ir, tensor
 from ...dialects.walk import defining_op
 from ..analysis.classify import classify_sum
 from ..analysis.groups import is_pointwise
-from ..analysis.kinds import Contraction, Conv
+from ..analysis.kinds import Contraction, Conv, DepthwiseConv
 from ..infra.base import Pass
 from ..ir.dynamic_sizes import emit_dynamic_sizes
 from ..ir.edit import body_of, erase_dead, list_programs, replace
@@ -140,10 +140,15 @@ def _sink(op: ir.Operation) -> None:
 
 
 def _has_groups(op: ir.Operation) -> bool:
-    """Return whether an op is a convolution with groups, or a product with a batch, of known sizes."""
-    kind = classify_sum(op)
-    groups = kind.g if isinstance(kind, Conv) else kind.batch if isinstance(kind, Contraction) else ()
-    return bool(groups) and not is_dynamic(op)
+    """Return whether an op is a convolution with groups, or a product with a batch, of known sizes.
+
+    One with several filters for each channel has its channels for groups.
+    """
+    match classify_sum(op):
+        case Conv(g=groups) | DepthwiseConv(f=groups) | Contraction(batch=groups):
+            return bool(groups) and not is_dynamic(op)
+        case _:
+            return False
 
 
 def _part_groups(op: ir.Operation, grouped: set[ir.Value]) -> bool:

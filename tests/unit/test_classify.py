@@ -107,6 +107,10 @@ CASES = {
         ("n,c,x,j", ["n,c,x+j", "c,j", "n,c,x"], ["1x3x6", "3x3", "1x3x4"], "pppr", FMA),
         DepthwiseConv((0,), (1,), (2,), (3,), (1,), (1,)),
     ),
+    "depthwise conv of several filters for each channel": (
+        ("n,c,f,x,j", ["n,c,x+j", "c,f,j", "n,c,f,x"], ["1x3x6", "3x2x3", "1x3x2x4"], "ppppr", FMA),
+        DepthwiseConv((0,), (1,), (3,), (4,), (1,), (1,), f=(2,)),
+    ),
     "pool": (
         ("n,c,x,j", ["n,c,x*2+j", "j", "n,c,x"], ["1x3x6", "2", "1x3x3"], "pppr", SUM),
         Pooling((0, 1), (2,), (3,), (2,), (1,)),

@@ -201,7 +201,7 @@ def _read_scaled(op: ir.Operation, value: ir.Value, m: ir.AffineMap, weights: Se
 def _keeps_channels(base: Convolution, other: Image) -> bool:
     """Return whether a convolution computes each place and channel around the same one, where an image can be added."""
     kind = base.kind
-    if not isinstance(kind, DepthwiseConv) or len(kind.c) != 1 or set(kind.strides) != {1}:
+    if not isinstance(kind, DepthwiseConv) or len(kind.c) != 1 or kind.f or set(kind.strides) != {1}:
         return False
     return other.factor is None or math.prod(shape_of(other.factor)) == loop_extents(base.op)[kind.c[0]]
 

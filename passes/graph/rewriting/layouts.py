@@ -134,6 +134,9 @@ class Layouts:
         own: the inputs and results of the program.
         """
         outer, left = {self._find(value) for value in own if value in self.parent}, self.inside
+        for narrow, wide, _ in self.views:
+            pair = {self._find(narrow), self._find(wide)}
+            outer |= pair if pair & outer else set()
         while True:
             seeded = {self._find(value) for value in self.seeds}
             wanted = [orders for orders in left if not {self._find(w.value) for w in orders} <= outer - seeded]
@@ -142,7 +145,8 @@ class Layouts:
             left = [orders for orders in left if orders not in wanted]
             self.seeds |= {w.value: w.order for orders in wanted for w in orders if w.inside}
         for orders in left:
-            self._join([w.value for w in orders])
+            if len({len(w.order) for w in orders}) == 1:  # filters of a channel have an axis in the result alone
+                self._join([w.value for w in orders])
 
     def _find(self, value: ir.Value) -> ir.Value:
         while self.parent[value] != value:

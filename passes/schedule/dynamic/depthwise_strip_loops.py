@@ -68,7 +68,9 @@ class DepthwisePart(RowStripPart):
         self.whole = arith.maxsi(self.length, index_constant(self.narrowest))
         self.most = max(_LEAST_ROWS, _STRIP_ROWS // image.step)
         self.places = self._count_places()
-        self.part = self._find_part((*[Interval(Linear(), 1)] * (len(image.low) - 2), Interval(Linear(), self.most)))
+        self.part = self._find_part(
+            (*[Interval(Linear(), 1)] * (len(self.version.sizes) - 2), Interval(Linear(), self.most))
+        )
         self.axes = kept_dims(self.part)
         self.scratch, self.rows = self._allocate()
         self.step = image.phases * self.lanes

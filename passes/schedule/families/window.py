@@ -185,12 +185,13 @@ def _stage_image(kernel: KernelView, op: ir.Operation, kind: DepthwiseConv, tile
     pick its pixels out of two vectors.
     """
     spatial = [axis for loop in kind.o if (axis := result_axis(op, loop, kernel.result)) is not None]
-    name = value_name(op.operands[kind.data])
+    name, repeated = value_name(op.operands[kind.data]), [result_axis(op, loop, kernel.result) for loop in kind.f]
     outer = [axis for axis, n in enumerate(kernel.shape) if n > 1 and axis not in spatial]
+    around = [axis for axis in outer if axis not in repeated]
     cuts = [*((axis, 1) for axis in outer), *((axis, tiles.get(axis, 1)) for axis in spatial)]
     made = carve(kernel.plain, by_name(kernel.plain.result.value, cuts))
-    image = made.result.outer[len(outer) - 1].name if outer else ""
-    made = share(made, most=max(len(outer), 1))
+    image = made.result.outer[len(around) - 1].name if around else ""
+    made = share(made, most=max(len(around), 1))
     place = next((loop.name for loop in made.result.outer if image in _names(loop)), "")
     made = made.cache_read(name, place, kind.strides[-1])
     extents = [require_static(axis.extent) for axis in made.nest(name).value.axes]
@@ -309,7 +310,9 @@ def _is_given(value: ir.Value) -> bool:
 
 def _channels_last(m: ir.AffineMap, kind: Conv | DepthwiseConv) -> tuple[int, ...]:
     spatial = [i for i, e in enumerate(m.results) if dims_in(e) & set(kind.o)]
-    batch = [i for i, e in enumerate(m.results) if dims_in(e) & set(kind.n)]
+    # The filters of each channel are images beside each other: what a vector of channels reads is one for all of them.
+    around = {*kind.n, *(kind.f if isinstance(kind, DepthwiseConv) else ())}
+    batch = [i for i, e in enumerate(m.results) if dims_in(e) & around]
     rest = [i for i in range(len(m.results)) if i not in spatial and i not in batch]
     return (*batch, *spatial, *rest)
 
@@ -321,7 +324,7 @@ def _pack_depthwise(ops: Sequence[ir.Operation], target: Target, columns: int) -
     if not isinstance(kind, DepthwiseConv) or _is_channels_first(op, kind):
         return []
     loops = [dim_of(e) for e in indexing_maps(op)[kind.weight].results]
-    order = [loops.index(d) for dims in (kind.k, kind.c) for d in loops if d in dims]
+    order = [loops.index(d) for dims in (kind.f, kind.k, kind.c) for d in loops if d in dims]
     moved = order != sorted(order) and len(order) == len(loops)
     return [PackedOperand(op, kind.weight, order)] if moved else []
 

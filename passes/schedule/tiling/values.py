@@ -293,7 +293,7 @@ def _roles(kind: OpClass, reductions: Sequence[int]) -> dict[str, Sequence[int]]
     if isinstance(kind, Conv):
         return {"n": kind.n, "g": kind.g, "f": kind.f, "c": kind.c, **_windows(kind)}
     if isinstance(kind, DepthwiseConv):
-        return {"n": kind.n, "c": kind.c, **_windows(kind)}
+        return {"n": kind.n, "c": kind.c, "f": kind.f, **_windows(kind)}
     if isinstance(kind, Pooling) and len(kind.parallel) == 2:
         return {"n": kind.parallel[:1], "c": kind.parallel[1:], **_windows(kind)}
     return {"k": reductions}

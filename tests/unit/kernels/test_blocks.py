@@ -138,6 +138,11 @@ KINDS = {
         "c = Conv<pads = [1, 1, 2, 2], strides = [2, 2], group = 32>(x, d) y = Relu(c)",
         "2 32 A B",
     ),
+    "depthwise of two filters for each channel": (
+        "float[1, 16, A, B] x",
+        "y = Conv<pads = [1, 1, 1, 1], group = 16>(x, d)",
+        "1 16 A B",
+    ),
     "depthwise of frames": (
         "float[1, 8, A, B, C] x",
         "y = Conv<pads = [1, 2, 1, 1, 0, 1], strides = [1, 1, 2], group = 8>(x, volume)",
@@ -667,7 +672,13 @@ def test_blocks_of_windows_pad_the_parts_of_an_input_that_they_read(kind: str):
 
 
 @pytest.mark.parametrize(
-    "kind, phases", [("depthwise", False), ("depthwise in steps of two", True), ("depthwise of frames", True)]
+    "kind, phases",
+    [
+        ("depthwise", False),
+        ("depthwise in steps of two", True),
+        ("depthwise of two filters for each channel", False),
+        ("depthwise of frames", True),
+    ],
 )
 def test_strips_of_what_depthwise_convolutions_read_are_copied(kind: str, phases: bool):
     """With the padding; in steps of two even and odd columns apart."""

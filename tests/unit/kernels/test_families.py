@@ -33,6 +33,10 @@ CASES = {
         "x", "float[1,32,9,9] x, float[32,1,3,3] w, float[32,32,1,1] v",
         "a = Conv(x, v) b = Conv <group=32> (a, w) y = Conv(b, v)", {"windows"},
     ),
+    "depthwise, of three filters for each channel": (
+        "x", "float[1,32,9,9] x, float[96,1,3,3] w, float[32,32,1,1] v",
+        "a = Conv(x, v) y = Conv <group=32> (a, w)", {"windows"},
+    ),
     "depthwise, of the program's own images": (
         "x", "float[1,32,14,14] x, float[32,1,3,3] w", "y = Conv <group=32> (x, w)", {"depthwise convolutions along rows"},
     ),

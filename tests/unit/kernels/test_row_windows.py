@@ -120,6 +120,34 @@ def test_an_image_is_padded_where_it_is_read(shape: str, weight: str) -> None:
     check(OperatorModel(f"float[{shape}] x; weight float[{weight}] w", f"y = {name}(x, w)"), None)
 
 
+@pytest.mark.parametrize("target", [None, NARROW], ids=["host", "haswell"])
+@pytest.mark.parametrize(
+    "data, window, filters, step", [("2,5,13,14", 3, 2, 1), ("1,6,15,28", 7, 3, 2), ("1,3,1,9", 1, 4, 1)]
+)
+def test_filters_of_a_channel_share_its_image(
+    data: str, window: int, filters: int, step: int, target: Target | None
+) -> None:
+    """One kernel, in which the image of a channel is padded once for all filters of it."""
+    channels, pad = int(data.split(",")[1]), window // 2
+    name = f"Conv<group = {channels}, strides = [{step},{step}], pads = [{pad},{pad},{pad},{pad}]>"
+    case = OperatorModel(
+        f"float[{data}] x; weight float[{channels * filters},1,{window},{window}] w; weight float[{channels * filters}] b",
+        f"c = {name}(x, w, b) y = Relu(c)",
+    )
+    assert len(check(case, target)) == 1
+
+
+@pytest.mark.parametrize("filters, family", [(2, "depthwise"), (20, "conv")])
+def test_filters_that_fill_a_vector_are_a_convolution(filters: int, family: str) -> None:
+    """Fewer of them are images beside each other, whose vectors lie along channels."""
+    case = OperatorModel(
+        f"float[1,6,9,10] x; weight float[6,6,1,1] v; weight float[{6 * filters},1,3,3] w",
+        "a = Conv(x, v) b = Relu(a) y = Conv<group = 6, pads = [1,1,1,1]>(b, w)",
+    )
+    names = check(case, NARROW, reordered=True)
+    assert any(family in name for name in names) and ("depthwise" in " ".join(names)) == (family == "depthwise")
+
+
 @pytest.mark.parametrize(
     "data, weight, group", [("2,12,14,15", "20,12,1,1", 1), ("2,12,14,15", "20,3,1,1", 4), ("1,8,200", "8,2,1", 4)]
 )
