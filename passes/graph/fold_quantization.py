@@ -19,6 +19,7 @@ from ..ir.routine_ops import VIEWS
 from ..ir.structure import (
     dim_of,
     indexing_maps,
+    is_static,
     is_tensor,
     iterator_types,
     list_ops,
@@ -33,6 +34,8 @@ from .rewriting.inline import drop_unused_inputs
 
 # The largest difference of two bytes, and the largest sum of products that stays in 32 bits with a bias.
 _BYTE, _MOST = 255, 1 << 30
+# Rows from which on a matrix that each run makes is brought into fours: a few would cost less than that.
+_LEAST_ROWS = 8
 
 
 @dataclass(frozen=True)
@@ -59,12 +62,13 @@ class FoldQuantization(Pass):
     products are is added in integers, and step and scales are one factor. What another bias has besides whole numbers
     is added after. Products that are integers already (QLinearConv, MatMulInteger) become products of bytes too.
 
-    Where the weight depends on params alone and four neighbouring products make one sum, it stays signed bytes:
-    unsigned ones have their sign's bit flipped. The zero point that is left then, of int8 if it is not 0 and of uint8
-    if it is not 128, is multiplied with the sums of the data that each result adds up. Other weights (of depthwise
-    convolutions, activations) become what lies above their zero points, in 16 bits. What is padded has a zero point
-    that is known. All else stays: data of several scales, weights with a zero point for each step of the sum, sums of
-    floats of so many products that 32 bits may not hold them.
+    Where the weight depends on params alone, or each run makes one that many rows are multiplied by, and four
+    neighbouring products make one sum, it stays signed bytes: unsigned ones have their sign's bit flipped. The zero
+    point that is left then, of int8 if it is not 0 and of uint8 if it is not 128, is multiplied with the sums of the
+    data that each result adds up. Other weights (of depthwise convolutions, for few rows) become what lies above their
+    zero points, in 16 bits. What is padded has a zero point that is known. All else stays: data of several scales,
+    weights with a zero point for each step of the sum, sums of floats of so many products that 32 bits may not hold
+    them.
     """
 
     name: ClassVar[str] = "fold-quantization"
@@ -110,8 +114,8 @@ class _Folder:
         data, weight = self._operand(op, 1 - number), self._operand(op, number)
         if data is None or weight is None or isinstance(data.zero, Scale):
             return None
-        known = op.operands[number] in self.weights
-        product = ByteProduct(op, kind, data, weight, known and _in_fours(op, kind))
+        fours = _in_fours(op, kind) and (op.operands[number] in self.weights or _copying_pays(op, kind))
+        product = ByteProduct(op, kind, data, weight, fours)
         if not _can_sum_in_int32(product) or (product.in_fours and not _of_channels(product, product.zero)):
             return None
         if element == "i32":
@@ -193,6 +197,13 @@ def _in_fours(op: ir.Operation, kind: Contraction | Conv | DepthwiseConv) -> boo
         return math.prod(extents[d] for d in kind.c) > 1 and len(kind.f) == 1 and extents[kind.f[0]] > 1
     last = dim_of(list(indexing_maps(op)[kind.lhs].results)[-1])
     return last in kind.k and extents[last] > 1 and len(kind.n) == 1 and extents[kind.n[0]] > 1
+
+
+def _copying_pays(op: ir.Operation, kind: Contraction | Conv | DepthwiseConv) -> bool:
+    """Return whether a matrix that each run makes is worth bringing into fours: many rows are multiplied by it."""
+    if not isinstance(kind, Contraction) or not all(is_static(value) for value in op.operands):
+        return False
+    return math.prod(loop_extents(op)[loop] for loop in kind.m) >= _LEAST_ROWS
 
 
 def _has_scale(data: Quantized) -> bool:

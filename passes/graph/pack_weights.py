@@ -12,7 +12,7 @@ from ...dialects import builders, ir
 from ...dialects.walk import collect
 from ..analysis.classify import classify_op
 from ..analysis.groups import OpFacts
-from ..analysis.kinds import Contraction, Conv, DepthwiseConv, Transform
+from ..analysis.kinds import Contraction, Conv, DepthwiseConv, OpClass, Transform
 from ..infra.base import Pass
 from ..ir.edit import list_programs, param_values
 from ..ir.maps import permute, set_maps
@@ -23,6 +23,7 @@ from ..schedule.families.family import PackedOperand
 from ..schedule.families.table import begin_group
 from ..schedule.language.loopnest import MAX_TILE
 from ..schedule.tiles.axes import power_floor
+from ..schedule.tiling.dot_product import byte_sum
 
 Dims = Sequence[int]
 
@@ -52,7 +53,8 @@ class PackWeights(Pass):
     ``[N/NT][block][NT]``.
 
     Filters of a convolution that are computed in each run are packed in each run, by a transpose: without that their
-    channels lie apart, and the kernel takes a hundred times as long.
+    channels lie apart, and the kernel takes a hundred times as long. So are matrices of bytes that `fold-quantization`
+    left to be multiplied in fours.
 
     A product in a loop or branch that is a kernel, as in a recurrent layer, reads its weight packed as well: ``pack``
     stands before the loop, ``unpack`` in it.
@@ -80,7 +82,7 @@ class PackWeights(Pass):
             inside = {op for _, members in begun if len(members) > 1 for op in members}
             for family, members in begun:
                 if len(members) > 1 or members[0] not in inside:
-                    copied = any(isinstance(facts.kind(op), _WINDOWS) for op in members)
+                    copied = any(_is_copied(op, facts.kind(op)) for op in members)
                     for packed in family.pack(members, target, self.n_tile):
                         _pack_operand(packed, weights, packed.op, copied)
             for around in ops:
@@ -97,6 +99,11 @@ class PackWeights(Pass):
                 f"pass '{self.name}': n_tile is {block}, not 0 or a power of two from {least}, a vector of the target,"
                 f" to {MAX_TILE}"
             )
+
+
+def _is_copied(op: ir.Operation, kind: OpClass) -> bool:
+    """Return whether what an op multiplies by is brought into blocks in each run, too, where each run makes it."""
+    return isinstance(kind, _WINDOWS) or byte_sum(op, kind) is not None
 
 
 def _is_product(op: ir.Operation) -> bool:

@@ -214,10 +214,17 @@ def every_byte(random: np.random.Generator, kind: type, shape: tuple[int, ...]) 
 
 @pytest.mark.parametrize(
     ("signed", "a", "b"),
-    [(False, (2, 7, 40), (2, 40, 33)), (True, (3, 1, 17), (17, 64)), (False, (5, 64), (64, 1))],
+    [
+        (False, (2, 7, 40), (2, 40, 33)),
+        (True, (3, 1, 17), (17, 64)),
+        (False, (5, 64), (64, 1)),
+        (True, (3, 13, 18), (3, 18, 7)),
+        (False, (8, 5), (5, 40)),
+    ],
     ids=str,
 )
 def test_two_activations(signed: bool, a: tuple[int, ...], b: tuple[int, ...]) -> None:
+    """The right one is brought into fours, if it has columns, for eight rows or more."""
     case = Case("MatMul", a, b, signed=signed)
     arrays = case.arrays() | {"v": (RNG.standard_normal(b) * 3).astype(np.float32)}
     quantised = [
@@ -235,6 +242,7 @@ def test_two_activations(signed: bool, a: tuple[int, ...], b: tuple[int, ...]) -
     protos = [model(quantised + nodes, arrays, ("x", "v")) for nodes in (floats, integers)]
     made = kernels(protos[0])
     assert "arith.muli" in made and "fastmath<contract>" not in made
+    assert (", 4] into" in made) == (a[-2] >= 8)
     inputs = {"x": arrays["x"], "v": arrays["v"]}
     want = onnxruntimes(protos[1], **inputs)
     for proto in protos:
