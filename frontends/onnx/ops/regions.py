@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from ....core.sizes import Extent
-from ....dialects import arith, builders, ir, math, scalars
+from ....dialects import arith, builders, ir, loops, math, scalars
 from ....dialects.loops import index, sequential
 from ....dialects.types import element_type
 from ..algorithms.sampling import clamp
@@ -80,6 +80,8 @@ def roi_align(
     many = not isinstance(x.shape[1], int) or x.shape[1] >= _LEAST_CHANNELS
     if sampling_ratio and many:
         return _sample_rows(ctx, x, rois, batch_indices, axes, mode)
+    if isinstance(x.shape[1], int) and many:
+        return _sample_bins(ctx, x, rois, batch_indices, axes, mode)
     shape = (rois.shape[0], x.shape[1], output_height, output_width)
     return ctx.wrap(
         builders.index_map(
@@ -112,6 +114,42 @@ def _sample_rows(ctx: Context, x: Tensor, rois: Tensor, batches: Tensor, axes: S
         count = counts[0] * counts[1]
         made = ctx.elementwise(lambda sum_: scalars.div(sum_, scalars.like(sum_, count)), made)
     return ctx.transpose(made, [0, 3, 1, 2])
+
+
+def _sample_bins(ctx: Context, x: Tensor, rois: Tensor, batches: Tensor, axes: Sequence[_Samples], mode: str) -> Tensor:
+    """All of the result, bin after bin, where each region has its own number of samples: rows of all channels, too."""
+    image, elem = ctx.transpose(x, [0, 2, 3, 1]), element_type(x.dtype)
+    shape, acc_type = (rois.shape[0], *(axis.size for axis in axes), x.shape[1]), scalars.compute_type(elem)
+
+    def make_bin(place: Values, made: Values) -> list[ir.Value]:
+        roi, *numbers = place
+        batch, bins = _find_bins(x, rois, batches, axes, roi, numbers)
+        first = builders.full([x.shape[1]], builders.scalar(0 if mode == "avg" else float("-inf"), acc_type))
+        [total] = sequential(
+            [box.count for box in bins], [first], lambda sample, rows: [add_row(batch, bins, sample, rows[0])]
+        )
+        count = scalars.mul(bins[0].count, bins[1].count)
+        divisor = scalars.from_index(count, acc_type) if mode == "avg" else scalars.const(1, acc_type)
+        nothing = scalars.compare("eq", count, index(0))
+
+        def finish(sum_: ir.Value) -> ir.Value:
+            return scalars.narrow(scalars.select(nothing, scalars.like(sum_, 0), scalars.div(sum_, divisor)), elem)
+
+        row = builders.elementwise(finish, total, elem=elem)
+        return [loops.store(row, made[0], dict(enumerate(place)))]
+
+    def add_row(batch: ir.Value, bins: Sequence[_Bin], sample: Values, before: ir.Value) -> ir.Value:
+        corners = _find_corners(axes, bins, sample)
+        read = [loops.at(image.value, dict(enumerate([batch, *place]))) for place, _ in corners]
+
+        def add(total: ir.Value, *values: ir.Value) -> ir.Value:
+            weighted = zip(corners, values, strict=True)
+            return _combine(mode, total, [scalars.mul(weight, scalars.widen(v)) for (_, weight), v in weighted])
+
+        return builders.elementwise(add, before, *read, elem=acc_type)
+
+    [made] = sequential(shape[:3], [builders.empty(shape, elem)], make_bin)
+    return ctx.transpose(ctx.wrap(made, x.dtype), [0, 3, 1, 2])
 
 
 def _sample_region(
@@ -155,9 +193,19 @@ def _add_sample(
     read: Callable[[Values], ir.Value],
 ) -> ir.Value:
     """What the samples ``before`` give together with that of these numbers: four elements, which ``read`` gives."""
+    corners = _find_corners(axes, bins, numbers)
+    return _combine(mode, before, [scalars.mul(weight, read(place)) for place, weight in corners])
+
+
+def _find_corners(
+    axes: Sequence[_Samples], bins: Sequence[_Bin], numbers: Values
+) -> list[tuple[list[ir.Value], ir.Value]]:
+    """The places of the four elements that a sample is interpolated between, with their weights."""
     rows, columns = (axis.neighbours(box, i) for axis, box, i in zip(axes, bins, numbers, strict=True))
-    corners = [([row, column], scalars.mul(a, b)) for row, a in rows for column, b in columns]
-    terms = [scalars.mul(weight, read(place)) for place, weight in corners]
+    return [([row, column], scalars.mul(a, b)) for row, a in rows for column, b in columns]
+
+
+def _combine(mode: str, before: ir.Value, terms: Values) -> ir.Value:
     # The greatest of the weighted terms, not of their sums: ONNX's reference and onnxruntime have it so.
     return reduce(scalars.add if mode == "avg" else scalars.maximum, [before, *terms])
 

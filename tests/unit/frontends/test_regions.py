@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from kernel_runner import CompiledPlan
 from onnx.reference import ReferenceEvaluator
 from onnx_case import check_node, node_model
 from reference import run_model
 
 from tilewright.core.errors import ModelError
+from tilewright.core.target import Target
+from tilewright.dialects.context import make_context
 from tilewright.frontends import import_model
+from tilewright.passes.pipeline import plan
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.standard_normal((2, 3, 9, 11)).astype(np.float32)
@@ -25,8 +29,7 @@ def test_roi_align(coordinates, mode, ratio):
     attributes = {"sampling_ratio": ratio, "spatial_scale": 0.7, "output_height": 2, "output_width": 4, "mode": mode}
     attributes["coordinate_transformation_mode"] = coordinates
     check(X, ROIS, BATCHES, **attributes)
-    if ratio:
-        check(MANY, ROIS, BATCHES, **attributes)
+    check(MANY, ROIS, BATCHES, **attributes)
 
 
 def check(*arrays, **attributes):
@@ -34,6 +37,15 @@ def check(*arrays, **attributes):
     [want] = map(np.asarray, ReferenceEvaluator(model).run(None, inputs))
     [got] = run_model(import_model(model), inputs)
     np.testing.assert_allclose(got, want, atol=1e-5)
+
+
+def test_threads_share_regions():
+    """Of many channels the samples of a bin are found once for all of them."""
+    model, _ = node_model("RoiAlign", [MANY, ROIS, BATCHES], opset=22, output_height=2, output_width=4)
+    with make_context():
+        made = CompiledPlan(plan(import_model(model), Target.parse("x86")))
+    [bins] = [each.kernel for name, each in made.kernels.items() if name.startswith("for")]
+    assert "threads share the steps" in bins.reason
 
 
 @pytest.mark.parametrize("mode", ["avg", "max"])
