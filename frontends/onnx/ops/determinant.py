@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ....dialects import builders, ir, math, scalars, tensor
-from ....dialects.loops import index, sequential
+from ....dialects.loops import at, index, sequential, store
 from ....dialects.types import element_type
 from ..primitives.reductions import widen
 from ..state.context import Context
@@ -39,34 +39,42 @@ def _eliminate(item: ir.Value, step: ir.Value, work: ir.Value, products: ir.Valu
     size = index(builders.shape_of(work)[1])
     row = find_pivot(work, item, step, size)
     pivot = builders.extract(work, [item, row, step])
+    nothing = scalars.compare("eq", pivot, scalars.like(pivot, 0))  # then the column is 0 already
+    divisor = scalars.select(nothing, scalars.like(pivot, 1), pivot)
+    work, scaled = exchange_scaled(work, item, step, row, divisor)
     signed = scalars.select(scalars.compare("eq", row, step), pivot, scalars.neg(pivot))
     rest = scalars.sub(scalars.sub(size, step), index(1))
     below = scalars.add(step, index(1))
 
-    def swap(at: Values, states: Values) -> list[ir.Value]:
-        places = [[item, r, scalars.add(step, at[0])] for r in (step, row)]
-        values = [builders.extract(states[0], place) for place in places]
-        first = tensor.InsertOp(values[1], states[0], places[0]).result
-        return [tensor.InsertOp(values[0], first, places[1]).result]
+    def reduced(place: Values, states: Values) -> list[ir.Value]:
+        target = scalars.add(below, place[0])
+        factor = builders.extract(states[0], [item, target, step])
+        own = at(states[0], {0: item, 1: target})
+        return [store(subtract_row(own, scaled, factor), states[0], {0: item, 1: target})]
 
-    def reduced(at: Values, states: Values) -> list[ir.Value]:
-        target = scalars.add(below, at[0])
-        entry = builders.extract(states[0], [item, target, step])
-        nothing = scalars.compare("eq", pivot, scalars.like(pivot, 0))  # then the column is 0 already
-        factor = scalars.select(nothing, scalars.like(pivot, 0), scalars.div(entry, pivot))
-
-        def cell(within: Values, states: Values) -> list[ir.Value]:
-            place = scalars.add(below, within[0])
-            above = builders.extract(states[0], [item, step, place])
-            value = builders.extract(states[0], [item, target, place])
-            made = scalars.sub(value, scalars.mul(factor, above))
-            return [tensor.InsertOp(made, states[0], [item, target, place]).result]
-
-        return sequential([rest], states, cell)
-
-    swapped = sequential([scalars.sub(size, step)], [work], swap)
     product = scalars.mul(builders.extract(products, [item]), signed)
-    return [sequential([rest], swapped, reduced)[0], tensor.InsertOp(product, products, [item]).result]
+    return [sequential([rest], [work], reduced)[0], tensor.InsertOp(product, products, [item]).result]
+
+
+def exchange_scaled(
+    work: ir.Value, item: ir.Value, step: ir.Value, row: ir.Value, divisor: ir.Value
+) -> tuple[ir.Value, ir.Value]:
+    """Matrices with two rows of one exchanged, and the second of them, which comes to ``step`` divided by a number.
+
+    Each row is read before another one is written in its place: else all of the matrices would be copied.
+    """
+    scaled = builders.elementwise(lambda a: scalars.div(a, divisor), at(work, {0: item, 1: row}), elem=divisor.type)
+    work = store(at(work, {0: item, 1: step}), work, {0: item, 1: row})
+    return store(scaled, work, {0: item, 1: step}), scaled
+
+
+def subtract_row(row: ir.Value, other: ir.Value, factor: ir.Value) -> ir.Value:
+    """A row, which is written in place, less another one times a number."""
+
+    def subtract(b: ir.Value, a: ir.Value) -> ir.Value:
+        return scalars.sub(a, scalars.mul(factor, b))
+
+    return builders.generic([other], [row], [[0], [0]], "p", subtract)[0]
 
 
 def find_pivot(work: ir.Value, item: ir.Value, step: ir.Value, size: ir.Value) -> ir.Value:

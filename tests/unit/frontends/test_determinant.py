@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx_case import node_model
+from kernel_runner import CompiledPlan
+from onnx_case import foreign_model, node_model
 from reference import run_model
 
 from tilewright.core.errors import ModelError
+from tilewright.core.target import Target
+from tilewright.dialects.context import make_context
 from tilewright.frontends import import_model
+from tilewright.passes.pipeline import plan
 
 RANDOM = np.random.default_rng(0)
 
@@ -40,6 +44,17 @@ def test_rows_are_exchanged_for_the_greatest_pivot():
 def test_singular_matrices_and_numbers_that_are_none():
     x = np.array([[[1, 2], [2, 4]], [[0, 0], [0, 3]], [[1, np.nan], [0, 1]], [[0, 1], [np.nan, 1]]], np.float32)
     np.testing.assert_array_equal(det(x), [0, 0, np.nan, np.nan])
+
+
+@pytest.mark.parametrize("op", ["Det", "Inverse"])
+def test_a_step_copies_no_more_than_rows(op: str) -> None:
+    """What is given is copied once, at most; of matrices that each step copied there would be more scratch memory."""
+    x = np.zeros((2, 40, 40), np.float32)
+    model, _ = node_model(op, [x], opset=22) if op == "Det" else foreign_model(op, [x], "com.microsoft")
+    with make_context():
+        made = CompiledPlan(plan(import_model(model), Target.parse("x86 -mcpu=x86-64-v3")))
+    [elimination] = [each.kernel for name, each in made.kernels.items() if name.startswith("for")]
+    assert elimination.scratch_bytes < 1.5 * x.nbytes
 
 
 def test_what_is_no_square_is_refused():
