@@ -112,14 +112,26 @@ def affine_grid(ctx: Context, theta: Tensor, size: Tensor, *, align_corners: int
     wide = scalars.compute_type(elem)
 
     def body(item: ir.Value, *at: ir.Value) -> ir.Value:
-        *place, row = at
-        columns = [builders.extract(theta.value, [item, row, builders.index_constant(j)]) for j in range(rank + 1)]
-        axes = zip(columns, reversed(place), reversed(image[2:]), strict=False)
+        *outer, column = at
+        count = builders.index_constant(rank)
+        place, row = [*outer, arith.divui(column, count)], arith.remui(column, count)
+        factors = [pick(item, row, j) for j in range(rank + 1)]
+        axes = zip(factors, reversed(place), reversed(image[2:]), strict=False)
         terms = [Emitted(factor) * _coordinate(i, n, wide, bool(align_corners)) for factor, i, n in axes]
-        return sum(terms, Emitted(columns[rank])).value
+        return sum(terms, Emitted(factors[rank])).value
 
-    shape = [theta.shape[0], *image[2:], rank]
-    return ctx.wrap(builders.index_map(shape, elem, body), theta.dtype)
+    def pick(item: ir.Value, row: ir.Value, j: int) -> ir.Value:
+        """The factor in column ``j`` of a row: of numbers that are the same for all of an image."""
+        numbers = [builders.extract(theta.value, [item, *map(builders.index_constant, (i, j))]) for i in range(rank)]
+        made = numbers[0]
+        for i, number in enumerate(numbers[1:], 1):
+            made = scalars.select(scalars.compare("eq", row, builders.index_constant(i)), number, made)
+        return made
+
+    # Coordinates of neighbours lie along vectors, not the few of one element.
+    *outer, last = image[2:]
+    rows = ctx.wrap(builders.index_map([theta.shape[0], *outer, last * rank], elem, body), theta.dtype)
+    return ctx.reshape(rows, [theta.shape[0], *image[2:], rank])
 
 
 def _coordinate(index: ir.Value, extent: Extent, kind: ir.Type, aligned: bool) -> Number:

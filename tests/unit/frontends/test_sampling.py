@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from kernel_runner import CompiledPlan
 from onnx.reference import ReferenceEvaluator
 from onnx_case import check_node, node_model
 from reference import run_model
 
 from tilewright.core.errors import ModelError
+from tilewright.core.target import Target
+from tilewright.dialects.context import make_context
 from tilewright.frontends import import_model
+from tilewright.passes.pipeline import plan
 
 RANDOM = np.random.default_rng(0)
 INF = float("inf")
@@ -114,6 +118,14 @@ def test_affine_grid(size, aligned):
     rank = len(size) - 2
     theta = RANDOM.standard_normal((size[0], rank, rank + 1)).astype(np.float32)
     check("AffineGrid", theta, np.array(size), known=(1,), align_corners=aligned)
+
+
+def test_vectors_of_a_grid_have_coordinates_of_neighbours():
+    """Not the two of one element."""
+    model, _ = node_model("AffineGrid", [np.zeros((2, 2, 3), np.float32), np.array([2, 1, 5, 40])], (1,), opset=20)
+    with make_context():
+        [kernel] = CompiledPlan(plan(import_model(model), Target.parse("x86 -mcpu=x86-64-v3"))).kernels.values()
+    assert "vectorize d2.1" in str(kernel.kernel.schedule)
 
 
 def test_affine_grid_of_one_row_and_in_f64():
