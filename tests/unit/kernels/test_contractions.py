@@ -161,13 +161,11 @@ def test_rows_go_in_blocks_where_they_would_be_read_again_for_each_block_of_the_
         close(kernel([a, pack(w, block), b], np.empty((m, n), np.float32), chunks), want)
 
 
-@pytest.mark.parametrize("k, most", [(1024, 7), (512, 14)])
-def test_few_columns_of_rows_a_page_apart_have_tiles_of_as_many_rows_as_a_set_of_the_first_cache(
-    k: int, most: int
-) -> None:
-    token = TARGET.set(replace(TARGET.get(detect_host()), l2_bytes=1 << 17))
+@pytest.mark.parametrize("n, k, most", [(8, 1024, 7), (8, 512, 14), (200, 1024, 7), (200, 2048, 7)])
+def test_rows_a_page_apart_have_tiles_of_as_many_as_a_set_of_the_first_cache(n: int, k: int, most: int) -> None:
+    token = TARGET.set(replace(TARGET.get(detect_host()), l1_bytes=1 << 15))
     try:
-        schedule = schedule_of(matmul(60, 8, k, block_of(8)))
+        schedule = schedule_of(matmul(60, n, k, block_of(n)))
     finally:
         TARGET.reset(token)
     assert schedule is not None
