@@ -10,6 +10,7 @@ from PIL import Image
 
 import tilewright as tw
 from tilewright.core.errors import InputError, ModelError
+from tilewright.runtime.steps.host import FUNCTIONS
 from tilewright.tools.debugging.oracle import make_session
 
 
@@ -124,6 +125,15 @@ def test_what_is_there_once(axis: int | None, ordered: int):
     session = make_session(made)
     for got, want in zip(module(x), session.run(None, {"x": x}), strict=True):
         np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("numbers", [[-1, 0, 2], [0.0, -0.0, 1.5, np.nan]], ids=["integers", "floats"])
+@pytest.mark.parametrize("shape, axis", [((5, 4, 3), 1), ((40, 2), 0), ((1, 3), 1), ((0, 3), 0), ((7,), 0)])
+def test_slices_are_those_that_numpy_finds(numbers: list[float], shape: tuple[int, ...], axis: int):
+    x = np.random.default_rng(0).choice(np.array(numbers), shape)
+    found = FUNCTIONS["Unique"]({"axis": axis, "sorted": 1}, x)
+    for got, want in zip(found, np.unique(x, True, True, True, axis=axis), strict=True):
+        np.testing.assert_array_equal(got, want.reshape(got.shape))
 
 
 def picture(kind: str, mode: str = "RGB") -> tuple[np.ndarray, np.ndarray]:
