@@ -8,23 +8,78 @@
 // The bytes of a tensor: first address, first address behind it.
 !span = !llvm.struct<(i64, i64)>
 
-llvm.func @TVMFFIErrorSetRaisedFromCStrParts(!llvm.ptr, !llvm.ptr, i32)
+// TVMFFIByteArray: text and length.
+!text = !llvm.struct<(ptr, i64)>
+
+llvm.func @TVMFFIErrorCreate(!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr) -> i32
+llvm.func @TVMFFIErrorSetRaised(!llvm.ptr)
+llvm.func @TVMFFIObjectDecRef(!llvm.ptr) -> i32
 
 llvm.mlir.global internal constant @tw_input_error("InputError\00")
 llvm.mlir.global internal constant @tw_memory_error("MemoryError\00")
 llvm.mlir.global internal constant @tw_out_of_memory("out of memory\00")
 llvm.mlir.global internal constant @tw_nothing("\00")
 
-// Sets the error "{first}{second}" of this kind and returns -1.
+// The bytes of a text before the one that ends it.
+llvm.func @tw_text_length(%text: !llvm.ptr) -> i64 {
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %end = arith.constant 0 : i8
+  %length = scf.while (%i = %zero) : (i64) -> i64 {
+    %at = llvm.getelementptr %text[%i] : (!llvm.ptr, i64) -> !llvm.ptr, i8
+    %byte = llvm.load %at : !llvm.ptr -> i8
+    %more = arith.cmpi ne, %byte, %end : i8
+    scf.condition(%more) %i : i64
+  } do {
+  ^bb0(%i: i64):
+    %next = arith.addi %i, %one : i64
+    scf.yield %next : i64
+  }
+  llvm.return %length : i64
+}
+
+llvm.func @tw_make_text(%data: !llvm.ptr, %length: i64) -> !text {
+  %none = llvm.mlir.undef : !text
+  %begun = llvm.insertvalue %data, %none[0] : !text
+  %text = llvm.insertvalue %length, %begun[1] : !text
+  llvm.return %text : !text
+}
+
+// Sets the error "{first}{second}" of this kind and returns -1. The error has no backtrace: that of our code says
+// nothing, and tvm-ffi reads the debug information of all libraries for its first one (0.3 s, with torch 0.8).
 llvm.func @tw_raise(%kind: !llvm.ptr, %first: !llvm.ptr, %second: !llvm.ptr) -> i32
     attributes {passthrough = ["cold", "noinline"]} {
-  %two = arith.constant 2 : i32
+  %success = arith.constant 0 : i32
   %failure = arith.constant -1 : i32
-  %parts = llvm.alloca %two x !llvm.ptr : (i32) -> !llvm.ptr
-  %next = llvm.getelementptr %parts[1] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr
-  llvm.store %first, %parts : !llvm.ptr, !llvm.ptr
-  llvm.store %second, %next : !llvm.ptr, !llvm.ptr
-  llvm.call @TVMFFIErrorSetRaisedFromCStrParts(%kind, %parts, %two) : (!llvm.ptr, !llvm.ptr, i32) -> ()
+  %none = arith.constant 0 : i64
+  %one = arith.constant 1 : i32
+  %three = arith.constant 3 : i32
+  %kind_length = llvm.call @tw_text_length(%kind) : (!llvm.ptr) -> i64
+  %first_length = llvm.call @tw_text_length(%first) : (!llvm.ptr) -> i64
+  %second_length = llvm.call @tw_text_length(%second) : (!llvm.ptr) -> i64
+  %length = arith.addi %first_length, %second_length : i64
+  %message = llvm.alloca %length x i8 : (i64) -> !llvm.ptr
+  %behind = llvm.getelementptr %message[%first_length] : (!llvm.ptr, i64) -> !llvm.ptr, i8
+  "llvm.intr.memcpy"(%message, %first, %first_length) <{isVolatile = false}> : (!llvm.ptr, !llvm.ptr, i64) -> ()
+  "llvm.intr.memcpy"(%behind, %second, %second_length) <{isVolatile = false}> : (!llvm.ptr, !llvm.ptr, i64) -> ()
+  %texts = llvm.alloca %three x !text : (i32) -> !llvm.ptr
+  %error = llvm.alloca %one x !llvm.ptr : (i32) -> !llvm.ptr
+  %message_at = llvm.getelementptr %texts[1] : (!llvm.ptr) -> !llvm.ptr, !text
+  %backtrace_at = llvm.getelementptr %texts[2] : (!llvm.ptr) -> !llvm.ptr, !text
+  %kind_text = llvm.call @tw_make_text(%kind, %kind_length) : (!llvm.ptr, i64) -> !text
+  %message_text = llvm.call @tw_make_text(%message, %length) : (!llvm.ptr, i64) -> !text
+  %backtrace = llvm.call @tw_make_text(%message, %none) : (!llvm.ptr, i64) -> !text
+  llvm.store %kind_text, %texts : !text, !llvm.ptr
+  llvm.store %message_text, %message_at : !text, !llvm.ptr
+  llvm.store %backtrace, %backtrace_at : !text, !llvm.ptr
+  %status = llvm.call @TVMFFIErrorCreate(%texts, %message_at, %backtrace_at, %error)
+    : (!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr) -> i32
+  %made = arith.cmpi eq, %status, %success : i32
+  scf.if %made {
+    %handle = llvm.load %error : !llvm.ptr -> !llvm.ptr
+    llvm.call @TVMFFIErrorSetRaised(%handle) : (!llvm.ptr) -> ()
+    %left = llvm.call @TVMFFIObjectDecRef(%handle) : (!llvm.ptr) -> i32
+  }
   llvm.return %failure : i32
 }
 

@@ -63,10 +63,18 @@ int TVMFFIStringFromByteArray(const TVMFFIByteArray *input, TVMFFIAny *out) {
   return 0;
 }
 
-void TVMFFIErrorSetRaisedFromCStrParts(const char *kind, const char **parts, int32_t count) {
-  snprintf(raised.kind, sizeof raised.kind, "%s", kind);
-  snprintf(raised.message, sizeof raised.message, "%s%s", parts[0], count > 1 ? parts[1] : "");
+int TVMFFIErrorCreate(const TVMFFIByteArray *kind, const TVMFFIByteArray *message, const TVMFFIByteArray *backtrace,
+                      TVMFFIObjectHandle *out) {
+  (void)backtrace;
+  snprintf(raised.kind, sizeof raised.kind, "%.*s", (int)kind->size, kind->data);
+  snprintf(raised.message, sizeof raised.message, "%.*s", (int)message->size, message->data);
+  raised.header.type_index = kTVMFFIError;
+  raised.header.combined_ref_count = 1;
+  *out = &raised;
+  return 0;
 }
+
+void TVMFFIErrorSetRaised(TVMFFIObjectHandle error) { TVMFFIObjectIncRef(error); }
 
 void TVMFFIErrorMoveFromRaised(TVMFFIObjectHandle *result) {
   raised.header.type_index = kTVMFFIError;

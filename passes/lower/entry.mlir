@@ -14,7 +14,6 @@ llvm.func @free(!llvm.ptr)
 llvm.func @__kmpc_bound_thread_num(!llvm.ptr) -> i32
 llvm.func @__kmpc_bound_num_threads(!llvm.ptr) -> i32
 llvm.func @TVMFFIObjectIncRef(!llvm.ptr) -> i32
-llvm.func @TVMFFIObjectDecRef(!llvm.ptr) -> i32
 llvm.func @TVMFFIFunctionCreate(!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr) -> i32
 llvm.func @TVMFFIStringFromByteArray(!llvm.ptr, !llvm.ptr) -> i32
 llvm.func @TVMFFIEnvCheckSignals() -> i32
