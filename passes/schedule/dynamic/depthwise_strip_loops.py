@@ -14,10 +14,10 @@ from ....dialects.types import DYNAMIC
 from ...ir.dynamic_sizes import hide_formula
 from ..tiles.buffers import buffer_of, find_first_lanes, tensor_of, view_of
 from ..tiles.regions import ROW, Interval, Linear, Region, kept_dims
+from .attention_loops import cover_columns
 from .block_kernels import BlockKernel, OneFunction
 from .block_operands import Held
 from .block_parts import parts_of
-from .dynamic_row_loops import cover_columns
 from .part_loops import Part, RowStripPart, cut_axis, loop_over
 
 # Elements of a copy, which stay in the first cache; rows of a strip where windows move by one, and at least.

@@ -41,11 +41,12 @@ from ..tiling.dynamic_border import DynamicBorder
 from ..tiling.part_nests import Chooser
 from ..tiling.tiler import may_repeat
 from ..tiling.values import is_dot, reduces_last
+from .attention_loops import AttentionVersion, DynamicAttention, KeyBlocks, row_extent
 from .block_kernels import Version
 from .block_loops import Blocks
 from .block_parts import block_module
 from .blocks import find_dynamic_sums, make_block, make_sums
-from .dynamic_row_loops import AttentionVersion, DynamicAttention, DynamicRows, KeyBlocks, RowKernel, row_extent
+from .dynamic_row_loops import DynamicRows, RowKernel
 from .joined_axes import join_axes
 
 # Sizes of blocks along the rows, and where cores share those of a head, too. Along the keys.

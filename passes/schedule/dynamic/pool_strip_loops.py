@@ -18,10 +18,10 @@ from ..tiles.buffers import buffer_of, find_first_lanes, tensor_of, view_of
 from ..tiles.regions import ROW, Interval, Linear, Region, kept_dims
 from ..tiles.structured import capture_scalar
 from ..tiling.pool_windows import Bounds
+from .attention_loops import cover_columns, hold_rows
 from .block_kernels import BlockKernel, Version
 from .block_operands import Held
 from .block_parts import parts_of
-from .dynamic_row_loops import cover_columns, hold_rows
 from .part_loops import Computation, Part, RowStripPart, loop_over
 from .pool_stages import PoolStages
 

@@ -115,8 +115,15 @@ def list_rest(extent: int, tile: int, vector: int) -> list[tuple[int, int, int]]
     return steps
 
 
-def along_dynamic_row(length: ir.Value, tile: int, vector: int, init: Values, step: RowStep) -> Values:
-    """``along_row`` for a row whose length only the run knows; its rest goes one by one where no last vector fits."""
+def along_dynamic_row(
+    length: ir.Value, between: tuple[int, int], tile: int, vector: int, init: Values, step: RowStep
+) -> Values:
+    """``along_row`` for a row whose length only the run knows, that is ``between`` two numbers.
+
+    Vectors behind the last tile are one loop, of which what begins behind the row's last vector is that one. Where no
+    vector fits elements go one by one.
+    """
+    least, most = between
 
     def steps(start: ir.Value, end: ir.Value, size: int, carried: Values) -> Values:
         loop = scf.ForOp(start, end, index_constant(size), list(carried))
@@ -125,25 +132,25 @@ def along_dynamic_row(length: ir.Value, tile: int, vector: int, init: Values, st
             scf.YieldOp(list(step(place, size, 0, list(loop.inner_iter_args))))
         return list(loop.results)
 
-    def last(start: ir.Value, end: ir.Value, carried: Values) -> Values:
+    def vectors(start: ir.Value, end: ir.Value, carried: Values) -> Values:
         loop = scf.ForOp(start, end, index_constant(vector), list(carried))
         with ir.InsertionPoint(loop.body):
-            # The smaller one always; by the loop's index, as what does not depend on it is read before the loop, also
-            # where that has no step, in front of a short row.
-            place = arith.minui(loop.induction_variable, arith.subi(length, index_constant(vector)))
-            again = arith.subi(index_constant(vector), arith.subi(length, start))
-            scf.YieldOp(list(step(Linear(0, ((place, 1),)), vector, again, list(loop.inner_iter_args))))
+            number = loop.induction_variable
+            place = arith.minui(number, arith.subi(length, index_constant(vector)))
+            part = Linear(0, ((place, 1),))
+            scf.YieldOp(list(step(part, vector, arith.subi(number, place), list(loop.inner_iter_args))))
         return list(loop.results)
 
-    def whole(size: int) -> ir.Value:
-        return arith.muli(arith.divui(length, index_constant(size)), index_constant(size))
-
     start, values = index_constant(0), init
-    for size in dict.fromkeys((tile, vector)) if vector else (tile,):
-        values, start = steps(start, end := whole(size), size, values), end
-    if vector:
+    if tile <= most:
+        end = arith.muli(arith.divui(length, index_constant(tile)), index_constant(tile))
+        start, values = end, steps(start, end, tile, values)
+    if 0 < vector <= least:
+        return vectors(start, length, values)
+    if 0 < vector <= most:
         fits = arith.cmpi(arith.CmpIPredicate.uge, length, index_constant(vector))
-        values, start = last(start, end := arith.select(fits, length, start), values), end
+        end = arith.select(fits, length, start)
+        start, values = end, vectors(start, end, values)
     return steps(start, length, 1, values)
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ....dialects import arith, ir, linalg, tw
+from ....dialects import arith, ir, linalg, tw, vector
 from ....dialects.builders import element_of, index_constant
 from ....dialects.walk import defining_op
 from ...analysis.block_sums import find_block_sum
@@ -26,8 +26,10 @@ from ..tiles.structured import (
     loop_along,
     make_empty,
     make_generic,
+    read_vector,
     steps_apart,
     walks_diagonal,
+    write_vector,
 )
 from .dot_product import dot_products, grouped_loop
 from .gather import gather_sum, reads_at_indices
@@ -54,6 +56,7 @@ CONTRACT = "contract"  # a value of `tw.ROLE`, followed by its form
 _NEUTRAL = {"arith.addf": 0.0, "arith.addi": 0, "arith.mulf": 1.0, "arith.muli": 1}
 _NEUTRAL |= {"arith.maximumf": -math.inf, "arith.maxnumf": -math.inf}
 _NEUTRAL |= {"arith.minimumf": math.inf, "arith.minnumf": math.inf}
+_LIMITED = ("arith.maxsi", "arith.minsi")  # those of integers that depend on the type
 _NEUTRAL |= {"arith.maxui": 0, "arith.ori": 0, "arith.xori": 0, "arith.minui": -1, "arith.andi": -1}
 
 # A sum of floats in one chain of n additions has an error that grows with n: so many are added before a sum of sums.
@@ -312,8 +315,8 @@ def _row_reduction(
     chunk = tiler.form.row_chunk or 64
     chunk = chunk if size < 0 else min(chunk, power_floor(size))
     element = element_of(op.results[0])
-    vector = row_vector(tiler, size)
-    lengths = _list_lengths(size, chunk, vector)
+    width = row_vector(tiler, size)
+    lengths = _list_lengths(tiler.form, size, chunk, width)
     shapes = [[length] if length > 1 else [] for length in lengths]
     partials: Values = [linalg.fill(_neutral(op), make_empty(shape, element)) for shape in shapes]
 
@@ -328,7 +331,7 @@ def _row_reduction(
         return [*carried[:number], made, *carried[number + 1 :]]
 
     def accumulate(values: Values) -> Values:
-        return walk_row(tiler, size, chunk, vector, values, lambda *part: step(tiler.scope(), *part))
+        return walk_row(tiler, size, chunk, width, values, lambda *part: step(tiler.scope(), *part))
 
     shared = _row_made_here(tiler, op, loops) if not serial else None
     if shared is not None:
@@ -340,15 +343,41 @@ def _row_reduction(
         partials = for_each_step_together(serial, loops, partials, accumulate)
     loops[inside] = Interval(Linear(), size)
     made = init.value
-    for partial in partials:
+    for partial in _fold_partials(op, partials, width):
         made = _reduce_partial(op, partial, made)
     return Tile(made, ())
 
 
-def _list_lengths(size: int, chunk: int, vector: int) -> list[int]:
+def _fold_partials(op: ir.Operation, partials: Values, width: int) -> Values:
+    """Partial results, those of several vectors combined to one: elements of one vector take as long to combine."""
+    wide = [partial for partial in partials if max(shape_of(partial), default=1) >= width]
+    combiner = combiner_of(op)
+    if combiner is None or combiner.name not in {*_NEUTRAL, *_LIMITED} or not wide:
+        return partials
+    made: ir.Value | None = None
+    sizes = [shape_of(partial)[0] for partial in wide]
+    for partial, least in zip(wide, [*sizes[1:], width], strict=True):
+        whole = read_vector(partial)
+        made = whole if made is None else _combine(combiner, made, whole)
+        while (size := ir.VectorType(made.type).shape[0]) > least:
+            halves = [vector.shuffle(made, made, range(at, at + size // 2)) for at in (0, size // 2)]
+            made = _combine(combiner, *halves)
+    assert made is not None
+    whole = write_vector(made, make_empty(ir.VectorType(made.type).shape, element_of(wide[0])))
+    return [whole, *(partial for partial in partials if partial not in wide)]
+
+
+def _combine(combiner: ir.Operation, left: ir.Value, right: ir.Value) -> ir.Value:
+    attributes = {name: combiner.attributes[name] for name in combiner.attributes}
+    return ir.Operation.create(combiner.name, [left.type], [left, right], attributes).results[0]
+
+
+def _list_lengths(form: Form, size: int, chunk: int, vector: int) -> list[int]:
     """The lengths of chunks that a row is reduced in: of more than one element where that is known."""
     if size < 0:
-        return sorted({chunk, vector or chunk, 1}, reverse=True)
+        of_many = [] if form.vectors or chunk > form.most else [chunk]
+        of_one = [vector] if vector <= form.most else []
+        return [*of_many, *of_one, *([1] if form.least < vector else [])]
     rest = list_rest(size, chunk, vector)
     return sorted({chunk, *(length for _, length, _ in rest if length > 1)}, reverse=True)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ....dialects import ir
+from ....dialects import arith, ir
+from ....dialects.builders import element_of, index_constant
 from ....dialects.walk import defining_op
 from ...ir.structure import body_ops, indexing_maps, iterator_types
 from ..tiles.axes import NARROWEST, ROW_VECTORS, power_floor
 from ..tiles.loops import RowStep, Values, along_dynamic_row, along_row
 from ..tiles.regions import Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
-from ..tiles.structured import Tile, extract, insert
+from ..tiles.structured import Tile, extract, insert, make_empty
 from .tiler import Tiler, loop_intervals, make_empty_tile, may_repeat, tile_op
 
 
@@ -39,14 +40,14 @@ def compute_row_along(
     """``compute_row``, and what ``use(tiler, offset, size, again, carried)`` makes of each chunk as it is made."""
     axis = kept_dims(region)[0]
     materialize_shared(tiler, op, loop_intervals(op, region))
-    target = dest if dest is not None else make_empty_tile(op.results[0], region, tiler.form.length)
+    target = dest if dest is not None else hold_row(tiler, op.results[0], region)
     base, size = region[axis].offset, region[axis].size
     vector = row_vector(tiler, size) if dest is None or may_repeat(op.results[0]) else 0
 
     def step(start: Linear, length: int, again: int | ir.Value, carried: Values) -> Values:
         row, *others = carried
         part = tuple(Interval(base + start, length) if d == axis else r for d, r in enumerate(region))
-        where = (Interval(start, length),)
+        where = (tiler.place_in_row(Interval(start, length)) if dest is None else Interval(start, length),)
         inner = tiler.scope()
         tile = tile_op(inner, op, loop_intervals(op, part), part, extract(row, where).value)
         inner.known[op.results[0], part] = tile
@@ -62,13 +63,42 @@ def walk_row(tiler: Tiler, size: int, chunk: int, vector: int, init: Values, ste
         return along_row(size, chunk, vector, init, step, tiler.form.rows_at_once)
     if tiler.form.length is None:
         raise NotSchedulable("a row of open length in a kernel of none")
-    return along_dynamic_row(tiler.form.length, chunk, vector, init, step)
+    if tiler.form.vectors:
+        return _walk_vectors(tiler, tiler.form.length, vector, init, step)
+    between = tiler.form.least, tiler.form.most
+    return along_dynamic_row(tiler.form.length, between, chunk, vector, init, step)
+
+
+def _walk_vectors(tiler: Tiler, length: ir.Value, vector: int, init: Values, step: RowStep) -> Values:
+    """The vectors of a row, whose number is known: those that may reach out of it begin where its last one does."""
+    values = init
+    for start in range(0, tiler.form.vectors * vector, vector):
+        if start + vector <= tiler.form.least:
+            values = step(Linear(start), vector, 0, values)
+            continue
+        place = arith.minui(index_constant(start), arith.subi(length, index_constant(vector)))
+        tiler.places[place] = start
+        values = step(Linear(0, ((place, 1),)), vector, arith.subi(index_constant(start), place), values)
+    return values
+
+
+def hold_row(tiler: Tiler, value: ir.Value, region: Region) -> ir.Value:
+    """Memory for a row of a value; vectors that are counted have a place of their own each, and stay in registers."""
+    [row] = [region[axis].size for axis in kept_dims(region)]
+    if row < 0 and tiler.form.vectors:
+        return make_empty([tiler.form.vectors * row_vector(tiler, row)], element_of(value))
+    return make_empty_tile(value, region, tiler.form.length)
 
 
 def row_vector(tiler: Tiler, size: int) -> int:
     """Elements of one vector along a row; less in a row that is shorter. A short row is one step, of any length."""
-    vector = max(power_floor(tiler.form.row_chunk) // ROW_VECTORS, NARROWEST)
+    vector = vector_of_chunk(tiler.form.row_chunk)
     return vector if size < 0 else min(vector, power_floor(size))
+
+
+def vector_of_chunk(chunk: int) -> int:
+    """Elements of one vector along rows that go in steps of a chunk."""
+    return max(power_floor(chunk) // ROW_VECTORS, NARROWEST)
 
 
 def materialize_shared(tiler: Tiler, op: ir.Operation, loops: Sequence[Interval]) -> None:

@@ -29,6 +29,9 @@ from ..tiles.regions import (
 )
 from ..tiles.structured import Tile, capture_scalar, clone_body, extract, make_empty, make_generic, squeezed_type
 
+# Elements of the longest row of any length.
+MAX_ROW = 2**63 - 1
+
 Handler = Callable[["Tiler", ir.Operation, Region, "ir.Value | None"], Tile]
 
 
@@ -42,6 +45,8 @@ class Form:
     outer_product: whether the tile and that loop stay together as a matmul.
     dot: the instruction for sums of products of bytes; None: it is no such sum.
     length: of whole rows, where only the run knows it.
+    least, most: elements that such a row has.
+    vectors: in how many such a row goes, the last of which may begin in those before; 0 where that is not known.
     across: whether a tile has several whole rows, whose elements are taken one after another.
     row_axis: the axis of the result along which such rows lie; None where one element is made of each.
     lengths: of the anchor's sums, by loop, where only the run knows them; what its function says counts for nothing.
@@ -60,6 +65,9 @@ class Form:
     outer_product: bool = False
     dot: DotProduct | None = None
     length: ir.Value | None = None
+    least: int = 0
+    most: int = MAX_ROW
+    vectors: int = 0
     across: bool = False
     row_axis: int | None = None
     lengths: Mapping[int, ir.Value] = field(default_factory=dict)
@@ -78,7 +86,8 @@ class Tiler:
     """Computes regions of a kernel's values at the insertion point, each value once in a scope.
 
     ``unpadded``: padded values whose readers ask for nothing of the padding. ``overwritten``: arguments whose elements
-    lie where the result is written.
+    lie where the result is written. ``places``: of vectors of a row of any length in what holds the row, by where they
+    begin in the row.
     """
 
     def __init__(
@@ -90,14 +99,16 @@ class Tiler:
         shared: Mapping[ir.Value, tuple[Region, Tile]] | None = None,
         unpadded: Iterable[ir.Value] = (),
         overwritten: Iterable[ir.Value] = (),
+        places: Mapping[ir.Value, int] | None = None,
     ) -> None:
         self.arguments, self.handlers, self.form = arguments, handlers, form
         self.known, self.shared, self.unpadded = dict(known or {}), dict(shared or {}), set(unpadded)
-        self.overwritten = frozenset(overwritten)
+        self.overwritten, self.places = frozenset(overwritten), dict(places or {})
 
     def scope(self) -> Tiler:
         """A tiler for a nested block: sees what is computed around it, keeps what it computes to itself."""
-        return Tiler(self.arguments, self.handlers, self.form, self.known, self.shared, self.unpadded, self.overwritten)
+        known, shared, others = self.known, self.shared, (self.unpadded, self.overwritten, self.places)
+        return Tiler(self.arguments, self.handlers, self.form, known, shared, *others)
 
     def share(self, value: ir.Value, region: Region, buffer: ir.Value | Tile) -> None:
         """Let all that is computed from now on read ``value`` in a buffer that holds the region they need."""
@@ -111,14 +122,14 @@ class Tiler:
         """The tile of ``value`` at ``region``; written into ``dest`` (of the tile's type) where one is given."""
         if value in self.shared:
             whole, buffer = self.shared[value]
-            return part_of(buffer, relative_to(region, whole))
+            return self._take(buffer, relative_to(region, whole), whole)
         if value in self.arguments:
             return read_region(self.arguments[value], shape_of(value), region)
         if (value, region) in self.known:
             return self.known[value, region]
         for (other, whole), tile in self.known.items():
             if other == value and (part := locate_within(region, whole, in_row(shape_of(value)))):
-                return part_of(tile, part)
+                return self._take(tile, part, whole)
         op = defining_op(value)
         if op is not None and value in self.unpadded:
             low = ir.DenseI64ArrayAttr(op.attributes["static_low"])
@@ -132,6 +143,18 @@ class Tiler:
         tile = handler(self, op, region, dest)
         self.known[value, region] = tile
         return tile
+
+    def place_in_row(self, part: Interval) -> Interval:
+        """Where a vector lies in what holds a row, if that has a place for each of its vectors."""
+        places = [self.places[value] for value, _ in part.offset.terms if value in self.places]
+        return replace(part, offset=Linear(places[0])) if places else part
+
+    def _take(self, tile: Tile, part: Region, whole: Region) -> Tile:
+        """A part of a tile that has ``whole`` of a value."""
+        if self.places and len(tile.dims) == 1 and whole[tile.dims[0]].size < 0 <= shape_of(tile.value)[0]:
+            [axis] = tile.dims
+            part = (*part[:axis], self.place_in_row(part[axis]), *part[axis + 1 :])
+        return part_of(tile, part)
 
 
 def may_repeat(result: ir.Value) -> bool:

@@ -6,21 +6,35 @@
 #rhs = affine_map<(i, j, k) -> (k, j)>
 #out = affine_map<(i, j, k) -> (i, j)>
 
-// A row of any length: chunks of 64, vectors of 16, a last vector that begins in the one before, and single elements
-// where there is not one vector. What is made of it on the way has a buffer of the row's length.
+// Rows of any length. Fewer than two vectors: vectors, the last of which begins in the one before, or single elements
+// where there is not one. A few vectors: no loops, and the last ones begin where the row's last does. More: chunks of 64,
+// then vectors, whose partial results become those of one vector. What is made on the way has a buffer of the row's length.
 // CHECK-LABEL: func.func @less_greatest(
-// CHECK-SAME:    tw.extent = 4096 : i64, tw.parallel, {{.*}}tw.schedule = "rows of any length in steps of 64, 16 of fewer than 32 elements at once"
+// CHECK-SAME:    tw.extent = 4096 : i64, tw.parallel, {{.*}}tw.schedule = "rows of any length in steps of 64, 16 of fewer than 32 elements at once, of 3 4 6 8 vectors without loops"
 // CHECK:         %[[LENGTH:.*]] = memref.dim %{{.*}}, %c1
+// CHECK:         arith.cmpi ule, %[[LENGTH]], %c31
 // CHECK:         memref.subview %{{.*}} [1, %{{.*}}] [1, 1] : memref<?x?xf32> to memref<?xf32
-// CHECK:         %[[VECTOR:.*]] = linalg.fill {{.*}} -> tensor<64xf32>
-// CHECK:         scf.for %{{.*}} step %c64 iter_args(%{{.*}} = %[[VECTOR]])
-// CHECK:         scf.for %{{.*}} step %c16
 // CHECK:         %[[FITS:.*]] = arith.cmpi uge, %[[LENGTH]], %c16
 // CHECK:         arith.select %[[FITS]], %[[LENGTH]]
 // CHECK:         scf.for %[[LAST:.*]] = %{{.*}} step %c16
+// CHECK:           arith.subi %[[LENGTH]], %c16
 // CHECK:           arith.minui %[[LAST]]
 // CHECK:         scf.for %{{.*}} step %c1
-// CHECK:         linalg.generic {{.*}}iterator_types = ["reduction"]} ins(%{{.*}} : tensor<64xf32>) outs(%{{.*}} : tensor<f32>)
+// CHECK:         arith.cmpi ule, %[[LENGTH]], %c48
+// CHECK:         tensor.extract_slice %[[ROW:.*]][0] [16] [1]
+// CHECK:         tensor.extract_slice %[[ROW]][16] [16] [1]
+// CHECK:         %[[END:.*]] = arith.subi %[[LENGTH]], %c16
+// CHECK:         %[[PLACE:.*]] = arith.minui %[[END]], %c32
+// CHECK:         tensor.extract_slice %[[ROW]][%[[PLACE]]] [16] [1]
+// CHECK:         arith.cmpi ule, %[[LENGTH]], %c64
+// CHECK:         arith.cmpi ule, %[[LENGTH]], %c96
+// CHECK:         arith.cmpi ule, %[[LENGTH]], %c128
+// CHECK:         %[[VECTOR:.*]] = linalg.fill {{.*}} -> tensor<64xf32>
+// CHECK:         scf.for %{{.*}} step %c64 iter_args(%{{.*}} = %[[VECTOR]])
+// CHECK:         scf.for %{{.*}} step %c16
+// CHECK:         vector.shuffle {{.*}} : vector<64xf32>, vector<64xf32>
+// CHECK:         arith.maximumf {{.*}} : vector<16xf32>
+// CHECK:         linalg.generic {{.*}}iterator_types = ["reduction"]} ins(%{{.*}} : tensor<16xf32>) outs(%{{.*}} : tensor<f32>)
 // CHECK:         arith.subf
 func.func @less_greatest(%x: tensor<?x?xf32>, %n: index, %m: index) -> tensor<?x?xf32> attributes {tw.same_sizes = [array<i64: 0, 0, 1, -1, 3, 0>, array<i64: 0, 1, 2, -1, 3, 1>], tw.result_sizes = 2 : i64} {
   %low = arith.constant 0xFF800000 : f32
@@ -102,7 +116,7 @@ func.func @attention(%q: tensor<?x4xf32>, %k: tensor<4x?xf32>, %v: tensor<?x8xf3
 
 // Elements of a row may be computed with a size.
 // CHECK-LABEL: func.func @mean(
-// CHECK-SAME:    tw.schedule = "rows of any length in steps of 64, 16 of fewer than 32 elements at once"
+// CHECK-SAME:    tw.schedule = "rows of any length in steps of 64, 16 of fewer than 32 elements at once, of 3 4 6 8 vectors without loops"
 // CHECK:         arith.sitofp
 func.func @mean(%x: tensor<?x?xf32>, %count: index, %n: index) -> tensor<?xf32> attributes {tw.same_sizes = [array<i64: 0, 0, 2, -1, 3, 0>], tw.result_sizes = 1 : i64} {
   %zero = arith.constant 0.0 : f32

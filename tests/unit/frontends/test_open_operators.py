@@ -295,6 +295,14 @@ def test_halves_of_an_open_axis():
     check_refused(module, "BiasSplitGelu", [f(2, 6), f(4)], "bias has shape")
 
 
+@pytest.mark.parametrize("op", ["Softmax", "LayerNormalization"])
+def test_rows_of_all_lengths_in_one_program(op: str) -> None:
+    """Shorter than a vector, of some numbers of vectors, each of which has code of its own, and longer ones."""
+    lengths = (1, 7, 15, 16, 17, 31, 32, 33, 48, 49, 63, 64, 65, 80, 81, 96, 97, 113, 127, 128, 129, 145)
+    runs = [[f(19, length), *([f(length)] if op == "LayerNormalization" else [])] for length in lengths]
+    check_open(op, *runs, axis=-1)
+
+
 def test_one_optimiser_step_of_any_size():
     """Momentum of ``ai.onnx.preview.training``, which onnxruntime's inference does not have: by its definition."""
     text = """<ir_version: 9, opset_import: ["": 18, "ai.onnx.preview.training": 1]>
