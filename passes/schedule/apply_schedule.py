@@ -131,6 +131,7 @@ _DYNAMIC: tuple[Callable[[func.FuncOp, Chooser, Target], LoopPlan], ...] = (
     lambda function, choose, target: choose_rows(function, target, together=False),
     lambda function, choose, target: choose_broadcast_rows(function, choose),
     lambda function, choose, target: choose_few_channels(function, choose),
+    lambda function, choose, target: choose_copy(function, turned=True),
     choose_pool_strips,
     choose_depthwise_strips,
     lambda function, choose, target: choose_joined(function, choose),

@@ -1,5 +1,4 @@
-"""Kernels of open sizes that only move elements, whose rows stay rows: slices, pieces of a concat, paddings, transposes
-of outer axes.
+"""Kernels of open sizes that only move elements: slices, pieces of a concat, paddings, transposes.
 
 The run joins axes (``strided_boxes.py``), so it takes a slice of channels as one row for each image, whatever the
 images' sizes are. Blocks of fixed sizes would have the image's last axis alone as their rows.
@@ -24,6 +23,9 @@ from ..tiling.dynamic_border import DynamicBorder, resolve_size
 from ..tiling.strided_boxes import BoxRows, Place, find_extents, find_offset, find_strides, flatten_buffer
 from .block_kernels import STEPS
 from .part_loops import Computation, EmitSteps, build_steps, share_of_steps
+
+# Elements along a known axis that are turned like those of an open one.
+_LEAST_KNOWN = 32
 
 
 @dataclass(frozen=True)
@@ -82,20 +84,28 @@ class BoxCopy(LoopsWithoutSchedule):
         along = tuple(zero if axis is None else strides[axis] for axis in self.axes)
         read = Place(flatten_buffer(source), find_offset(starts, strides), along)
         extents = find_extents(border.view(computed.buffer, given))
-        return BoxRows(extents, [read, Place.of(computed.buffer, low)], computed.target)
+        order = [axis for axis in self.axes if axis is not None]
+        turns = order != sorted(order)
+        return BoxRows(extents, [read, Place.of(computed.buffer, low)], computed.target, turns=turns)
 
     def __str__(self) -> str:
         return f"rows along d{len(self.axes) - 1}, and axes that go on from one to the next, copied"
 
 
-def choose_copy(function: func.FuncOp) -> BoxCopy:
-    """A kernel that copies one box. Raises NotSchedulable for all others, and where rows become columns."""
+def choose_copy(function: func.FuncOp, turned: bool = False) -> BoxCopy:
+    """A kernel that copies one box. Raises NotSchedulable for all others.
+
+    ``turned``: whether it is one whose rows become columns.
+    """
     border = DynamicBorder.of(function)
     value, axes = border.inner, list[int | None](range(len(shape_of(border.inner))))
     op = defining_op(value)
     if op is not None and op.name == "linalg.generic":
         axes, value = _read_order(op), op.operands[0]
-    _demand_rows(border.inner, value, axes)
+    if turned:
+        _demand_turned(border.inner, value)
+    else:
+        _demand_rows(border.inner, value, axes)
     starts: Sequence[int | ir.Value] = [0] * len(shape_of(value))
     op = defining_op(value)
     if op is not None and op.name == "tensor.extract_slice":
@@ -134,3 +144,10 @@ def _demand_rows(result: ir.Value, read: ir.Value, axes: Sequence[int | None]) -
     made, own = ([axis for axis, n in enumerate(shape_of(value)) if n != 1] for value in (result, read))
     if made and (not own or axes[made[-1]] != own[-1]):
         raise NotSchedulable("rows that become columns")
+
+
+def _demand_turned(result: ir.Value, read: ir.Value) -> None:
+    """Raises NotSchedulable where blocks fit the innermost axes better: of few known elements, or known ones only."""
+    inner = [next((n for n in reversed(shape_of(value)) if n != 1), 1) for value in (result, read)]
+    if min(inner) >= 0 or any(0 <= n < _LEAST_KNOWN for n in inner):
+        raise NotSchedulable("columns of known number, which blocks fit")

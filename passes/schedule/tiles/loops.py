@@ -177,6 +177,15 @@ def loop_over(first: ir.Value, end: ir.Value, step: int, body: Callable[[ir.Valu
         scf.YieldOp([])
 
 
+def branch_off(when: ir.Value, then: Callable[[], None], other: Callable[[], None]) -> None:
+    """``then`` where a condition holds, and ``other`` elsewhere."""
+    branch = scf.IfOp(when, has_else=True)
+    for region, emit in zip(branch.regions, (then, other), strict=True):
+        with ir.InsertionPoint(region.blocks[0]):
+            emit()
+            scf.YieldOp([])
+
+
 def walk_part(
     counts: Values,
     strides: Sequence[Values],

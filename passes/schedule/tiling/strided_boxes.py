@@ -17,8 +17,9 @@ from ....core.target import Target
 from ....dialects import arith, ir, memref, scf, vector
 from ....dialects.builders import element_of, index_constant
 from ....dialects.types import DYNAMIC, element_bits
-from ..tiles.loops import loop_over, walk_part
+from ..tiles.loops import branch_off, loop_over, walk_part
 from .destination_passing import reshape_buffer
+from .turned_rows import TurnedRows
 
 # Bytes of a row that threads share no further.
 _PIECE_BYTES = 1 << 14
@@ -46,11 +47,16 @@ class BoxRows:
 
     count: how many steps they are made in, each a row, or, where rows are long, a ``piece`` of so many elements of one
     (0 elsewhere). rows, length: how many they are, and their elements. starts, along: the first element in each of the
-    buffers, and the stride of a row. lanes: of a vector.
+    buffers, and the stride of a row. lanes: of a vector. turns: whether rows may lie beside each other in what is read.
     """
 
     def __init__(
-        self, extents: Sequence[ir.Value], places: Sequence[Place], target: Target, value: ir.Value | None = None
+        self,
+        extents: Sequence[ir.Value],
+        places: Sequence[Place],
+        target: Target,
+        value: ir.Value | None = None,
+        turns: bool = False,
     ) -> None:
         one = index_constant(1)
         self._value, self.buffers = value, [place.buffer for place in places]
@@ -66,6 +72,7 @@ class BoxRows:
         self.along = [strides.pop() for strides in self._strides]
         if len(self._extents) > 2:
             self._put_many_inside()
+        self._turned = self._turn() if turns else None
         self.rows = functools.reduce(arith.muli, self._extents)
         self._take_apart()
         self.count = functools.reduce(arith.muli, self._extents)
@@ -87,6 +94,26 @@ class BoxRows:
             a, b = own[-2:]
             own[-2:] = [arith.select(exchanged, b, a), arith.select(exchanged, a, b)]
 
+    def _turn(self) -> tuple[TurnedRows, ir.Value]:
+        """Rows that lie beside each other in what is read, and whether they do, and only they are neighbours there.
+
+        They become the innermost ones, and the steps of the last axis those of ``TurnedRows``.
+        """
+        thin = arith.andi(arith.cmpi(arith.CmpIPredicate.ne, self.along[0], index_constant(1)), self._goes_by(1, 1))
+        for axis in range(len(self._extents) - 1):
+            beside = arith.cmpi(arith.CmpIPredicate.eq, self._strides[0][axis], index_constant(1))
+            several = arith.cmpi(arith.CmpIPredicate.ugt, self._extents[axis], index_constant(1))
+            exchanged = functools.reduce(arith.andi, [thin, beside, several])
+            for own in (self._extents, *self._strides):
+                a, b = own[axis], own[-1]
+                own[axis], own[-1] = arith.select(exchanged, b, a), arith.select(exchanged, a, b)
+        read, written = (strides[-1] for strides in self._strides)
+        rows = TurnedRows(self.buffers, self._extents[-1], self.length, self.along[0], written, self.lanes)
+        beside = arith.cmpi(arith.CmpIPredicate.eq, read, index_constant(1))
+        turned = functools.reduce(arith.andi, [thin, beside, rows.enough])
+        self._extents[-1] = arith.select(turned, rows.steps, self._extents[-1])
+        return rows, turned
+
     def _take_apart(self) -> None:
         """Let the innermost steps be pieces of a long row, where rows are long, and rows elsewhere.
 
@@ -95,6 +122,8 @@ class BoxRows:
         most = index_constant(_PIECE_BYTES * 8 // element_bits(self._element))
         zero, one, length = index_constant(0), index_constant(1), self.length
         long = arith.cmpi(arith.CmpIPredicate.ugt, length, most)
+        if self._turned is not None:
+            long = arith.select(self._turned[1], arith.constant(long.type, 0), long)
 
         def shift(outer: Sequence[ir.Value], pieces: ir.Value) -> list[ir.Value]:
             return [arith.select(long, after, own) for own, after in itertools.pairwise([*outer, pieces])]
@@ -129,7 +158,7 @@ class BoxRows:
             if size == 1:
                 emit(lambda _, row: self._move_ends(row, 1))
                 return
-            _branch(
+            branch_off(
                 arith.cmpi(arith.CmpIPredicate.uge, self.length, index_constant(size)),
                 lambda: emit(lambda _, row: self._move_ends(row, size)),
                 lambda: choose(size // 2),
@@ -137,23 +166,30 @@ class BoxRows:
 
         def move_dense() -> None:
             long = arith.cmpi(arith.CmpIPredicate.ugt, self.length, index_constant(2 * lanes))
-            _branch(long, lambda: emit(self._move_long), lambda: choose(lanes))
+            branch_off(long, lambda: emit(self._move_long), lambda: choose(lanes))
 
         def move_thin() -> None:
             """BoxRows whose elements lie apart: every second one, or any."""
             if self._value is not None or lanes < 2:
                 emit(self._move_apart)
                 return
+            if self._turned is None:
+                move_scattered()
+                return
+            rows, turned = self._turned
+            branch_off(turned, lambda: rows.emit(first, last, places), move_scattered)
+
+        def move_scattered() -> None:
             second = arith.andi(self._goes_by(0, 2), self._goes_by(1, 1))
             enough = arith.cmpi(arith.CmpIPredicate.uge, self.length, index_constant(2 * lanes))
-            _branch(
+            branch_off(
                 arith.andi(second, enough),
                 lambda: emit(functools.partial(self._move_long, step=2)),
                 lambda: emit(self._move_apart),
             )
 
         steps = (self._goes_by(number, 1) for number in range(len(self.along)))
-        _branch(functools.reduce(arith.andi, steps), move_dense, move_thin)
+        branch_off(functools.reduce(arith.andi, steps), move_dense, move_thin)
 
     def _goes_by(self, number: int, step: int) -> ir.Value:
         """Whether a row's elements lie so far from each other in a buffer."""
@@ -229,14 +265,6 @@ def _load_seconds(kind: ir.VectorType, buffer: ir.Value, place: ir.Value) -> ir.
     [lanes] = kind.shape
     first, last = (_load(kind, buffer, arith.addi(place, index_constant(n))) for n in (0, lanes - 1))
     return vector.shuffle(first, last, [*range(0, lanes, 2), *range(lanes + 1, 2 * lanes, 2)])
-
-
-def _branch(when: ir.Value, then: Callable[[], None], other: Callable[[], None]) -> None:
-    branch = scf.IfOp(when, has_else=True)
-    for region, emit in zip(branch.regions, (then, other), strict=True):
-        with ir.InsertionPoint(region.blocks[0]):
-            emit()
-            scf.YieldOp([])
 
 
 def join_axes(extents: list[ir.Value], strides: Sequence[list[ir.Value]], axis: int, single: ir.Value) -> None:

@@ -36,6 +36,26 @@ CASES: dict[str, tuple[str, list[list[np.ndarray]], dict[str, Any]]] = {
         [[f(2, 3, h, w)] for h, w in ((7, 8), (8, 7), (3, 3), (12, 5))],
         {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1},
     ),
+    "rows that lie beside each other where the last axis has one element": (
+        "Transpose",
+        [[f(2, m, n, k)] for m, n, k in ((17, 5, 1), (16, 16, 1), (40, 3, 1), (3, 40, 1), (20, 33, 2), (1, 70, 1))],
+        {"perm": [0, 2, 1, 3]},
+    ),
+    "tiles of all sizes that are turned in registers": (
+        "Transpose",
+        [[f(*shape)] for shape in ((5, 7, 12), (2, 17, 16), (16, 4, 150), (130, 3, 35), (1, 9, 2), (33, 2, 6))],
+        {"perm": [2, 0, 1]},
+    ),
+    "tiles of bytes": (
+        "Transpose",
+        [[u8(3, m, n)] for m, n in ((70, 65), (16, 15), (4, 200), (2, 2))],
+        {"perm": [0, 2, 1], "results": ["uint8"]},
+    ),
+    "tiles of integers": (
+        "Transpose",
+        [[u8(m, n).astype(np.int64)] for m, n in ((19, 33), (8, 7), (4, 2), (3, 300))],
+        {"perm": [1, 0], "results": ["int64"]},
+    ),
     "blocks that begin in the one before, of axes that are turned": (
         "Transpose",
         [[f(2, 17, 130)], [f(2, 15, 16)], [f(1, 40, 1)], [f(3, 7, 239)], [f(0, 2, 5)]],
