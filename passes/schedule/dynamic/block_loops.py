@@ -26,7 +26,6 @@ from .part_loops import (
     Segment,
     build_steps,
     cut_axis,
-    divide_steps,
     join_strips,
     least_rest,
     loop_over,
@@ -134,7 +133,7 @@ class Blocks:
             group, panel = (step, None) if self.panels == 1 else (arith.divui(step, panels), arith.remui(step, panels))
             for part in parts:
                 ends = (group, arith.addi(group, index_constant(1)))
-                begin, end = (divide_steps(arith.muli(part.blocks, end), groups) for end in ends)
+                begin, end = (part.find_group(end, groups) for end in ends)
                 part.loop(begin, end, panel)
 
         loop_over(first, last, 1, body)

@@ -10,7 +10,6 @@ from typing import Any
 
 from ....dialects import arith, ir, memref, scf, vector
 from ....dialects.builders import index_constant, scalar
-from ....dialects.types import DYNAMIC
 from ...ir.dynamic_sizes import hide_formula
 from ..tiles.buffers import buffer_of, find_first_lanes, tensor_of, view_of
 from ..tiles.regions import ROW, Interval, Linear, Region, kept_dims
@@ -18,10 +17,11 @@ from .attention_loops import cover_columns
 from .block_kernels import BlockKernel, OneFunction
 from .block_operands import Held
 from .block_parts import parts_of
-from .part_loops import Part, RowStripPart, cut_axis, loop_over
+from .part_loops import Part, RowStripPart, Segment, cut_axis, loop_over
 
-# Elements of a copy, which stay in the first cache; rows of a strip where windows move by one, and at least.
-_COPIED, _STRIP_ROWS, _LEAST_ROWS = 1 << 13, 32, 8
+# Elements of a copy, which stay in the first cache; rows of the result that a strip has at most, where windows move by
+# one, and columns of one and of two phases that are copied at once: images of that width go whole.
+_COPIED, _STRIP_ROWS, _COLUMNS = 1 << 13, 32, {1: 112, 2: 64}
 
 
 @dataclass(frozen=True)
@@ -57,97 +57,162 @@ class DepthwisePart(RowStripPart):
     def __init__(self, image: CopiedImage, rows: Sequence[RowBlocks], *shared: Any) -> None:
         super().__init__(*shared)
         self.image, self.made, self.stage = image, rows, image.function
-        self.lanes, self.narrowest = self.computed.target.lanes, self.computed.target.lanes // 2
+        target = self.computed.target
+        # Columns of a block, and as many as a row has at least that is stored where it lies.
+        self.lanes, self.narrowest = target.lanes, 1 if target.stores_by_masks else target.lanes // 2
+        self.masks = target.stores_by_masks
         self.own = [self.arguments[value] for value in self.source.arguments]
         read = self.own[image.data]
         assert isinstance(read, ir.Value)  # an argument of the kernel
         self.read = buffer_of(read)
         self.element = ir.MemRefType(self.read.type).element_type
         self.extents = [memref.DimOp(self.read, index_constant(axis)).result for axis in range(len(image.low))]
-        self.length = memref.DimOp(self.computed.buffer, index_constant(len(self.version.sizes) - 1)).result
-        self.whole = arith.maxsi(self.length, index_constant(self.narrowest))
-        self.most = max(_LEAST_ROWS, _STRIP_ROWS // image.step)
-        self.places = self._count_places()
-        self.part = self._find_part(
-            (*[Interval(Linear(), 1)] * (len(self.version.sizes) - 2), Interval(Linear(), self.most))
+        self.height, self.length = (
+            memref.DimOp(self.computed.buffer, index_constant(len(self.version.sizes) - n)).result for n in (2, 1)
         )
+        self.columns, self.step = _COLUMNS[image.phases], image.phases * self.lanes
+        pitch = self.columns - (1 - image.span) // self.step * self.lanes
+        self.most = self._find_most(pitch)
+        self.rows = self._count_rows()
+        self.part = self._find_part(self._strip(self.most))
         self.axes = kept_dims(self.part)
-        self.scratch, self.rows = self._allocate()
-        self.step = image.phases * self.lanes
-        self.full = arith.muli(arith.divui(self.extents[-1], index_constant(self.step)), index_constant(self.step))
-        self.inside = find_first_lanes(self.step, arith.subi(self.extents[-1], self.full))
-        _for_each([index_constant(self.part[axis].size) for axis in self.axes], self._pad)
-        self.short = memref.alloc(ir.MemRefType.get([rows[0].rows, self.narrowest], self.element), [], [])
+        phases = [image.phases] if image.phases > 1 else []
+        copied = [*(self.part[axis].size for axis in self.axes), *phases, pitch]
+        self.scratch = memref.alloc(ir.MemRefType.get(copied, self.element), [], [])
+        self.short = memref.alloc(ir.MemRefType.get([rows[0].rows, self.lanes // 2], self.element), [], [])
+        _for_each([index_constant(n) for n in copied[:-1]], self._fill_row)
 
-    def _count_places(self) -> ir.Value:
-        """The elements of a copied row, in each of its phases: all that windows read."""
-        steps = arith.subi(self.whole, index_constant(1))
-        reach = arith.addi(arith.muli(steps, index_constant(self.image.phases)), index_constant(self.image.span))
-        return arith.ceildivui(reach, index_constant(self.image.phases))
+    def _strip(self, rows: int) -> Region:
+        """So many rows, along all axes but the last."""
+        return (*[Interval(Linear(), 1)] * (len(self.version.sizes) - 2), Interval(Linear(), rows))
 
     def _find_part(self, strip: Region) -> Region:
         """What a strip reads of the padded image along all axes but the last."""
         parts = parts_of(self.stage, (*strip, Interval(Linear(), self.lanes)), {})
         return parts.regions[self.stage.arguments[len(self.own)]][:-1]
 
-    def _allocate(self) -> tuple[ir.Value, ir.Value]:
-        """Memory for what a strip reads, and how many rows of the result that is for.
+    def _find_most(self, pitch: int) -> int:
+        """The rows of a strip, of which the copy's are ``pitch`` elements long in each phase."""
+        least = self.made[0].rows
+        for rows in range(max(_STRIP_ROWS // self.image.step, least), least, -least):
+            read = math.prod(interval.size for interval in self._find_part(self._strip(rows)))
+            if read * self.image.phases * pitch <= _COPIED:
+                return rows
+        return least
 
-        Rows are written vector by vector, the last of which begin before the end of an image's, or of a row's.
-        """
-        outer = [self.part[axis].size for axis in self.axes]
-        inner = arith.ceildivui(self.extents[-1], index_constant(self.image.phases))
-        before = index_constant(self.image.low[-1] + 3 * self.lanes)
-        width = arith.addi(arith.maxui(self.places, inner), before)
-        phases = [self.image.phases] if self.image.phases > 1 else []
-        scratch = memref.alloc(ir.MemRefType.get([*outer, *phases, DYNAMIC], self.element), [width], [])
-        elements = math.prod([*outer[:-1], self.image.phases])
-        read = arith.divui(index_constant(_COPIED // elements), width)
-        rows = arith.divui(read, index_constant(self.image.step))
-        least = index_constant(_LEAST_ROWS)
-        whole = arith.muli(arith.maxui(arith.divui(rows, least), index_constant(1)), least)
-        return scratch, hide_formula(arith.minui(whole, index_constant(self.most)))
+    def _fill_row(self, row: Sequence[ir.Value]) -> None:
+        """Lanes that are not stored are computed from what nothing has been copied to: let that be numbers."""
+        around, pitch = self._around(self.lanes), ir.MemRefType(self.scratch.type).shape[-1]
+
+        def fill(place: ir.Value) -> None:
+            vector.store(around, self.scratch, [*row, place])
+
+        loop_over(index_constant(0), index_constant(pitch), self.lanes, fill)
+
+    def _around(self, lanes: int) -> ir.Value:
+        kind = ir.VectorType.get([lanes], self.element)
+        return vector.broadcast(kind, scalar(self.image.padding, self.element))
+
+    def _count_rows(self) -> ir.Value:
+        """The rows of a strip in this run, as many as whole blocks have."""
+        whole, other = (each.rows for each in self.made[:2])
+        return arith.select(
+            self._is_made_of(other, whole), *map(index_constant, (self.most // whole * other, self.most))
+        )
+
+    def _is_made_of(self, rows: int, others: int) -> ir.Value:
+        """Whether blocks of so many rows leave fewer over of an image than others do."""
+        made = (arith.muli(arith.ceildivui(self.height, n), n) for n in map(index_constant, (rows, others)))
+        return arith.cmpi(arith.CmpIPredicate.ult, *made)
 
     def compute_strip(self, strip: Region, count: ir.Value) -> None:
         """The first ``count`` rows of a strip, which says where it lies along all axes but the last."""
-        part = self._find_part(strip)
-        self._copy(part, count)
-        dims = (*self.axes, len(part))
-        held = Held(tensor_of(self.scratch), (*part, Interval(Linear(), ROW)), dims, self.image.phases)
-        arguments = dict(zip(self.stage.arguments, [*self.own, held], strict=True))
-        last = Part(self.version, {}, replace(self.computed, source=self.stage, arguments=arguments))
-        segments = cut_axis(count, [each.rows for each in self.made], repeat=True)
-        for each in self.made:
-            segment = segments[each.rows]
+        part, dims = self._find_part(strip), (*self.axes, len(part))
+        last = arith.maxsi(arith.subi(self.length, index_constant(self.narrowest)), index_constant(0))
 
-            def step(number: ir.Value, each: RowBlocks = each, segment: Any = segment) -> None:
+        def compute_columns(place: ir.Value) -> None:
+            start = hide_formula(place if self.masks else arith.minui(place, last))
+            width = arith.minui(arith.subi(self.length, start), index_constant(self.columns))
+            first = Linear(0, ((start, self.image.phases),))
+            self._copy(part, count, first, width)
+            held = Held(tensor_of(self.scratch), (*part, Interval(first, ROW)), dims, self.image.phases)
+            arguments = dict(zip(self.stage.arguments, [*self.own, held], strict=True))
+            made = Part(self.version, {}, replace(self.computed, source=self.stage, arguments=arguments))
+            self._compute_part(made, strip, count, Linear(0, ((start, 1),)), width)
+
+        loop_over(index_constant(0), self.length, self.columns, compute_columns)
+
+    def _compute_part(self, made: Part, strip: Region, count: ir.Value, start: Linear, width: ir.Value) -> None:
+        """The columns of a strip from ``start`` on, ``width`` of them."""
+        for each, segment in zip(self.made, self._cut_rows(count), strict=True):
+
+            def step(number: ir.Value, each: RowBlocks = each, segment: Segment = segment) -> None:
                 rows = segment.interval(number)
-                self._compute_rows(last, (*strip[:-1], replace(rows, offset=strip[-1].offset + rows.offset)), each)
+                chosen = (*strip[:-1], replace(rows, offset=strip[-1].offset + rows.offset))
+                compute = self._compute_by_masks if self.masks else self._compute_rows
+                compute(made, chosen, each, start, width)
 
             loop_over(index_constant(0), segment.count, 1, step)
 
-    def _compute_rows(self, last: Part, rows: Region, made: RowBlocks) -> None:
+    def _cut_rows(self, count: ir.Value) -> list[Segment]:
+        """The blocks of each number of rows: those of the first, or of the second, and smaller ones."""
+        whole, other, *rest = (each.rows for each in self.made)
+        ways = [cut_axis(count, [first, *rest], repeat=True) for first in (other, whole)]
+        chosen, none = self._is_made_of(other, whole), index_constant(0)
+        ways[0][whole] = replace(ways[1][whole], count=none)
+        ways[1][other] = replace(ways[0][other], count=none)
+
+        def join(rows: int) -> Segment:
+            own, others = (way[rows] for way in ways)
+            start = arith.select(chosen, own.start.as_value(), others.start.as_value())
+            number = hide_formula(arith.select(chosen, own.count, others.count))
+            return replace(own, start=Linear(0, ((start, 1),)), count=number)
+
+        return [join(each.rows) for each in self.made]
+
+    def _compute_by_masks(self, made: Part, rows: Region, blocks: RowBlocks, start: Linear, width: ir.Value) -> None:
+        """Rows of the result, vector by vector, the last of which reach beyond them."""
+        half, count = self.lanes // 2, index_constant(self.lanes)
+        whole = arith.divui(arith.addi(width, index_constant(half - 1)), count)  # the rest is no more than a half
+        end = hide_formula(arith.muli(whole, count))
+
+        def compute(block: BlockKernel, column: ir.Value, lanes: int) -> None:
+            columns = Interval(start + Linear(0, ((column, 1),)), lanes)
+            inside = find_first_lanes(lanes, arith.subi(width, column))
+
+            def store(tile: Region, value: ir.Value) -> None:
+                self._store_rows((*rows, columns), tile, value, inside)
+
+            made.compute_block(block, (*rows, columns), {}, store)
+
+        for block, first, last, lanes in zip(
+            blocks.blocks, (index_constant(0), end), (end, width), (self.lanes, half), strict=True
+        ):
+            loop_over(first, last, lanes, lambda column, block=block, lanes=lanes: compute(block, column, lanes))
+
+    def _store_rows(self, block: Region, tile: Region, value: ir.Value, inside: ir.Value) -> None:
+        """Store a tile of a block, row by row."""
+        *outer, first, columns = [own.offset + within.offset for own, within in zip(block, tile, strict=True)]
+        for row in range(tile[-2].size):
+            made = value if tile[-2].size == 1 else vector.extract(value, [], [row])
+            at = [offset.as_value() for offset in (*outer, first + Linear(row), columns)]
+            vector.maskedstore(self.computed.buffer, at, inside, made)
+
+    def _compute_rows(self, made: Part, rows: Region, blocks: RowBlocks, start: Linear, width: ir.Value) -> None:
         """Rows of the result, which are written by masks where they are shorter than a block."""
-        narrow = arith.cmpi(arith.CmpIPredicate.slt, self.length, index_constant(self.narrowest))
+        narrow = arith.cmpi(arith.CmpIPredicate.slt, width, index_constant(self.narrowest))
 
         def compute(block: BlockKernel, columns: Interval) -> None:
-            chosen = (*rows, columns)
-            last.compute_block(block, chosen, {}, view_of(self.computed.buffer, chosen))
+            chosen = (*rows, replace(columns, offset=start + columns.offset))
+            made.compute_block(block, chosen, {}, view_of(self.computed.buffer, chosen))
 
         def compute_short() -> None:
-            chosen = (*rows, Interval(Linear(), self.narrowest))
-            whole = Interval(Linear(), made.rows), Interval(Linear(), self.narrowest)
-            last.compute_block(made.blocks[-1], chosen, {}, view_of(self.short, whole))
-            loop_over(index_constant(0), index_constant(made.rows), 1, lambda row: self._write_short_row(rows, row))
+            chosen = (*rows, Interval(start, self.narrowest))
+            whole = Interval(Linear(), blocks.rows), Interval(Linear(), self.narrowest)
+            made.compute_block(blocks.blocks[-1], chosen, {}, view_of(self.short, whole))
+            loop_over(index_constant(0), index_constant(blocks.rows), 1, lambda row: self._write_short_row(rows, row))
 
-        branch: Any = scf.IfOp(narrow, has_else=True)
-        for block, emit in (
-            (branch.then_block, compute_short),
-            (branch.else_block, lambda: cover_columns(made.blocks, self.length, compute)),
-        ):
-            with ir.InsertionPoint(block):
-                emit()
-                scf.YieldOp([])
+        _branch_on(narrow, compute_short, lambda: cover_columns(blocks.blocks, width, compute))
 
     def _write_short_row(self, rows: Region, row: ir.Value) -> None:
         """Put a row into the result that is shorter than a block."""
@@ -158,60 +223,80 @@ class DepthwisePart(RowStripPart):
         inside = find_first_lanes(self.narrowest, self.length)
         vector.maskedstore(self.computed.buffer, [*at, zero], inside, made)
 
-    def _copy(self, part: Region, count: ir.Value) -> None:
-        """Copy what ``count`` rows of a strip read, ``part``, with the padding around it."""
+    def _copy(self, part: Region, count: ir.Value, start: Linear, width: ir.Value) -> None:
+        """Copy what ``count`` rows of a strip read, ``part``, with the padding around it.
+
+        That is of columns of the padded image from ``start`` on, for ``width`` of the result.
+        """
+        *outer, rows = [interval.offset + Linear(-low) for interval, low in zip(part, self.image.low, strict=False)]
+        zero, one, height = index_constant(0), index_constant(1), self.extents[len(outer)]
+        steps = arith.muli(arith.subi(count, one), index_constant(self.image.step))
         high = part[-1].size - (self.most - 1) * self.image.step  # of a window
-        steps = arith.muli(arith.subi(count, index_constant(1)), index_constant(self.image.step))
-        sizes = [*(index_constant(part[axis].size) for axis in self.axes[:-1]), arith.addi(steps, index_constant(high))]
+        read = arith.addi(steps, index_constant(high))
+        above = arith.minsi(arith.maxsi((rows * -1).as_value(), zero), read)
+        inside = arith.maxsi(arith.minsi(arith.subi(height, rows.as_value()), read), above)
+        reach = arith.muli(arith.subi(width, one), index_constant(self.image.phases))
+        columns = arith.addi(reach, index_constant(self.image.span))
+        kind = ir.VectorType.get([self.step], self.element)
+        around = self._around(self.step)
 
-        def copy_row(numbers: Sequence[ir.Value]) -> None:
-            chosen = dict(zip(self.axes, numbers, strict=True))
+        def copy_plane(numbers: Sequence[ir.Value]) -> None:
+            chosen = dict(zip(self.axes, numbers, strict=False))
             at, flags = list[ir.Value](), list[ir.Value]()
-            for axis, interval in enumerate(part):
-                moved = interval.offset + Linear(-self.image.low[axis])
-                moved = moved + Linear(0, ((chosen[axis], 1),)) if axis in chosen else moved
+            for axis, offset in enumerate(outer):
+                moved = offset + Linear(0, ((chosen[axis], 1),)) if axis in chosen else offset
                 at.append(moved.as_value())
-                if interval.size != 1 or self.image.low[axis]:
+                if part[axis].size != 1 or self.image.low[axis]:
                     flags.append(arith.cmpi(arith.CmpIPredicate.ult, at[-1], self.extents[axis]))
-            branch: Any = scf.IfOp(functools.reduce(arith.andi, flags), has_else=True)
-            for block, emit in (
-                (branch.then_block, lambda: self._copy_row(at, numbers)),
-                (branch.else_block, lambda: self._pad(numbers)),
-            ):
-                with ir.InsertionPoint(block):
-                    emit()
-                    scf.YieldOp([])
+            begin, end = above, inside
+            if flags:
+                lies = functools.reduce(arith.andi, flags)
+                begin, end = (arith.select(lies, place, zero) for place in (above, inside))
 
-        _for_each(sizes, copy_row)
+            def copy_column(place: ir.Value) -> None:
+                column = (start + Linear(-self.image.low[-1], ((place, 1),))).as_value()
+                lanes = _find_lanes_between(self.step, column, self.extents[-1])
+                to = arith.divui(place, index_constant(self.image.phases))
 
-    def _around(self, lanes: int) -> ir.Value:
-        kind = ir.VectorType.get([lanes], self.element)
-        return vector.broadcast(kind, scalar(self.image.padding, self.element))
+                def pad(row: ir.Value) -> None:
+                    self._store([*numbers, row], to, around)
 
-    def _pad(self, row: Sequence[ir.Value]) -> None:
-        """Fill a row of the copy."""
-        around = self._around(self.lanes)
-        for phase in range(self.image.phases):
-            store = functools.partial(self._store, around, row, phase)
-            loop_over(index_constant(0), self.places, self.lanes, store)
+                def copy(row: ir.Value) -> None:
+                    source = (rows + Linear(0, ((row, 1),))).as_value()
+                    made = vector.maskedload(kind, self.read, [*at, source, column], lanes, around)
+                    self._store([*numbers, row], to, made)
 
-    def _store(self, made: ir.Value, row: Sequence[ir.Value], phase: int, place: ir.Value) -> None:
-        phases = [index_constant(phase)] if self.image.phases > 1 else []
-        vector.store(made, self.scratch, [*row, *phases, place])
+                for first, last, body in ((zero, begin, pad), (begin, end, copy), (end, read, pad)):
+                    loop_over(first, last, 1, body)
 
-    def _copy_row(self, at: Sequence[ir.Value], row: Sequence[ir.Value]) -> None:
-        """Copy a row of the image. Beside it lies the padding that was there before, and in its last vector such."""
-        low, phases, kind = self.image.low[-1], self.image.phases, ir.VectorType.get([self.step], self.element)
+            loop_over(zero, columns, self.step, copy_column)
 
-        def copy(read: ir.Value, column: ir.Value) -> None:
-            parts = vector.deinterleave(read) if phases > 1 else [read]
-            place = arith.divui(column, index_constant(phases))
-            for number, made in enumerate(parts, low):
-                self._store(made, row, number % phases, arith.addi(place, index_constant(number // phases)))
+        _for_each([index_constant(part[axis].size) for axis in self.axes[:-1]], copy_plane)
 
-        loop_over(index_constant(0), self.full, self.step, lambda n: copy(vector.load(kind, self.read, [*at, n]), n))
-        last = vector.maskedload(kind, self.read, [*at, self.full], self.inside, self._around(self.step))
-        copy(last, self.full)
+    def _store(self, row: Sequence[ir.Value], place: ir.Value, made: ir.Value) -> None:
+        """Store a vector of the copy, or one of each phase."""
+        if self.image.phases == 1:
+            vector.store(made, self.scratch, [*row, place])
+            return
+        for phase, each in enumerate(vector.deinterleave(made)):
+            vector.store(each, self.scratch, [*row, index_constant(phase), place])
+
+
+def _find_lanes_between(lanes: int, first: ir.Value, end: ir.Value) -> ir.Value:
+    """The lanes of a vector that lie in [0, ``end``) if it begins at ``first``, as a mask."""
+    narrow = ir.IntegerType.get_signless(32)
+    kind = ir.VectorType.get([lanes], narrow)
+    numbers = arith.index_cast(kind, vector.step(ir.VectorType.get([lanes], ir.IndexType.get())))
+    begin, after = (vector.broadcast(kind, arith.index_cast(narrow, value)) for value in (first, end))
+    return arith.cmpi(arith.CmpIPredicate.ult, arith.addi(numbers, begin), after)
+
+
+def _branch_on(flag: ir.Value, then: Callable[[], None], otherwise: Callable[[], None]) -> None:
+    branch: Any = scf.IfOp(flag, has_else=True)
+    for block, emit in ((branch.then_block, then), (branch.else_block, otherwise)):
+        with ir.InsertionPoint(block):
+            emit()
+            scf.YieldOp([])
 
 
 def _for_each(

@@ -1,8 +1,10 @@
 """Depthwise convolutions along rows of open length: strips of several rows, of which what they read is copied ahead.
 
 A strip's copy lies in memory of the thread, with the padding around it: no block asks where the image ends. Where
-windows move by two, even and odd columns lie apart in it (``phases``), so that vectors are read whole. Rows shorter
-than the smallest vector are made in memory of the thread, and written by masks.
+windows move by two, even and odd columns lie apart in it (``phases``), so that vectors are read whole. The copy's rows
+are of a known length: what is computed from it addresses all of them by one register, and images that are wider go in
+parts. Vectors that reach beyond a row of the result are stored by masks. Where masks take long, the last one begins in
+the one before, and rows shorter than the smallest are made in memory of the thread.
 """
 
 from __future__ import annotations
@@ -34,8 +36,8 @@ from .part_loops import Computation, Part, Segment
 
 # Strips of rows that go together.
 _HELD_ROWS = 1 << 8
-# Rows of blocks, the largest first.
-_BLOCK_ROWS = (8, 4, 1)
+# Rows of blocks, the largest first. Those of eight and of seven are for images of different heights.
+_BLOCK_ROWS = (8, 7, 4, 1)
 
 
 @dataclass(frozen=True)
@@ -68,12 +70,14 @@ def choose_depthwise_strips(function: func.FuncOp, choose: Chooser, target: Targ
     stage = list_functions(image.module)[0]
     rank = len(shape_of(terminator_of(stage).operands[0]))
 
+    widths = (target.lanes, target.lanes // 2)
+    widths = widths if target.stores_by_masks else (2 * target.lanes, *widths)
+
     def make_blocks(rows: int) -> tuple[BlockKernel, ...]:
-        widths = (2 * target.lanes, target.lanes, target.lanes // 2)
         return tuple(make_block(stage, (*[1] * (rank - 2), rows, width), {}, choose) for width in widths)
 
     blocks = tuple(RowBlocks(rows, make_blocks(rows)) for rows in _BLOCK_ROWS)
-    single = Version((*[1] * (rank - 1), 2 * target.lanes), blocks[-1].blocks)
+    single = Version((*[1] * (rank - 1), widths[0]), blocks[-1].blocks)
     made = shape_of(terminator_of(stage).operands[0])
     cuts = {axis: (1,) for axis in range(rank - 1) if axis == rank - 2 or made[axis] != 1}
     return DepthwiseStrips((single,), cuts, (), 1, _HELD_ROWS, image, blocks)

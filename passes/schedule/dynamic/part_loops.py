@@ -19,12 +19,13 @@ from ...ir.structure import dim_of, indexing_maps, shape_of
 from ..tiles.buffers import buffer_of, tensor_of, view_of, write
 from ..tiles.loops import divide_steps, loop_over
 from ..tiles.regions import Interval, Linear, NotSchedulable, Region, full_region
-from ..tiles.structured import capture_scalar
+from ..tiles.structured import capture_scalar, make_empty, squeezed_type
 from ..tiling.border import copy_box, fill_box
 from ..tiling.destination_passing import destination_passing, is_empty
 from ..tiling.dynamic_border import DynamicBorder
 from ..tiling.nest import build_nest
 from ..tiling.pool_windows import Bounds
+from ..tiling.tiler import StoreTile
 from .block_kernels import STEPS, BlockKernel, Version
 from .block_operands import Held, find_phases, given_to
 from .block_parts import parts_of
@@ -141,6 +142,10 @@ class Part:
         self.computed, self.source, self.arguments = computed, computed.source, computed.arguments
         counts = [segment.count for segment in segments.values()]
         self.blocks = functools.reduce(arith.muli, counts) if counts else index_constant(1)
+
+    def find_group(self, number: ir.Value, groups: ir.Value) -> ir.Value:
+        """The first block of a group."""
+        return divide_steps(arith.muli(self.blocks, number), groups)
 
     def loop(self, first: ir.Value, last: ir.Value, panel: ir.Value | None) -> None:
         """The blocks [first, last), or one panel of each of them."""
@@ -303,27 +308,32 @@ class Part:
         block: BlockKernel,
         region: Region,
         sums: Mapping[int, Interval],
-        place: ir.Value,
+        place: ir.Value | StoreTile,
         steps: tuple[ir.Value, ir.Value] | None = None,
         lengths: Mapping[int, ir.Value] | None = None,
         clipped: Mapping[int, Bounds] | None = None,
     ) -> None:
         """One block, or its ``steps`` [first, end), into ``place``; what it sums up is added to what is there.
 
+        ``place`` is a buffer, or what stores tiles, given where in the block they are.
+
         Each element is read there before it is written: to bufferization what is read lies in another buffer.
         ``lengths``: of the loops that a block sums up whole, which is added to nothing. ``clipped``: the first and the
         end of the steps that it takes of others.
         """
         parts = parts_of(self.source, region, sums, whole=block.whole)
-        own, on = [tensor_of(place)] if sums and not block.whole else [], self.computed.target
+        buffer, store_tile = (place, None) if isinstance(place, ir.Value) else (None, place)
+        own = [tensor_of(buffer)] if sums and not block.whole and buffer is not None else []
+        on = self.computed.target
         given = given_to(block.function, self.source, parts, self.arguments, own, on)
         first, end = steps or (index_constant(0), index_constant(block.schedule.extent))
-        target = tensor_of(place, writable=True)
         result = DynamicBorder.of(block.function).inner
+        kind = squeezed_type(result.type)
+        target = tensor_of(buffer, writable=True) if buffer is not None else make_empty(kind.shape, kind.element_type)
         phases = find_phases(block.function, self.source, parts, self.arguments)
-        machine = self.computed.target
-        nest = build_nest(block.schedule, result, target, first, end, given, machine, lengths, clipped, phases)
-        write(nest, place)
+        nest = build_nest(block.schedule, result, target, first, end, given, on, lengths, clipped, phases, store_tile)
+        if buffer is not None:
+            write(nest, buffer)
 
 
 class RowStripPart(Part, ABC):
@@ -334,6 +344,14 @@ class RowStripPart(Part, ABC):
 
     most: int
     rows: ir.Value
+
+    def find_group(self, number: ir.Value, groups: ir.Value) -> ir.Value:
+        """The first row of a group: the first one of an image where there are images for all groups."""
+        height = list(self.segments.values())[-1].count
+        images = divide_steps(self.blocks, height)
+        whole = arith.muli(divide_steps(arith.muli(images, number), groups), height)
+        some = arith.cmpi(arith.CmpIPredicate.uge, images, groups)
+        return arith.select(some, whole, super().find_group(number, groups))
 
     @abstractmethod
     def compute_strip(self, strip: Region, count: ir.Value) -> None:

@@ -70,6 +70,7 @@ from .rows import compute_row, in_chunks
 from .rows_across import compute_across, goes_across, write_across
 from .tiler import (
     Form,
+    StoreTile,
     Tiler,
     constant_tile,
     empty_tile,
@@ -95,6 +96,7 @@ def build_nest(
     lengths: Mapping[int, ir.Value] | None = None,
     clipped: Mapping[int, Bounds] | None = None,
     phases: Mapping[ir.Value, int] | None = None,
+    store_tile: StoreTile | None = None,
 ) -> ir.Value:
     """Emit the loops at the insertion point; returns the tensor that ``dest`` has become.
 
@@ -107,6 +109,7 @@ def build_nest(
         lengths: how far the loops of the result's sums go, where that differs from the extents of the function.
         clipped: their first steps and the ends of these, where others are left out.
         phases: the arguments that are given in rows of every so many elements (``Tile``), with that number.
+        store_tile: what stores the result's tiles, of which ``dest`` then has none.
     """
     border = Border.of(result)
     owner = defining_op(result)
@@ -116,6 +119,7 @@ def build_nest(
     form = TileForm.of(schedule.result).apply(border.inner, RESULT, target.lanes, target.dot_product)
     wide = find_wide_row(schedule.result, border.inner, [value for stage, value in staged if stage.value.read])
     form = replace(form, lengths=lengths or {}, clipped=clipped or {}, wide=wide, masked=target.stores_by_masks)
+    form = replace(form, store=store_tile)
     tiler = Tiler(arguments, HANDLERS, form, overwritten=overwritten)
     for argument, count in (phases or {}).items():
         whole = full_region(shape_of(argument))
@@ -138,6 +142,9 @@ def write_tile(
     """Compute a region of a kernel's result into ``dest``, in which a part of it lies at its ``place``."""
     if scope.form.across:
         return write_across(scope, value, region, dest, place)
+    if scope.form.store is not None:
+        scope.form.store(region, read_vector(scope.compute(value, region).value))
+        return dest
     vector = vector_axis(shape_of(value))
     if scope.form.wide:
         computed = scope.compute(value, widen_row(region, vector, scope.form.wide))

@@ -33,6 +33,7 @@ from ..tiles.structured import Tile, capture_scalar, clone_body, extract, make_e
 MAX_ROW = 2**63 - 1
 
 Handler = Callable[["Tiler", ir.Operation, Region, "ir.Value | None"], Tile]
+StoreTile = Callable[[Region, ir.Value], None]
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class Form:
     lanes: of float32 in a vector.
     wide: elements of a tile's rows, where the last of them are computed and not stored; 0 for as many as there are.
     masked: whether such rows are stored by a mask, or in pieces.
+    store: what stores tiles of the result, given their region and vector; None where they lie in a tensor.
     """
 
     row_chunk: int = 0
@@ -75,6 +77,7 @@ class Form:
     lanes: int = 16
     wide: int = 0
     masked: bool = False
+    store: StoreTile | None = None
 
     def sums_to_length(self, op: ir.Operation, loop: int | None = None) -> bool:
         """Return whether a loop of an op, or any, sums up to one of the ``lengths``."""

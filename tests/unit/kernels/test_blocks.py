@@ -686,6 +686,25 @@ def test_strips_of_what_depthwise_convolutions_read_are_copied(kind: str, phases
     assert plan.startswith(f"strips of rows, copied with their padding{' in 2 phases' if phases else ''}:\n")
 
 
+@pytest.mark.parametrize("kind", ["depthwise", "depthwise in steps of two"])
+def test_the_copy_of_a_strip_has_rows_of_a_known_length(kind: str):
+    """All of them are addressed by one register: of open length, each would have its own."""
+    [kernel] = kernels(kind)
+    assert kernel.scratch_bytes > 34 * 112 * 4 // 2
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_wide_images_of_a_depthwise_convolution_go_in_parts(step: int):
+    """The last of which may be a column; heights are of blocks of seven rows, of eight, and of neither."""
+    at = f"group = 2, pads = [2, 2, 2, 2], strides = [{step}, {step}]"
+    text = f"(float[N, C, H, W] x, float[2, 1, 5, 5] w) => (float[n, c, h, z] y) {{ y = Conv<{at}>(x, w) }}"
+    parsed = onnx.parser.parse_model('<ir_version: 10, opset_import: ["": 21]> g ' + text)
+    module, session = tw.compile(parsed, workers=0, num_threads=1), make_session(parsed)
+    for size in itertools.product((1, 7, 8, 17, 57), (4, 113, 129, 225)):
+        x, w = (RNG.integers(-4, 5, shape).astype(np.float32) for shape in ((1, 2, *size), (2, 1, 5, 5)))
+        np.testing.assert_array_equal(module(x, w)[0], session.run(None, {"x": x, "w": w})[0])
+
+
 def test_a_product_stores_no_padding_for_a_depthwise_convolution():
     """Rows of an image would each be a product of their own, short ones column by column."""
     [windows, product] = sorted(schedules("depthwise behind a product"))
