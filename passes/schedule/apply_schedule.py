@@ -25,6 +25,7 @@ from .dynamic.joined_axes import choose_joined
 from .dynamic.joined_images import choose_joined_images
 from .dynamic.pieces import choose_pieces
 from .dynamic.pool_strips import choose_pool_strips
+from .dynamic.pool_vectors import choose_pool_vectors
 from .families.table import choose_schedule, has_nests, require_schedule
 from .language.by_hand import GivenSchedule
 from .language.notation import value_text
@@ -132,6 +133,7 @@ _DYNAMIC: tuple[Callable[[func.FuncOp, Chooser, Target], LoopPlan], ...] = (
     lambda function, choose, target: choose_broadcast_rows(function, choose),
     lambda function, choose, target: choose_few_channels(function, choose),
     lambda function, choose, target: choose_copy(function, turned=True),
+    choose_pool_vectors,
     choose_pool_strips,
     choose_depthwise_strips,
     lambda function, choose, target: choose_joined(function, choose),

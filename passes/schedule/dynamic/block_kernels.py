@@ -25,6 +25,13 @@ class OneFunction:
 
 
 @dataclass(frozen=True)
+class KeptFunction(OneFunction):
+    """A module for the sake of its function."""
+
+    module: ir.Module
+
+
+@dataclass(frozen=True)
 class BlockKernel(OneFunction):
     """A module with the one function that computes a block, and its schedule. ``sums``: sizes of chunks by loops.
 

@@ -34,6 +34,8 @@ from .part_loops import (
 
 # Shares of the work that threads take, at least, where the blocks are as many.
 SHARES = 16
+# Rows of images that go together where strips of them are computed.
+HELD_ROWS = 1 << 8
 # Blocks that read a part of an operand from which on it is worth to copy, or to transpose, this for them.
 LEAST_BLOCKS = 2
 

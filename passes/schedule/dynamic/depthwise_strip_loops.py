@@ -11,7 +11,7 @@ from typing import Any
 from ....dialects import arith, ir, memref, scf, vector
 from ....dialects.builders import index_constant, scalar
 from ...ir.dynamic_sizes import hide_formula
-from ..tiles.buffers import buffer_of, find_first_lanes, tensor_of, view_of
+from ..tiles.buffers import buffer_of, find_first_lanes, find_lanes_between, tensor_of, view_of
 from ..tiles.regions import ROW, Interval, Linear, Region, kept_dims
 from .attention_loops import cover_columns
 from .block_kernels import BlockKernel, OneFunction
@@ -127,7 +127,8 @@ class DepthwisePart(RowStripPart):
 
     def compute_strip(self, strip: Region, count: ir.Value) -> None:
         """The first ``count`` rows of a strip, which says where it lies along all axes but the last."""
-        part, dims = self._find_part(strip), (*self.axes, len(part))
+        part = self._find_part(strip)
+        dims = (*self.axes, len(part))
         last = arith.maxsi(arith.subi(self.length, index_constant(self.narrowest)), index_constant(0))
 
         def compute_columns(place: ir.Value) -> None:
@@ -255,7 +256,7 @@ class DepthwisePart(RowStripPart):
 
             def copy_column(place: ir.Value) -> None:
                 column = (start + Linear(-self.image.low[-1], ((place, 1),))).as_value()
-                lanes = _find_lanes_between(self.step, column, self.extents[-1])
+                lanes = find_lanes_between(self.step, column, self.extents[-1])
                 to = arith.divui(place, index_constant(self.image.phases))
 
                 def pad(row: ir.Value) -> None:
@@ -280,15 +281,6 @@ class DepthwisePart(RowStripPart):
             return
         for phase, each in enumerate(vector.deinterleave(made)):
             vector.store(each, self.scratch, [*row, index_constant(phase), place])
-
-
-def _find_lanes_between(lanes: int, first: ir.Value, end: ir.Value) -> ir.Value:
-    """The lanes of a vector that lie in [0, ``end``) if it begins at ``first``, as a mask."""
-    narrow = ir.IntegerType.get_signless(32)
-    kind = ir.VectorType.get([lanes], narrow)
-    numbers = arith.index_cast(kind, vector.step(ir.VectorType.get([lanes], ir.IndexType.get())))
-    begin, after = (vector.broadcast(kind, arith.index_cast(narrow, value)) for value in (first, end))
-    return arith.cmpi(arith.CmpIPredicate.ult, arith.addi(numbers, begin), after)
 
 
 def _branch_on(flag: ir.Value, then: Callable[[], None], otherwise: Callable[[], None]) -> None:

@@ -28,14 +28,12 @@ from ..tiling.part_nests import Chooser
 from ..tiling.pool_windows import slides_along_rows
 from ..tiling.tiler import may_repeat
 from .block_kernels import BlockKernel, Version
-from .block_loops import Blocks
+from .block_loops import HELD_ROWS, Blocks
 from .blocks import make_block
 from .depthwise_strip_loops import CopiedImage, DepthwisePart, RowBlocks
 from .dynamic_rows import copy_inner, stage_module
 from .part_loops import Computation, Part, Segment
 
-# Strips of rows that go together.
-_HELD_ROWS = 1 << 8
 # Rows of blocks, the largest first. Those of eight and of seven are for images of different heights.
 _BLOCK_ROWS = (8, 7, 4, 1)
 
@@ -80,7 +78,7 @@ def choose_depthwise_strips(function: func.FuncOp, choose: Chooser, target: Targ
     single = Version((*[1] * (rank - 1), widths[0]), blocks[-1].blocks)
     made = shape_of(terminator_of(stage).operands[0])
     cuts = {axis: (1,) for axis in range(rank - 1) if axis == rank - 2 or made[axis] != 1}
-    return DepthwiseStrips((single,), cuts, (), 1, _HELD_ROWS, image, blocks)
+    return DepthwiseStrips((single,), cuts, (), 1, HELD_ROWS, image, blocks)
 
 
 def _copy_image(function: func.FuncOp) -> CopiedImage:

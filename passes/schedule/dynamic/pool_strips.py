@@ -21,14 +21,11 @@ from ..tiling.dynamic_border import DynamicBorder
 from ..tiling.part_nests import Chooser
 from ..tiling.tiler import may_repeat
 from .block_kernels import BlockKernel, Version
-from .block_loops import Blocks
+from .block_loops import HELD_ROWS, Blocks
 from .blocks import make_block
 from .part_loops import Computation, Part, Segment
 from .pool_stages import PoolStages, separate_pool
 from .pool_strip_loops import PoolPart, StripVersion
-
-# Rows that go together.
-_HELD_ROWS = 1 << 8
 
 
 @dataclass(frozen=True)
@@ -72,4 +69,4 @@ def choose_pool_strips(function: func.FuncOp, choose: Chooser, target: Target) -
     combined = make_blocks(ahead)
     largest = StripVersion((*[1] * (rank - 1), 4 * target.lanes), make_blocks(last), combined)
     cuts = {axis: (1,) for axis in range(rank - 1) if axis == rank - 2 or shape_of(result)[axis] != 1}
-    return PoolStrips((largest,), cuts, (), 1, _HELD_ROWS, stages)
+    return PoolStrips((largest,), cuts, (), 1, HELD_ROWS, stages)

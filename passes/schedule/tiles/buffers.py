@@ -52,3 +52,12 @@ def find_first_lanes(lanes: int, count: ir.Value) -> ir.Value:
     counts = ir.VectorType.get([lanes], narrow)
     numbers = arith.index_cast(counts, vector.step(ir.VectorType.get([lanes], ir.IndexType.get())))
     return arith.cmpi(arith.CmpIPredicate.slt, numbers, vector.broadcast(counts, arith.index_cast(narrow, count)))
+
+
+def find_lanes_between(lanes: int, first: ir.Value, end: ir.Value) -> ir.Value:
+    """The lanes of a vector that lie in [0, ``end``) if it begins at ``first``, as a mask."""
+    narrow = ir.IntegerType.get_signless(32)
+    kind = ir.VectorType.get([lanes], narrow)
+    numbers = arith.index_cast(kind, vector.step(ir.VectorType.get([lanes], ir.IndexType.get())))
+    begin, after = (vector.broadcast(kind, arith.index_cast(narrow, value)) for value in (first, end))
+    return arith.cmpi(arith.CmpIPredicate.ult, arith.addi(numbers, begin), after)

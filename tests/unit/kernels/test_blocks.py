@@ -599,10 +599,17 @@ def test_patches_are_made_apart_where_reading_filters_again_for_each_block_takes
         assert line == f"blocks of 4 x 4 x 1 x 1 x 1 x {channels}:"
 
 
+def combines_in_registers(plan: str) -> bool:
+    """Whether a plan is that of pools where vectors are stored by masks, which it has to be there."""
+    found = plan.startswith("windows of rows in registers")
+    assert found == TARGET.get(detect_host()).stores_by_masks
+    return found
+
+
 def test_a_block_of_a_pool_combines_all_of_its_rows_ahead():
     """What is read right after it was written, in other vectors, has to wait."""
     [text] = schedules("pool along rows").values()
-    assert "blocks of 8 x 4 x 32:\nparallel n.0 in 1 x 8:\n  stage" in text
+    assert combines_in_registers(text) or "blocks of 8 x 4 x 32:\nparallel n.0 in 1 x 8:\n  stage" in text
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.startswith("one filter for each channel of whole")])
@@ -619,16 +626,36 @@ def test_a_block_of_whole_images_leaves_their_padding_out():
     assert 0 < kernel.scratch_bytes < 8 * 42 * 44 * 4
 
 
-@pytest.mark.parametrize("kind", ["pool with padding", "mean pool of images, and what follows"])
-def test_the_rows_of_a_strip_are_combined_for_all_windows_along_them(kind: str):
-    [plan] = [text for name, text in schedules(kind).items() if "pool" in name]
+def test_the_rows_of_a_strip_are_combined_for_all_windows_along_them():
+    [plan] = [text for name, text in schedules("mean pool of images, and what follows").items() if "pool" in name]
     assert plan.startswith("strips of rows:")
+    [plan] = schedules("pool with padding").values()
+    assert combines_in_registers(plan) or plan.startswith("strips of rows:")
+
+
+def test_no_copy_of_what_a_pool_reads_is_made_where_registers_have_its_windows():
+    for kind in ("pool with padding", "pool of frames with padding", "pool of windows apart"):
+        for kernel in kernels(kind):
+            if "pool" in kernel.name and combines_in_registers(kernel.schedule):
+                assert kernel.scratch_bytes <= 2 * 32 * 4  # a vector
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_pools_of_windows_that_are_wider_than_tall(count: int):
+    """Of rows that fit one vector, a whole one and some more, and of fewer rows than are computed at once."""
+    at = f"kernel_shape = [3, 5], strides = [1, 2], pads = [1, 2, 1, 2], count_include_pad = {count}"
+    text = f"(float[N, C, H, W] x) => (float[n, c, h, w] y) {{ y = AveragePool<{at}>(x) }}"
+    parsed = onnx.parser.parse_model('<ir_version: 10, opset_import: ["": 21]> g ' + text)
+    module, session = tw.compile(parsed, workers=0, num_threads=1), make_session(parsed)
+    for size in itertools.product((1, 2, 3, 4, 9), (1, 2, 11, 12, 27, 28, 65)):
+        x = RNG.integers(-4, 5, (2, 3, *size)).astype(np.float32)
+        np.testing.assert_allclose(module(x)[0], session.run(None, {"x": x})[0], rtol=1e-6, atol=1e-6)
 
 
 def test_the_mean_of_windows_in_steps_is_one_kernel():
     """The windows that count and those that are made are as many, though the padded sizes do not show it."""
     [plan] = [text for name, text in schedules("mean pool in steps").items() if "pool" in name and "div" in name]
-    assert plan.startswith("strips of rows:")
+    assert combines_in_registers(plan) or plan.startswith("strips of rows:")
 
 
 @pytest.mark.parametrize("kind", ["patches of frames", "patches of single frames"])
@@ -644,7 +671,7 @@ def test_windows_that_share_no_column_are_blocks_along_a_row():
 
 def test_images_are_one_where_windows_leave_no_rows_over():
     [plan] = [text for name, text in schedules("pool of windows apart").items() if "pool" in name]
-    assert plan.startswith("images of whole windows are one, in\nblocks of")
+    assert combines_in_registers(plan) or plan.startswith("images of whole windows are one, in\nblocks of")
 
 
 def test_channels_go_one_by_one_where_their_rows_share_nothing():
