@@ -23,8 +23,9 @@ from .part_loops import Part, RowStripPart, loop_over
 
 # Rows of the result that are computed at once, which share what they read; windows of more rows than these are a loop.
 _ROWS, _STRAIGHT = 2, 9
-# Rows of a strip: there is nothing that all of them have to stay in.
-_STRIP_ROWS = 1 << 30
+# Elements of a strip's result, and its rows at least: its columns go one after another, and their lines lie in pages
+# that were read just before.
+_STRIP, _LEAST_ROWS = 1 << 9, 4
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class PoolVectorPart(RowStripPart):
 
     def __init__(self, pool: PooledRows, *shared: Any) -> None:
         super().__init__(*shared)
-        self.pool, self.rows = pool, index_constant(_STRIP_ROWS)
+        self.pool = pool
         self.rest = pool.rest.function if pool.rest is not None else None
         self.own = [self.arguments[value] for value in self.source.arguments]
         read = self.own[pool.data]
@@ -76,6 +77,8 @@ class PoolVectorPart(RowStripPart):
         self.element = ir.MemRefType(self.read.type).element_type
         self.extents = [memref.DimOp(self.read, index_constant(axis)).result for axis in range(len(pool.low))]
         self.length = memref.DimOp(self.computed.buffer, index_constant(len(pool.low) - 1)).result
+        rows = arith.divui(index_constant(_STRIP), arith.maxui(self.length, index_constant(1)))
+        self.rows = arith.maxui(rows, index_constant(_LEAST_ROWS))
         self.outer, self.last = list(zip(pool.windows, pool.sizes, strict=True))[:-1], pool.windows[-1]
         most = max(each.made for each in pool.vectors)
         self.pooled = memref.alloc(ir.MemRefType.get([most], self.element), [], [])
