@@ -262,17 +262,30 @@ class DepthwisePart(RowStripPart):
                 def pad(row: ir.Value) -> None:
                     self._store([*numbers, row], to, around)
 
-                def copy(row: ir.Value) -> None:
-                    source = (rows + Linear(0, ((row, 1),))).as_value()
-                    made = vector.maskedload(kind, self.read, [*at, source, column], lanes, around)
-                    self._store([*numbers, row], to, made)
+                def copy(row: ir.Value, whole: bool) -> None:
+                    place = [*at, (rows + Linear(0, ((row, 1),))).as_value(), column]
+                    masked = functools.partial(vector.maskedload, kind, self.read, place, lanes, around)
+                    self._store([*numbers, row], to, vector.load(kind, self.read, place) if whole else masked())
 
-                for first, last, body in ((zero, begin, pad), (begin, end, copy), (end, read, pad)):
-                    loop_over(first, last, 1, body)
+                def copy_rows(whole: bool) -> None:
+                    loop_over(begin, end, 1, lambda row: copy(row, whole))
+
+                loop_over(zero, begin, 1, pad)
+                if self.masks:
+                    copy_rows(whole=False)
+                else:  # masks take long, or are branches for each lane
+                    _branch_on(self._lies_in_row(column), lambda: copy_rows(True), lambda: copy_rows(False))
+                loop_over(end, read, 1, pad)
 
             loop_over(zero, columns, self.step, copy_column)
 
         _for_each([index_constant(part[axis].size) for axis in self.axes[:-1]], copy_plane)
+
+    def _lies_in_row(self, column: ir.Value) -> ir.Value:
+        """Whether all of what is copied at once from a column on lies in the image."""
+        first = arith.cmpi(arith.CmpIPredicate.sge, column, index_constant(0))
+        end = arith.addi(column, index_constant(self.step))
+        return arith.andi(first, arith.cmpi(arith.CmpIPredicate.sle, end, self.extents[-1]))
 
     def _store(self, row: Sequence[ir.Value], place: ir.Value, made: ir.Value) -> None:
         """Store a vector of the copy, or one of each phase."""
