@@ -82,14 +82,18 @@ def reduce_row(
         partials = for_each_step_together(serial, loops, partials, accumulate)
     loops[inside] = Interval(Linear(), size)
     made = init.value
-    for partial in _fold_partials(op, partials, width):
+    vectors = _fold_partials(op, partials, width) if tiler.form.row_chunk else partials
+    for partial in vectors:
         made = _reduce_partial(op, partial, made)
     return Tile(made, ())
 
 
 def _fold_partials(op: ir.Operation, partials: Values, width: int) -> Values:
-    """Partial results, those of several vectors combined to one: elements of one vector take as long to combine."""
-    wide = [partial for partial in partials if max(shape_of(partial), default=1) >= width]
+    """Partial results, those of several vectors combined to one: elements of one vector take as long to combine.
+
+    Those of another number of elements than halves of halves have stay as they are.
+    """
+    wide = [partial for partial in partials if _halves_to(max(shape_of(partial), default=1), width)]
     combiner = combiner_of(op)
     if combiner is None or combiner.name not in {*_NEUTRAL, *_LIMITED} or not wide:
         return partials
@@ -104,6 +108,10 @@ def _fold_partials(op: ir.Operation, partials: Values, width: int) -> Values:
     assert made is not None
     whole = write_vector(made, make_empty(ir.VectorType(made.type).shape, element_of(wide[0])))
     return [whole, *(partial for partial in partials if partial not in wide)]
+
+
+def _halves_to(size: int, width: int) -> bool:
+    return size >= width and power_floor(size // width) * width == size
 
 
 def _combine(combiner: ir.Operation, left: ir.Value, right: ir.Value) -> ir.Value:

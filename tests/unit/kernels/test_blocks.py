@@ -195,7 +195,7 @@ KINDS = {
         "y = MaxPool<kernel_shape = [3, 5], strides = [2, 1], pads = [1, 2, 1, 2]>(x)",
         "A 3 40 40",
     ),
-    "last becomes first": ("float[A, 20, 35] x", "y = Transpose<perm = [2, 1, 0]>(x)", "A 20 35"),
+    "last becomes first": ("float[A, 20, 28] x", "y = Transpose<perm = [2, 1, 0]>(x)", "A 20 28"),
     "normal image": ("float[1, 6, A, B] x", "y = MeanVarianceNormalization<axes = [0, 2, 3]>(x)", "1 6 A+1 B+1"),
     "mean pool of images, and what follows": (
         "float[1, 3, A, B] x",
@@ -541,7 +541,7 @@ def test_a_norm_of_an_image_and_what_follows_are_one_kernel():
 def test_short_rows_of_any_length_go_together(kind: str):
     [kernel] = schedules(kind).values()
     lanes = TARGET.get(detect_host()).lanes
-    assert kernel.endswith(f", {lanes} of fewer than {2 * lanes} elements at once")
+    assert f", {lanes} of fewer than {2 * lanes} elements at once, " in kernel
 
 
 def test_a_norm_over_known_rows_of_open_length_is_one_kernel():
@@ -688,7 +688,7 @@ def test_axes_of_one_element_are_no_part_of_the_rows_that_are_summed():
 def test_rows_that_become_columns_stay_where_others_go_one_by_one():
     """A block of one of them would read an element of each line."""
     [plan] = schedules("last becomes first").values()
-    assert plan.startswith("blocks of 35 x 1 x 16:")
+    assert plan.startswith("blocks of 28 x 1 x 16:")
 
 
 @pytest.mark.parametrize("kind", ["pool with padding", "mean pool with padding", "depthwise"])

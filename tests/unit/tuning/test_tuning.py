@@ -116,7 +116,7 @@ def test_nothing_is_lost_or_repeated_when_it_is_killed(network: bytes, tmp_path:
         process = subprocess.Popen([sys.executable, str(script), str(model), str(path)], start_new_session=True)
         wanted, end = len(seen) + random.Random(seed).randint(2, 6), time.monotonic() + 120
         while (not path.exists() or _count(path) < wanted) and time.monotonic() < end and process.poll() is None:
-            time.sleep(0.3)  # to count reads all trials
+            time.sleep(0.1)  # to count reads all trials
         assert process.poll() is None
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
