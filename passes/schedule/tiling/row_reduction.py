@@ -35,7 +35,6 @@ from .tiler import (
 _NEUTRAL = {"arith.addf": 0.0, "arith.addi": 0, "arith.mulf": 1.0, "arith.muli": 1}
 _NEUTRAL |= {"arith.maximumf": -math.inf, "arith.maxnumf": -math.inf}
 _NEUTRAL |= {"arith.minimumf": math.inf, "arith.minnumf": math.inf}
-_LIMITED = ("arith.maxsi", "arith.minsi")  # those of integers that depend on the type
 _NEUTRAL |= {"arith.maxui": 0, "arith.ori": 0, "arith.xori": 0, "arith.minui": -1, "arith.andi": -1}
 
 
@@ -91,11 +90,13 @@ def reduce_row(
 def _fold_partials(op: ir.Operation, partials: Values, width: int) -> Values:
     """Partial results, those of several vectors combined to one: elements of one vector take as long to combine.
 
-    Those of another number of elements than halves of halves have stay as they are.
+    Those of another number of elements than halves of halves have stay as they are. So do integers, which LLVM adds up
+    in any order itself: it takes halves of products of bytes for a sum of neighbours (VPDPBUSD), and is wrong.
     """
     wide = [partial for partial in partials if _halves_to(max(shape_of(partial), default=1), width)]
     combiner = combiner_of(op)
-    if combiner is None or combiner.name not in {*_NEUTRAL, *_LIMITED} or not wide:
+    floats = isinstance(element_of(op.results[0]), ir.FloatType)
+    if combiner is None or combiner.name not in _NEUTRAL or not wide or not floats:
         return partials
     made: ir.Value | None = None
     sizes = [shape_of(partial)[0] for partial in wide]

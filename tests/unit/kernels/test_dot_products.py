@@ -138,6 +138,31 @@ def test_any_bytes_of_any_shape(m, n, k, data):
     check(matmul(m, n, k, packing.n_tile), [a, pack(w, packing.n_tile), b], want)
 
 
+@pytest.mark.parametrize("k", [8, 16, 37, 64])
+def test_one_row_by_one_column(k):
+    """A sum of halves of vectors, added up by hand, was one of neighbours to LLVM, and wrong."""
+    types = f"%x: {tensor(k, element='i8')}, %w: {tensor(k, element='i8')}"
+    text = f"""func.func @k({types}) -> tensor<i32> {{
+      %z = arith.constant 0 : i32
+      %e = tensor.empty() : tensor<i32>
+      %f = linalg.fill ins(%z : i32) outs(%e : tensor<i32>) -> tensor<i32>
+      {
+        generic(
+            "c",
+            {"%x": tensor(k, element="i8"), "%w": tensor(k, element="i8")},
+            ["(k)->(k)", "(k)->(k)", "(k)->()"],
+            "r",
+            ("%f", "tensor<i32>"),
+            PRODUCTS,
+        )
+    }
+      return %c : tensor<i32>
+    }}"""
+    x, w = bytes_of(np.uint8, k), bytes_of(np.int8, k)
+    want = np.array([x.astype(np.int32) @ w.astype(np.int32)])
+    np.testing.assert_array_equal(CompiledKernel(text)([x.view(np.int8), w], want, 1), want)
+
+
 @pytest.mark.parametrize(
     "size, c, f, window, stride", [(9, 8, 32, 3, 1), (11, 3, 24, 3, 2), (6, 13, 40, 1, 1), (9, 5, 33, 3, 1)]
 )
