@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import onnx
@@ -640,13 +641,18 @@ def test_no_copy_of_what_a_pool_reads_is_made_where_registers_have_its_windows()
                 assert kernel.scratch_bytes <= 2 * 32 * 4  # a vector
 
 
+def compile_beside(text: str) -> tuple[Any, Any]:
+    """A program of a graph in text, without its head, and onnxruntime's session of it."""
+    parsed = onnx.parser.parse_model('<ir_version: 10, opset_import: ["": 21]> g ' + text)
+    return tw.compile(parsed, workers=0, num_threads=1), make_session(parsed)
+
+
 @pytest.mark.parametrize("count", [0, 1])
 def test_pools_of_windows_that_are_wider_than_tall(count: int):
     """Of rows that fit one vector, a whole one and some more, and of fewer rows than are computed at once."""
     at = f"kernel_shape = [3, 5], strides = [1, 2], pads = [1, 2, 1, 2], count_include_pad = {count}"
     text = f"(float[N, C, H, W] x) => (float[n, c, h, w] y) {{ y = AveragePool<{at}>(x) }}"
-    parsed = onnx.parser.parse_model('<ir_version: 10, opset_import: ["": 21]> g ' + text)
-    module, session = tw.compile(parsed, workers=0, num_threads=1), make_session(parsed)
+    module, session = compile_beside(text)
     for size in itertools.product((1, 2, 3, 4, 9), (1, 2, 11, 12, 27, 28, 65)):
         x = RNG.integers(-4, 5, (2, 3, *size)).astype(np.float32)
         np.testing.assert_allclose(module(x)[0], session.run(None, {"x": x})[0], rtol=1e-6, atol=1e-6)
@@ -725,8 +731,7 @@ def test_wide_images_of_a_depthwise_convolution_go_in_parts(step: int):
     """The last of which may be a column; heights are of blocks of seven rows, of eight, and of neither."""
     at = f"group = 2, pads = [2, 2, 2, 2], strides = [{step}, {step}]"
     text = f"(float[N, C, H, W] x, float[2, 1, 5, 5] w) => (float[n, c, h, z] y) {{ y = Conv<{at}>(x, w) }}"
-    parsed = onnx.parser.parse_model('<ir_version: 10, opset_import: ["": 21]> g ' + text)
-    module, session = tw.compile(parsed, workers=0, num_threads=1), make_session(parsed)
+    module, session = compile_beside(text)
     for size in itertools.product((1, 7, 8, 17, 57), (4, 113, 129, 225)):
         x, w = (RNG.integers(-4, 5, shape).astype(np.float32) for shape in ((1, 2, *size), (2, 1, 5, 5)))
         np.testing.assert_array_equal(module(x, w)[0], session.run(None, {"x": x, "w": w})[0])
