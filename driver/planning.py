@@ -113,7 +113,9 @@ def _plan_foreign(compilation: Compilation, source: ForeignSource) -> Planned:
     text = convert_source(source, compilation.pool)
     shell = replace(text, params=without_data(text.params))
     planned = _run_plans(compilation, [_ModelPart(f"the planning of {source.name}", jobs.plan_linalg, (shell,))])
-    return replace(planned, params={name: text.params[name] for name in planned.params}, source=source.digest())
+    # The worker has the user's weights without their data; those of nodes that stand in the text are from there.
+    params = {name: text.params.get(name, made) for name, made in planned.params.items()}
+    return replace(planned, params=params, source=source.digest())
 
 
 def convert_source(source: ForeignSource, pool: Pool) -> LinalgText:

@@ -9,6 +9,7 @@ from ...core.model import ELEMENTS, Model, Param, TensorInfo
 from ...dialects import builders, extents, func, ir, tw
 from ...dialects.context import diagnostics, make_context
 from ..foreign import Samples
+from ..nodes import NODE
 from .differences import find_differences
 from .dynamic_sizes import make_sizes_dynamic, remember_extents
 from .fitting import Fit
@@ -42,8 +43,13 @@ def import_linalg(
         if len(kinds.inputs) != len(inputs) + len(params) or len(kinds.results) != len(outputs):
             raise ModelError(f"{name}: '@{main.name.value}' has not the inputs and outputs that it is said to have")
         remember_extents(main)
-        if samples is not None:
-            _make_dynamic(main, inputs, outputs, samples, name)
+        with diagnostics("import"), extents.scope():
+            if samples is not None:
+                _make_dynamic(module, main, inputs, samples, name)
+            params = {**params, **_inline_nodes(module, main)}
+            if samples is not None:
+                _demand_shapes(main, outputs)
+            main.operation.verify()
         names = [(tw.NAME, info.name) for info in inputs] + [(tw.PARAM, param) for param in params]
         main.arg_attrs = [ir.DictAttr.get({key: ir.StringAttr.get(text)}) for key, text in names]
         main.attributes["sym_name"] = ir.StringAttr.get("main")
@@ -61,21 +67,29 @@ def _parse_module(text: str | bytes, name: str) -> tuple[ir.Module, func.FuncOp]
 
 
 def _make_dynamic(
-    main: func.FuncOp, inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo], samples: Samples, name: str
+    module: ir.Module, main: func.FuncOp, inputs: Sequence[TensorInfo], samples: Samples, name: str
 ) -> None:
     """Let a function that is written for the first of the samples run on all sizes."""
     others = [_parse_module(text, name) for text in samples.texts]
+    if len({tuple(_list_nodes(other)) for other in (module, *(other for other, _ in others))}) != 1:
+        raise UnsupportedError(f"{name}: attributes of a node depend on the open sizes: give numbers for them")
     fit = Fit(samples.points, [*samples.known, *(extent for info in inputs for extent in info.shape)])
     for _, other in others:
         remember_extents(other)
-    with diagnostics("import"), extents.scope():
-        try:
-            found = find_differences([main, *(other for _, other in others)], fit)
-            make_sizes_dynamic(main, found, inputs, samples.scalars)
-        except UnsupportedError as error:
-            raise UnsupportedError(f"{name}: {error}") from error
-        _demand_shapes(main, outputs)
-        main.operation.verify()
+    try:
+        found = find_differences([main, *(other for _, other in others)], fit)
+        make_sizes_dynamic(main, found, inputs, samples.scalars)
+    except UnsupportedError as error:
+        raise UnsupportedError(f"{name}: {error}") from error
+
+
+def _inline_nodes(module: ir.Module, main: func.FuncOp) -> Mapping[str, Param]:
+    """Put ONNX's nodes in the place of calls that stand for them; gives the weights that they have."""
+    if not any(_is_node(function) for function in _list_functions(module)):
+        return {}
+    from .inline_nodes import inline_nodes  # the ONNX frontend, which most texts do not need
+
+    return inline_nodes(module, main)
 
 
 def _demand_shapes(main: func.FuncOp, outputs: Sequence[TensorInfo]) -> None:
@@ -87,8 +101,22 @@ def _demand_shapes(main: func.FuncOp, outputs: Sequence[TensorInfo]) -> None:
                 extents.demand_equal(found, said, f"the sizes do not fit: result '{info.name}' has another shape")
 
 
+def _list_functions(module: ir.Module) -> list[func.FuncOp]:
+    return [op for op in module.body.operations if isinstance(op, func.FuncOp)]
+
+
+def _is_node(function: func.FuncOp) -> bool:
+    """Return whether a function has no body and stands for a node of ONNX's."""
+    return NODE in function.operation.attributes
+
+
+def _list_nodes(module: ir.Module) -> list[str]:
+    """The nodes that functions stand for, as text."""
+    return [str(f.operation.attributes[NODE]) for f in _list_functions(module) if _is_node(f)]
+
+
 def _entry(module: ir.Module) -> func.FuncOp:
-    found = [op for op in module.body.operations if isinstance(op, func.FuncOp)]
+    found = [function for function in _list_functions(module) if not _is_node(function)]
     if len(found) != 1:
         raise ModelError(f"the module has {len(found)} functions: it must be one, which is the program")
     return found[0]

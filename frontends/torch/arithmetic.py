@@ -128,9 +128,18 @@ def _search_sorted(
     """How many elements of a row are less than each of ``x`` (``right``: or equal)."""
     if sorter is not None:
         return NotImplemented
-    row, each = ordered.unsqueeze(-2), x.unsqueeze(-1)
+    row, each = ordered.unsqueeze(-1), x.reshape(-1) if ordered.dim() == 1 else x
+    each = each.unsqueeze(-2)  # beside each other, in lanes
     before = row <= each if right or side == "right" else row < each
-    return before.to(torch.int64).sum(-1).to(torch.int32 if out_int32 else torch.int64)
+    return before.to(torch.int32).sum(-2).reshape(x.shape).to(torch.int32 if out_int32 else torch.int64)
+
+
+def _search_sorted_number(ordered: Tensor, number: float, **how: Any) -> Any:
+    return _search_sorted(ordered, torch.full((), number, dtype=ordered.dtype), **how)
+
+
+def _bucket(x: Tensor, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Any:
+    return _search_sorted(boundaries, x, out_int32=out_int32, right=right)
 
 
 def _distances(x: Tensor, y: Tensor, p: float, compute_mode: int | None) -> Any:
@@ -143,7 +152,7 @@ def _distances(x: Tensor, y: Tensor, p: float, compute_mode: int | None) -> Any:
     return apart.amax(-1) if p == float("inf") else NotImplemented
 
 
-_SUM, _MEAN = 0, 1  # embedding_bag's modes; 2 is the maximum
+_SUM, _MEAN, _MAX = 0, 1, 2  # embedding_bag's modes
 
 
 def _embedding_bag(
@@ -157,18 +166,25 @@ def _embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int = -1,
 ) -> Any:
-    """Sums or means of rows: products with a matrix that says what is in which bag."""
-    if mode not in (_SUM, _MEAN):
-        return NotImplemented
-    places = torch.arange(indices.size(0), device=indices.device)
+    """Sums, means or maxima of rows: each row is added to that of its bag. A bag without rows is zero."""
     starts = offsets[:-1] if include_last_offset else offsets
-    ends = torch.cat([starts[1:], torch.full_like(starts[:1], indices.size(0))])
-    inside = torch.logical_and(places >= starts.unsqueeze(1), places < ends.unsqueeze(1))
+    bags, count = starts.size(0), indices.size(0)
+    begun = torch.zeros(count + 1, dtype=torch.int64, device=indices.device)
+    begun = begun.index_add(0, starts.to(torch.int64), torch.ones_like(starts, dtype=torch.int64))
+    bag = torch.cumsum(begun, 0)[:count] - 1
+    rows, kept = weight[indices], torch.ones_like(indices, dtype=torch.int64)
     if padding_idx >= 0:
-        inside = torch.logical_and(inside, indices != padding_idx)
-    rows, share = weight[indices], inside.to(weight.dtype)
-    made = share @ (rows if per_sample_weights is None else rows * per_sample_weights.unsqueeze(1))
-    sizes = inside.to(torch.int64).sum(1)
+        kept = (indices != padding_idx).to(torch.int64)
+    sizes = torch.zeros(bags, dtype=torch.int64, device=indices.device).index_add(0, bag, kept)
+    if mode == _MAX:
+        rows = rows if padding_idx < 0 else torch.where(kept.unsqueeze(1) != 0, rows, -float("inf"))
+        made = rows.new_full((bags, rows.size(1)), -float("inf"))
+        made = made.scatter_reduce(0, bag.unsqueeze(1).expand(rows.shape), rows, "amax")
+        made = torch.where(sizes.unsqueeze(1) > 0, made, 0.0)
+    else:
+        rows = rows if per_sample_weights is None else rows * per_sample_weights.unsqueeze(1)
+        rows = rows if padding_idx < 0 else torch.where(kept.unsqueeze(1) != 0, rows, 0.0)
+        made = rows.new_zeros(bags, rows.size(1)).index_add(0, bag, rows)
     if mode == _MEAN:
         made = made / sizes.clamp(min=1).to(weight.dtype).unsqueeze(1)
     return made, torch.zeros_like(indices), sizes, torch.zeros_like(offsets)
@@ -190,6 +206,8 @@ ARITHMETIC: dict[Any, Callable[..., Any]] = {
     aten.median.dim: _median,
     aten.median.default: _median_of_all,
     aten.searchsorted.Tensor: _search_sorted,
+    aten.searchsorted.Scalar: _search_sorted_number,
+    aten.bucketize.Tensor: _bucket,
     aten._cdist_forward.default: _distances,
     aten._embedding_bag_forward_only.default: _embedding_bag,
     aten._embedding_bag.default: _embedding_bag,

@@ -13,7 +13,7 @@ import torch
 from torch._export import utils as export_utils
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind, OutputKind, SymIntArgument
+from torch.export.graph_signature import CustomObjArgument, InputKind, OutputKind, SymIntArgument
 from torch.fx import Graph, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils._pytree import tree_leaves
@@ -25,6 +25,7 @@ from torch_mlir.extras.fx_importer import ContextCache, FxImporter
 from ...core.errors import UnsupportedError, first_line
 from .conversion import Answer
 from .decompositions import make_decompositions
+from .nodes import remove_stand_ins, stand_in
 from .operators import name_of
 from .sampling import NoSampleError, Point, find_ranges, find_samples
 
@@ -32,6 +33,8 @@ _PIPELINES = (
     "builtin.module(torchdynamo-export-to-torch-backend-pipeline{extra-library=})",
     "builtin.module(torch-backend-to-linalg-on-tensors-backend-pipeline{allow-non-finites=true})",
 )
+# The pass that ends them: what it does not find is lowered.
+_CHECK = "torch-verify-linalg-on-tensors-backend-contract"
 _ROLES = {
     InputKind.USER_INPUT: "input",
     InputKind.PARAMETER: "param",
@@ -72,12 +75,14 @@ def convert(saved: bytes, name: str) -> Answer:
     """See ``conversion.converted``."""
     try:
         program = _load_program(saved)
+        _refuse_objects(program)
         _refuse_training(program.graph)
         _refuse_unknown_sizes(program)
         specs = program.graph_signature.input_specs
         scalars = {index for index, spec in enumerate(specs) if isinstance(spec.arg, SymIntArgument)}
         texts, points, signature = [], [], {}
         for point, sample in _samples(program):
+            _refuse_effects(sample)
             _refuse_random(sample.graph)
             _refuse_masks(sample.graph)
             _refuse_large(sample.graph)
@@ -104,6 +109,20 @@ def _load_program(saved: bytes) -> ExportedProgram:
     return program
 
 
+def _refuse_objects(program: ExportedProgram) -> None:
+    for spec in program.graph_signature.input_specs:
+        if isinstance(spec.arg, CustomObjArgument):
+            raise _Refused("", f"it holds an object of {spec.arg.class_fqn}: make what that computes an input")
+
+
+def _refuse_effects(program: ExportedProgram) -> None:
+    """Refuse operators that torch runs in an order, for what they do besides their results."""
+    if any(spec.kind is InputKind.TOKEN for spec in program.graph_signature.input_specs):
+        found = program.graph.find_nodes(op="call_function", target=torch.ops.higher_order.with_effects)
+        for node in found:
+            raise _Refused(name_of(node), f"'{node.args[1]}' does more than give a result: leave it in torch")
+
+
 def _refuse_unknown_sizes(program: ExportedProgram) -> None:
     for node in program.graph.nodes:
         if free_unbacked_symbols(node.meta.get("val")):
@@ -111,13 +130,26 @@ def _refuse_unknown_sizes(program: ExportedProgram) -> None:
 
 
 def _samples(program: ExportedProgram) -> list[tuple[Point, ExportedProgram]]:
-    table = make_decompositions(bool(find_ranges(program)))
+    table = make_decompositions(bool(find_ranges(program)), _find_sized(program))
     try:
         return find_samples(program, lambda program: program.run_decompositions(table))
     except NoSampleError as error:
         raise _Refused("", f"no open sizes were found that the program runs on: {error}") from error
     except RuntimeError as error:  # what the functions that compute shapes raise, of nodes that do not fit together
         raise _Refused("", f"torch refuses its nodes: {first_line(error)}; export it again") from error
+
+
+def _find_sized(program: ExportedProgram) -> set[Any]:
+    """The operators of which an argument is a size that is open."""
+    numbers = (torch.SymInt, torch.SymFloat)
+    return {
+        node.target
+        for node in program.graph.nodes
+        if any(
+            isinstance(n, Node) and isinstance(n.meta.get("val"), numbers)
+            for n in tree_leaves((node.args, node.kwargs))
+        )
+    }
 
 
 def _refuse_training(graph: Graph) -> None:
@@ -205,10 +237,20 @@ def _lower(graph: Graph) -> str:
         importer.import_stateless_graph(graph, func_name="main")
     except NotImplementedError as error:
         raise _Refused("", str(error)) from error
+    stand_in(importer.module)
     for pipeline in _PIPELINES:
-        _run_pipeline(pipeline, importer.module)
+        _run_pipeline(_without_check(pipeline, context), importer.module)
     foreign = _with_attributes(importer.module)
-    return importer.module.operation.get_asm(enable_debug_info=True, print_generic_op_form=foreign)
+    text: str = importer.module.operation.get_asm(enable_debug_info=True, print_generic_op_form=foreign)
+    remove_stand_ins(importer.module)
+    _run_pipeline(f"builtin.module({_CHECK})", importer.module)
+    return text
+
+
+def _without_check(pipeline: str, context: ir.Context) -> str:
+    """The passes of a pipeline, without the check at its end."""
+    with context:
+        return str(PassManager.parse(pipeline)).replace(f",{_CHECK}", "")
 
 
 def _with_attributes(module: ir.Module) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial, reduce
 from typing import Any
 
@@ -12,13 +12,17 @@ from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
 from .arithmetic import ARITHMETIC
 from .grouped import grouped_mm, grouped_product
+from .onnx_operators import list_onnx_operators
 from .operators import GROUPED
+from .special_functions import SPECIAL_FUNCTIONS
 
 _HALF = (torch.float16, torch.bfloat16)
 
 
-def make_decompositions(open_sizes: bool = False) -> dict[Any, Callable[..., Any]]:
+def make_decompositions(open_sizes: bool = False, sized: Collection[Any] = ()) -> dict[Any, Callable[..., Any]]:
     """By operator, the function that computes it with others; with ``open_sizes`` for a program that has such ones.
+
+    Arguments of the operators ``sized`` depend on these: they become no nodes of ONNX's, whose attributes are known.
 
     torch-mlir's own choice, what it has no lowering for (``arithmetic.py``), and here those whose own choice loses what
     an operator is: variances go through float64 there, and a clamp gives numbers for NaN.
@@ -27,6 +31,8 @@ def make_decompositions(open_sizes: bool = False) -> dict[Any, Callable[..., Any
     return (
         dict(get_decomposition_table())
         | ARITHMETIC
+        | SPECIAL_FUNCTIONS
+        | list_onnx_operators(open_sizes, sized)
         | {
             aten.native_layer_norm.default: _layer_norm,
             aten.native_group_norm.default: _group_norm,

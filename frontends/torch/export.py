@@ -15,6 +15,7 @@ from torch.export import Dim, ExportedProgram
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from ...core.errors import ModelError, UnsupportedError, first_line
+from .operators import KeepingRecurrent
 
 PT2_SUFFIX = ".pt2"
 # What torch says at the end of an error about open sizes: a line for each that it would have otherwise.
@@ -80,7 +81,7 @@ def _arguments(examples: Any, name: str) -> tuple[tuple[Any, ...], dict[str, Any
 def _export_quietly(
     source: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any
 ) -> ExportedProgram:
-    with torch.no_grad(), _quiet():
+    with torch.no_grad(), _quiet(), KeepingRecurrent():
         return torch.export.export(source, args, kwargs, dynamic_shapes=dynamic_shapes)
 
 

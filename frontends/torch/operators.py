@@ -1,4 +1,4 @@
-"""Operators that are not torch's own: what stands for a grouped product becomes ours, all others are refused by name.
+"""Operators that are not torch's own: ours, of grouped products and recurrent networks; others are refused by name.
 
 A conversion worker has torch alone: what other libraries, and users by ``torch.library``, have registered is not there.
 """
@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
+from torch.overrides import TorchFunctionMode
 
 from ...core.errors import UnsupportedError
 
@@ -27,10 +29,44 @@ GROUPED_ARGUMENTS = tuple(argument.name for argument in GROUPED._schema.argument
 # What other libraries have for it, and their names of its arguments: transformers, where torch has none for a dtype.
 STAND_INS = {"transformers::grouped_mm_fallback": ("input", "weight", "offs")}
 
+# Recurrent networks, by their functions in torch: torch.export would run them, and take as many steps for a constant.
+RECURRENT = {name: getattr(torch, name) for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")}
+for _name in RECURRENT:
+    _schema = str(getattr(torch.ops.aten, _name).input._schema)
+    _LIBRARY.define(_name + _schema[_schema.index("(") :])
+_OURS = (GROUPED, *(getattr(torch.ops.tilewright, name).default for name in RECURRENT))
+
 
 @torch.library.register_fake("tilewright::grouped_mm", lib=_LIBRARY)
 def _grouped_shape(rows: torch.Tensor, matrices: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
     return rows.new_empty(rows.shape[0], matrices.shape[2])
+
+
+def _register_shapes(name: str) -> None:
+    """Say what a recurrent network gives: the last layer's states at all steps, and those of all layers at the end."""
+
+    @torch.library.register_fake(f"tilewright::{name}", lib=_LIBRARY)
+    def _(x: torch.Tensor, hx: Any, params: Any, *how: Any) -> tuple[torch.Tensor, ...]:
+        states = hx if isinstance(hx, list | tuple) else [hx]
+        bidirectional = how[-2]
+        width = states[0].shape[-1] * (1 + bidirectional)
+        return x.new_empty(*x.shape[:-1], width), *(torch.empty_like(state) for state in states)
+
+
+for _name in RECURRENT:
+    _register_shapes(_name)
+
+
+class KeepingRecurrent(TorchFunctionMode):
+    """Within it, a recurrent network is one operator of ours, for any number of steps."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call our operator, unless steps differ within a batch, or a dropout is to be drawn."""
+        name = next((name for name, own in RECURRENT.items() if own is func), None)
+        if name is None or kwargs or len(args) != 9 or not isinstance(args[2], list | tuple):
+            return func(*args, **(kwargs or {}))
+        _, _, _, _, _, dropout, train, _, _ = args
+        return func(*args) if dropout and train else getattr(torch.ops.tilewright, name)(*args)
 
 
 def with_own_operators(program: ExportedProgram, name: str) -> ExportedProgram:
@@ -58,7 +94,7 @@ def with_own_operators(program: ExportedProgram, name: str) -> ExportedProgram:
 def _foreign(root: GraphModule) -> Iterator[Node]:
     graphs = [module.graph for module in root.modules() if isinstance(module, GraphModule)]
     for node in (node for graph in graphs for node in graph.nodes):
-        if isinstance(node.target, OpOverload) and node.target is not GROUPED and node.target.namespace not in OWN:
+        if isinstance(node.target, OpOverload) and node.target not in _OURS and node.target.namespace not in OWN:
             yield node
 
 

@@ -93,8 +93,8 @@ ALLOWED: dict[str, dict[str, str]] = {
         "torch_backend": "api",
     },
     "frontends": {
-        "linalg": "foreign",
-        "torch": "foreign linalg",
+        "linalg": "foreign nodes onnx",
+        "torch": "foreign linalg nodes",
     },
     "frontends/onnx": {
         "values": "proto",
