@@ -93,7 +93,8 @@ def _collect_structured(function: func.FuncOp) -> list[ir.Operation]:
     known = {v for v in function.arguments if isinstance(v.type, ir.RankedTensorType)}
     found: list[ir.Operation] = []
     for op in ops[:-1]:
-        if op.name == "arith.constant" and isinstance(op.results[0].type, ir.RankedTensorType):
+        # Other constant tensors are resources, as torch-mlir writes them, which have no elements to put in order.
+        if op.name == "arith.constant" and isinstance(op.attributes["value"], ir.DenseElementsAttr):
             known.add(op.results[0])
         if op.name in ("arith.constant", "tensor.empty", "linalg.fill"):
             continue
