@@ -131,20 +131,23 @@ def _target_machine(triple: str, cpu: str, features: str, opt_level: int) -> int
     )
 
 
-def emit_code(module: ir.Module, target: Target, kind: CodeKind = "obj", opt_level: int = 3) -> bytes:
+def emit_code(
+    module: ir.Module, target: Target, kind: CodeKind = "obj", opt_level: int = 3, code_level: int | None = None
+) -> bytes:
     """Compile a module of the LLVM dialect (and `omp`) for ``target``; a function may say that it is for another CPU.
 
     Args:
         module: only ops that translate to LLVM IR; anything else raises CompileError (MLIR itself would crash).
         kind: a relocatable object, assembly text, or LLVM IR text after the optimiser.
         opt_level: 0 to 3, for the optimiser and the code generator.
+        code_level: that of the code generator, where it is another one.
 
     Returns the object's bytes or the text in UTF-8.
     """
     refuse_foreign_ops(module)
     attributes = function_attributes(target)
-    lib = _library()
-    machine = _target_machine(target.triple, attributes["target-cpu"], attributes["target-features"], opt_level)
+    lib, level = _library(), opt_level if code_level is None else code_level
+    machine = _target_machine(target.triple, attributes["target-cpu"], attributes["target-features"], level)
     context = lib.LLVMContextCreate()
     try:
         llvm_module = _translate(module, context)

@@ -98,6 +98,15 @@ llvm.func @k(%p: !llvm.ptr, %lo: i64, %hi: i64) attributes {tw.schedule = "by ha
 }"""
 
 
+def test_the_code_generator_may_have_another_level_than_the_optimiser() -> None:
+    target = Target.parse("x86 -mcpu=x86-64-v3")
+    with reused_context(), ir.Location.unknown():
+        module = ir.Module.parse(LOOP)
+        text, same = (codegen.emit_code(module, target, "llvm", 3, level) for level in (None, 0))
+        code, quick = (codegen.emit_code(module, target, "asm", 3, level) for level in (None, 0))
+    assert same == text and len(quick) > len(code)
+
+
 @pytest.mark.parametrize("level", [1, 3])
 def test_tiles_are_simplified_where_they_are_and_divide_without_signs(level: int) -> None:
     with reused_context(), ir.Location.unknown():
