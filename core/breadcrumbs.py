@@ -40,12 +40,16 @@ class Trail:
     @property
     def where(self) -> str:
         """The steps that are under way, or that the last error came from: "upstream pass 'cse' of pass 'bufferize'"."""
-        return self._place()[0]
+        if self._failed:
+            return self._failed[0]
+        return " of ".join(what for what, _ in reversed(self._steps) if what)
 
     @property
     def number(self) -> int:
         """Which of the steps that can be done again is the innermost of these; 0 for none."""
-        return self._place()[1]
+        if self._failed:
+            return self._failed[1]
+        return self._steps[-1][1] if self._steps else 0
 
     @contextlib.contextmanager
     def step(self, what: str, take: Callable[[], Snapshot] | None) -> Iterator[None]:
@@ -60,18 +64,12 @@ class Trail:
                 self.begins(number, take)
             yield
         except BaseException:
-            self._failed = self._failed or self._place()
+            self._failed = self._failed or (self.where, self.number)
             raise
         finally:
             self._steps.pop()
         self._failed = None
         self.moved(self)
-
-    def _place(self) -> tuple[str, int]:
-        if self._failed:
-            return self._failed
-        words = [what for what, _ in reversed(self._steps) if what]
-        return " of ".join(words), self._steps[-1][1] if self._steps else 0
 
 
 _CURRENT: ContextVar[Trail | None] = ContextVar("tilewright_trail", default=None)

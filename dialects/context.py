@@ -78,6 +78,12 @@ def reused_context() -> Iterator[ir.Context]:
         _free.append(used._replace(uses=used.uses + 1))
 
 
+def join_context() -> ir.Context:
+    """The reused context that was entered, for IR that goes when its work is done, or else a new one."""
+    used = _CURRENT.get()
+    return used.context if used is not None and used.context == ir.Context.current else make_context()
+
+
 def keep(key: Hashable, make: Callable[[], _Kept]) -> _Kept:
     """What was made under this key in the current context before, if it is a reused one, or else what is made now."""
     used = _CURRENT.get()

@@ -104,9 +104,10 @@ def plan_file(
     written to ``folder``.
     """
     from .. import frontends
+    from ..dialects.context import reused_context
 
     naming = naming_specialization(cast(Shapes, input_shapes)) if specialized else nullcontext()
-    with naming, _label_errors(path, label):
+    with naming, _label_errors(path, label), reused_context():
         with _import_step(path, label, input_shapes):
             codegens = CodegenChoice(settings.codegens, str(settings.target))
             model = frontends.import_model(path, input_shapes, settings.model_limits, codegens)

@@ -91,7 +91,7 @@ class Pool:
 
     def _trail(self, what: str) -> Trail:
         def check(trail: Trail) -> None:
-            if trail.where:  # else a step has ended, and another may begin
+            if self._deadline is not None and trail.where:  # else a step has ended, and another may begin
                 self.check(describe_step(trail.where, what))
 
         return Trail(check)

@@ -16,7 +16,7 @@ from ...core.limits import ORDINARY, ModelLimits
 from ...core.model import OBJECTS, Model, TensorInfo, check_size
 from ...core.sizes import Extent, Sym
 from ...dialects import builders, extents, func, ir, tw
-from ...dialects.context import diagnostics, make_context
+from ...dialects.context import diagnostics, join_context
 from ...dialects.types import element_type
 from . import ops
 from .convert.graph import Graph
@@ -96,7 +96,7 @@ def convert_model(
     proto = detached.proto.graph
     for info in inputs:
         check_size(info.shape, info.dtype, f"input '{info.name}'", detached.limits)
-    with make_context(), ir.Location.unknown(), diagnostics("import"), extents.scope(appending=True):
+    with join_context(), ir.Location.unknown(), diagnostics("import"), extents.scope(appending=True):
         module = ir.Module.create()
         with ir.InsertionPoint(module.body):
             main = func.FuncOp("main", ([_make_input_type(i) for i in inputs], []))

@@ -5,8 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import numpy as np
+import onnx
 import pytest
+from text_model import model
 
+import tilewright as tw
 from tilewright.core.errors import CompileError
 from tilewright.dialects import PassManager, context, ir
 from tilewright.dialects.context import diagnostics, make_context, node_name
@@ -55,6 +59,25 @@ def test_a_context_is_used_again_but_not_by_two_at_once_nor_after_an_error(monke
         raise CompileError("it failed")
     with context.reused_context() as kept:
         assert kept is again
+
+
+def test_an_import_joins_the_context_of_its_job():
+    with context.reused_context() as used:
+        assert context.join_context() is used
+        with context.make_context():
+            assert context.join_context() is not used
+    assert context.join_context() is not used
+
+
+def test_a_file_is_planned_in_a_context_that_is_used_again(monkeypatch, tmp_path):
+    """To make one, with the patterns and pipelines that it keeps, takes a twentieth of a small compilation."""
+    monkeypatch.setattr(context, "_free", [])
+    path, made, make = tmp_path / "model.onnx", [], context.make_context
+    monkeypatch.setattr(context, "make_context", lambda: made.append(make()) or made[-1])
+    onnx.save(model("float[2, 3] y", "y = Relu(x)", {"x": np.zeros((2, 3), np.float32)}), path)
+    for _ in range(2):
+        tw.compile(path, workers=0, num_threads=1, cache=False)
+    assert len(made) == 1
 
 
 def test_a_context_is_not_used_for_ever(monkeypatch):
