@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from .maps import permutation_of
 from .routine_ops import VIEWS, is_append, is_body, is_body_call, is_check, is_control, is_external_call, is_host_call
 from .signatures import list_attributes, list_params
 from .structure import body_ops, is_structured, is_tensor, list_ops, num_inputs, terminator_of
-from .uses import find_captures, find_needed_values, has_uses, nested_ops
+from .uses import find_needed_values, has_uses, nested_ops
 
 
 def list_programs(module: ir.Module) -> list[func.FuncOp]:
@@ -67,23 +68,27 @@ def known_values(function: func.FuncOp) -> tuple[set[ir.Value], set[ir.Value]]:
     """``param_values``, and what depends on no input either but is no weight: empty and filled tensors, scalars."""
     known = set(list_params(function))
     neutral: set[ir.Value] = set()
+    others = {value for value in function.arguments if value not in known}
     for op in list_ops(function):
-        if any(v not in known and v not in neutral for v in op.operands):  # as of most ops, which say no more then
-            continue
-        if is_host_call(op) or is_external_call(op) or is_body_call(op) or is_control(op):
-            continue
-        if op.name in ("tensor.empty", "linalg.fill") or not any(map(is_tensor, op.results)):
-            if all(v in neutral or v in known for v in find_captures(op)):  # else a scalar that is read from an input
-                neutral.update(op.results)
-        elif op.name == "arith.constant":
-            known.update(op.results)
-        else:
-            needed = [v for v in find_needed_values(op) if v not in neutral]
-            if needed and all(v in known for v in needed):
-                known.update(op.results)
-            elif not needed and (op.name in VIEWS or _is_fill(op)):
-                neutral.update(op.results)
+        _choose_set(op, known, neutral, others).update(op.results)
     return known, neutral
+
+
+def _choose_set(op: ir.Operation, known: set[ir.Value], neutral: set[ir.Value], others: set[ir.Value]) -> set[ir.Value]:
+    """The one of these sets, which have all values before an op, that its results belong to."""
+    if _reads_any(op, others) or is_host_call(op) or is_external_call(op) or is_body_call(op) or is_control(op):
+        return others
+    if op.name in ("tensor.empty", "linalg.fill") or not any(map(is_tensor, op.results)):
+        return neutral
+    if op.name == "arith.constant" or any(value not in neutral for value in find_needed_values(op)):
+        return known
+    return neutral if op.name in VIEWS or _is_fill(op) else others
+
+
+def _reads_any(op: ir.Operation, values: set[ir.Value]) -> bool:
+    """Return whether an op needs one of these values: most that do show it at once, of large regions too."""
+    users = itertools.chain([op], nested_ops(op))
+    return any(value in values for user in users for value in user.operands)
 
 
 def _is_fill(op: ir.Operation) -> bool:

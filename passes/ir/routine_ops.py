@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from ...dialects import func, ir, tw
 from ...dialects.types import is_dynamic_type
-from ...dialects.walk import defining_op
+from ...dialects.walk import defining_op, find_named
 
 VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast")
 VIEWS_AND_SLICES = (*VIEWS, "tensor.extract_slice")  # what a kernel reads where the operand lies
@@ -62,10 +62,8 @@ def is_control(op: ir.Operation) -> bool:
     """
     if not op.name.startswith("scf."):
         return False
-    if tw.CONTROL in op.attributes:
-        return True
-    inside = (inner.operation for region in op.regions for block in region.blocks for inner in block.operations)
-    return any(is_body_call(inner) or is_control(inner) for inner in inside)
+    marked = find_named(op, "func.call", *LOOPS_AND_BRANCHES)  # a kernel's loop may have hundreds of others
+    return any(is_body_call(inner) or tw.CONTROL in inner.attributes for inner in marked)
 
 
 def is_body_call(op: ir.Operation) -> bool:

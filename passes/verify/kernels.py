@@ -25,7 +25,7 @@ def verify_kernel(function: func.FuncOp) -> None:
         raise CompileError(f"kernel '{name}' takes {function.type}: tensors come first, then sizes, and nothing else")
     if count_of(function, tw.RESULT_SIZES) > sum(sizes):
         raise CompileError(f"kernel '{name}' takes {sum(sizes)} sizes, fewer than its results have")
-    for op in collect(function, lambda op: _is_of_program(op)):
+    for op in collect(function, _is_of_program):
         raise CompileError(f"kernel '{name}' has a '{op.name}', which only a program can have{at_node(op)}")
     verify_sizes(function)
 
@@ -101,9 +101,10 @@ def _refuse_tensors(module: ir.Module) -> None:
 
 
 def _is_of_program(op: ir.Operation) -> bool:
-    if op.name in _REFUSED or not op.name.startswith(_DIALECTS):
+    name = op.name
+    if name in _REFUSED or not name.startswith(_DIALECTS):
         return True
-    return any(name in op.attributes for name in _OF_PROGRAMS)
+    return any(map(op.attributes.__contains__, _OF_PROGRAMS))  # asked of each op of each kernel
 
 
 def _only(found: list) -> func.FuncOp:
