@@ -7,7 +7,7 @@ BENCH_STAMP := .venv/.installed-bench
 unexport PYTHONDONTWRITEBYTECODE  # with it each process compiles all modules that it imports
 NETWORKS := resnet18 resnet50 mobilenet_v2 squeezenet1_1 vgg16 bert_base gpt2 vit_b16
 
-.PHONY: setup demo test test-all lint unit lit conformance conformance-open torch-coverage fuzz fuzz-open stress bench bench-ops bench-torch bench-decode tour clean
+.PHONY: setup demo test test-all lint style types unit lit conformance conformance-open torch-coverage fuzz fuzz-open stress bench bench-ops bench-torch bench-decode tour clean
 
 setup: $(STAMP)
 
@@ -32,12 +32,20 @@ demo: $(PROGRAM)
 	cd demo && ../$(BIN)/compile.py --target x86 resnet18.onnx
 	cd demo && ../$(BIN)/tilewright run resnet18.so --fill random --seed 0 --print-top 5
 
-test: lint unit lit
+# The type checker takes one core for minutes: beside the tests, which wait for processes now and then.
+test: style
+	$(MAKE) -j 2 types unit PYRIGHT_THREADS=
+	$(MAKE) lit
 
-lint: $(STAMP)
+lint: style types
+
+style: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pyright --threads 2
+
+PYRIGHT_THREADS ?= --threads 2
+types: $(STAMP)
+	$(BIN)/pyright $(PYRIGHT_THREADS)
 
 unit: $(STAMP)
 	$(BIN)/pytest -q -n 2 -m "not slow"

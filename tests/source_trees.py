@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 from functools import cache
 from pathlib import Path
 
@@ -15,8 +16,12 @@ FOLDERS = (
 
 @cache
 def tree(path: Path) -> ast.Module:
-    """The tree of a file."""
-    return ast.parse(path.read_text())
+    """The tree of a file. Python looks for garbage in it neither now nor later: all that takes four times as long."""
+    gc.disable()
+    made = ast.parse(path.read_text())
+    gc.freeze()
+    gc.enable()
+    return made
 
 
 @cache

@@ -10,6 +10,7 @@ import pytest
 from cpu_targets import other_targets
 from onnx import helper
 from onnx_case import model_of
+from samples import leaving
 
 import tilewright as tw
 from tilewright.core.program import Plan
@@ -153,9 +154,17 @@ def product_of_bits(x: np.ndarray, arrays: dict[str, np.ndarray], known: dict[st
     return proto
 
 
+# All kinds of weights with the most blocks of rows, and two with others: how many rows there are decides the kernel, and
+# what a byte holds, its body.
+ROWS = [(rows, n, *kind) for rows, n in ((1, 70), (5, 64), (19, 130)) for kind in (
+    (4, "none"), (4, "packed"), (4, "floats"), (8, "packed"), (2, "none")
+)]  # fmt: skip
+FEW = [(1, 70, 4, "none"), (1, 70, 4, "floats"), (1, 70, 2, "none")]
+FEW += [(5, 64, 4, "packed"), (5, 64, 4, "floats"), (5, 64, 8, "packed")]
+
+
 @pytest.mark.parametrize("target", ["x86", *other_targets("znver4", "skylake-avx512", "haswell", "x86-64-v2")])
-@pytest.mark.parametrize(("bits", "zeros"), [(4, "none"), (4, "packed"), (4, "floats"), (8, "packed"), (2, "none")])
-@pytest.mark.parametrize(("rows", "n"), [(1, 70), (5, 64), (19, 130)])
+@pytest.mark.parametrize(("rows", "n", "bits", "zeros"), leaving(ROWS, FEW))
 def test_rows_rounded_to_bytes_are_multiplied_as_such(rows: int, n: int, bits: int, zeros: str, target: str) -> None:
     """At accuracy level 4, as in onnxruntime; a row of zeros stays one."""
     arrays, known, weights = bits_of_onnxruntime(96, n, 32, bits, zeros, accuracy_level=4)
