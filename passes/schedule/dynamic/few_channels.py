@@ -1,12 +1,14 @@
 """Images of open sizes that are brought to channels last, or from there: loops of their own for a few channels.
 
 Three channels are no square tiles. Where it is known that there are so many, rows of them are put together from whole
-vectors. So there are loops for ``_COUNTS`` of channels besides those for any number, and the run takes what fits.
+vectors. So there are loops for ``_COUNTS`` of channels besides those for any number, and the run takes what fits. What
+only moves elements goes as ``turned_rows.py`` has it where the channels are few, or where they were innermost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +20,13 @@ from ...ir.kernel import list_functions, module_beside
 from ...ir.structure import dim_of, indexing_maps, is_projection, list_ops, num_inputs, shape_of
 from ...ir.uses import find_captures
 from ..tiles.buffers import buffer_of, tensor_of
+from ..tiles.loops import branch_off
 from ..tiles.regions import NotSchedulable
 from ..tiling.part_nests import Chooser
+from ..tiling.turned_rows import FEW_ROWS
 from .block_kernels import OneFunction
 from .block_loops import Blocks
+from .box_copies import BoxCopy, choose_copy
 from .joined_axes import choose_joined_or_blocks, go_along_rows
 from .part_loops import Computation
 
@@ -41,14 +46,27 @@ class SomeChannels(OneFunction):
 
 @dataclass(frozen=True)
 class FewChannels(Blocks):
-    """Loops for all sizes, ``general``, and those of ``few`` axes, which are asked first."""
+    """Loops for all sizes, ``general``, and those of ``few`` axes, which are asked first.
+
+    copy: what moves a few channels along ``axis`` of what is read, in place of such loops; None where more is done.
+    """
 
     general: Blocks
     few: tuple[SomeChannels, ...]
+    axis: int
+    copy: BoxCopy | None = None
 
     def emit(self, computed: Computation, lo: ir.Value, hi: ir.Value) -> None:
         """Emit the loops, in a branch for each count."""
-        self._emit_first(self.few, computed, lo, hi)
+        if (copy := self.copy) is None:
+            self._emit_first(self.few, computed, lo, hi)
+            return
+        channels = memref.DimOp(buffer_of(computed.tensors[copy.argument]), index_constant(self.axis)).result
+        branch_off(
+            arith.cmpi(arith.CmpIPredicate.ule, channels, index_constant(FEW_ROWS[-1])),
+            lambda: copy.prepare(computed)(lo, hi),
+            lambda: self.general.emit(computed, lo, hi),
+        )
 
     def _emit_first(self, few: Sequence[SomeChannels], computed: Computation, lo: ir.Value, hi: ir.Value) -> None:
         if not few:
@@ -73,6 +91,7 @@ class FewChannels(Blocks):
 
     def __str__(self) -> str:
         shown = [f"{few.count} channels:\n{few.blocks}" for few in self.few]
+        shown += [f"{FEW_ROWS[-1]} channels or fewer:\n{self.copy}"] if self.copy is not None else []
         return "\n".join([*shown, f"any number of channels:\n{self.general}"])
 
 
@@ -87,14 +106,24 @@ def choose_few_channels(function: func.FuncOp, choose: Chooser) -> FewChannels:
     axes = [read.index(channels), made.index(channels)]
     if shape_of(op.operands[0])[axes[0]] >= 0:
         raise NotSchedulable("so many channels as are known")
-    few = []
-    for count in _COUNTS:
+    few, copy = [], _find_copy(function)
+    if copy is not None and axes[0] == len(read) - 1:
+        raise NotSchedulable("rows that are turned whatever their number is")
+    for count in _COUNTS if copy is None else ():
         module = _fix_count(function, op, axes, count)
         few.append(SomeChannels(module, choose_joined_or_blocks(list_functions(module)[0], choose), axes[0], count))
     general = choose_joined_or_blocks(function, choose)
     general = go_along_rows(general) if axes[0] == len(read) - 1 else general
     sizes = general.versions, general.cuts, general.sums, general.panels, general.held
-    return FewChannels(*sizes, general, tuple(few), split=general.split, repeated=general.repeated)
+    flags = {"split": general.split, "repeated": general.repeated}
+    return FewChannels(*sizes, general, tuple(few), axes[0], copy, **flags)
+
+
+def _find_copy(function: func.FuncOp) -> BoxCopy | None:
+    """The copy of turned rows that a kernel is, if it only moves elements."""
+    with suppress(NotSchedulable):
+        return choose_copy(function, turned=True)
+    return None
 
 
 def _find_channels(read: Sequence[int | None], made: Sequence[int | None]) -> int | None:

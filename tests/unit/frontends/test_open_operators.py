@@ -46,6 +46,26 @@ CASES: dict[str, tuple[str, list[list[np.ndarray]], dict[str, Any]]] = {
         [[f(*shape)] for shape in ((5, 7, 12), (2, 17, 16), (16, 4, 150), (130, 3, 35), (1, 9, 2), (33, 2, 6))],
         {"perm": [2, 0, 1]},
     ),
+    "a few rows of which whole vectors are read, and rows of a few elements of which they are written": (
+        "Transpose",
+        [[f(*s)] for s in ((2, 40, 3), (1, 2000, 2), (3, 33, 4), (2, 3, 40), (1, 2, 1100), (2, 4, 16), (1, 3, 15))],
+        {"perm": [0, 2, 1]},
+    ),
+    "a few channels of images": (
+        "Transpose",
+        [[f(2, c, h, w)] for c, h, w in ((2, 5, 7), (3, 4, 4), (4, 40, 30), (5, 4, 6), (1, 3, 3), (3, 1, 5))],
+        {"perm": [0, 2, 3, 1]},
+    ),
+    "several tiles of four rows as one": (
+        "Transpose",
+        [[f(m, n)] for m, n in ((17, 5), (16, 12), (100, 15), (15, 7), (33, 6))],
+        {"perm": [1, 0]},
+    ),
+    "a few channels of bytes": (
+        "Transpose",
+        [[u8(2, h, w, c)] for h, w, c in ((9, 9, 3), (8, 8, 4), (1, 70, 2), (11, 7, 12), (4, 4, 16))],
+        {"perm": [0, 3, 1, 2], "results": ["uint8"]},
+    ),
     "tiles of bytes": (
         "Transpose",
         [[u8(3, m, n)] for m, n in ((70, 65), (16, 15), (4, 200), (2, 2))],
