@@ -12,15 +12,16 @@ from ....dialects.builders import index_constant
 from ....dialects.walk import defining_op
 from ...ir.dynamic_sizes import hide_formula
 from ...ir.structure import dim_of, indexing_maps, iterator_types, list_ops, shape_of
-from ..tiles.buffers import tensor_of, view_of, write
+from ..tiles.buffers import buffer_of, tensor_of, view_of, write
 from ..tiles.loops import Values, for_each_step_together
 from ..tiles.regions import Interval, Linear, NotSchedulable, Region, full_region, in_row, kept_dims
-from ..tiles.structured import insert
+from ..tiles.structured import Tile, insert
 from ..tiling.dynamic_border import DynamicBorder
 from ..tiling.nest import HANDLERS
 from ..tiling.rows import materialize_shared, vector_of_chunk
 from ..tiling.rows_across import copy_across
 from ..tiling.tiler import Form, Tiler, loop_intervals, may_repeat
+from ..tiling.turned_blocks import can_turn, turn_back, turn_over
 from .block_kernels import OneFunction, Version
 from .block_loops import Blocks
 from .block_operands import Held, given_to
@@ -93,7 +94,7 @@ class DynamicRows(Blocks):
     def make_part(self, version: Version, segments: Mapping[int, Segment], computed: Computation) -> Part:
         """What emits the loop over rows."""
         if self.lanes is not None and version == self.versions[0]:
-            return LanePart(self.lanes, version, segments, computed)
+            return LanePart(self.lanes, self.few, version, segments, computed)
         return RowPart(self.row, self.few, version, segments, computed)
 
     def __str__(self) -> str:
@@ -151,11 +152,15 @@ def _list_forms(row: RowKernel, few: int) -> list[Form]:
 
 
 class LanePart(Part):
-    """Rows of the result, as many at once as a vector has lanes: step by step along them."""
+    """Rows of the result, as many at once as a vector has lanes: step by step along them.
 
-    def __init__(self, row: RowKernel, *shared: Any) -> None:
+    Rows of 32 bits an element are turned in registers (``turned_rows.py``), what is read and what is made. They have
+    fewer elements than ``few``.
+    """
+
+    def __init__(self, row: RowKernel, few: int, *shared: Any) -> None:
         super().__init__(*shared)
-        self.row, self.length = row, _row_length(self)
+        self.row, self.few, self.length = row, few, _row_length(self)
 
     def compute(self, region: Region, place: ir.Value, panel: ir.Value | None) -> None:
         """So many rows."""
@@ -164,20 +169,42 @@ class LanePart(Part):
         tiler, result = Tiler(given, HANDLERS, Form(length=self.length, across=True)), DynamicBorder.of(function).inner
         whole, op = full_region(in_row(shape_of(result))), defining_op(result)
         assert op is not None  # what makes rows
+        inputs = map(parts.origin, parts.inputs(self.source))
+        for value, (origin, part) in zip(function.arguments, inputs, strict=False):
+            self._turn_read(tiler, value, origin, part)
         if min(shape_of(result)) >= 0:
             write(tiler.compute(result, whole, tensor_of(place, writable=True)).value, place)
             return
         for value in function.arguments:
-            if isinstance(value.type, ir.RankedTensorType):
+            if isinstance(value.type, ir.RankedTensorType) and value not in tiler.shared:
                 copy_across(tiler, value)
         materialize_shared(tiler, op, loop_intervals(op, whole))
+        lanes = Interval(Linear(), whole[kept_dims(whole)[0]].size)
+        columns = self._hold_columns(lanes.size, place) if can_turn(result) else None
 
         def compute_column(number: ir.Value) -> None:
             column = Interval(Linear(0, ((number, 1),)), 1)
-            here = view_of(place, (Interval(Linear(), whole[kept_dims(whole)[0]].size), column))
+            here = view_of(place, (lanes, column)) if columns is None else view_of(columns, (column, lanes))
             write(tiler.scope().compute(result, (*whole[:-1], column), tensor_of(here, writable=True)).value, here)
 
         loop_over(index_constant(0), self.length, 1, compute_column)
+        if columns is not None:
+            turn_back(columns, place, self.length)
+
+    def _turn_read(self, tiler: Tiler, value: ir.Value, origin: ir.Value, part: Region) -> None:
+        """Let all read columns of the rows of an argument: ``part`` of the kernel's ``origin``."""
+        whole, held = full_region(in_row(shape_of(value))), self.arguments.get(origin)
+        if len(kept_dims(whole)) != 2 or not isinstance(held, ir.Value) or not can_turn(value):
+            return
+        rows, along = kept_dims(whole)
+        read = view_of(buffer_of(held), part)
+        columns = self._hold_columns(whole[rows].size, read)
+        turn_over(read, columns, self.length)
+        made = view_of(columns, (Interval(Linear(), self.few), Interval(Linear(), whole[rows].size)))
+        tiler.share(value, whole, Tile(tensor_of(made), (along, rows)))
+
+    def _hold_columns(self, lanes: int, of: ir.Value) -> ir.Value:
+        return memref.alloc(ir.MemRefType.get([self.few, lanes], ir.MemRefType(of.type).element_type), [], [])
 
 
 def find_row_length(source: func.FuncOp, computed: Computation) -> ir.Value:

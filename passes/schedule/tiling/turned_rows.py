@@ -21,7 +21,7 @@ from ..tiles.loops import branch_off, loop_over
 # Rows, or elements of a row, of the largest tile; rows of the smallest one. Elements of a piece.
 _SIDE, _LEAST, _PIECE = 16, 4, 64
 # Tiles of the fewest rows that are turned together.
-_BESIDE = 4
+_ABREAST = 4
 # Rows, or elements of each, that whole vectors are made of; elements of a piece of these.
 FEW_ROWS, _DEALT = (2, 3, 4), 1 << 10
 
@@ -83,7 +83,7 @@ class TurnedRows:
 
     def emit(self, first: ir.Value, last: ir.Value, places: Sequence[ir.Value]) -> None:
         """The steps [first, last), of rows from the places on."""
-        wide = min(max(self.lanes, _LEAST), _LEAST * _BESIDE)  # of few rows several tiles, which fill vectors
+        wide = min(max(self.lanes, _LEAST), _LEAST * _ABREAST)  # of few rows several tiles, which fill vectors
         sides = {self.side: self.side, _LEAST: wide}
         tiles = [(rows, width) for rows, most in sides.items() for width in dict.fromkeys((most, _LEAST, 2))]
         steps = first, last
@@ -199,7 +199,7 @@ class TurnedRows:
         column = ir.VectorType.get([side], element_of(source))
         columns = [vector.load(column, source, [place]) for place in _step_on(read, self.along, width)]
         beside = max(width // side, 1)
-        turned = _interleave([_join(columns[n::side]) for n in range(width // beside)], side, beside)
+        turned = _interleave([_lay_beside(columns[n::side]) for n in range(width // beside)], side, beside)
         for n, place in enumerate(_step_on(written, self.apart, side)):
             row = turned[n * min(width, side) // side]
             if width < side:
@@ -231,7 +231,7 @@ def _pick(vectors: Sequence[ir.Value], lanes: Sequence[int]) -> ir.Value:
     return made
 
 
-def _join(vectors: list[ir.Value]) -> ir.Value:
+def _lay_beside(vectors: list[ir.Value]) -> ir.Value:
     """Vectors, a power of two of them, as one."""
     while len(vectors) > 1:
         [lanes] = ir.VectorType(vectors[0].type).shape
