@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -79,12 +80,14 @@ class DepthwisePart(RowStripPart):
         phases = [image.phases] if image.phases > 1 else []
         copied = [*(self.part[axis].size for axis in self.axes), *phases, pitch]
         self.scratch = memref.alloc(ir.MemRefType.get(copied, self.element), [], [])
-        self.short = memref.alloc(ir.MemRefType.get([rows[0].rows, self.lanes // 2], self.element), [], [])
+        self.filters = math.prod(self.version.sizes[:-2])
+        short = [self.filters, rows[0].rows, self.lanes // 2]
+        self.short = memref.alloc(ir.MemRefType.get(short, self.element), [], [])
         _for_each([index_constant(n) for n in copied[:-1]], self._fill_row)
 
     def _strip(self, rows: int) -> Region:
         """So many rows, along all axes but the last."""
-        return (*[Interval(Linear(), 1)] * (len(self.version.sizes) - 2), Interval(Linear(), rows))
+        return (*(Interval(Linear(), n) for n in self.version.sizes[:-2]), Interval(Linear(), rows))
 
     def _find_part(self, strip: Region) -> Region:
         """What a strip reads of the padded image along all axes but the last."""
@@ -209,20 +212,22 @@ class DepthwisePart(RowStripPart):
 
         def compute_short() -> None:
             chosen = (*rows, Interval(start, self.narrowest))
-            whole = Interval(Linear(), blocks.rows), Interval(Linear(), self.narrowest)
+            whole = tuple(Interval(Linear(), n) for n in (self.filters, blocks.rows, self.narrowest))
             made.compute_block(blocks.blocks[-1], chosen, {}, view_of(self.short, whole))
             loop_over(index_constant(0), index_constant(blocks.rows), 1, lambda row: self._write_short_row(rows, row))
 
         _branch_on(narrow, compute_short, lambda: cover_columns(blocks.blocks, width, compute))
 
     def _write_short_row(self, rows: Region, row: ir.Value) -> None:
-        """Put a row into the result that is shorter than a block."""
+        """Put a row of each filter into the result that is shorter than a block."""
         zero, kind = index_constant(0), ir.VectorType.get([self.narrowest], self.element)
-        made = vector.load(kind, self.short, [row, zero])
-        *outer, first = [interval.offset for interval in rows]
-        at = [offset.as_value() for offset in (*outer, first + Linear(0, ((row, 1),)))]
         inside = find_first_lanes(self.narrowest, self.length)
-        vector.maskedstore(self.computed.buffer, [*at, zero], inside, made)
+        *outer, first = [interval.offset for interval in rows]
+        for number, places in enumerate(itertools.product(*(range(interval.size) for interval in rows[:-1]))):
+            made = vector.load(kind, self.short, [index_constant(number), row, zero])
+            moved = [offset + Linear(place) for offset, place in zip(outer, places, strict=True)]
+            at = [offset.as_value() for offset in (*moved, first + Linear(0, ((row, 1),)))]
+            vector.maskedstore(self.computed.buffer, [*at, zero], inside, made)
 
     def _copy(self, part: Region, count: ir.Value, start: Linear, width: ir.Value) -> None:
         """Copy what ``count`` rows of a strip read, ``part``, with the padding around it.

@@ -66,18 +66,21 @@ def choose_depthwise_strips(function: func.FuncOp, choose: Chooser, target: Targ
         raise NotSchedulable("blocks overlap, and the result may lie over an operand")
     image = _copy_image(function)
     stage = list_functions(image.module)[0]
-    rank = len(shape_of(terminator_of(stage).operands[0]))
+    made = shape_of(terminator_of(stage).operands[0])
+    outer = [1] * (len(made) - 2)
+    if (filters := _find_filters(stage)) is not None:  # all read one copy
+        outer[filters] = made[filters]
 
     widths = (target.lanes, target.lanes // 2)
     widths = widths if target.stores_by_masks else (2 * target.lanes, *widths)
 
     def make_blocks(rows: int) -> tuple[BlockKernel, ...]:
-        return tuple(make_block(stage, (*[1] * (rank - 2), rows, width), {}, choose) for width in widths)
+        return tuple(make_block(stage, (*outer, rows, width), {}, choose) for width in widths)
 
     blocks = tuple(RowBlocks(rows, make_blocks(rows)) for rows in _BLOCK_ROWS)
-    single = Version((*[1] * (rank - 1), widths[0]), blocks[-1].blocks)
-    made = shape_of(terminator_of(stage).operands[0])
-    cuts = {axis: (1,) for axis in range(rank - 1) if axis == rank - 2 or made[axis] != 1}
+    single = Version((*outer, 1, widths[0]), blocks[-1].blocks)
+    rows = len(outer)
+    cuts = {axis: (1,) for axis in range(rows + 1) if axis == rows or made[axis] != outer[axis]}
     return DepthwiseStrips((single,), cuts, (), 1, HELD_ROWS, image, blocks)
 
 
@@ -125,6 +128,15 @@ def _find_convolution(function: func.FuncOp, result: ir.Value) -> tuple[ir.Opera
     if any(_has_open_sizes(value) for value in function.arguments if value not in (data, weight, _source_of(data))):
         raise NotSchedulable("another operand, which short rows would be read beyond")
     return op, kind
+
+
+def _find_filters(function: func.FuncOp) -> int | None:
+    """The axis of the result along which the several filters of a channel are; None where there is one."""
+    [(op, kind)] = find_anchors(function)
+    assert isinstance(kind, DepthwiseConv)  # as of what strips are of
+    axes = [result_axis(op, loop, terminator_of(function).operands[0]) for loop in kind.f]
+    known = bool(axes) and axes[0] is not None and shape_of(op.results[0])[axes[0]] > 0
+    return axes[0] if known else None
 
 
 def _source_of(value: ir.Value) -> ir.Value:

@@ -749,6 +749,18 @@ def test_wide_images_of_a_depthwise_convolution_go_in_parts(step: int):
         np.testing.assert_array_equal(module(x, w)[0], session.run(None, {"x": x, "w": w})[0])
 
 
+def test_the_filters_of_a_channel_read_one_copy():
+    """A block has a row of each of them, in a loop; rows shorter than a vector are written for each."""
+    [plan] = schedules("depthwise of two filters for each channel").values()
+    assert " in 2 x 1" in plan
+    at = "group = 3, pads = [1, 1, 1, 1]"
+    text = f"(float[N, C, H, W] x, float[6, 1, 3, 3] w) => (float[n, c, h, z] y) {{ y = Conv<{at}>(x, w) }}"
+    module, session = compile_beside(text)
+    for size in ((1, 1), (5, 3), (9, 17), (40, 8), (33, 113)):
+        x, w = (RNG.integers(-4, 5, shape).astype(np.float32) for shape in ((2, 3, *size), (6, 1, 3, 3)))
+        np.testing.assert_array_equal(module(x, w)[0], session.run(None, {"x": x, "w": w})[0])
+
+
 def test_a_product_stores_no_padding_for_a_depthwise_convolution():
     """Rows of an image would each be a product of their own, short ones column by column."""
     [windows, product] = sorted(schedules("depthwise behind a product"))
