@@ -22,6 +22,7 @@ from tilewright.passes.infra.context import PassContext
 from tilewright.passes.ir.kernel import list_functions
 from tilewright.passes.lower.entry import emit_kernel_table, emit_support
 from tilewright.passes.pipeline import compile_kernel, kernel_passes, lower_kernel
+from tilewright.passes.schedule.dynamic.box_copies import choose_few_rows
 from tilewright.passes.schedule.families.packing import contraction_packing
 from tilewright.passes.schedule.families.table import choose_schedule
 from tilewright.passes.schedule.language.schedule import Schedule
@@ -74,9 +75,13 @@ def schedule_of(text: str) -> Schedule | None:
 
 def schedule_text(text: str) -> str:
     """The schedule that a kernel's family chooses, or how data is moved, as text; "None" for plain loops."""
-    with reused_context(), ir.Location.unknown(), suppress(NotSchedulable):
+    with reused_context(), ir.Location.unknown():
         module = before_schedule(text)
-        return str(choose_moves(list_functions(module)[0], TARGET.get(detect_host())))
+        function = list_functions(module)[0]
+        with suppress(NotSchedulable):
+            return str(choose_moves(function, TARGET.get(detect_host())))
+        with suppress(NotSchedulable):
+            return str(choose_few_rows(function))
     return str(schedule_of(text))
 
 

@@ -16,7 +16,7 @@ from ..ir.kernel import copy_marks, find_script, integer_attr, is_dynamic_kernel
 from ..ir.structure import list_ops
 from ..verify.sizes import verify_sizes
 from .dynamic.blocks import choose_blocks
-from .dynamic.box_copies import choose_copy
+from .dynamic.box_copies import choose_copy, choose_few_rows
 from .dynamic.broadcast_rows import choose_broadcast_rows
 from .dynamic.depthwise_strips import choose_depthwise_strips
 from .dynamic.dynamic_rows import choose_attention, choose_rows
@@ -122,6 +122,7 @@ class ApplySchedule(Pass):
 # What can make a kernel's loops, in the order in which they are tried. Each raises NotSchedulable for other kernels.
 _STATIC: tuple[Callable[[func.FuncOp, Chooser, Target], LoopPlan], ...] = (
     lambda function, choose, target: choose_moves(function, target),
+    lambda function, choose, target: choose_few_rows(function),
     lambda function, choose, target: plan_nest(require_schedule(function, target), function),
 )
 _DYNAMIC: tuple[Callable[[func.FuncOp, Chooser, Target], LoopPlan], ...] = (

@@ -6,6 +6,8 @@ images' sizes are. Blocks of fixed sizes would have the image's last axis alone 
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,18 +16,22 @@ from ....dialects import func, ir
 from ....dialects.builders import element_of, index_constant
 from ....dialects.types import element_bits
 from ....dialects.walk import defining_op
+from ...ir.kernel import is_dynamic_kernel
 from ...ir.maps import is_copy
 from ...ir.structure import dim_of, indexing_maps, is_zero, list_ops, shape_of
-from ..loop_plan import PARALLEL_WORK, LoopsWithoutSchedule
+from ..loop_plan import PARALLEL_WORK, LoopsWithoutSchedule, threads_pay
 from ..tiles.buffers import buffer_of
 from ..tiles.regions import NotSchedulable
 from ..tiling.dynamic_border import DynamicBorder, resolve_size
 from ..tiling.strided_boxes import BoxRows, Place, find_extents, find_offset, find_strides, flatten_buffer
+from ..tiling.turned_rows import FEW_ROWS
 from .block_kernels import STEPS
 from .part_loops import Computation, EmitSteps, build_steps, share_of_steps
 
 # Elements along a known axis that are turned like those of an open one.
 _LEAST_KNOWN = 32
+# Elements of a few rows of known length from which on whole vectors are made of them.
+_LEAST_BESIDE = 64
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,8 @@ class BoxCopy(LoopsWithoutSchedule):
 
     def parallel_from(self, function: func.FuncOp) -> int | None:
         """From how many elements of the result on threads pay."""
+        if not is_dynamic_kernel(function):
+            return threads_pay(function, self.extent)
         return PARALLEL_WORK * self.elements // self.work
 
     def build(self, function: func.FuncOp, target: Target) -> ir.Module:
@@ -90,6 +98,38 @@ class BoxCopy(LoopsWithoutSchedule):
 
     def __str__(self) -> str:
         return f"rows along d{len(self.axes) - 1}, and axes that go on from one to the next, copied"
+
+
+def choose_few_rows(function: func.FuncOp) -> BoxCopy:
+    """A kernel of known sizes that brings two to four channels last, or from there, by whole vectors.
+
+    Raises NotSchedulable for all others.
+    """
+    *_, end = list_ops(function)
+    op = defining_op(end.operands[0]) if len(end.operands) == 1 else None
+    if op is None or op.name != "linalg.generic" or is_dynamic_kernel(function):
+        raise NotSchedulable("no op of known sizes")
+    axes, source = _read_order(op), op.operands[0]
+    order = [axis for axis in axes if axis is not None]
+    if not isinstance(source, ir.BlockArgument) or len(order) < len(axes) or sorted(order) != list(range(len(axes))):
+        raise NotSchedulable("no transposition of an argument")
+    read, inverse = shape_of(source), [order.index(axis) for axis in range(len(order))]
+    if not _has_few_last(read, order) and not _has_few_last([read[axis] for axis in order], inverse):
+        raise NotSchedulable("rows that no whole vectors are made of")
+    return BoxCopy(source, tuple(order), (0,) * len(order))
+
+
+def _has_few_last(shape: Sequence[int], order: Sequence[int]) -> bool:
+    """Return whether the last axis of a tensor has a few elements, and the axes before are the last ones elsewhere.
+
+    ``order``: the tensor's axis along each one there.
+    """
+    own, there = ([axis for axis in axes if shape[axis] != 1] for axes in (range(len(shape)), order))
+    if len(own) < 2 or shape[own[-1]] not in FEW_ROWS:
+        return False
+    pairs = zip(reversed(own[:-1]), reversed(there), strict=False)
+    beside = itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)
+    return math.prod(shape[axis] for axis, _ in beside) >= _LEAST_BESIDE
 
 
 def choose_copy(function: func.FuncOp, turned: bool = False) -> BoxCopy:

@@ -214,10 +214,23 @@ def test_transposes_are_shuffles(element: str, shape: tuple[int, ...], order: li
 
 def test_transposes_that_leave_few_elements_together(target: Target) -> None:
     """A few rows of an image's channels are a tile; of elements that lie apart, no more are taken than a vector has."""
-    image, _ = permutation((3, 8, 40), [1, 2, 0], "f32")
+    image, _ = permutation((3, 8, 4), [1, 2, 0], "f32")
     assert re.search(r"tile d\d\.1 x d\d\.1 of 4 x 2:", schedule_text(image))
     weight, _ = permutation((64, 8, 3), [2, 1, 0], "f32")
     assert f"of {target.lanes}: vectorize" in schedule_text(weight)
+
+
+@pytest.mark.parametrize("element", ["i8", "f32", "i64"])
+@pytest.mark.parametrize("channels", [2, 3, 4])
+def test_a_few_channels_are_moved_by_whole_vectors(channels: int, element: str) -> None:
+    """To the last axis and from there; only where as many pixels lie beside each other."""
+    for shape, order in (((2, channels, 9, 31), [0, 2, 3, 1]), ((2, 9, 31, channels), [0, 3, 1, 2])):
+        text, _ = permutation(shape, order, element)
+        assert schedule_text(text).startswith("rows along")
+        x = random(shape, element)
+        check(text, [x], np.ascontiguousarray(x.transpose(order)))
+    apart, _ = permutation((2, channels, 9, 31), [0, 3, 2, 1], element)
+    assert schedule_text(apart).startswith(("for", "parallel", "tile"))
 
 
 def test_a_transpose_with_arithmetic_is_one_kernel() -> None:
