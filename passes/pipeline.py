@@ -37,6 +37,7 @@ from .graph.generalize import Generalize
 from .graph.join_sums import JoinSums
 from .graph.keep_packed import KeepPacked
 from .graph.keep_states import KeepStates
+from .graph.move_operands import MoveOperands
 from .graph.outline import Outline
 from .graph.outline_control import OutlineControl
 from .graph.pack_weights import PackWeights
@@ -96,6 +97,7 @@ from .normalize.widen_floats import WidenFloats
 from .normalize.wrap_narrow_integers import WrapNarrowIntegers
 from .plan_routine import plan_routine
 from .schedule.apply_schedule import ApplySchedule
+from .schedule.arrange_sums import ArrangeSums
 from .schedule.collapse_loops import CollapseLoops
 from .schedule.language import by_hand
 from .schedule.language.by_hand import GivenSchedule
@@ -158,6 +160,7 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
         Winograd(target=target),  # in the layout that is final
         SplitStrides(),  # likewise; and before weights are computed with
         FoldTransposes(),
+        MoveOperands(),  # after what folds the copies that it makes
         PackWeights(target=target),  # after all passes that change a weight
         TabulateBytes(target=target),  # before what is computed ahead of time
         SplitPrepare(),  # after all passes that compute with weights alone
@@ -191,6 +194,7 @@ def kernel_passes(target: Target, plain: bool = False, schedule: GivenSchedule |
         ClampIntegers(target=target),
         CollapseLoops(),  # fewer axes for the schedule
         SeparateWindows(),  # what a schedule stages
+        ArrangeSums(),
         ApplySchedule(target=target, plain=plain, schedule=schedule),
         Vectorize(),
         Bufferize(),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable
 
 from ...dialects import arith, func, ir, llvm, tw, vector
-from ...dialects.builders import element_of
+from ...dialects.builders import element_of, scalar
 from ...dialects.walk import defining_op
 from ..ir.rewrite import rewrite
 from .math.emit import Value, at_least, at_most
@@ -42,7 +43,7 @@ def choose_extrema(function: func.FuncOp) -> None:
         values = list(op.operands)
         if op.name == "vector.reduction":
             values[0] = _reduce(values[0], one) if no_nan else _reduce_keeping_nan(values[0], one)
-        return combine(*values) if len(values) == 2 else values[0]
+        return _combine_rows(combine, *values) if len(values) == 2 else values[0]
 
     rewrite(function, lambda op: _kind_of(op) in choices, choose, *_EXTREMA)
 
@@ -51,18 +52,36 @@ def _kind_of(op: ir.Operation) -> str:
     """The name of a maximum or minimum of float32 or float64, or of one of a vector's elements; else nothing."""
     kind = op.operands[0].type
     if isinstance(kind, ir.VectorType):
-        kind = kind.element_type if kind.rank == 1 else None
+        kind = kind.element_type if kind.rank > 0 else None
     if not isinstance(kind, ir.F32Type | ir.F64Type):
         return ""
     name = str(op.attributes["kind"]) if op.name == "vector.reduction" else op.name
     return name.removeprefix("arith.").removeprefix("#vector.kind<").removesuffix(">")
 
 
+def _combine_rows(combine: _Choose, a: Value, b: Value) -> Value:
+    """What is made of two vectors, of those of several rows row by row: LLVM's functions take no others."""
+    kind = ir.VectorType(a.type) if isinstance(a.type, ir.VectorType) else None
+    if kind is None or kind.rank == 1 or _is_never_nan(a) or _is_never_nan(b):
+        return combine(a, b)
+    if _is_carried(b):
+        a, b = b, a
+    made = vector.broadcast(kind, scalar(0, kind.element_type))
+    for place in itertools.product(*map(range, kind.shape[:-1])):
+        rows = [vector.extract(value, [], list(place)) for value in (a, b)]
+        made = vector.insert(combine(*rows), made, [], list(place))
+    return made
+
+
+def _is_carried(value: Value) -> bool:
+    return isinstance(value.owner, ir.Block)
+
+
 def _keep_nan(choose: _Choose, a: Value, b: Value) -> Value:
     """The larger or smaller of two, NaN if one is. What a loop carries comes first: the other's is asked meanwhile."""
     if _is_never_nan(a) or _is_never_nan(b):
         return choose(b, a) if _is_never_nan(a) else choose(a, b)
-    carried, new = (b, a) if isinstance(b.owner, ir.Block) else (a, b)
+    carried, new = (b, a) if _is_carried(b) else (a, b)
     intrinsic = llvm.intr_maximum if choose == at_least else llvm.intr_minimum
     return intrinsic(new, carried, fastmath_flags=ir.Attribute.parse("#llvm.fastmath<nsz>"))
 

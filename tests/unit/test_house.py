@@ -70,6 +70,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "families": "language loop_plan tiles tiling",
         "dynamic": "families language loop_plan separate_windows tiles tiling",
         "vectorize": "tiling",
+        "arrange_sums": "tiles",
         "collapse_loops": "tiles",
         "separate_windows": "tiles tiling",
         "scripts": "dynamic language loop_plan tiles tiling",

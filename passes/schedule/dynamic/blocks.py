@@ -51,9 +51,8 @@ from ..families.table import find_family
 from ..families.transposing import find_crossing
 from ..language.loopnest import Nest
 from ..separate_windows import separate_windows
-from ..tiles.axes import result_axis
+from ..tiles.axes import result_axis, vector_axis
 from ..tiles.regions import Interval, Linear, NotSchedulable
-from ..tiles.structured import vector_axis
 from ..tiling.dynamic_border import DynamicBorder, own_inner
 from ..tiling.gather import computes_places, reads_at_indices
 from ..tiling.part_nests import Chooser

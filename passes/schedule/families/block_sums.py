@@ -16,8 +16,7 @@ from ...analysis.groups import OpFacts
 from ...ir.structure import indexing_maps, loops_along, shape_of
 from ..language.cuts import by_name, carve, share
 from ..language.schedule import Schedule
-from ..tiles.axes import result_axis, row_tiles
-from ..tiles.structured import vector_axis
+from ..tiles.axes import result_axis, row_tiles, vector_axis
 from ..tiling.tiler import packed_dims
 from .family import PRODUCT_BLOCKS, Family, KernelView, PackedOperand
 from .packing import block_packing

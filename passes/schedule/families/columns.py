@@ -16,8 +16,7 @@ from ...analysis.kinds import Conv
 from ...ir.structure import body_ops, iterator_types, loops_along, shape_of
 from ..language.cuts import by_name, carve, overlap, share
 from ..language.schedule import Schedule
-from ..tiles.axes import ROW_VECTORS, power_floor, result_axis, row_tile
-from ..tiles.structured import vector_axis
+from ..tiles.axes import ROW_VECTORS, power_floor, result_axis, row_tile, vector_axis
 from ..tiling.values import value_name
 from .family import KernelView
 

@@ -17,8 +17,7 @@ from ...ir.dot_instructions import GROUP
 from ...ir.structure import dim_of, indexing_maps, iterator_types, loop_extents, loops_along, shape_of
 from ..language.cuts import by_name, carve, share, stream_sum, unroll_sum
 from ..language.schedule import Schedule
-from ..tiles.axes import PAGE, most_register_rows, power_floor, result_axis, row_tile, row_tiles
-from ..tiles.structured import vector_axis
+from ..tiles.axes import PAGE, most_register_rows, power_floor, result_axis, row_tile, row_tiles, vector_axis
 from ..tiling.dot_product import byte_sum, grouped_loop, most_rows
 from ..tiling.pool_windows import amounts_of, find_skipped_padding, walks_row, windows_of
 from ..tiling.values import block_of, is_dot, is_read, sums_along_rows

@@ -7,8 +7,7 @@ from ....dialects.builders import element_of
 from ....dialects.types import element_bits
 from ..language.cuts import along, by_name, carve, overlap, share
 from ..language.schedule import Schedule
-from ..tiles.axes import ROW_VECTORS, power_floor
-from ..tiles.structured import vector_axis
+from ..tiles.axes import ROW_VECTORS, power_floor, vector_axis
 from .family import MAPPED_BLOCKS, Family, KernelView
 from .transposing import find_crossing, repeating_axis, repeats_rows, tile_transpose
 

@@ -17,6 +17,7 @@ from ..tiling.heavy_tiles import HEAVY
 from ..tiling.values import is_dot, reduces_last
 from .columns import schedule_columns, stage_sums
 from .family import DOT_BLOCKS, MAPPED_BLOCKS, Anchors, Family, KernelView
+from .lane_sums import schedule_lanes
 from .light import schedule_vectors
 
 # Vectors of the longest row that goes beside others, where a function of its sum is dear.
@@ -31,6 +32,9 @@ def schedule_sums(kernel: KernelView) -> Schedule | None:
     Reductions along other dims keep vectors along the contiguous one, which is then an axis of the result; twice as
     many of them, since what is read of a row before the next row is then long enough to be fetched ahead.
     """
+    [first, _], *others = kernel.anchors
+    if not others and (schedule := schedule_lanes(kernel, first)) is not None:
+        return schedule
     contiguous = [reduces_last(op) for op, _ in kernel.anchors]
     plain = kernel.plain
     if not any(contiguous):

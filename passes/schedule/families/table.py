@@ -14,10 +14,12 @@ from ...ir.structure import (
     has_reduction,
     indexing_maps,
     iterator_types,
+    num_inputs,
     terminator_of,
 )
 from ..language.schedule import Schedule
 from ..loop_plan import makes_one_tensor
+from ..tiles.lanes import find_lanes, walks_twice
 from ..tiles.regions import NotSchedulable
 from ..tiles.structured import loop_along, walks_diagonal
 from ..tiling.border import Border, can_border
@@ -26,6 +28,7 @@ from .attention import ATTENTION
 from .block_sums import BLOCK_SUMS
 from .contraction import CONVOLUTIONS, PRODUCTS
 from .family import Anchors, Family, KernelView, WantedOrder, find_anchors
+from .lane_sums import schedule_lanes
 from .light import LIGHT, schedule_vectors
 from .sums import DOT_PRODUCTS, REDUCTIONS, reads_along_sum, schedule_rows
 from .window import DEPTHWISE_ROWS, ROW_POOLS, WINDOWS
@@ -86,7 +89,10 @@ def require_schedule(function: func.FuncOp, target: Target) -> Schedule:
     if family is None:
         kinds = dict.fromkeys(type(kind).__name__ for _, kind in anchors)
         raise NotSchedulable(f"no family takes a kernel of these kinds of ops: {', '.join(kinds)}")
-    if (schedule := family.schedule(kernel)) is None:
+    schedule = family.schedule(kernel)
+    if schedule is None and len(anchors) == 1 and is_straight(anchors[0][0]):
+        schedule = schedule_lanes(kernel, anchors[0][0])
+    if schedule is None:
         raise NotSchedulable(f"its family, '{family.name}', has no schedule for such shapes or layouts")
     return schedule
 
@@ -96,6 +102,8 @@ def _reads_diagonal(op: ir.Operation) -> bool:
     if op.name != "linalg.generic":
         return False
     vector, kinds = loop_along(op, -1), iterator_types(op)
+    if (lanes := find_lanes(op)) is not None:
+        return any(walks_twice(op, number, lanes) for number in range(num_inputs(op)))
     if vector is not None and walks_diagonal(op, vector):
         return True
     alone = [[dim_of(place) for place in m.results] for m in indexing_maps(op)]
@@ -109,6 +117,8 @@ def _schedule_straight(kernel: KernelView, op: ir.Operation) -> Schedule:
     """
     if kernel.plain.result.value.row:
         return schedule_rows(kernel)
+    if has_reduction(op) and (schedule := schedule_lanes(kernel, op)) is not None:
+        return schedule
     if not has_reduction(op) or not reads_along_sum(op):
         return schedule_vectors(kernel.plain, kernel.lanes)
     dear = any(inner.name.startswith("math.") for inner in body_ops(op))

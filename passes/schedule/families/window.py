@@ -19,8 +19,7 @@ from ...ir.structure import dim_of, dims_in, indexing_maps, is_static, loop_exte
 from ..language.cuts import along, by_name, carve, overlap, share
 from ..language.loopnest import Loop
 from ..language.schedule import Schedule
-from ..tiles.axes import PAGE, power_floor, result_axis, row_tile
-from ..tiles.structured import vector_axis
+from ..tiles.axes import PAGE, power_floor, result_axis, row_tile, vector_axis
 from ..tiling.dynamic_border import is_dynamic_padding
 from ..tiling.pool_windows import amounts_of, find_row_window, find_skipped_padding, slides_along_rows
 from ..tiling.values import is_read, value_name

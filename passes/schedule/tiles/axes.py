@@ -20,6 +20,11 @@ PAGE = 4096
 _FULL_ROWS = 4
 
 
+def vector_axis(shape: Sequence[int]) -> int:
+    """The axis of a result that vectors lie along: the innermost one with more than one element."""
+    return max((axis for axis, extent in enumerate(shape) if extent != 1), default=len(shape) - 1)
+
+
 def result_axis(op: ir.Operation, loop: int, result: ir.Value) -> int | None:
     """The axis of the kernel's result that a loop of one of its ops walks."""
     loops = loops_along(op, -1)

@@ -9,6 +9,8 @@ from ....dialects import arith, bufferization, ir, linalg, tensor, vector
 from ....dialects.builders import element_of, index_constant, iterators_attr
 from ....dialects.walk import defining_op
 from ...ir.structure import dim_of, dims_in, index_dim, indexing_maps, iterator_types, num_inputs, shape_of
+from .axes import vector_axis
+from .lanes import find_lanes
 from .regions import Interval, NotSchedulable, Region, kept_dims, split_offsets
 
 
@@ -33,11 +35,6 @@ def squeezed_type(tensor: ir.Type) -> ir.RankedTensorType:
     return ir.RankedTensorType.get([n for n in ranked.shape if n != 1] or [1], ranked.element_type)
 
 
-def vector_axis(shape: Sequence[int]) -> int:
-    """The axis of a result that vectors lie along: the innermost one with more than one element."""
-    return max((axis for axis, extent in enumerate(shape) if extent != 1), default=len(shape) - 1)
-
-
 def loop_along(op: ir.Operation, operand: int) -> int | None:
     """The loop that walks the contiguous dim of an operand; None where none does, or several together."""
     results = list(indexing_maps(op)[operand].results)
@@ -48,9 +45,11 @@ def find_row_loop(op: ir.Operation) -> int | None:
     """The loop of a reduction whose steps are vectors of rows; None where there is none.
 
     It is one that walks the contiguous dim of an operand, and whose steps lie apart in none; else that of the first
-    operand.
+    operand. Of sums without such rows it is the loop that vectors had better lie along (``lanes.py``).
     """
     kinds = iterator_types(op)
+    if (lanes := find_lanes(op)) is not None:
+        return lanes if kinds[lanes] == "reduction" else None
     along = [loop_along(op, number) for number in range(num_inputs(op))]
     loops = [loop for loop in dict.fromkeys(along) if loop is not None and kinds[loop] == "reduction"]
     near = (loop for loop in loops if not steps_apart(op, loop))

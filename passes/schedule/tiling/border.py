@@ -19,7 +19,7 @@ from ....dialects.types import element_bits
 from ....dialects.walk import defining_op
 from ...ir.kernel import LINE
 from ...ir.structure import shape_of, terminator_of
-from ..tiles.axes import power_floor
+from ..tiles.axes import power_floor, vector_axis
 from ..tiles.loops import for_each_chunk
 from ..tiles.regions import (
     Interval,
@@ -32,7 +32,7 @@ from ..tiles.regions import (
     split_phases,
     without_unit_dims,
 )
-from ..tiles.structured import capture_scalar, copy_tile, extract, insert, vector_axis
+from ..tiles.structured import capture_scalar, copy_tile, extract, insert
 from .dynamic_border import is_dynamic_insertion
 
 # What a kernel's result may end in, and the attribute that says where what it computes lies in it.

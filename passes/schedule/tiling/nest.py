@@ -36,6 +36,8 @@ from ...analysis.kinds import Transform
 from ...ir.structure import iterator_types, shape_of
 from ..language.loopnest import RESULT, Loop, Nest, Part
 from ..language.schedule import Schedule
+from ..tiles.axes import vector_axis
+from ..tiles.lanes import find_vector_axis
 from ..tiles.loops import for_each_chunk, powers_of_two
 from ..tiles.regions import (
     Interval,
@@ -55,7 +57,6 @@ from ..tiles.structured import (
     make_empty,
     read_vector,
     store,
-    vector_axis,
     write_vector,
 )
 from .border import Border, place_in_phases
@@ -145,7 +146,7 @@ def write_tile(
     if scope.form.store is not None:
         scope.form.store(region, read_vector(scope.compute(value, region).value))
         return dest
-    vector = vector_axis(shape_of(value))
+    vector = find_vector_axis(value, scope.form.anchor)
     if scope.form.wide:
         computed = scope.compute(value, widen_row(region, vector, scope.form.wide))
         if scope.form.masked:

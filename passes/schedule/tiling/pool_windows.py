@@ -22,8 +22,8 @@ from ...ir.structure import (
     terminator_of,
 )
 from ...ir.uses import users_of
+from ..tiles.axes import vector_axis
 from ..tiles.regions import Interval, Linear, NotSchedulable
-from ..tiles.structured import vector_axis
 from .dynamic_border import is_dynamic_padding
 
 # Combiners that may take an element, or their initial value, twice.

@@ -13,6 +13,7 @@ from ...analysis.classify import classify_op
 from ...analysis.kinds import Contraction, Conv, Pooling
 from ...ir.structure import dim_of, indexing_maps, iterator_types, shape_of
 from ..tiles.axes import NARROWEST, power_ceil
+from ..tiles.lanes import find_lanes
 from ..tiles.loops import for_each_between, for_each_chunk
 from ..tiles.regions import ROW, Interval, Linear, NotSchedulable, Region
 from ..tiles.structured import (
@@ -279,6 +280,9 @@ def _divide_reductions(op: ir.Operation, loops: list[Interval], form: Form) -> t
         if inside is not None and inside < max(tiled):
             raise NotSchedulable("a contraction whose reduction loops are not its last ones")
         return [i for i in reductions if i != inside], inside, True
+    if (lanes := find_lanes(op)) is not None:
+        inside = lanes if lanes in reductions and not tiled else None
+        return [i for i in reductions if i != inside], inside, False
     last = {loop_along(op, i) for i in range(len(maps))} & set(reductions)
     row = find_row_loop(op) if len(last) > 1 else next(iter(last), None)
     near = row is not None and (not steps_apart(op, row) or (len(last) == 1 and not walks_diagonal(op, row)))

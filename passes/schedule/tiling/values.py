@@ -48,8 +48,9 @@ from ...ir.structure import (
     terminator_of,
 )
 from ..language.loopnest import ARGUMENT, RESULT, Axis, Block, KernelValue
-from ..tiles.axes import result_axis
-from ..tiles.structured import find_row_loop, loop_along, steps_apart, vector_axis
+from ..tiles.axes import result_axis, vector_axis
+from ..tiles.lanes import find_lanes
+from ..tiles.structured import find_row_loop, loop_along, steps_apart
 from .border import Border
 from .dot_product import byte_sum, grouped_loop
 from .gather import reads_at_indices
@@ -202,7 +203,7 @@ def reduces_last(op: ir.Operation) -> bool:
     vectors, and along the sum another operand's elements lie apart.
     """
     loop = find_row_loop(op) if not reads_at_indices(op) else None
-    return loop is not None and not _lies_along_result(op, loop)
+    return loop is not None and (find_lanes(op) is not None or not _lies_along_result(op, loop))
 
 
 def _lies_along_result(op: ir.Operation, row: int) -> bool:
@@ -240,7 +241,9 @@ def sums_rows(op: ir.Operation, kind: OpClass) -> bool:
     Vectors of results would be put together one by one: 64 products with rows of 64 each then take 3.7 times as long.
     """
     loop = find_row_loop(op) if isinstance(kind, Opaque) and is_straight(op) else None
-    return loop is not None and loop_extents(op)[loop] >= _LANES and not steps_apart(op, loop)
+    if loop is None or find_lanes(op) is not None:
+        return loop is not None
+    return loop_extents(op)[loop] >= _LANES and not steps_apart(op, loop)
 
 
 def is_straight(op: ir.Operation) -> bool:

@@ -10,9 +10,8 @@ from ....dialects.builders import element_of
 from ....dialects.walk import defining_op
 from ...ir.structure import dims_in, indexing_maps, shape_of
 from ..language.loopnest import Nest
-from ..tiles.axes import power_ceil, result_axis
+from ..tiles.axes import power_ceil, result_axis, vector_axis
 from ..tiles.regions import Region
-from ..tiles.structured import vector_axis
 from .gather import reads_at_indices
 
 

@@ -144,10 +144,50 @@ def bits_that_differ() -> list[te.Tensor]:
     return [a, b, te.compute((13, 21), count, name="o")]
 
 
+def turned_sums() -> list[te.Tensor]:
+    """The first axis of the result is the one that both operands lie along."""
+    a, b, k = place(29, 24, name="a"), place(57, 13, 24, name="b"), sum_over(29)
+    return [a, b, te.compute((24, 13), lambda i, j: te.sum(a[k, i] * b[2 * k, j, i], axis=k), name="o")]
+
+
+def turned_maxima() -> list[te.Tensor]:
+    a, k = place(7, 29, 49), sum_over(29)
+    return [a, te.compute((49, 7), lambda i, j: te.max(a[j, k, i], axis=k), name="o")]
+
+
+def weighted_squares() -> list[te.Tensor]:
+    """An operand of single elements lies as the result does not."""
+    a, w, k = place(29, 7, 49), place(7, 49, name="w"), sum_over(29)
+    return [a, w, te.compute((49, 7), lambda i, j: te.sum(a[k, j, i] * w[j, i], axis=k), name="o")]
+
+
+def skewed_pairs() -> list[te.Tensor]:
+    """Of the second operand, vectors walk two dims."""
+    a, b, k = place(31, 9, 21), place(29, 21, name="b"), sum_over(31)
+    return [a, b, te.compute((9, 21), lambda i, j: te.sum(a[k, i, j] * b[i + j, j], axis=k), name="o")]
+
+
+def scattered_vector() -> list[te.Tensor]:
+    """Neither the vector nor the matrix lies along the result, nor both along one sum."""
+    v, m = place(3, 13, 7, name="v"), place(7, 13, 37, 3, name="m")
+    p, q, r = sum_over(13, "p"), sum_over(7, "q"), sum_over(3, "r")
+    return [v, m, te.compute((37,), lambda i: te.sum(v[r, p, q] * m[q, p, i, r], axis=[p, q, r]), name="o")]
+
+
+def correlations() -> list[te.Tensor]:
+    a, b, k = place(17, 6, 21), place(17, 8, 25, name="b"), sum_over(17)
+
+    def volume(y: te.IterVar, x: te.IterVar, i: te.IterVar, j: te.IterVar) -> te.Expr:
+        return te.sum(a[k, i, j] * b[k, i + y, j + x], axis=k)
+
+    return [a, b, te.compute((3, 5, 6, 21), volume, name="o")]
+
+
 OPERATORS: list[Operator] = [
     banded_vector, banded_matrix, banded_exponents, batched_bands, local_filters, shortest_ways, scaled_distances,
     few_columns, pairs_of_rows, diagonal, diagonal_rows, skewed_rows, traces, reversed_sums, bits_that_differ,
     bilinear_forms, distances_by_matrices, local_products, crossed_sums, slanted_sums,
+    turned_sums, turned_maxima, weighted_squares, skewed_pairs, scattered_vector, correlations,
 ]  # fmt: skip
 
 
@@ -218,14 +258,20 @@ def test_an_odd_operator_of_open_sizes_is_right(
         (shortest_ways, ["vectorize d1"]),
         (scaled_distances, ["vectorize d1"]),
         (few_columns, ["row"]),
-        (pairs_of_rows, ["row"]),
+        (pairs_of_rows, ["for k", "vectorize d1"]),  # those of the second operand are moved
+        (turned_sums, ["tile d0.1 x d1.1 of 16 x "]),
+        (turned_maxima, ["tile d0.1 of 32"]),
+        (weighted_squares, ["tile d0.1"]),
+        (skewed_pairs, ["vectorize d0"]),  # both axes are one: the second operand is moved to where they lie
+        (scattered_vector, ["vectorize n"]),
+        (correlations, ["for d1 in 5 x 1:\n", "tile d0.1 x d3.1 of 3 x 16"]),  # rows of other images read the same
     ],
     ids=lambda value: value.__name__ if callable(value) else "",
 )
 def test_vectors_lie_where_operands_do(operator: Operator, loops: list[str]) -> None:
     computation = make_computation(operator, ())
-    [task] = extract_tasks((computation,), options=api.make_options(num_threads=1, records=False), workers=0)
-    text = str(task.default)
+    tasks = extract_tasks((computation,), options=api.make_options(num_threads=1, records=False), workers=0)
+    text = "\n".join(str(task.default) for task in tasks)
     assert all(loop in text for loop in loops), text
 
 
