@@ -15,12 +15,13 @@ from .arguments import as_multiple, name_arguments, split_args
 from .attachment import root_of, tile_shape
 from .calls import calls_of, calls_text, resets_of
 from .computation import Computation
+from .copied_reads import copy_reads
 from .emit_scan import emit_scan
 from .expr import Read, Reduce
 from .expr_keys import ExprKeys
 from .expr_parts import exchange_parts
 from .matching import match_intrinsic
-from .op_body import OpBody, pair_indices, store_results
+from .op_body import OpBody, copy_results, pair_indices, store_results
 from .op_changes import split_results
 from .regions import each_read, is_inside
 from .scan import ScanOp
@@ -141,12 +142,23 @@ class _Emitter:
         self.check_reads(stage, op)
         if stage.joined:
             op = self.join(stage, op)
+        if not self.grouped:
+            op = self.copy_reads(stage, op)
         # The compiler's families make one result each, in vectors and with threads.
         parts = [op] if self.grouped else split_results(op)
         made = [value for part in parts for value in self.emit_part(stage, part)]
         for number, value in enumerate(made):
             stored = builders.reshape(value, whole) if stage.joined else value
             self.values |= {stage.op.output(number): stored, stage.origin.output(number): stored}
+
+    def copy_reads(self, stage: Stage, op: ComputeOp) -> ComputeOp:
+        """The op with what it reads again and again at computed places copied before."""
+        copies, made = copy_reads(op, OpBody(self.schedule, stage, op, self.values).is_operand)
+        for each in copies:
+            copied = Stage(each, each, each.name, automatic=True)
+            copied.reset()
+            [self.values[each.output(0)]] = copy_results(OpBody(self.schedule, copied, each, self.values).emit(), each)
+        return made
 
     def emit_part(self, stage: Stage, op: ComputeOp) -> list[ir.Value]:
         """The structured op of one stage, or of one of its results, which it gives."""

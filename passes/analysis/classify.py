@@ -202,6 +202,8 @@ def _as_windowed(op: AnyOp, inputs: list[ir.AffineMap], output: ir.AffineMap) ->
     if any(not is_projection(m) or not {d for e in m.results for d in dims_in(e)} <= set(out_dims) for m in inputs[2:]):
         return None
     spatial = [w for w in windows if isinstance(w, tuple)]
+    if not spatial:  # a diagonal
+        return None
     o, k, strides, dilations = (tuple(column) for column in zip(*spatial, strict=True))
     if len({*o, *k, *plain}) != len(o) + len(k) + len(plain):
         return None

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from ....dialects import ir
+from ....dialects.walk import defining_op
 from ...ir.structure import body_ops, iterator_types, loop_extents, loops_along, num_inputs
 from ..language.cuts import by_name, carve, overlap, share
 from ..language.schedule import Schedule
@@ -41,7 +42,9 @@ def schedule_lanes(kernel: KernelView, op: ir.Operation) -> Schedule | None:
     steps |= {lanes: min(vectors * kernel.lanes, power_floor(extents[lanes]))}
     steps |= {block: rows} if block is not None else {}
     cuts = [(axis, steps[loop]) for loop in _order_around(op, steps) if (axis := axes[loop]) is not None]
-    return overlap(share(carve(kernel.plain, by_name(kernel.plain.result.value, cuts))))
+    made = share(carve(kernel.plain, by_name(kernel.plain.result.value, cuts)))
+    fill = defining_op(op.operands[-1])
+    return overlap(made) if fill is not None and fill.name == "linalg.fill" else made  # else it would be added twice
 
 
 def _order_around(op: ir.Operation, steps: Mapping[int, int]) -> Sequence[int]:

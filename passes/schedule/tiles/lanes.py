@@ -7,8 +7,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from ....dialects import ir
+from ....dialects.walk import defining_op
 from ...analysis.classify import classify_op
-from ...analysis.kinds import Contraction, Opaque, Reduction
+from ...analysis.kinds import Contraction, Conv, Opaque, Reduction
 from ...ir.structure import (
     body_ops,
     dim_of,
@@ -97,6 +98,9 @@ def _is_sum(op: ir.Operation) -> bool:
     kind, maps = classify_op(op), indexing_maps(op)
     if isinstance(kind, Opaque):
         return not any(isinstance(e, ir.AffineFloorDivExpr | ir.AffineModExpr) for m in maps for e in m.results)
+    if isinstance(kind, Conv):  # one filter of one channel
+        padded = (source := defining_op(op.operands[kind.data])) is not None and source.name == "tensor.pad"
+        return not padded and not any(_is_long(op, loops) for loops in (kind.g, kind.f, kind.c))
     if not isinstance(kind, Reduction | Contraction) or not all(map(is_projection, maps)):
         return False
     summed, kinds = _list_summed(op), iterator_types(op)
@@ -127,7 +131,7 @@ def _list_summed(op: ir.Operation) -> list[list[int]]:
 
 def _lie_in_rows(op: ir.Operation) -> bool:
     """Return whether all operands that are summed up lie along one loop, and none at sums of loops."""
-    if isinstance(classify_op(op), Opaque):
+    if isinstance(classify_op(op), Opaque | Conv):
         return False
     kinds, last = iterator_types(op), {dims[-1] for dims in _list_summed(op)}
     return len(last) == 1 and kinds[next(iter(last))] == "reduction"

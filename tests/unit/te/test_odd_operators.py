@@ -183,11 +183,48 @@ def correlations() -> list[te.Tensor]:
     return [a, b, te.compute((3, 5, 6, 21), volume, name="o")]
 
 
+def repeated_diagonal() -> list[te.Tensor]:
+    """Nothing that is read shows how long the sum is."""
+    a, k = place(17, 17), sum_over(31)
+    return [a, te.compute((17,), lambda i: te.sum(a[i, i], axis=k), name="o")]
+
+
+def clamped_windows() -> list[te.Tensor]:
+    """What goes backwards and is held at the first element, as one copy."""
+    a, w, k = place(83), place(16, name="w"), sum_over(16)
+    return [a, w, te.compute((83,), lambda i: te.sum(a[te.max(i - k, 0)] * w[k], axis=k), name="o")]
+
+
+def bordered_windows() -> list[te.Tensor]:
+    a, w, y, x = place(19, 37), place(3, 5, name="w"), sum_over(3, "y"), sum_over(5, "x")
+
+    def inside(i: te.Expr, j: te.Expr) -> te.Expr:
+        return te.if_then_else(te.all(i >= 0, i < 19, j >= 0, j < 37), a[i, j], 0.0)
+
+    return [
+        a,
+        w,
+        te.compute((19, 37), lambda i, j: te.sum(inside(i + y - 1, j + x - 2) * w[y, x], axis=[y, x]), name="o"),
+    ]
+
+
+def circular_windows() -> list[te.Tensor]:
+    a, w, k = place(64), place(7, name="w"), sum_over(7)
+    return [a, w, te.compute((64,), lambda i: te.sum(a[(i * 2 - k) % 64] * w[k], axis=k), name="o")]
+
+
+def backward_rows() -> list[te.Tensor]:
+    """Each element is read once: there is no copy."""
+    a, b, k = place(9, 33), place(9, 33, name="b"), sum_over(33)
+    return [a, b, te.compute((9,), lambda i: te.sum(a[i, 32 - k] * b[i, k], axis=k), name="o")]
+
+
 OPERATORS: list[Operator] = [
     banded_vector, banded_matrix, banded_exponents, batched_bands, local_filters, shortest_ways, scaled_distances,
     few_columns, pairs_of_rows, diagonal, diagonal_rows, skewed_rows, traces, reversed_sums, bits_that_differ,
     bilinear_forms, distances_by_matrices, local_products, crossed_sums, slanted_sums,
     turned_sums, turned_maxima, weighted_squares, skewed_pairs, scattered_vector, correlations,
+    repeated_diagonal, clamped_windows, bordered_windows, circular_windows, backward_rows,
 ]  # fmt: skip
 
 
@@ -221,6 +258,17 @@ def open_ways(n: Any) -> list[te.Tensor]:
     return [a, b, te.compute((23, 45), lambda i, j: te.min(a[i, k] + b[k, j], axis=k), name="o")]
 
 
+def open_slants(n: Any) -> list[te.Tensor]:
+    """Sums go in chunks, which add to what is there: no tile may be computed twice."""
+    a, b, k = te.placeholder((n, n + 6), name="a"), te.placeholder((5,), name="b"), te.reduce_axis((0, n), name="k")
+    return [a, b, te.compute((7, 5), lambda i, j: te.sum(a[k, k + i] * b[j], axis=k), name="o")]
+
+
+def open_clamps(n: Any) -> list[te.Tensor]:
+    a, b, k = te.placeholder((n,), name="a"), te.placeholder((n, 3), name="b"), te.reduce_axis((0, n), name="k")
+    return [a, b, te.compute((n, 3), lambda i, j: te.sum(a[te.max(i - k, 0)] * b[k, j], axis=k), name="o")]
+
+
 def open_diagonal(n: Any) -> list[te.Tensor]:
     a = te.placeholder((n, n), name="a")
     return [a, te.compute((n,), lambda i: a[i, i] * 2.0, name="o")]
@@ -232,6 +280,8 @@ def open_diagonal(n: Any) -> list[te.Tensor]:
         (open_bands, lambda n: [(n, 33), (n + 33, 29)]),
         (open_ways, lambda n: [(23, n), (n, 45)]),
         (open_diagonal, lambda n: [(n, n)]),
+        (open_slants, lambda n: [(n, n + 6), (5,)]),
+        (open_clamps, lambda n: [(n,), (n, 3)]),
     ],
     ids=lambda value: value.__name__.strip("<>"),
 )
@@ -264,6 +314,8 @@ def test_an_odd_operator_of_open_sizes_is_right(
         (weighted_squares, ["tile d0.1"]),
         (skewed_pairs, ["vectorize d0"]),  # both axes are one: the second operand is moved to where they lie
         (scattered_vector, ["vectorize n"]),
+        (clamped_windows, ["for kw", "vectorize ow"]),
+        (bordered_windows, ["for kw", "vectorize ow"]),
         (correlations, ["for d1 in 5 x 1:\n", "tile d0.1 x d3.1 of 3 x 16"]),  # rows of other images read the same
     ],
     ids=lambda value: value.__name__ if callable(value) else "",
