@@ -13,6 +13,7 @@ from ..dialects.transform import STORE
 from ..dialects.types import element_type
 from .arguments import as_multiple, name_arguments, split_args
 from .attachment import root_of, tile_shape
+from .best_places import split_best
 from .calls import calls_of, calls_text, resets_of
 from .computation import Computation
 from .copied_reads import copy_reads
@@ -142,11 +143,11 @@ class _Emitter:
         self.check_reads(stage, op)
         if stage.joined:
             op = self.join(stage, op)
-        if not self.grouped:
-            op = self.copy_reads(stage, op)
         # The compiler's families make one result each, in vectors and with threads.
-        parts = [op] if self.grouped else split_results(op)
-        made = [value for part in parts for value in self.emit_part(stage, part)]
+        made = self.emit_best(op) if not self.grouped else []
+        if not made:
+            parts = [op] if self.grouped else split_results(self.copy_reads(stage, op))
+            made = [value for part in parts for value in self.emit_part(stage, part)]
         for number, value in enumerate(made):
             stored = builders.reshape(value, whole) if stage.joined else value
             self.values |= {stage.op.output(number): stored, stage.origin.output(number): stored}
@@ -155,10 +156,22 @@ class _Emitter:
         """The op with what it reads again and again at computed places copied before."""
         copies, made = copy_reads(op, OpBody(self.schedule, stage, op, self.values).is_operand)
         for each in copies:
-            copied = Stage(each, each, each.name, automatic=True)
-            copied.reset()
-            [self.values[each.output(0)]] = copy_results(OpBody(self.schedule, copied, each, self.values).emit(), each)
+            self.emit_alone(each)
         return made
+
+    def emit_best(self, op: ComputeOp) -> list[ir.Value]:
+        """The results of an op that finds the best value and its place; none for another op."""
+        ops, results = split_best(op)
+        made = {each: self.emit_alone(each) for each in ops}
+        return [made[each] for each in results]
+
+    def emit_alone(self, op: ComputeOp) -> ir.Value:
+        """The result of an op that no schedule has a stage of."""
+        stage = Stage(op, op, op.name, automatic=True)
+        stage.reset()
+        [value] = copy_results(OpBody(self.schedule, stage, op, self.values).emit(), op)
+        self.values[op.output(0)] = value
+        return value
 
     def emit_part(self, stage: Stage, op: ComputeOp) -> list[ir.Value]:
         """The structured op of one stage, or of one of its results, which it gives."""
