@@ -41,15 +41,15 @@ def split_best(op: ComputeOp) -> tuple[Sequence[ComputeOp], Sequence[ComputeOp]]
     if not exact or value.dtype not in _EXACT or not _counts_up(place, first.axes):
         return (), ()
     identity, begin = first.combiner.identity[choice.value], first.combiner.identity[1 - choice.value]
-    best = _reduce(op, f"{op.name}.best", "max" if choice.greatest else "min", value, first.axes, identity)
+    best = _make_extreme(op, f"{op.name}.best", "max" if choice.greatest else "min", value, first.axes, identity)
     found = Read(best.output(0), op.axis)
     far = const(range_of(place.dtype)[1 if choice.first else 0], place.dtype)
     at = choose(_is_behind(value, found, choice), far, place)
-    at_best = _reduce(op, f"{op.name}.at", "min" if choice.first else "max", at, first.axes, far)
+    at_best = _make_extreme(op, f"{op.name}.at", "min" if choice.first else "max", at, first.axes, far)
     places = Read(at_best.output(0), op.axis)
     nothing = found <= identity if choice.greatest else found >= identity
     told = choose(nothing if choice.first else places == far, begin, places)
-    copy, axes = _rename(op.axis)
+    copy, axes = _copy_axes(op.axis)
     result = ComputeOp(op.name, op.shape, (place.dtype,), axes, (exchange_parts(told, copy.get),))
     return (best, at_best, result), ((best, result) if choice.value == 0 else (result, best))
 
@@ -95,20 +95,20 @@ def _is_behind(value: Expr, best: Expr, choice: _Choice) -> Expr:
     return value < best if choice.greatest else value > best
 
 
-def _reduce(
+def _make_extreme(
     op: ComputeOp, name: str, kind: str, source: Expr, axes: tuple[IterVar, ...], identity: Literal
 ) -> ComputeOp:
     """A maximum or minimum along copies of these axes, for each element of the op."""
     left, right = Placeholder("x", source.dtype), Placeholder("y", source.dtype)
     made = Operation("maximum" if kind == "max" else "minimum", (left, right), source.dtype)
-    given, copies = _rename((*op.axis, *axes))
+    given, copies = _copy_axes((*op.axis, *axes))
     summed = copies[len(op.axis) :]
     joins = Combiner(kind, (left,), (right,), (made,), (identity,))
     body = Reduce(joins, (exchange_parts(source, given.get),), summed)
     return ComputeOp(name, op.shape, (source.dtype,), copies[: len(op.axis)], (body,))
 
 
-def _rename(axes: tuple[IterVar, ...]) -> tuple[dict[Expr, Expr], tuple[IterVar, ...]]:
+def _copy_axes(axes: tuple[IterVar, ...]) -> tuple[dict[Expr, Expr], tuple[IterVar, ...]]:
     """Axes of another op over the same ranges, and what stands for each in its expressions."""
     copies = tuple(IterVar(each.name, Range(each.dom.min, each.dom.extent), each.iter_type) for each in axes)
     return dict(zip(axes, copies, strict=True)), copies
