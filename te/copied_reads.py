@@ -7,7 +7,7 @@ border around an image, is in the copy too. Where a loop that is summed up count
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..core.sizes import Extent
@@ -22,23 +22,32 @@ _LEAST_READ, _WITHOUT_ORDER = 2, ("sum", "prod", "min", "max")
 Terms = Mapping[IterVar, int]
 
 
-def copy_reads(op: ComputeOp, is_operand: Callable[[Read], bool]) -> tuple[list[ComputeOp], ComputeOp]:
-    """The copies to be made, and the op that reads them; none, and the op, where none would help.
+@dataclass(frozen=True)
+class CopiedReads:
+    """The copies to be made, and the op that reads them; none, and the op as it was, where none would help.
 
-    ``is_operand`` says of what is read whether its places are loops, or sums of such.
+    whole: whether the op reads all elements of each copy, so that what these read it reads as well.
     """
+
+    copies: Sequence[ComputeOp]
+    op: ComputeOp
+    whole: bool = False
+
+
+def copy_reads(op: ComputeOp, is_operand: Callable[[Read], bool]) -> CopiedReads:
+    """What becomes of an op. ``is_operand`` says of what is read whether its places are loops, or sums of such."""
     first = op.body[0]
     if not isinstance(first, Reduce) or len(op.body) > 1 or first.combiner.name not in _WITHOUT_ORDER:
-        return [], op
+        return CopiedReads((), op)
     if not any(not is_operand(read) for read, _ in each_read(first.sources[0])):
-        return [], op
+        return CopiedReads((), op)
     turned = _turn_loops(op, is_operand)
     copies = _Copies(turned, is_operand)
     made = with_parts(turned, copies.replace)
     [after] = [each.sources[0] for each in made.body if isinstance(each, Reduce)]
     before = sum(not is_operand(read) for read, _ in each_read(first.sources[0]))
     left = sum(not is_operand(read) for read, _ in each_read(after) if read.tensor.op not in copies.made)
-    return (copies.made, made) if left < before else ([], op)
+    return CopiedReads(copies.made, made, copies.whole) if left < before else CopiedReads((), op)
 
 
 def _turn_loops(op: ComputeOp, is_operand: Callable[[Read], bool]) -> ComputeOp:
@@ -84,6 +93,7 @@ class _Copies:
     op: ComputeOp
     is_operand: Callable[[Read], bool]
     made: list[ComputeOp] = field(default_factory=list)
+    whole: bool = True
 
     def replace(self, expr: Expr) -> Expr | None:
         """An element of a copy in the place of an expression; None where none is made of it as a whole."""
@@ -112,6 +122,9 @@ class _Copies:
         name = f"{self.op.name}.copy{len(self.made)}"
         copy = ComputeOp(name, tuple(axis.dom.extent for axis in axes), (expr.dtype,), axes, body)
         self.made.append(copy)
+        walked = [axis for terms in directions for axis in terms]
+        single = all(times == 1 for terms in directions for times in terms.values())
+        self.whole &= single and len(set(walked)) == len(walked)
         places = [_add_up(terms) + as_size(-low) for terms, (low, _) in zip(directions, ends, strict=True)]
         return Read(copy.output(0), tuple(places))
 

@@ -140,24 +140,33 @@ class _Emitter:
     def emit(self, stage: Stage, op: ComputeOp) -> None:
         """The structured op of one stage."""
         whole = op.shape
-        self.check_reads(stage, op)
+        if not self.grouped:
+            op = self.copy_reads(stage, op)
+        else:
+            self.check_reads(stage, op)
         if stage.joined:
             op = self.join(stage, op)
         # The compiler's families make one result each, in vectors and with threads.
         made = self.emit_best(op) if not self.grouped else []
         if not made:
-            parts = [op] if self.grouped else split_results(self.copy_reads(stage, op))
+            parts = [op] if self.grouped else split_results(op)
             made = [value for part in parts for value in self.emit_part(stage, part)]
         for number, value in enumerate(made):
             stored = builders.reshape(value, whole) if stage.joined else value
             self.values |= {stage.op.output(number): stored, stage.origin.output(number): stored}
 
     def copy_reads(self, stage: Stage, op: ComputeOp) -> ComputeOp:
-        """The op with what it reads again and again at computed places copied before."""
-        copies, made = copy_reads(op, OpBody(self.schedule, stage, op, self.values).is_operand)
-        for each in copies:
+        """The op with what it reads again and again at computed places copied before; all that is read is checked."""
+        found = copy_reads(op, OpBody(self.schedule, stage, op, self.values).is_operand)
+        if not found.whole:
+            self.check_reads(stage, op)
+        for each in found.copies:
+            if found.whole:
+                self.check_reads(make_stage(each), each)
             self.emit_alone(each)
-        return made
+        if found.whole:
+            self.check_reads(stage, found.op)
+        return found.op
 
     def emit_best(self, op: ComputeOp) -> list[ir.Value]:
         """The results of an op that finds the best value and its place; none for another op."""
@@ -167,9 +176,7 @@ class _Emitter:
 
     def emit_alone(self, op: ComputeOp) -> ir.Value:
         """The result of an op that no schedule has a stage of."""
-        stage = Stage(op, op, op.name, automatic=True)
-        stage.reset()
-        [value] = copy_results(OpBody(self.schedule, stage, op, self.values).emit(), op)
+        [value] = copy_results(OpBody(self.schedule, make_stage(op), op, self.values).emit(), op)
         self.values[op.output(0)] = value
         return value
 
@@ -255,3 +262,10 @@ class _Emitter:
         made = PlaceholderOp(read.tensor.name, tuple(shape), (read.dtype,)).output(0)
         self.values[made] = builders.reshape(self.values[read.tensor], shape)
         return Read(made, tuple(indices))
+
+
+def make_stage(op: ComputeOp) -> Stage:
+    """A stage of an op that no schedule has, which is left to the compiler."""
+    stage = Stage(op, op, op.name, automatic=True)
+    stage.reset()
+    return stage

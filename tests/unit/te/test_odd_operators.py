@@ -327,6 +327,17 @@ def test_vectors_lie_where_operands_do(operator: Operator, loops: list[str]) -> 
     assert all(loop in text for loop in loops), text
 
 
+def test_sums_of_open_sizes_have_blocks_of_rows() -> None:
+    """The first operand lies along the sum, the second one along the result: as rows of sums they took fifty times."""
+    m, n = te.var("m"), te.var("n")
+    a, b, k = te.placeholder((m, n), name="a"), te.placeholder((n, 45), name="b"), te.reduce_axis((0, n), name="k")
+    output = te.compute((m, 45), lambda i, j: te.min(a[i, k] + b[k, j], axis=k), name="o")
+    schedule = te.create_schedule(output.op)
+    schedule.auto()
+    built = tw.build(schedule, [a, b, output], num_threads=1, records=False, workers=0)
+    assert "vectorize d1" in built.get_source("schedule") and "element" not in built.get_source("schedule")
+
+
 @pytest.mark.parametrize("operator", [bilinear_forms, distances_by_matrices, local_products])
 def test_rows_of_sums_are_vectors(operator: Operator) -> None:
     """Along the loop whose steps lie apart in no operand: along another one they would be scalars, or gathers."""
