@@ -114,7 +114,7 @@ class _Copies:
         def exchange(part: Expr) -> Expr | None:
             linear = as_linear(part)
             if linear is None or not linear.terms:
-                return None
+                return as_size(linear.const) if linear is not None else None
             terms, factor = _split_factor(linear)
             return values[directions.index(terms)] * factor + as_size(linear.const)
 

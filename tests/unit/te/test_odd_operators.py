@@ -208,6 +208,12 @@ def bordered_windows() -> list[te.Tensor]:
     ]
 
 
+def halved_windows() -> list[te.Tensor]:
+    """A quotient that is one number, whose axis the rest of the places does not have alone."""
+    a, b, k = place(1, 2), place(8, 6, name="b"), sum_over(8)
+    return [a, b, te.compute((2, 6), lambda i, j: te.sum(a[i // 2, te.max(i - k, 0)] * b[k, j], axis=k), name="o")]
+
+
 def circular_windows() -> list[te.Tensor]:
     a, w, k = place(64), place(7, name="w"), sum_over(7)
     return [a, w, te.compute((64,), lambda i: te.sum(a[(i * 2 - k) % 64] * w[k], axis=k), name="o")]
@@ -225,6 +231,7 @@ OPERATORS: list[Operator] = [
     bilinear_forms, distances_by_matrices, local_products, crossed_sums, slanted_sums,
     turned_sums, turned_maxima, weighted_squares, skewed_pairs, scattered_vector, correlations,
     repeated_diagonal, clamped_windows, bordered_windows, circular_windows, backward_rows,
+    halved_windows,
 ]  # fmt: skip
 
 
