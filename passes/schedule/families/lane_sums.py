@@ -113,7 +113,8 @@ def _count_cycles(
         held += vectors if each[lanes] and walked == 1 else 1
     operations = sum(_count_operations(inner) for inner in body_ops(op))
     sums = rows * vectors
-    registers = sums + held + min(operations, _SPARE)
+    between = sums // 2 if operations > 2 else 0  # LLVM begins several before it adds up the first
+    registers = sums + held + between + min(operations, _SPARE)
     if any(inner.name in _KEEP_NAN for inner in body_ops(op)):
         registers += sums
     cycles = max((loads + sums * max(operations - 1, 1)) / _AT_ONCE, _DELAY)
