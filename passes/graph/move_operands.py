@@ -40,10 +40,10 @@ class MoveOperands(Pass):
                 ahead = [n for n, value in enumerate(op.operands) if value in weights]
                 if (found := find_moves(op, ahead)) is not None:
                     for number in found.moved:
-                        _move(op, number, found.loop)
+                        _move_operand(op, number, found.loop)
 
 
-def _move(op: ir.Operation, number: int, lanes: int) -> None:
+def _move_operand(op: ir.Operation, number: int, lanes: int) -> None:
     """Let a sum read a copy of an operand that has its elements in the order of the loops, vectors' last."""
     maps, extents = indexing_maps(op), loop_extents(op)
     walked = sorted({d for e in maps[number].results for d in dims_in(e) if extents[d] > 1})

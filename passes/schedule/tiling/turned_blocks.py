@@ -19,17 +19,17 @@ def turn_over(rows: ir.Value, columns: ir.Value, length: ir.Value) -> None:
     """Copy rows of ``length`` elements to a buffer, in whose rows those elements lie together that are one column."""
     [count] = ir.MemRefType(columns.type).shape[1:]
     (read, apart), (written, lanes) = map(_flatten, (rows, columns))
-    _move(TurnedRows((read, written), length, index_constant(count), apart, lanes, count))
+    _move_rows(TurnedRows((read, written), length, index_constant(count), apart, lanes, count))
 
 
 def turn_back(columns: ir.Value, rows: ir.Value, length: ir.Value) -> None:
     """Copy columns to rows of ``length`` elements."""
     [count] = ir.MemRefType(columns.type).shape[1:]
     (read, lanes), (written, apart) = map(_flatten, (columns, rows))
-    _move(TurnedRows((read, written), index_constant(count), length, lanes, apart, count))
+    _move_rows(TurnedRows((read, written), index_constant(count), length, lanes, apart, count))
 
 
-def _move(turned: TurnedRows) -> None:
+def _move_rows(turned: TurnedRows) -> None:
     """Move rows in registers, or one by one where they are too short for that."""
     zero, (source, dest) = index_constant(0), turned.buffers
 
