@@ -86,6 +86,7 @@ def convert(saved: bytes, name: str) -> Answer:
             _refuse_random(sample.graph)
             _refuse_masks(sample.graph)
             _refuse_large(sample.graph)
+            _refuse_complex(sample.graph)
             signature = _settle_border(sample, scalars)
             texts.append(_lower(sample.graph))
             points.append(point)
@@ -181,6 +182,15 @@ def _refuse_large(graph: Graph) -> None:
         numbers = [n for n in tree_leaves((node.args, node.kwargs)) if isinstance(n, int)]
         if large := next((n for n in numbers if not -(1 << 63) <= n < 1 << 63), None):
             raise _Refused(name_of(node), f"the number {large} does not fit into 64 bits with a sign: use a float")
+
+
+def _refuse_complex(graph: Graph) -> None:
+    """Refuse complex numbers, which torch-mlir lowers and no kernel computes."""
+    for node in graph.nodes:
+        for value in tree_leaves(node.meta.get("val")):
+            if isinstance(value, torch.Tensor) and value.dtype.is_complex:
+                why = "complex numbers are not supported in programs of PyTorch: compute with their parts"
+                raise _Refused(name_of(node), why)
 
 
 def _settle_border(program: ExportedProgram, scalars: Collection[int]) -> dict[str, Any]:

@@ -46,7 +46,7 @@ MODELS = {
 }
 # What only vectors of the CPU's own kind have.
 SIGNS = dict.fromkeys(MODELS, r"\tfmla\tv\d+\.4s") | {
-    "pool": r"\tfcmg[et]\tv\d+\.4s",
+    "pool": r"\tfmax\tv\d+\.4s",
     "transpose": r"\t(zip|trn|uzp)\d\tv",
 }
 SIGNS["norm"] = r"\tfmul\tv\d+\.4s"  # no product of it is added up

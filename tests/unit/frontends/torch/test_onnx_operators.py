@@ -49,6 +49,7 @@ def make_tensors() -> dict[str, torch.Tensor]:
 
 
 NAMES = tuple(make_tensors())
+GENERATOR = torch.Generator()
 
 CASES: dict[str, Callable[[Any], Any]] = {
     "topk": lambda t: torch.topk(t.rows, 5)[0],  # ties in any order
@@ -225,3 +226,25 @@ def test_attributes_must_not_depend_on_open_sizes():
     samples = Samples(({"n": 9}, {"n": 12}), (texts[1],), (n,))
     with pytest.raises(UnsupportedError, match="attributes of a node depend on the open sizes"):
         import_linalg(texts[0], [info], [info], {}, "model", samples)
+
+
+class Calling(nn.Module):
+    def __init__(self, compute: Callable[[torch.Tensor], Any]) -> None:
+        super().__init__()
+        self.compute = compute
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.compute(x)
+
+
+@pytest.mark.parametrize(
+    ("compute", "message"),
+    [
+        (lambda x: torch.view_as_real(torch.fft.rfft(x)), "complex numbers are not supported"),
+        (lambda x: torch.linalg.cholesky(x), "does more than give a result"),
+        (lambda x: torch.randn(4, 4, generator=GENERATOR) + x, r"an object of torch\._C\.Generator"),
+    ],
+)
+def test_what_no_kernel_computes_is_refused_in_words(compute: Callable[[torch.Tensor], Any], message: str):
+    with pytest.raises(UnsupportedError, match=message):
+        tw.compile(Calling(compute), example_inputs=(torch.eye(4),))
