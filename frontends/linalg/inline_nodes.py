@@ -8,10 +8,11 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from ...core.errors import ModelError
+from ...core.errors import ModelError, first_line
 from ...core.model import Model, Param
 from ...core.sizes import Extent, Sym
 from ...dialects import arith, builders, extents, func, ir, tensor
+from ...dialects.types import DYNAMIC
 from ...dialects.walk import collect
 from ..nodes import NODE, Constant, OnnxNode
 from ..onnx.importer import import_onnx
@@ -41,23 +42,25 @@ def inline_nodes(module: ir.Module, main: func.FuncOp) -> dict[str, Param]:
         name = ir.FlatSymbolRefAttr(call.attributes["callee"]).value
         if name not in declared:
             raise ModelError(f"'@{main.name.value}' calls '@{name}', which stands for no node")
-        node = _read_node(declared[name])
         with ir.InsertionPoint(call), call.location:
-            model = _import_node(node, call)
-            params |= _inline(call, node, model, main, f"{name}.")
+            try:
+                node = OnnxNode.from_json(ir.StringAttr(declared[name].operation.attributes[NODE]).value)
+                model = _import_node(node, call)
+                params |= _inline(call, node, model, main, f"{name}.")
+            except (
+                ValueError,
+                KeyError,
+                TypeError,
+                StopIteration,
+                RecursionError,
+            ) as error:  # whatever the text has in their places
+                raise ModelError(f"'@{name}' does not stand for a node: {first_line(error)}") from error
     for function in declared.values():
         function.operation.erase()
     block = main.entry_block
     kinds = ir.FunctionType.get([a.type for a in block.arguments], list(main.type.results))
     main.attributes["function_type"] = ir.TypeAttr.get(kinds)
     return params
-
-
-def _read_node(function: func.FuncOp) -> OnnxNode:
-    try:
-        return OnnxNode.from_json(ir.StringAttr(function.operation.attributes[NODE]).value)
-    except (ValueError, KeyError, TypeError) as error:
-        raise ModelError(f"'@{function.name.value}' does not stand for a node: {error}") from error
 
 
 def _import_node(node: OnnxNode, call: ir.Operation) -> Model:
@@ -102,6 +105,8 @@ def _inline(call: ir.Operation, node: OnnxNode, model: Model, main: func.FuncOp,
     dtypes = [one for one in node.inputs if isinstance(one, str)]
     values = [_store_bytes(x) if dtype == "bool" else x for x, dtype in zip(call.operands, dtypes, strict=True)]
     arguments = list(block.arguments)
+    if [x.type for x in values] != [a.type for a in arguments[: len(values)]]:
+        raise ValueError("its operands are of other types")
     values += [main.entry_block.add_argument(a.type, call.location) for a in arguments[len(values) :]]
     for argument, value in zip(arguments, values, strict=True):
         argument.replace_all_uses_with(value)
@@ -128,6 +133,10 @@ def _load_bits(x: ir.Value) -> ir.Value:
 
 def _as_type(made: ir.Value, old: ir.Value) -> ir.Value:
     """The value, of whose extents as many are known, and by the same symbols, as of the one whose place it takes."""
+    types = ir.RankedTensorType(made.type), ir.RankedTensorType(old.type)
+    known = zip(*(type_.shape for type_ in types), strict=True)
+    if types[0].element_type != types[1].element_type or any(a != b and DYNAMIC not in (a, b) for a, b in known):
+        raise ValueError(f"its result is {made.type}")
     if made.type != old.type:
         made = tensor.CastOp(old.type, made).result
     shape = builders.shape_of(old)

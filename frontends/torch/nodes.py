@@ -1,6 +1,6 @@
 """Operators of torch's that become nodes of ONNX's: torch-mlir has no lowering for them, or a slow one.
 
-A decomposition calls ``make_nodes``, which puts one of our own operators into the graph. torch-mlir takes that for an
+A decomposition calls ``make_node``, which puts one of our own operators into the graph. torch-mlir takes that for an
 operator that it does not know; before it lowers the rest, ``stand_in`` makes a call of each, which the linalg frontend
 replaces (``frontends/linalg/inline_nodes.py``).
 """

@@ -207,6 +207,11 @@ def test_constants_are_inputs_that_are_known():
         ("{", ModelError, "does not stand for a node"),
         ('{"op": "Relu"}', ModelError, "does not stand for a node"),
         (OnnxNode("Relu", ("float99",), ("float32",), {}).to_json(), ModelError, "float99"),
+        (OnnxNode("Relu", ("float64",), ("float64",), {}).to_json(), ModelError, "operands are of other types"),
+        (OnnxNode("Add", ("float32", "float32"), ("float32",), {}).to_json(), ModelError, "does not stand for a node"),
+        (OnnxNode("Cast", ("float32",), ("int32",), {"to": 6}).to_json(), ModelError, "its result is"),
+        (OnnxNode("Transpose", ("float32",), ("float32",), {"perm": [1, 0]}).to_json(), ModelError, "its result is"),
+        (OnnxNode("Relu", ("float32",), ("float32",), {"x": {}}).to_json(), ModelError, "does not stand for a node"),
         (OnnxNode("Nonsense", ("float32",), ("float32",), {}).to_json(), ModelError, "Nonsense"),
     ],
 )
