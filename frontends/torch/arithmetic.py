@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -116,6 +118,38 @@ def _median_of_all(x: Tensor) -> Tensor:
     return _median(x.reshape(-1), 0)[0]
 
 
+def _running_extreme(takes: Callable[[Tensor, Tensor], Tensor], x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """The last of the extremes up to each element, and its place; a NaN stays. In log n steps (Hillis and Steele)."""
+    places = torch.arange(x.shape[dim], device=x.device) if x.dim() else torch.zeros((), dtype=torch.int64)
+    places = places.reshape([-1 if d == dim % x.dim() else 1 for d in range(x.dim())]).expand(x.shape)
+    count, step = x.shape[dim] if x.dim() else 1, 1
+    while step < count:
+        before, old = x.narrow(dim, 0, count - step), places.narrow(dim, 0, count - step)
+        own, place = x.narrow(dim, step, count - step), places.narrow(dim, step, count - step)
+        taken = torch.logical_or(own != own, torch.logical_and(before == before, takes(own, before)))
+        x = torch.cat([x.narrow(dim, 0, step), torch.where(taken, own, before)], dim)
+        places = torch.cat([places.narrow(dim, 0, step), torch.where(taken, place, old)], dim)
+        step *= 2
+    return x, places.clone()
+
+
+def _adaptive_max_pool(x: Tensor, size: Sequence[int]) -> Any:
+    """By windows that are not equal: the maxima of each dim's windows in turn, and where they are in the image."""
+    sides = x.shape[-len(size) :]
+    if all(n % m == 0 for n, m in zip(sides, size, strict=True)):
+        return NotImplemented
+    places = torch.arange(math.prod(sides), device=x.device).reshape(sides).expand(x.shape)
+    for dim, (n, m) in reversed(list(enumerate(zip(sides, size, strict=True), -len(size)))):
+        values, found = [], []
+        for i in range(m):
+            first, end = i * n // m, -(-(i + 1) * n // m)
+            best, at = x.narrow(dim, first, end - first).max(dim, keepdim=True)
+            values.append(best)
+            found.append(places.narrow(dim, first, end - first).gather(dim, at))
+        x, places = torch.cat(values, dim), torch.cat(found, dim)
+    return x, places
+
+
 def _search_sorted(
     ordered: Tensor,
     x: Tensor,
@@ -205,6 +239,10 @@ ARITHMETIC: dict[Any, Callable[..., Any]] = {
     aten.kthvalue.default: _kth_value,
     aten.median.dim: _median,
     aten.median.default: _median_of_all,
+    aten.cummax.default: partial(_running_extreme, torch.ge),
+    aten.cummin.default: partial(_running_extreme, torch.le),
+    aten.adaptive_max_pool2d.default: _adaptive_max_pool,
+    aten.adaptive_max_pool3d.default: _adaptive_max_pool,
     aten.searchsorted.Tensor: _search_sorted,
     aten.searchsorted.Scalar: _search_sorted_number,
     aten.bucketize.Tensor: _bucket,

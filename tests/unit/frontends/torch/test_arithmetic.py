@@ -76,3 +76,24 @@ def test_the_tanh_of_a_gelu_has_all_digits():
     found = make_decompositions()[aten.gelu.default](x, approximate="tanh")
     torch.testing.assert_close(found, torch.nn.functional.gelu(x, approximate="tanh"))
     assert make_decompositions()[aten.gelu.default](x) is NotImplemented
+
+
+@pytest.mark.parametrize("name", ["cummax", "cummin"])
+def test_running_extremes_are_the_last_ones_and_keep_nan(name):
+    op, x = getattr(aten, name).default, torch.randint(0, 4, (3, 13)).float()
+    x[1, 5], x[2, 0] = float("nan"), float("inf")
+    for dim in (0, 1):
+        found, expected = make_decompositions()[op](x, dim), op(x, dim)
+        torch.testing.assert_close(found[0], expected[0], equal_nan=True)
+        assert found[1].tolist() == expected[1].tolist()
+
+
+def test_windows_of_an_adaptive_pool_that_are_not_equal():
+    for x, size in (
+        (torch.randn(2, 3, 8, 7), (5, 5)),
+        (torch.randn(3, 5, 7), (2, 7)),
+        (torch.randn(1, 5, 6, 7), (2, 3, 4)),
+    ):
+        op = aten.adaptive_max_pool2d.default if len(size) == 2 else aten.adaptive_max_pool3d.default
+        for a, b in zip(make_decompositions()[op](x, size), op(x, size), strict=True):
+            assert a.equal(b)
