@@ -44,8 +44,6 @@ def make_decompositions(open_sizes: bool = False, sized: Collection[Any] = ()) -
             aten._scaled_dot_product_flash_attention_for_cpu.default: _flash_attention,
             aten._native_multi_head_attention.default: _multi_head_attention,
             aten._transformer_encoder_layer_fwd.default: _encoder_layer,
-            aten.gelu.default: _gelu,
-            aten.rrelu_with_noise_functional.default: _rrelu,
             aten.index_put.default: _index_put,
             aten._unsafe_index_put.default: _unsafe_index_put,
             aten.constant_pad_nd.default: _pad,
@@ -339,22 +337,6 @@ def _clamp(x: torch.Tensor, low: float | None = None, high: float | None = None)
     if low is not None:
         x = torch.where(x < low, low, x)
     return x if high is None else torch.where(x > high, high, x)
-
-
-def _rrelu(
-    x: torch.Tensor, noise: torch.Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False
-) -> Any:
-    """At inference the slope is the mean of those that are drawn in training."""
-    return NotImplemented if training else (torch.where(x < 0, x * ((lower + upper) / 2), x), noise)
-
-
-def _gelu(x: torch.Tensor, approximate: str = "none") -> Any:
-    """By tanh; torch-mlir has another number there than sqrt(2 / pi), which is off by one in five thousand."""
-    if approximate != "tanh":
-        return NotImplemented
-    wide = x.float() if x.dtype in _HALF else x
-    line = math.sqrt(2 / math.pi) * (wide + 0.044715 * wide * wide * wide)
-    return (0.5 * wide * (1 + torch.tanh(line))).to(x.dtype)
 
 
 def _pad(x: torch.Tensor, amounts: Sequence[int], value: float = 0) -> Any:

@@ -79,55 +79,21 @@ def list_onnx_operators(open_sizes: bool, sized: Collection[Any] = ()) -> dict[A
     return {operator: make for operator, make in found.items() if operator not in sized}
 
 
-def _make_lstm(
-    x: Tensor,
-    hx: Sequence[Tensor],
-    params: Sequence[Tensor],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
-) -> Any:
-    """nn.LSTM: of ``x`` (steps, batch, features), or with the batch first, and of its state and its cell's."""
+def _make_lstm(x: Tensor, hx: Sequence[Tensor], params: Sequence[Tensor], *how: Any) -> Any:
+    """nn.LSTM, of its state and its cell's; ``how`` is the rest of what ``_recur`` takes."""
     if hx[0].shape[-1] != hx[1].shape[-1]:  # a projection, which ONNX does not have
-        sizes = (has_biases, num_layers, dropout, train, bidirectional, batch_first)
-        return decomposition_table[aten.lstm.input](x, hx, params, *sizes)
-    sizes = (has_biases, num_layers, dropout, train, bidirectional, batch_first)
-    return _recur("LSTM", _LSTM_GATES, x, hx, params, *sizes)
+        return decomposition_table[aten.lstm.input](x, hx, params, *how)
+    return _recur("LSTM", _LSTM_GATES, x, hx, params, *how)
 
 
-def _make_gru(
-    x: Tensor,
-    hx: Tensor,
-    params: Sequence[Tensor],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
-) -> Any:
+def _make_gru(x: Tensor, hx: Tensor, params: Sequence[Tensor], *how: Any) -> Any:
     """nn.GRU, which resets behind the product with the state."""
-    sizes = (has_biases, num_layers, dropout, train, bidirectional, batch_first)
-    return _recur("GRU", _GRU_GATES, x, [hx], params, *sizes, linear_before_reset=1)
+    return _recur("GRU", _GRU_GATES, x, [hx], params, *how, linear_before_reset=1)
 
 
-def _make_rnn(
-    activation: str,
-    x: Tensor,
-    hx: Tensor,
-    params: Sequence[Tensor],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
-) -> Any:
-    sizes = (has_biases, num_layers, dropout, train, bidirectional, batch_first)
-    return _recur("RNN", (0,), x, [hx], params, *sizes, activations=[activation] * (1 + bidirectional))
+def _make_rnn(activation: str, x: Tensor, hx: Tensor, params: Sequence[Tensor], *how: Any) -> Any:
+    *_, bidirectional, _ = how
+    return _recur("RNN", (0,), x, [hx], params, *how, activations=[activation] * (1 + bidirectional))
 
 
 def _recur(
@@ -144,7 +110,10 @@ def _recur(
     batch_first: bool,
     **attributes: Any,
 ) -> Any:
-    """Layers of a recurrent network, a node each: what the last one gives, and the states of all at their ends."""
+    """Layers of a recurrent network, a node each: what the last one gives, and the states of all at their ends.
+
+    ``x`` is (steps, batch, features), or has the batch first; the weights are those of each layer and direction.
+    """
     if x.dtype not in _NODE_FLOATS:
         wide = [[part.float() for part in parts] for parts in ([x], states, params)]
         sizes = (has_biases, num_layers, dropout, train, bidirectional, batch_first)

@@ -128,7 +128,23 @@ def _is_close(x: Tensor, y: Tensor, rtol: float = 1e-05, atol: float = 1e-08, eq
     return torch.logical_or(made, torch.logical_and(x != x, y != y)) if equal_nan else made
 
 
+def _rrelu(x: Tensor, noise: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Any:
+    """At inference the slope is the mean of those that are drawn in training."""
+    return NotImplemented if training else (torch.where(x < 0, x * ((lower + upper) / 2), x), noise)
+
+
+def _gelu(x: Tensor, approximate: str = "none") -> Any:
+    """By tanh; torch-mlir has another number there than sqrt(2 / pi), which is off by one in five thousand."""
+    if approximate != "tanh":
+        return NotImplemented
+    wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+    line = math.sqrt(2 / math.pi) * (wide + 0.044715 * wide * wide * wide)
+    return (0.5 * wide * (1 + torch.tanh(line))).to(x.dtype)
+
+
 SPECIAL_FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    aten.gelu.default: _gelu,
+    aten.rrelu_with_noise_functional.default: _rrelu,
     aten.eq.Tensor: _equal,
     aten.atan2.default: _angle,
     aten.lgamma.default: _log_gamma,
