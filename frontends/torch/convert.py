@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch._export import utils as export_utils
+from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import ExportedProgram
 from torch.export.graph_signature import CustomObjArgument, InputKind, OutputKind, SymIntArgument
@@ -25,9 +26,9 @@ from torch_mlir.extras.fx_importer import ContextCache, FxImporter
 from ...core.errors import UnsupportedError, first_line
 from .conversion import Answer
 from .decompositions import make_decompositions
-from .nodes import remove_stand_ins, stand_in
 from .operators import name_of
 from .sampling import NoSampleError, Point, find_ranges, find_samples
+from .stand_ins import remove_stand_ins, stand_in
 
 _PIPELINES = (
     "builtin.module(torchdynamo-export-to-torch-backend-pipeline{extra-library=})",
@@ -189,7 +190,8 @@ def _refuse_complex(graph: Graph) -> None:
     for node in graph.nodes:
         for value in tree_leaves(node.meta.get("val")):
             if isinstance(value, torch.Tensor) and value.dtype.is_complex:
-                why = "complex numbers are not supported in programs of PyTorch: compute with their parts"
+                what = node.target._schema.name.replace("::", ".") if isinstance(node.target, OpOverload) else node.name
+                why = f"'{what}' has no conversion of complex numbers: compute with their parts, or leave it in torch"
                 raise _Refused(name_of(node), why)
 
 
