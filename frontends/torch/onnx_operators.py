@@ -16,7 +16,7 @@ from .nodes import make_node
 
 _NODE_FLOATS = (torch.float32, torch.float64)
 
-# The numbers that onnx.TensorProto has for dtypes.
+# The numbers that onnx.TensorProto has for dtypes: a conversion worker does not load onnx.
 _PROTO_TYPES = {
     torch.float32: 1,
     torch.uint8: 2,
@@ -114,6 +114,8 @@ def _recur(
 
     ``x`` is (steps, batch, features), or has the batch first; the weights are those of each layer and direction.
     """
+    if train and dropout:  # whose random numbers are refused, by the name of the operator that is left
+        return NotImplemented
     if x.dtype not in _NODE_FLOATS:
         wide = [[part.float() for part in parts] for parts in ([x], states, params)]
         sizes = (has_biases, num_layers, dropout, train, bidirectional, batch_first)

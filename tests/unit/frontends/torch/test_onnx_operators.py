@@ -32,7 +32,7 @@ NAN, INF = float("nan"), float("inf")
 def make_tensors() -> dict[str, torch.Tensor]:
     """What the cases compute with; rows with what sorts and comparisons get wrong."""
     chance = torch.Generator().manual_seed(0)
-    draw = lambda *shape: torch.randn(shape, generator=chance)  # noqa: E731
+    draw = partial(torch.randn, generator=chance)
     rows = draw(3, 17)
     rows[0, 3], rows[0, 7], rows[0, 9], rows[2, 0] = NAN, INF, -INF, -NAN
     rows[1] = torch.randint(0, 3, (17,), generator=chance).float()
@@ -138,6 +138,14 @@ def test_recurrent_layers_take_any_number_of_steps():
     for batch, steps in ((1, 1), (3, 40)):
         x = torch.randn(batch, steps, 6)
         torch.testing.assert_close(program(x), module(x))
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_a_dropout_that_is_drawn_is_refused(kind: type[nn.Module]):
+    module, x = kind(6, 5, 2, dropout=0.5).train(), torch.randn(4, 2, 6)
+    for source in (module, torch.export.export(module, (x,))):
+        with pytest.raises(UnsupportedError, match="draws random numbers"):
+            tw.compile(source, example_inputs=(x,))
 
 
 @pytest.mark.parametrize("module", [nn.LSTM(6, 5, proj_size=3), nn.GRU(6, 5).half()], ids=["projection", "half"])
