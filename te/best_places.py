@@ -5,13 +5,14 @@ A user's reduction of both together takes element by element, since a step of on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from .dtypes import INTEGERS, range_of
-from .expr import Combiner, Expr, IterVar, Literal, Operation, Placeholder, Range, Read, Reduce, choose, const
+from .expr import Combiner, Expr, IterVar, Literal, Operation, Range, Read, Reduce, choose, const
 from .expr_keys import ExprKeys
 from .expr_parts import exchange_parts
+from .reducers import max_over, min_over
 from .regions import as_linear
 from .tensor import ComputeOp
 
@@ -41,11 +42,11 @@ def split_best(op: ComputeOp) -> tuple[Sequence[ComputeOp], Sequence[ComputeOp]]
     if not exact or value.dtype not in _EXACT or not _counts_up(place, first.axes):
         return (), ()
     identity, begin = first.combiner.identity[choice.value], first.combiner.identity[1 - choice.value]
-    best = _make_extreme(op, f"{op.name}.best", "max" if choice.greatest else "min", value, first.axes, identity)
+    best = _make_extreme(op, f"{op.name}.best", max_over if choice.greatest else min_over, value, first.axes, identity)
     found = Read(best.output(0), op.axis)
     far = const(range_of(place.dtype)[1 if choice.first else 0], place.dtype)
     at = choose(_is_behind(value, found, choice), far, place)
-    at_best = _make_extreme(op, f"{op.name}.at", "min" if choice.first else "max", at, first.axes, far)
+    at_best = _make_extreme(op, f"{op.name}.at", min_over if choice.first else max_over, at, first.axes, far)
     places = Read(at_best.output(0), op.axis)
     nothing = found <= identity if choice.greatest else found >= identity
     told = choose(nothing if choice.first else places == far, begin, places)
@@ -96,15 +97,12 @@ def _is_behind(value: Expr, best: Expr, choice: _Choice) -> Expr:
 
 
 def _make_extreme(
-    op: ComputeOp, name: str, kind: str, source: Expr, axes: tuple[IterVar, ...], identity: Literal
+    op: ComputeOp, name: str, reduced: Callable[..., Expr], source: Expr, axes: tuple[IterVar, ...], identity: Literal
 ) -> ComputeOp:
     """A maximum or minimum along copies of these axes, for each element of the op."""
-    left, right = Placeholder("x", source.dtype), Placeholder("y", source.dtype)
-    made = Operation("maximum" if kind == "max" else "minimum", (left, right), source.dtype)
     given, copies = _copy_axes((*op.axis, *axes))
     summed = copies[len(op.axis) :]
-    joins = Combiner(kind, (left,), (right,), (made,), (identity,))
-    body = Reduce(joins, (exchange_parts(source, given.get),), summed)
+    body = reduced(exchange_parts(source, given.get), summed, init=identity)
     return ComputeOp(name, op.shape, (source.dtype,), copies[: len(op.axis)], (body,))
 
 

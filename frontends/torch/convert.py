@@ -28,7 +28,7 @@ from .conversion import Answer
 from .decompositions import make_decompositions
 from .operators import name_of
 from .sampling import NoSampleError, Point, find_ranges, find_samples
-from .stand_ins import remove_stand_ins, stand_in
+from .stand_ins import find_ops, remove_stand_ins, stand_in
 
 _PIPELINES = (
     "builtin.module(torchdynamo-export-to-torch-backend-pipeline{extra-library=})",
@@ -270,14 +270,7 @@ def _with_attributes(module: ir.Module) -> bool:
 
     These are put into an attribute.
     """
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name.startswith("tm_tensor.") and len(op.regions):
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
+    found = find_ops(module, lambda op: op.name.startswith("tm_tensor.") and len(op.regions) > 0)
     for op in found:
         properties = {attribute: op.attributes[attribute] for attribute in op.attributes}
         op.attributes["tm_tensor.properties"] = ir.DictAttr.get(properties, module.context)

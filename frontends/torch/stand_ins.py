@@ -5,6 +5,8 @@ What is imported here must not meet our MLIR, so ``nodes.py`` and the decomposit
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from torch_mlir._mlir_libs._mlir import ir
 from torch_mlir.dialects import func
 
@@ -13,17 +15,26 @@ from ..nodes import NODE
 _OPERATOR = "torch.tilewright.onnx_"
 
 
-def stand_in(module: ir.Module) -> None:
-    """Let a call of a function without a body, which says what it stands for, take the place of each node."""
+def find_ops(module: ir.Module, wanted: Callable[[ir.Operation], bool]) -> list[ir.Operation]:
+    """All ops of a module that ``wanted`` takes."""
     found: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "torch.operator" and ir.StringAttr(op.attributes["name"]).value.startswith(_OPERATOR):
+        if wanted(op):
             found.append(op)
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
-    for number, op in enumerate(found):
+    return found
+
+
+def _is_node(op: ir.Operation) -> bool:
+    return op.name == "torch.operator" and ir.StringAttr(op.attributes["name"]).value.startswith(_OPERATOR)
+
+
+def stand_in(module: ir.Module) -> None:
+    """Let a call of a function without a body, which says what it stands for, take the place of each node."""
+    for number, op in enumerate(find_ops(module, _is_node)):
         tensors, node, _ = (operand.owner for operand in op.operands)
         name, made = f"{NODE}.{number}", [value.type for value in op.results]
         operands = list(tensors.operands)
@@ -41,16 +52,7 @@ def stand_in(module: ir.Module) -> None:
 def remove_stand_ins(module: ir.Module) -> None:
     """Replace the calls, which torch-mlir's rules for what it has made do not allow, by tensors of any numbers."""
     functions = [op for op in module.body.operations if NODE in op.operation.attributes]
-    calls: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "func.call":
-            calls.append(op)
-        return ir.WalkResult.ADVANCE
-
-    if functions:
-        module.operation.walk(visit)
-    for call in calls:
+    for call in find_ops(module, lambda op: op.name == "func.call") if functions else ():
         with ir.InsertionPoint(call), call.location:
             for value in call.results:
                 kind = ir.RankedTensorType(value.type)

@@ -108,13 +108,12 @@ def schedule_products(kernel: KernelView) -> Schedule | None:
     if isinstance(element_of(op.results[0]), ir.FloatType) and not panel:
         made = stream_sum(made, target) if _reads_weight_once(op, kind, shape, target) else unroll_sum(made, target)
     columns = 1 if block_of(op, kind) else width
+    heads = len([axis for axis, _ in outer if shape[axis] > 1])
     if panel:
-        depth = len([axis for axis, _ in outer if shape[axis] > 1]) + 1
-        made = _overlap_columns(share(made, most=depth), channel_axis, columns)
-        return copy_rows(made, op, kind.weight, kind.k, depth, lanes)
+        made = _overlap_columns(share(made, most=heads + 1), channel_axis, columns)
+        return copy_rows(made, op, kind.weight, kind.k, heads + 1, lanes)
     if not isinstance(kind, Contraction) or not reads_rows_apart(op, kind.lhs, kind.m):
         return _overlap_columns(share(made), channel_axis, columns)
-    heads = len([axis for axis, _ in outer if shape[axis] > 1])
     made = _overlap_columns(share(made, most=max(heads, 1)), channel_axis, columns)
     return copy_rows(made, op, kind.lhs, kind.m, heads, lanes)
 
