@@ -77,7 +77,7 @@ class Architecture:
         return [self.table[feature][0] for feature in features]
 
 
-# Features that LLVM uses on its own when it makes code.
+# Features that LLVM uses on its own when it makes code, and those of matrices (AMX), which we use.
 _X86_FEATURES = {
     "sse3": ("pni", ""),
     "ssse3": ("ssse3", "sse3"),
@@ -111,6 +111,8 @@ _X86_FEATURES = {
     "avx512bitalg": ("avx512_bitalg", "avx512bw"),
     "avx512bf16": ("avx512_bf16", "avx512bw"),
     "avx512fp16": ("avx512_fp16", "avx512bw"),
+    "amx-tile": ("amx_tile", ""),
+    "amx-int8": ("amx_int8", "amx-tile"),
 }
 
 # Nobody could tell whether code with these runs, so none is made.
@@ -149,11 +151,8 @@ _X86_FAMILIES = (
         "cannonlake",
         "gfni avx512vbmi2 avx512vnni avx512bitalg avx512vpopcntdq",
     ),
-    (
-        "sapphirerapids emeraldrapids graniterapids graniterapids-d diamondrapids novalake",
-        "icelake-server",
-        "avxvnni avx512bf16 avx512fp16",
-    ),
+    ("novalake", "icelake-server", "avxvnni avx512bf16 avx512fp16"),
+    ("sapphirerapids emeraldrapids graniterapids graniterapids-d diamondrapids", "novalake", "amx-int8"),
     ("znver4", "icelake-server", "sse4a avx512bf16"),
     ("znver5", "znver4", "avxvnni"),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import difflib
 import functools
 import os
@@ -103,6 +104,11 @@ class Target:
     def looked_up_bytes(self) -> int:
         """How many bytes are looked up at once in a table of all of them; 0 where no instructions serve."""
         return 64 if "avx512vbmi" in self.features else 32 if "avx2" in self.features else 0
+
+    @property
+    def multiplies_matrices(self) -> bool:
+        """Return whether registers hold matrices of bytes, and an instruction multiplies two of these (AMX)."""
+        return "amx-int8" in self.features
 
     @property
     def dot_product(self) -> DotProduct:
@@ -213,10 +219,22 @@ def detect_host() -> Target:
 
 @functools.cache
 def host_features() -> tuple[str, ...]:
-    """Those features of this machine's CPU that code is made for, by LLVM's names."""
+    """Those features of this machine's CPU that code is made for, and that this process may use, by LLVM's names."""
     with open("/proc/cpuinfo") as f:
         lines = (line.split(":", 1)[1] for line in f if line.startswith("flags"))
-        return cpus.X86.from_linux(set(next(lines, "").split()))
+        features = cpus.X86.from_linux(set(next(lines, "").split()))
+    if "amx-tile" in features and not _request_matrix_registers():
+        return tuple(feature for feature in features if feature not in cpus.X86.dependents("amx-tile"))
+    return features
+
+
+def _request_matrix_registers() -> bool:
+    """Ask Linux for the registers of matrices, which a process may use once it has asked; return whether it may.
+
+    They make a thread's saved state 8 KiB longer: Linux refuses where a thread handles signals on a smaller stack.
+    """
+    arch_prctl, request_permission, tile_data = 158, 0x1023, 18  # ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+    return ctypes.CDLL(None).syscall(arch_prctl, request_permission, tile_data) == 0
 
 
 def cpu_name() -> str:

@@ -360,6 +360,12 @@ STREAMS = "tw.streams"
 Written by passes/lower/stream_stores; read by passes/lower/prefetch_rows, passes/lower/wrap_kernel.
 """
 
+MATRIX_PRODUCT = "tw.matrix_product"
+"""Structured op in a tile, integer: its products are added to sums that begin at zero in so many loops around it.
+
+Written by passes/schedule/tiling/matrix_products; read by passes/lower/multiply_matrices, passes/schedule/vectorize.
+"""
+
 ROLE = "tw.role"
 """Structured op in a tile, string: ``contract`` and the form of its accumulators.
 

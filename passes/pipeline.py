@@ -74,6 +74,7 @@ from .lower.lower_external import lower_external
 from .lower.lower_to_llvm import LowerToLlvm
 from .lower.lower_transfers import LowerTransfers
 from .lower.multiply_bytes import MultiplyBytes
+from .lower.multiply_matrices import MultiplyMatrices
 from .lower.plan_scratch import PlanScratch
 from .lower.prefetch_rows import PrefetchRows
 from .lower.prefetch_weights import PrefetchWeights
@@ -199,6 +200,7 @@ def kernel_passes(target: Target, plain: bool = False, schedule: GivenSchedule |
         Vectorize(),
         Bufferize(),
         CallIntrinsics(),  # operands are pointers now
+        MultiplyMatrices(),  # likewise
         MultiplyBytes(target=target),  # while a word of a row is still spread by one op
         LowerTransfers(),
         ShuffleGathers(target=target),

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ...dialects import arith, ir, llvm, memref, tw
-from ...dialects.builders import index_constant, scalar
-from ...dialects.types import element_bits
+from ...dialects import arith, ir, llvm, tw
+from ...dialects.builders import scalar
 from ...dialects.walk import collect
 from ..infra.base import Pass
+from ..ir.addresses import point_to, strides_of
 from ..ir.kernel import list_functions
 from ..ir.structure import indexing_maps
 
@@ -67,8 +67,8 @@ def _emit_argument(op: ir.Operation, argument: Sequence[Any]) -> ir.Value:
     number, place = given
     operand = op.operands[int(number)]
     if kind == "pointer":
-        return _point_to(operand, _first_place(op, number), place)
-    return arith.index_cast(ir.IntegerType.get_signless(32), _strides_of(operand)[1][place])
+        return point_to(operand, _first_place(op, number), place)
+    return arith.index_cast(ir.IntegerType.get_signless(32), strides_of(operand)[1][place])
 
 
 def _first_place(op: ir.Operation, number: int) -> list[int]:
@@ -78,24 +78,3 @@ def _first_place(op: ir.Operation, number: int) -> list[int]:
     indices = indexing_maps(op)[number]
     zeros = ir.AffineMap.get(0, 0, [ir.AffineExpr.get_constant(0)] * indices.n_dims)
     return [ir.AffineConstantExpr(index.compose(zeros)).value for index in indices.results]
-
-
-def _point_to(buffer: ir.Value, places: Sequence[int], offset: int) -> ir.Value:
-    """The address of an element, ``offset`` elements behind the one at ``places``."""
-    begin, strides = _strides_of(buffer)
-    for place, stride in zip(places, strides, strict=False):
-        if place:
-            begin = arith.addi(begin, arith.muli(stride, index_constant(place)))
-    begin = arith.addi(begin, index_constant(offset)) if offset else begin
-    size = -(-element_bits(ir.MemRefType(buffer.type).element_type) // 8)
-    base = memref.ExtractAlignedPointerAsIndexOp(buffer).result
-    address = arith.addi(base, arith.muli(begin, index_constant(size)))
-    word = arith.index_cast(ir.IntegerType.get_signless(64), address)
-    return llvm.inttoptr(ir.Type.parse("!llvm.ptr"), word)
-
-
-def _strides_of(buffer: ir.Value) -> tuple[ir.Value, list[ir.Value]]:
-    """Where the elements of a buffer begin behind its pointer, and its strides, in elements."""
-    rank = ir.MemRefType(buffer.type).rank
-    _, offset, *sizes_and_strides = memref.ExtractStridedMetadataOp(buffer).results
-    return offset, sizes_and_strides[rank:]

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-from ...dialects import ir, transform, tw
+from ...dialects import func, ir, transform, tw
 from ...dialects.context import keep
 from ...dialects.walk import collect
 from ..infra.base import Pass
 from ..ir.kernel import integer_attr, scheduled_functions
+from ..ir.structure import is_structured
 from .tiling.reduction import CONTRACT
 
 # Conversions go to where vectors are read: between a broadcast operand and its product, that of a stored float16 would
@@ -51,9 +52,20 @@ class Vectorize(Pass):
         for function in scheduled_functions(module):
             marked = collect(function, lambda op: tw.ROLE in op.attributes, "linalg.generic")
             roles = tuple(sorted({ir.StringAttr(op.attributes[tw.ROLE]).value for op in marked}))
-            mark = tw.TILE if tw.PARTS in function.attributes else ""
+            mark = tw.TILE if tw.PARTS in function.attributes or _leave_matrices(function) else ""
             script = keep((_make_script, roles, mark), partial(_make_script, roles, mark))
             transform.apply(script, function)
+
+
+def _leave_matrices(function: func.FuncOp) -> bool:
+    """Return whether ops are no vectors but matrices; the marks of tiles are then on all others."""
+    matrices = collect(function, lambda op: tw.MATRIX_PRODUCT in op.attributes, "linalg.generic")
+    for op in collect(function, is_structured) if matrices and tw.PARTS not in function.attributes else ():
+        op.attributes[tw.TILE] = ir.UnitAttr.get()
+    for op in matrices:
+        if tw.TILE in op.attributes:
+            del op.attributes[tw.TILE]
+    return bool(matrices)
 
 
 def _make_script(roles: Sequence[str], mark: str) -> transform.Script:

@@ -137,10 +137,21 @@ static inline char *tw_cpu_flags(void) {
   return found ? line : NULL;
 }
 
-/* The first feature that a variant needs and the CPU lacks; NULL if it can run. */
+/* Asks Linux for the registers of matrices (ARCH_REQ_XCOMP_PERM), which each process has to; whether it may use them. */
+static inline int tw_request_matrix_registers(void) {
+#if defined(__x86_64__)
+  long refused;
+  __asm__ volatile("syscall" : "=a"(refused) : "0"(158L), "D"(0x1023L), "S"(18L) : "rcx", "r11", "memory");
+  return !refused;
+#else
+  return 0;
+#endif
+}
+
+/* The first feature that a variant needs and the process may not use; NULL if it can run. */
 static inline const char *tw_lacking(const tw_variant *variant, const char *line) {
   const char *const *flag = variant->cpu_flags;
-  while (*flag && line && tw_lists(line, *flag)) flag++;
+  while (*flag && line && tw_lists(line, *flag) && (strcmp(*flag, "amx_tile") || tw_request_matrix_registers())) flag++;
   return *flag;
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -74,6 +75,22 @@ def test_the_target_without_options_is_this_machine():
     known = {int((f / "level").read_text()): f for f in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")}
     for level, size in enumerate((made.l1_bytes, made.l2_bytes, made.l3_bytes), 1):
         assert level not in known or size == target._cache_bytes(level)
+
+
+def test_registers_of_matrices_are_asked_for(monkeypatch):
+    """Where Linux refuses them to the process, no code is made with them, and none runs."""
+    flags = " ".join(cpus.X86.linux_flags(cpus.X86.known["sapphirerapids"]))
+    monkeypatch.setattr("builtins.open", lambda path: io.StringIO(f"flags : {flags}"))
+    for granted in (True, False):
+        monkeypatch.setattr(target, "_request_matrix_registers", lambda granted=granted: granted)
+        found = target.host_features.__wrapped__()
+        assert ("amx-int8" in found) == ("amx-tile" in found) == granted
+        assert "avx512vnni" in found
+    asked = Target.parse("x86 -mcpu=sapphirerapids")
+    assert asked.multiplies_matrices and not Target.parse("x86 -mcpu=icelake-server").multiplies_matrices
+    monkeypatch.setattr(target, "host_features", lambda: found)
+    with pytest.raises(tw.TargetError, match="amx-int8"):
+        asked.refuse_foreign()
 
 
 def test_a_system_that_tells_of_no_caches_gets_the_usual_ones(monkeypatch):

@@ -18,7 +18,9 @@ from ...ir.structure import dim_of, indexing_maps, iterator_types, loop_extents,
 from ..language.cuts import by_name, carve, share, stream_sum, unroll_sum
 from ..language.schedule import Schedule
 from ..tiles.axes import PAGE, most_register_rows, power_floor, result_axis, row_tile, row_tiles, vector_axis
-from ..tiling.dot_product import byte_sum, grouped_loop, most_rows
+from ..tiling.byte_sums import byte_sum, grouped_loop
+from ..tiling.dot_product import most_rows
+from ..tiling.matrix_products import matrix_tiles, multiplies_matrices
 from ..tiling.pool_windows import amounts_of, find_skipped_padding, walks_row, windows_of
 from ..tiling.values import block_of, is_dot, is_read, sums_along_rows
 from .copied_rows import copy_rows, reads_rows_apart
@@ -73,8 +75,9 @@ def schedule_products(kernel: KernelView) -> Schedule | None:
     if not channels or result_axis(op, channels[-1], result) != channel_axis or not _lies_along(op, kind, channels[-1]):
         return None
     columns = block_of(op, kind) // lanes or _columns(shape, [result_axis(op, loop, result) for loop in rows], lanes)
-    grouped = grouped_loop(op, kind) is not None
-    best = most_rows(columns * lanes, target) if grouped else most_register_rows(columns, target)
+    grouped = grouped_loop(op, kind)
+    matrices = grouped is not None and multiplies_matrices(op, grouped, target)
+    best = most_rows(columns * lanes, target) if grouped is not None else most_register_rows(columns, target)
     if isinstance(kind, Contraction):
         best = min(best, _count_rows_in_cache(op, kind.lhs, rows, target))
     width = columns * lanes
@@ -82,9 +85,16 @@ def schedule_products(kernel: KernelView) -> Schedule | None:
     rows_first = _rows_first(op, kind, target) and not near
     # Of lines there are tiles of unequal size, of which threads share no more than there are blocks of the weight.
     several = rows_first or -(-shape[channel_axis] // width) >= 2 * target.cores
-    if isinstance(kind, Conv) and several and best <= _ROWS_OF_SET and _streams_pixels(op, kind, rows, best, target):
+    if (
+        isinstance(kind, Conv)
+        and several
+        and not matrices
+        and best <= _ROWS_OF_SET
+        and _streams_pixels(op, kind, rows, best, target)
+    ):
         rows = [*rows[:-2], rows[-1], rows[-2]]
-    tiles = row_tiles([result_axis(op, loop, result) for loop in rows], shape, best)
+    axes = [result_axis(op, loop, result) for loop in rows]
+    tiles = matrix_tiles(axes, shape, width) if matrices else row_tiles(axes, shape, best)
     groups = kind.batch if isinstance(kind, Contraction) else () if rows_first else kind.g  # each has its own weight
     batch = [result_axis(op, loop, result) for loop in groups]
     outer = [(axis, 1) for axis in batch if axis is not None]

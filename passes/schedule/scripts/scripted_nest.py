@@ -146,7 +146,7 @@ def _compute_tile(op: ir.Operation, arguments: dict[ir.Value, ir.Value], target:
         found = [next(inner) if extent != 1 else _FIRST for extent in shape_of(copied)]
         return tuple(replace(i, offset=i.offset + offset) for i, offset in zip(found, around, strict=True))
 
-    form = TileForm.read(op.attributes[tw.FORM]).apply(value, RESULT, target.lanes, target.dot_product)
+    form = TileForm.read(op.attributes[tw.FORM]).apply(value, RESULT, target.lanes, target)
     made = write_tile(Tiler(arguments, HANDLERS, form), value, region, source.operands[0], place)
     [inserted] = [use.owner.operation for use in op.results[0].uses]
     replace_op(inserted, [made])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....core.errors import ScheduleError
-from ....core.target import DotProduct
+from ....core.target import Target
 from ....dialects import ir
 from ...ir.kernel import integer_attr
 from ..language.checks import MAX_STEPS
@@ -72,10 +72,10 @@ class TileForm:
             raise ScheduleError(f"a tile can become {', '.join(INTRINSICS)}, not '{given['intrinsic']}'")
         return TileForm(**given)
 
-    def apply(self, value: ir.Value, name: str, lanes: int, dot: DotProduct | None = None) -> Form:
+    def apply(self, value: ir.Value, name: str, lanes: int, target: Target | None = None) -> Form:
         """The form for tiles of a value of a kernel, which schedules call by ``name``.
 
-        ``lanes`` are of float32 in a vector, ``dot`` is the instruction for sums of products of bytes. Raises
+        ``lanes`` are of float32 in a vector, ``target`` has the instructions for sums of products of bytes. Raises
         ScheduleError for sums that the value has not.
         """
         named = name_value(value, name)
@@ -91,7 +91,8 @@ class TileForm:
             at_once=self.at_once,
             apart=self.apart,
             outer_product=self.intrinsic == "outer_product",
-            dot=dot if self.intrinsic == "dot_product" else None,
+            dot=target.dot_product if target is not None and self.intrinsic == "dot_product" else None,
+            matrices=target is not None and target.multiplies_matrices,
             across=self.across,
             row_axis=axes.index(named.value.row) if self.across and named.value.row in axes else None,
             lanes=lanes,

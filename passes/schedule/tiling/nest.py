@@ -66,7 +66,7 @@ from .heavy_tiles import is_heavy, tile_by_rows
 from .linear_transform import transform_tile
 from .padded_rows import copy_padded_rows
 from .pool_windows import Bounds
-from .reduction import compute_blocks_ahead, compute_reduction
+from .reduction import compute_blocks_ahead, compute_matrices_ahead, compute_reduction
 from .rows import compute_row, in_chunks
 from .rows_across import compute_across, goes_across, write_across
 from .tiler import (
@@ -84,6 +84,9 @@ from .tiler import (
 )
 from .values import value_called
 from .wide_rows import find_wide_row, widen_row
+
+# Rows of a tile in memory that one step of a loop takes.
+_ROWS_AT_ONCE = 4
 
 
 def build_nest(
@@ -117,7 +120,7 @@ def build_nest(
     assert owner is not None  # a kernel computes its result
     staged = [(stage, value_called(stage.value.name, owner.block)) for stage in schedule.stages]
     overwritten = [argument for argument, value in arguments.items() if value == dest]
-    form = TileForm.of(schedule.result).apply(border.inner, RESULT, target.lanes, target.dot_product)
+    form = TileForm.of(schedule.result).apply(border.inner, RESULT, target.lanes, target)
     wide = find_wide_row(schedule.result, border.inner, [value for stage, value in staged if stage.value.read])
     form = replace(form, lengths=lengths or {}, clipped=clipped or {}, wide=wide, masked=target.stores_by_masks)
     form = replace(form, store=store_tile)
@@ -147,6 +150,8 @@ def write_tile(
         scope.form.store(region, read_vector(scope.compute(value, region).value))
         return dest
     vector = find_vector_axis(value, scope.form.anchor)
+    if compute_matrices_ahead(scope, value, region):
+        return _write_by_rows(scope, value, region, vector, dest, place)
     if scope.form.wide:
         computed = scope.compute(value, widen_row(region, vector, scope.form.wide))
         if scope.form.masked:
@@ -155,11 +160,43 @@ def write_tile(
     pieces = _vector_pieces(region, vector, scope.form)
     if len(pieces) > 1:
         compute_blocks_ahead(scope, value, region)
+    return _write_pieces(scope, value, pieces, dest, place)
+
+
+def _write_pieces(
+    scope: Tiler, value: ir.Value, pieces: Sequence[Region], dest: ir.Value, place: Callable[[Region], Region]
+) -> ir.Value:
     for piece in pieces:
         into = extract(dest, place(piece)).value
         computed = scope.compute(value, piece, into)
         dest = store(copy_part(computed, into), dest, place(piece))
     return dest
+
+
+def _write_by_rows(
+    tiler: Tiler,
+    value: ir.Value,
+    region: Region,
+    vector: int,
+    dest: ir.Value,
+    place: Callable[[Region], Region],
+) -> ir.Value:
+    """Compute a tile a few rows at a time, in loops, of sums that are in memory."""
+    axes = [axis for axis, interval in enumerate(region) if interval.size > 1 and axis != vector]
+
+    def walk(deeper: Sequence[int], part: Region, made: ir.Value) -> ir.Value:
+        if not deeper:
+            return _write_pieces(tiler.scope(), value, _vector_pieces(part, vector, tiler.form), made, place)
+        axis, *others = deeper
+        rows = 1 if others else _ROWS_AT_ONCE
+
+        def step(offset: Linear, size: int, made: ir.Value) -> ir.Value:
+            taken = Interval(part[axis].offset + offset, size)
+            return walk(others, (*part[:axis], taken, *part[axis + 1 :]), made)
+
+        return for_each_chunk(part[axis].size, rows, made, step)
+
+    return walk(axes, region, dest)
 
 
 TileBody = Callable[[Tiler, Region, ir.Value], ir.Value]

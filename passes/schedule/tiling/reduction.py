@@ -24,8 +24,10 @@ from ..tiles.structured import (
     steps_apart,
     walks_diagonal,
 )
-from .dot_product import dot_products, grouped_loop
+from .byte_sums import grouped_loop
+from .dot_product import dot_products
 from .gather import gather_sum, reads_at_indices
+from .matrix_products import has_matrices, matrix_products
 from .pool_windows import Bounds, Window, amounts_of, combiner_of, find_skipped_padding, windows_of
 from .row_reduction import reduce_row
 from .rows import materialize_shared
@@ -65,7 +67,7 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
     loops = loop_intervals(op, region)
     form = tiler.form if tiler.form.anchor is not None and op == tiler.form.anchor else Form()
     if form.dot is not None:
-        return dot_products(tiler, op, region, dest)
+        return (matrix_products if has_matrices(tiler, op, region) else dot_products)(tiler, op, region, dest)
     serial, inside, contracted = _divide_reductions(op, loops, form)
     if tiler.form.across:
         materialize_shared(tiler, op, loops)
@@ -171,6 +173,21 @@ def compute_blocks_ahead(tiler: Tiler, result: ir.Value, region: Region) -> None
     wide = _whole_blocks(anchor, part)
     if wide != part:
         _compute_within(tiler, anchor, part, wide)
+
+
+def compute_matrices_ahead(tiler: Tiler, result: ir.Value, region: Region) -> bool:
+    """Compute the sums of a tile as matrices, in memory, for what is made of them; return whether it has such sums."""
+    anchor = tiler.form.anchor
+    if anchor is None or tiler.form.dot is None or anchor.results[0] == result:
+        return False
+    try:
+        sums = _whole_blocks(anchor, needed_region(result, region, anchor.results[0]))
+    except NotSchedulable:  # of readers that need different parts each computes its own
+        return False
+    if not has_matrices(tiler, anchor, sums):
+        return False
+    tiler.share(anchor.results[0], sums, tiler.compute(anchor.results[0], sums))
+    return True
 
 
 def _compute_within(tiler: Tiler, op: ir.Operation, region: Region, wide: Region) -> Tile:

@@ -45,6 +45,7 @@ class Form:
     at_once, apart: how many steps of the innermost of them become one, and whether each is from its own part of it.
     outer_product: whether the tile and that loop stay together as a matmul.
     dot: the instruction for sums of products of bytes; None: it is no such sum.
+    matrices: whether tiles of such sums may be matrices in registers.
     length: of whole rows, where only the run knows it.
     least, most: elements that such a row has.
     vectors: in how many such a row goes, the last of which may begin in those before; 0 where that is not known.
@@ -66,6 +67,7 @@ class Form:
     apart: bool = False
     outer_product: bool = False
     dot: DotProduct | None = None
+    matrices: bool = False
     length: ir.Value | None = None
     least: int = 0
     most: int = MAX_ROW

@@ -125,6 +125,17 @@ def test_matmul(m, n, k, block):
     check(matmul(m, n, k, block), [a, pack(w, block), b], a.astype(np.int32) @ w.astype(np.int32) + b)
 
 
+# Tiles that matrices in registers hold where the CPU has such: several of one shape, the last over rows of those before
+# or of another shape, steps that are no whole row of one, channels that are half of a block, and too few rows.
+@pytest.mark.parametrize(
+    "m, n, k, block",
+    [(70, 64, 128, 32), (33, 40, 96, 32), (25, 33, 144, 32), (41, 16, 60, 16), (4, 32, 256, 32), (3, 32, 64, 32)],
+)
+def test_matmul_of_whole_matrices(m, n, k, block):
+    a, w, b = bytes_of(np.uint8, m, k), bytes_of(np.int8, k, n), RNG.integers(-(1 << 20), 1 << 20, n).astype(np.int32)
+    check(matmul(m, n, k, block), [a, pack(w, block), b], a.astype(np.int32) @ w.astype(np.int32) + b)
+
+
 @settings(max_examples=4, deadline=None)
 @given(m=st.integers(1, 40), n=st.integers(2, 80), k=st.integers(2, 40), data=st.data())
 def test_any_bytes_of_any_shape(m, n, k, data):
@@ -164,7 +175,16 @@ def test_one_row_by_one_column(k):
 
 
 @pytest.mark.parametrize(
-    "size, c, f, window, stride", [(9, 8, 32, 3, 1), (11, 3, 24, 3, 2), (6, 13, 40, 1, 1), (9, 5, 33, 3, 1)]
+    "size, c, f, window, stride",
+    [
+        (9, 8, 32, 3, 1),
+        (11, 3, 24, 3, 2),
+        (6, 13, 40, 1, 1),
+        (9, 5, 33, 3, 1),
+        (16, 64, 40, 3, 1),  # of these each step may be matrices
+        (19, 48, 32, 3, 2),
+        (7, 32, 16, 1, 1),
+    ],
 )
 def test_convolution(size, c, f, window, stride):
     x, w = bytes_of(np.uint8, 1, size, size, c), bytes_of(np.int8, f, c, window, window)
@@ -209,6 +229,20 @@ def test_products_are_added_up_by_one_instruction(cpu, instruction, register):
     assert "pmulld" not in code and "pmaddubsw" not in code
     loop = max(code.split(".LBB"), key=lambda block: block.count(instruction))
     assert not [line for line in loop.splitlines() if "(%rsp)" in line and "mm" in line], "sums are spilled"
+
+
+def test_products_of_matrices_stay_in_registers():
+    """Sums of a window begin before its loops, and are stored behind these; each register has one shape."""
+    target = Target.parse("x86 -mcpu=sapphirerapids")
+    with make_context(), ir.Location.unknown():
+        module, _ = lower_kernel(bytecode(conv(18, 64, 32, 3, 1, 32)), target, PassContext())
+        code = codegen.emit_code(module, target, "asm").decode()
+    tiles = [line.split()[0] for line in code.splitlines() if "%tmm" in line or "tilecfg" in line or "tilerel" in line]
+    assert tiles[0] == "ldtilecfg" and tiles[-1] == "tilerelease" and tiles.count("ldtilecfg") == 1
+    first, *_, last = (i for i, name in enumerate(tiles) if name == "tdpbusd")
+    assert {"tilezero"} == set(tiles[1 : tiles.index("tileloadd")])
+    assert "tilestored" not in tiles[first:last] and "tilezero" not in tiles[first:last]
+    assert "vpdpbusd" not in code
 
 
 def test_a_schedule_without_the_instruction_is_refused():

@@ -1,0 +1,38 @@
+"""Addresses of elements of buffers, for functions and instructions that take pointers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...dialects import arith, ir, llvm, memref
+from ...dialects.builders import index_constant
+from ...dialects.types import element_bits
+
+
+def point_to(buffer: ir.Value, places: Sequence[int], offset: int = 0) -> ir.Value:
+    """The address of an element, ``offset`` elements behind the one at ``places``."""
+    begin, strides = strides_of(buffer)
+    for place, stride in zip(places, strides, strict=False):
+        if place:
+            begin = arith.addi(begin, arith.muli(stride, index_constant(place)))
+    begin = arith.addi(begin, index_constant(offset)) if offset else begin
+    base = memref.ExtractAlignedPointerAsIndexOp(buffer).result
+    return as_pointer(arith.addi(base, arith.muli(begin, index_constant(element_bytes(buffer)))))
+
+
+def as_pointer(address: ir.Value) -> ir.Value:
+    """An address, of type index, as a pointer."""
+    word = arith.index_cast(ir.IntegerType.get_signless(64), address)
+    return llvm.inttoptr(ir.Type.parse("!llvm.ptr"), word)
+
+
+def strides_of(buffer: ir.Value) -> tuple[ir.Value, list[ir.Value]]:
+    """Where the elements of a buffer begin behind its pointer, and its strides, in elements."""
+    rank = ir.MemRefType(buffer.type).rank
+    _, offset, *sizes_and_strides = memref.ExtractStridedMetadataOp(buffer).results
+    return offset, sizes_and_strides[rank:]
+
+
+def element_bytes(buffer: ir.Value) -> int:
+    """The bytes of an element of a buffer."""
+    return -(-element_bits(ir.MemRefType(buffer.type).element_type) // 8)

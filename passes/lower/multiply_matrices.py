@@ -1,0 +1,239 @@
+"""Sums whose tiles are matrices in registers become AMX's instructions."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ...dialects import arith, func, ir, llvm, memref, scf, tw
+from ...dialects.builders import index_constant
+from ...dialects.walk import collect, enclosing_loops
+from ..infra.base import Pass
+from ..ir.addresses import as_pointer, element_bytes, strides_of
+from ..ir.dot_instructions import GROUP
+from ..ir.kernel import count_of, integer_attr, list_functions
+from ..ir.matrix_registers import COLUMNS, ROW_BYTES, ROWS, long_axis, steps_at_once
+from ..ir.structure import indexing_maps, terminator_of
+
+# The registers: sums from 0 on, and the last ones, for the data and for a row of matrices of the weight.
+_DATA, _WEIGHT = 7, 5
+_REGISTERS = 8
+
+
+@dataclass(frozen=True)
+class MultiplyMatrices(Pass):
+    """Load, multiply and store matrices in place of the structured ops that are marked as such products.
+
+    Before::
+
+        scf.for %tap = %c0 to %c9 step %c1 {
+          linalg.generic {tw.matrix_product = 1} ins(%data: memref<32x16x4xi8, strided<[...]>>,
+              %weight: memref<16x32x4xi8, strided<[...]>>) outs(%sums: memref<32x32xi32>)
+
+    After::
+
+        llvm.call_intrinsic "llvm.x86.ldtilecfg"(%shapes)
+        llvm.call_intrinsic "llvm.x86.tilezero"(0) ... (3)
+        scf.for %tap = %c0 to %c9 step %c1 {
+          llvm.call_intrinsic "llvm.x86.tileloadd64"(5, %weight_pointer, %weight_stride) ...
+          llvm.call_intrinsic "llvm.x86.tdpbusd"(0, 7, 5) ...
+        llvm.call_intrinsic "llvm.x86.tilestored64"(0, %sums_pointer, %sums_stride) ...
+        llvm.call_intrinsic "llvm.x86.tilerelease"()
+
+    The instructions name their registers. Their shapes are set once for a function, which takes 300 cycles, and anew
+    around a product of others.
+    """
+
+    name: ClassVar[str] = "multiply-matrices"
+
+    def apply(self, module: ir.Module) -> None:
+        """Rewrite all functions of the module."""
+        for function in list_functions(module):
+            ops = collect(function, lambda op: tw.MATRIX_PRODUCT in op.attributes, "linalg.generic")
+            if ops:
+                _rewrite_products(module, function, ops)
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """The shape of a product's registers: rows of the data and of the sums, and steps at once."""
+
+    rows: int
+    steps: int
+
+    def as_bytes(self) -> bytes:
+        """The 64 bytes that LDTILECFG reads: the bytes of a row of each register from 16 on, their rows from 48 on."""
+        widths, heights = [ROW_BYTES] * _REGISTERS, [self.rows] * _REGISTERS
+        widths[_DATA] = self.steps
+        heights[_WEIGHT:_DATA] = [self.steps // GROUP] * (_DATA - _WEIGHT)
+        palette = 1  # the only one
+        return struct.pack("<B15x8H16x8B8x", palette, *widths, *heights)
+
+
+def _rewrite_products(module: ir.Module, function: func.FuncOp, ops: Sequence[ir.Operation]) -> None:
+    shapes = _choose_shapes(ops)
+    main = shapes[0]
+    names = {shape: _declare_shape(module, shape) for shape in dict.fromkeys(shapes)}
+    body = function.regions[0].blocks[0]
+    with ir.InsertionPoint.at_block_begin(body), function.location:
+        _load_shape(names[main])
+    with ir.InsertionPoint(terminator_of(function)), function.location:
+        _call("tilerelease")
+    for op, shape in zip(ops, shapes, strict=True):
+        around = enclosing_loops(op)[: count_of(op, tw.MATRIX_PRODUCT)]
+        outermost, product = [op, *around][-1], _Matrices(op, shape, around)
+        with op.location:
+            with ir.InsertionPoint(outermost):
+                if shape != main:
+                    _load_shape(names[shape])
+                product.clear_sums()
+            with ir.InsertionPoint(op):
+                product.add_products()
+            with ir.InsertionPoint.after(outermost):
+                product.store_sums()
+                if shape != main:
+                    _load_shape(names[main])
+        op.erase()
+
+
+def _choose_shapes(ops: Sequence[ir.Operation]) -> list[_Shape]:
+    """A shape for each op: few, of which the largest product's serves others that need no more matrices with it."""
+    chosen: dict[int, _Shape] = {}
+    for number in sorted(range(len(ops)), key=lambda i: -math.prod(_product_sizes(ops[i])[0])):
+        rows, _, length = _product_sizes(ops[number])
+        extent, steps = rows[long_axis(rows)], steps_at_once(length)
+        count = -(-extent // ROWS)
+        own = _Shape(-(-extent // count), steps)
+        fitting = (s for s in chosen.values() if s.steps == steps and s.rows <= extent <= count * s.rows)
+        chosen[number] = next(fitting, own)
+    return [chosen[number] for number in range(len(ops))]
+
+
+def _product_sizes(op: ir.Operation) -> tuple[list[int], int, int]:
+    """The rows of a product's sums along each axis, their columns, and the steps of each."""
+    *rows, width = ir.MemRefType(op.operands[2].type).shape
+    *_, groups, group = ir.MemRefType(op.operands[0].type).shape
+    return rows, width, groups * group
+
+
+class _Matrices:
+    """The registers of one product, in loops ``around`` it that add to the same sums, innermost first."""
+
+    def __init__(self, op: ir.Operation, shape: _Shape, around: Sequence[ir.Operation]) -> None:
+        self.op, self.shape, self.around = op, shape, around
+        self.rows, self.width, self.length = _product_sizes(op)
+        self.along = long_axis(self.rows)
+
+    def clear_sums(self) -> None:
+        """Begin at zero."""
+        for register, *_ in self._list_sums():
+            _call("tilezero", _register(register))
+
+    def store_sums(self) -> None:
+        """Write the sums of all registers to memory."""
+        sums = _Address(_find_before(self.op.operands[2], self.around))
+        for register, place, column in self._list_sums():
+            _call("tilestored64", _register(register), sums.at([*place, column]), sums.step(self.along))
+
+    def add_products(self) -> None:
+        """Multiply all steps: at once as many as registers hold."""
+        data, weight = _Address(self.op.operands[0]), _Address(self.op.operands[1])
+        count = self.length // self.shape.steps
+        if count == 1:
+            self._add_step(data, weight, index_constant(0))
+            return
+        loop = scf.ForOp(index_constant(0), index_constant(count), index_constant(1))
+        with ir.InsertionPoint(loop.body):
+            self._add_step(data, weight, loop.induction_variable)
+            scf.YieldOp([])
+
+    def _add_step(self, data: _Address, weight: _Address, step: ir.Value) -> None:
+        group = arith.muli(step, index_constant(self.shape.steps // GROUP))
+        [walked, *_] = indexing_maps(self.op)
+        order = [ir.AffineDimExpr(expression).position for expression in walked.results]
+        columns = list(range(0, self.width, COLUMNS))
+        for i, column in enumerate(columns):
+            _call("tileloadd64", _register(_WEIGHT + i), weight.at([group, column, 0]), weight.step(0))
+        registers = iter(range(_REGISTERS))
+        for place in self._list_places():
+            where = [place[loop] if loop < len(place) else group if loop == len(place) + 1 else 0 for loop in order]
+            _call("tileloadd64", _register(_DATA), data.at(where), data.step(order.index(self.along)))
+            for i in range(len(columns)):
+                _call("tdpbusd", *map(_register, (next(registers), _DATA, _WEIGHT + i)))
+
+    def _list_sums(self) -> Iterator[tuple[int, tuple[int, ...], int]]:
+        """Each register of sums, with its first row and column in the tile."""
+        places = itertools.product(self._list_places(), range(0, self.width, COLUMNS))
+        return ((register, place, column) for register, (place, column) in enumerate(places))
+
+    def _list_places(self) -> list[tuple[int, ...]]:
+        """The first row of each matrix of data. The last one along an axis ends where that does, over some before."""
+        extent, rows = self.rows[self.along], self.shape.rows
+        starts = [min(start, extent - rows) for start in range(0, extent, rows)]
+        choices = [starts if axis == self.along else list(range(n)) for axis, n in enumerate(self.rows)]
+        return list(itertools.product(*choices))
+
+
+class _Address:
+    """Where elements of a buffer are, at the insertion point."""
+
+    def __init__(self, buffer: ir.Value) -> None:
+        self.base = memref.ExtractAlignedPointerAsIndexOp(buffer).result
+        self.begin, self.strides = strides_of(buffer)
+        self.bytes = index_constant(element_bytes(buffer))
+
+    def at(self, places: Sequence[int | ir.Value]) -> ir.Value:
+        """A pointer to the element at these places."""
+        element = self.begin
+        for place, stride in zip(places, self.strides, strict=True):
+            if place != 0:
+                number = index_constant(place) if isinstance(place, int) else place
+                element = arith.addi(element, arith.muli(number, stride))
+        return as_pointer(arith.addi(self.base, arith.muli(element, self.bytes)))
+
+    def step(self, axis: int) -> ir.Value:
+        """The bytes between neighbours along an axis."""
+        return arith.index_cast(ir.IntegerType.get_signless(64), arith.muli(self.strides[axis], self.bytes))
+
+
+def _find_before(value: ir.Value, loops: Sequence[ir.Operation]) -> ir.Value:
+    """The buffer that loops hand on, innermost first, as it is known before them."""
+    for loop in loops:
+        if isinstance(value.owner, ir.Block) and value.owner == loop.regions[0].blocks[0]:
+            value = loop.operands[2 + ir.BlockArgument(value).arg_number]  # the number of the first is 1
+    return value
+
+
+def _declare_shape(module: ir.Module, shape: _Shape) -> str:
+    """A constant of the module with what sets a shape."""
+    name = f"matrix_shape_{shape.rows}x{shape.steps}"
+    given, byte = shape.as_bytes(), ir.IntegerType.get_signless(8)
+    kind = ir.MemRefType.get([len(given)], byte)
+    with ir.InsertionPoint.at_block_begin(module.body), ir.Location.unknown():
+        memref.GlobalOp(
+            ir.StringAttr.get(name),
+            ir.TypeAttr.get(kind),
+            sym_visibility=ir.StringAttr.get("private"),
+            initial_value=ir.DenseElementsAttr.get(given, shape=[len(given)], type=byte),
+            constant=True,
+            alignment=integer_attr(len(given)),
+        )
+    return name
+
+
+def _load_shape(name: str) -> None:
+    kind = ir.MemRefType.get([64], ir.IntegerType.get_signless(8))
+    constant = memref.GetGlobalOp(kind, ir.FlatSymbolRefAttr.get(name)).result
+    _call("ldtilecfg", as_pointer(memref.ExtractAlignedPointerAsIndexOp(constant).result))
+
+
+def _register(number: int) -> ir.Value:
+    return arith.ConstantOp(ir.IntegerType.get_signless(8), number).result
+
+
+def _call(instruction: str, *operands: ir.Value) -> None:
+    llvm.CallIntrinsicOp(None, f"llvm.x86.{instruction}", list(operands), [], [])

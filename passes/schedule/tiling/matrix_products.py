@@ -1,0 +1,142 @@
+"""Sums of products of bytes whose tiles are matrices in registers (AMX).
+
+All steps of a tile become one structured op, which ``multiply-matrices`` makes instructions of. It lies in loops over
+the other sums, such as those of a window, and its sums stay in registers until the outermost of these ends. The tile is
+then in memory, where what is computed from it reads it row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ....core.target import Target
+from ....dialects import arith, ir, linalg, tw
+from ....dialects.builders import element_of, reshape
+from ....dialects.walk import defining_op, integer_of
+from ...analysis.classify import classify_op
+from ...analysis.kinds import Contraction, Conv
+from ...ir.dot_instructions import GROUP
+from ...ir.kernel import integer_attr
+from ...ir.matrix_registers import COLUMNS, MOST_SUMS, ROWS, fills_matrices, steps_at_once
+from ...ir.structure import dim_of, indexing_maps, loop_extents, shape_of
+from ..tiles.axes import row_tile
+from ..tiles.loops import for_each_step
+from ..tiles.regions import Interval, Linear, Region, kept_dims, operand_region
+from ..tiles.structured import Tile, make_generic
+from .byte_sums import grouped_loop
+from .tiler import Tiler, loop_intervals, make_empty_tile, packed_dims, packed_region, read_region
+
+
+def multiplies_matrices(op: ir.Operation, grouped: int, target: Target) -> bool:
+    """Return whether tiles of an op, whose sum along a loop is ``grouped``, may be matrices of the target's."""
+    return target.multiplies_matrices and steps_at_once(loop_extents(op)[grouped]) > 0 and _begins_at_zero(op)
+
+
+def matrix_tiles(axes: Sequence[int | None], shape: Sequence[int], width: int) -> dict[int, int]:
+    """Tiles of the axes of rows, the last one first, whose sums of ``width`` columns registers hold as matrices."""
+    tiles: dict[int, int] = {}
+    matrices, rows = MOST_SUMS // -(-width // COLUMNS), ROWS
+    for axis in reversed(axes):
+        if axis is None or matrices == 0:
+            break
+        tiles[axis] = row_tile(shape[axis], matrices * rows)
+        matrices = matrices // -(-tiles[axis] // rows) if tiles[axis] == shape[axis] else 0
+        rows = 1
+    return tiles
+
+
+def has_matrices(tiler: Tiler, op: ir.Operation, region: Region) -> bool:
+    """Return whether a tile of an op's sums, in whole blocks of its packed weight, is matrices in registers."""
+    return tiler.form.matrices and _TileProduct.of(tiler, op, region) is not None
+
+
+def matrix_products(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
+    """A tile that ``has_matrices``, in memory: at ``dest``, or of its own where that is None."""
+    product = _TileProduct.of(tiler, op, region)
+    assert product is not None
+    target = dest if dest is not None else make_empty_tile(op.results[0], region)
+    serial = [loop for loop in tiler.form.sums if loop != product.grouped and product.loops[loop].size > 1]
+    many = len(serial)
+    made = for_each_step(serial, product.loops, target, lambda acc: product.add(tiler.scope(), acc, many))
+    return Tile(made, kept_dims(region))
+
+
+def _begins_at_zero(op: ir.Operation) -> bool:
+    fill = defining_op(op.operands[2])
+    return fill is not None and fill.name == "linalg.fill" and integer_of(fill.operands[0]) == 0
+
+
+@dataclass(frozen=True)
+class _TileProduct:
+    """A tile of an op.
+
+    loops: its intervals; those of the other sums are set while these go. rows: the loops of the tile's rows.
+    unpack: the op that would unpack the weight, an argument.
+    """
+
+    op: ir.Operation
+    kind: Contraction | Conv
+    grouped: int
+    loops: list[Interval]
+    rows: tuple[int, ...]
+    unpack: ir.Operation
+
+    @staticmethod
+    def of(tiler: Tiler, op: ir.Operation, region: Region) -> _TileProduct | None:
+        """The product; None where registers do not hold it, or where its operands are not in memory."""
+        kind, loops = classify_op(op), loop_intervals(op, region)
+        grouped = grouped_loop(op, kind)
+        if grouped is None or not isinstance(kind, Contraction | Conv):
+            return None
+        unpack, walkers = defining_op(op.operands[kind.weight]), [dim_of(e) for e in indexing_maps(op)[-1].results]
+        *rows, _ = sizes = [region[d].size for d in kept_dims(region)] or [1]
+        if unpack is None or unpack.operands[0] not in tiler.arguments or not _begins_at_zero(op):
+            return None
+        if not tiler.has_some(op.operands[1 - kind.weight]) or loops[grouped].size != loop_extents(op)[grouped]:
+            return None
+        if not fills_matrices(rows, sizes[-1], loops[grouped].size):
+            return None
+        along = [walkers[d] for d in kept_dims(region)[:-1]]
+        return _TileProduct(op, kind, grouped, loops, tuple(loop for loop in along if loop is not None), unpack)
+
+    def add(self, tiler: Tiler, acc: ir.Value, loops: int) -> ir.Value:
+        """Add the products of all steps of the grouped loop to a tile, inside so many loops over other sums."""
+        data, walked = self._read_data(tiler)
+        weight = self._read_weight(tiler)
+        rank = len(self.rows)
+        dims = [ir.AffineExpr.get_dim(i) for i in range(rank + 3)]
+        places = {loop: dims[i] for i, loop in enumerate(self.rows)} | {self.grouped: dims[rank + 1]}
+        maps = [
+            [*(places[loop] for loop in walked), dims[rank + 2]],
+            [dims[rank + 1], dims[rank], dims[rank + 2]],
+            dims[: rank + 1],
+        ]
+        kinds = ["parallel"] * (rank + 1) + ["reduction"] * 2
+        made, block = make_generic([data, weight], [acc], [ir.AffineMap.get(rank + 3, 0, m) for m in maps], kinds)
+        made.attributes[tw.MATRIX_PRODUCT] = integer_attr(loops)
+        number, factor, total = block.arguments
+        with ir.InsertionPoint(block):
+            wide = element_of(acc)
+            product = arith.muli(arith.extui(wide, number), arith.extsi(wide, factor))
+            linalg.YieldOp([arith.addi(total, product)])
+        return made.results[0]
+
+    def _read_data(self, tiler: Tiler) -> tuple[ir.Value, list[int]]:
+        """The data of all steps, in groups along the last dim but one, and the loops that walk the dims before."""
+        part, walkers = operand_region(indexing_maps(self.op)[1 - self.kind.weight], self.loops)
+        tile = tiler.compute(self.op.operands[1 - self.kind.weight], part)
+        walked = [walkers[d] for d in tile.dims]
+        *sizes, length = shape_of(tile.value)
+        return reshape(tile.value, [*sizes, length // GROUP, GROUP]), [loop for loop in walked if loop is not None]
+
+    def _read_weight(self, tiler: Tiler) -> ir.Value:
+        """A block of the packed weight: for each group of steps that of each channel."""
+        first = [*self.loops[: self.grouped], Interval(Linear(), GROUP), *self.loops[self.grouped + 1 :]]
+        part, _ = operand_region(indexing_maps(self.op)[self.kind.weight], first)
+        dims, _ = packed_dims(self.unpack)
+        order = list(ir.DenseI64ArrayAttr(self.unpack.attributes["outer_dims_perm"])) or list(range(len(part)))
+        packed = list(packed_region(self.unpack, part))
+        packed[order.index(dims[1])] = Interval(Linear(), self.loops[self.grouped].size // GROUP)
+        source = self.unpack.operands[0]
+        return read_region(tiler.arguments[source], shape_of(source), tuple(packed)).value
