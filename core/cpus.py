@@ -113,6 +113,7 @@ _X86_FEATURES = {
     "avx512fp16": ("avx512_fp16", "avx512bw"),
     "amx-tile": ("amx_tile", ""),
     "amx-int8": ("amx_int8", "amx-tile"),
+    "amx-bf16": ("amx_bf16", "amx-tile"),
 }
 
 # Nobody could tell whether code with these runs, so none is made.
@@ -152,7 +153,7 @@ _X86_FAMILIES = (
         "gfni avx512vbmi2 avx512vnni avx512bitalg avx512vpopcntdq",
     ),
     ("novalake", "icelake-server", "avxvnni avx512bf16 avx512fp16"),
-    ("sapphirerapids emeraldrapids graniterapids graniterapids-d diamondrapids", "novalake", "amx-int8"),
+    ("sapphirerapids emeraldrapids graniterapids graniterapids-d diamondrapids", "novalake", "amx-int8 amx-bf16"),
     ("znver4", "icelake-server", "sse4a avx512bf16"),
     ("znver5", "znver4", "avxvnni"),
 )

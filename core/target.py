@@ -24,15 +24,21 @@ _L1_BYTES, _L2_BYTES, _L3_BYTES = 32 << 10, 256 << 10, 8 << 20
 
 @dataclass(frozen=True)
 class DotProduct:
-    """The ``instruction`` that sums of products of bytes are made with.
+    """The ``instruction`` that sums of products of bytes, or of bfloat16, are made with.
 
     ``lanes`` is how many sums of 32 bits it makes, ``terms`` how many products each of them adds up: four of bytes, two
-    of numbers of 16 bits, or one of 32 bits, which bytes are widened to.
+    of numbers of 16 bits, or one of 32 bits, which bytes are widened to. ``bits`` are those of the operands.
     """
 
     lanes: int
     terms: int
-    instruction: Literal["vpdpbusd", "pmaddwd", "usdot", "sdot", "mla"]
+    instruction: Literal["vpdpbusd", "pmaddwd", "usdot", "sdot", "mla", "vdpbf16ps"]
+    bits: int = 8
+
+    @property
+    def group(self) -> int:
+        """How many steps of the sum lie together in 32 bits."""
+        return 32 // self.bits
 
 
 @dataclass(frozen=True)
@@ -105,10 +111,15 @@ class Target:
         """How many bytes are looked up at once in a table of all of them; 0 where no instructions serve."""
         return 64 if "avx512vbmi" in self.features else 32 if "avx2" in self.features else 0
 
-    @property
-    def multiplies_matrices(self) -> bool:
-        """Return whether registers hold matrices of bytes, and an instruction multiplies two of these (AMX)."""
-        return "amx-int8" in self.features
+    def multiplies_matrices(self, bits: int) -> bool:
+        """Return whether registers hold matrices of bytes, or of bfloat16, which an instruction multiplies (AMX)."""
+        return {8: "amx-int8", 16: "amx-bf16"}.get(bits, "") in self.features
+
+    def find_dot_product(self, bits: int) -> DotProduct | None:
+        """The instruction for sums of products of bytes or of bfloat16, by their bits; None where there is none."""
+        if bits == 16:
+            return DotProduct(16, 2, "vdpbf16ps", 16) if "avx512bf16" in self.features else None
+        return self.dot_product if bits == 8 else None
 
     @property
     def dot_product(self) -> DotProduct:

@@ -38,6 +38,7 @@ from .graph.join_sums import JoinSums
 from .graph.keep_packed import KeepPacked
 from .graph.keep_states import KeepStates
 from .graph.move_operands import MoveOperands
+from .graph.narrow_products import NarrowProducts
 from .graph.outline import Outline
 from .graph.outline_control import OutlineControl
 from .graph.pack_weights import PackWeights
@@ -151,10 +152,13 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
         RecognizeComposites(),  # before scales move, which would break the patterns
         FoldScaleAxis(),  # before products are combined and weights change their layout
         ReparameterizeBranches(),  # after scales are in the weights, and before branches are combined side by side
+        NarrowProducts(target=target),  # before products are combined, of whose operands views and joins are made
         CombineParallelConv2d(target=target),
         CombineParallelDense(target=target),
         ArrangeProducts(),  # after products are combined, whose weights still have one order
-        WidenOperands(),  # after products have their left operands, and before layouts: one op converts and moves
+        WidenOperands(
+            target=target
+        ),  # after products have their left operands, and before layouts: one op converts and moves
         ConvertLayout(target=target),
         CanonicalizeOps(),  # again: the transposes and slices that layouts and combined products leave
         EliminateCommonSubexpr(),  # again: equal conversions of layout

@@ -23,7 +23,7 @@ from ..schedule.families.family import PackedOperand
 from ..schedule.families.table import begin_group
 from ..schedule.language.loopnest import MAX_TILE
 from ..schedule.tiles.axes import power_floor
-from ..schedule.tiling.byte_sums import byte_sum
+from ..schedule.tiling.grouped_sums import byte_sum
 
 Dims = Sequence[int]
 

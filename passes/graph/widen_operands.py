@@ -6,6 +6,7 @@ from collections.abc import Set
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ...core.target import Target, detect_host
 from ...dialects import builders, ir, scalars
 from ...dialects.walk import defining_op
 from ..analysis.classify import classify_op
@@ -13,6 +14,7 @@ from ..analysis.kinds import Contraction, Conv
 from ..infra.base import Pass
 from ..ir.edit import erase_dead, list_programs, param_values, splat_of
 from ..ir.structure import is_static, list_ops, loop_extents, terminator_of
+from ..schedule.families.contraction import multiplies_pairs
 from ..schedule.tiling.pool_windows import amounts_of
 
 
@@ -21,7 +23,8 @@ class WidenOperands(Pass):
     """Widen the left operand of a product, or a convolution's data, from float16 or bfloat16 in an op of its own.
 
     A tile of a product reads its left operand element by element, each for all columns, and its columns as vectors. To
-    widen elements there takes more time than to multiply them, and it is done again for each tile of columns.
+    widen elements there takes more time than to multiply them, and it is done again for each tile of columns. Products
+    with a weight that the target multiplies in bfloat16 read both as they are.
 
     Before::
 
@@ -33,24 +36,32 @@ class WidenOperands(Pass):
         %c = linalg.generic {contraction} ins(%w : tensor<8x64xf32>, %b) { extf, mulf, addf }
 
     Weights stay as small as they are. Padding is added to what is widened.
+
+    Options:
+        target: the machine; None is this one.
     """
 
     name: ClassVar[str] = "widen-operands"
     opt_level: ClassVar[int] = 1
+    target: Target | None = None
 
     def apply(self, module: ir.Module) -> None:
         """Rewrite the products of all programs."""
+        target = self.target or detect_host()
         for function in list_programs(module):
             weights = param_values(function)
             for op in list_ops(function):
-                if op.name == "linalg.generic" and (number := _find_repeated(op, weights)) is not None:
+                if op.name == "linalg.generic" and (number := _find_repeated(op, weights, target)) is not None:
                     _widen(op, number)
             erase_dead(function)
 
 
-def _find_repeated(op: ir.Operation, weights: Set[ir.Value]) -> int | None:
+def _find_repeated(op: ir.Operation, weights: Set[ir.Value], target: Target) -> int | None:
     """The operand that a product's tiles read element by element, if it is data of narrow floats."""
-    match classify_op(op):
+    kind = classify_op(op)
+    if isinstance(kind, Contraction) and op.operands[kind.weight] in weights and multiplies_pairs(op, kind, target):
+        return None
+    match kind:
         case Contraction(n=columns, lhs=number) | Conv(f=columns, data=number):
             pass
         case _:

@@ -1,4 +1,4 @@
-"""The instructions that add up products of bytes, in vectors of 32 bits, of the CPUs that we make code for."""
+"""The instructions of CPUs that add up products of bytes, or of bfloat16, in vectors of 32 bits."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from ...core.target import DotProduct
 from ...dialects import arith, ir, vector
 from ...dialects.scalars import call_intrinsic
 
-# Steps of a sum that lie together.
+# Steps of a sum of products of bytes that lie together.
 GROUP = 4
 
 # LLVM's names, by what an instruction is called and its lanes.
 _INTRINSICS = {("vpdpbusd", lanes): f"llvm.x86.avx512.vpdpbusd.{32 * lanes}" for lanes in (8, 16)}
 _INTRINSICS |= {("pmaddwd", 4): "llvm.x86.sse2.pmadd.wd", ("pmaddwd", 8): "llvm.x86.avx2.pmadd.wd"}
 _INTRINSICS |= {("pmaddwd", 16): "llvm.x86.avx512.pmaddw.d.512"}
+_INTRINSICS |= {("vdpbf16ps", 16): "llvm.x86.avx512bf16.dpbf16ps.512"}
 _INTRINSICS |= {(name, 4): f"llvm.aarch64.neon.{name}.v4i32.v16i8" for name in ("usdot", "sdot")}
 
 
@@ -24,17 +25,17 @@ def registers_beside(dot: DotProduct, columns: int) -> int:
     They are that row and a word of the data, each in as many parts as instructions take; where these are several, a
     product and the mask that makes parts, too; where only signed bytes are multiplied, what is added for that.
     """
-    parts = GROUP // dot.terms
+    parts = dot.group // dot.terms
     corrected = columns + 1 if dot.instruction == "sdot" else 0
     return parts * (columns + 1) + (2 if parts > 1 else 0) + corrected
 
 
 def terms_of(groups: ir.Value, dot: DotProduct, signed: bool) -> list[ir.Value]:
-    """Groups of four bytes as operands of the instruction: themselves, or their parts, widened.
+    """Groups of numbers, four of bytes, as operands of the instruction: themselves, or their parts, widened.
 
     Two parts are the bytes of even and of odd places, four those of each place.
     """
-    parts = GROUP // dot.terms
+    parts = dot.group // dot.terms
     if parts == 1:
         return [groups]
     number = ir.IntegerType.get_signless(8 * parts)
@@ -46,7 +47,7 @@ def terms_of(groups: ir.Value, dot: DotProduct, signed: bool) -> list[ir.Value]:
 
 
 def add_products(dot: DotProduct, acc: ir.Value, data: Sequence[ir.Value], weight: Sequence[ir.Value]) -> ir.Value:
-    """Sums with the products of all terms of data, which are unsigned, and weight."""
+    """Sums with the products of all terms of data, of which bytes are unsigned, and weight."""
     for terms in zip(data, weight, strict=True):
         acc = _add(dot, acc, *terms)
     return acc

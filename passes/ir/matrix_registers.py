@@ -1,31 +1,32 @@
 """Registers that hold matrices (AMX): their sizes, and the steps of sums that fill them.
 
 A register has up to 16 rows of up to 64 bytes. The instruction multiplies a matrix of 16 rows of data by one of a
-packed weight, each row of which has a group of four steps of the sum for 16 columns, and adds the products to a matrix
-of 16 x 16 sums of 32 bits. It takes 16 cycles whatever the matrices' sizes are, and does the work of 64 vectors'.
+packed weight, each row of which has a group of four steps of the sum (bytes; of bfloat16 two) for 16 columns, and adds
+the products to a matrix of 16 x 16 sums of 32 bits. It takes 16 cycles whatever the matrices' sizes are, and does the
+work of 256 instructions on vectors of bytes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .dot_instructions import GROUP
-
 ROWS = COLUMNS = 16
 ROW_BYTES = 64
 # Sums that a tile has: beside these there are a row of matrices of the weight and one of the data.
 MOST_SUMS = 4
+_WORD = 4  # bytes of a group
 # With fewer rows, or steps at once, vectors are as fast.
-_FEWEST_ROWS, _FEWEST_STEPS = 4, 16
+_FEWEST_ROWS, _FEWEST_BYTES = 4, 16
 
 
-def steps_at_once(length: int) -> int:
-    """How many of ``length`` steps of a sum of bytes an instruction takes, the same in each one; 0 for too few.
+def steps_at_once(length: int, group: int) -> int:
+    """How many of ``length`` steps of a sum an instruction takes, the same in each one; 0 for too few.
 
-    Rows of the data are read in place, so that none may be longer than what is left of it.
+    They go in groups of so many. Rows of the data are read in place, so that none may be longer than what is left of
+    it.
     """
-    fitting = (n for n in range(ROW_BYTES, _FEWEST_STEPS - 1, -GROUP) if length % n == 0)
-    return next(fitting, 0)
+    most, least = (size * group // _WORD for size in (ROW_BYTES, _FEWEST_BYTES))
+    return next((n for n in range(most, least - 1, -group) if length % n == 0), 0)
 
 
 def count_matrices(rows: Sequence[int], width: int) -> int:
@@ -43,8 +44,8 @@ def long_axis(rows: Sequence[int]) -> int:
     return max(range(len(rows)), key=lambda axis: (rows[axis], axis))
 
 
-def fills_matrices(rows: Sequence[int], width: int, length: int) -> bool:
-    """Return whether registers hold a tile's sums, of ``length`` steps each, and vectors would be slower."""
-    if not rows or max(rows) < _FEWEST_ROWS or width % COLUMNS or not steps_at_once(length):
+def fills_matrices(rows: Sequence[int], width: int, length: int, group: int) -> bool:
+    """Return whether registers hold a tile's sums, of ``length`` steps in groups, and vectors would be slower."""
+    if not rows or max(rows) < _FEWEST_ROWS or width % COLUMNS or not steps_at_once(length, group):
         return False
     return count_matrices(rows, width) <= MOST_SUMS

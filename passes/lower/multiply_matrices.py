@@ -14,7 +14,6 @@ from ...dialects.builders import index_constant
 from ...dialects.walk import collect, enclosing_loops
 from ..infra.base import Pass
 from ..ir.addresses import as_pointer, element_bytes, strides_of
-from ..ir.dot_instructions import GROUP
 from ..ir.kernel import count_of, integer_attr, list_functions
 from ..ir.matrix_registers import COLUMNS, ROW_BYTES, ROWS, long_axis, steps_at_once
 from ..ir.structure import indexing_maps, terminator_of
@@ -22,6 +21,7 @@ from ..ir.structure import indexing_maps, terminator_of
 # The registers: sums from 0 on, and the last ones, for the data and for a row of matrices of the weight.
 _DATA, _WEIGHT = 7, 5
 _REGISTERS = 8
+_PRODUCTS = {4: "tdpbusd", 2: "tdpbf16ps"}  # by how many steps of a sum lie together
 
 
 @dataclass(frozen=True)
@@ -60,16 +60,16 @@ class MultiplyMatrices(Pass):
 
 @dataclass(frozen=True)
 class _Shape:
-    """The shape of a product's registers: rows of the data and of the sums, and steps at once."""
+    """The shape of a product's registers: rows of the data and of the sums, and groups of steps at once."""
 
     rows: int
-    steps: int
+    groups: int
 
     def as_bytes(self) -> bytes:
         """The 64 bytes that LDTILECFG reads: the bytes of a row of each register from 16 on, their rows from 48 on."""
         widths, heights = [ROW_BYTES] * _REGISTERS, [self.rows] * _REGISTERS
-        widths[_DATA] = self.steps
-        heights[_WEIGHT:_DATA] = [self.steps // GROUP] * (_DATA - _WEIGHT)
+        widths[_DATA] = 4 * self.groups
+        heights[_WEIGHT:_DATA] = [self.groups] * (_DATA - _WEIGHT)
         palette = 1  # the only one
         return struct.pack("<B15x8H16x8B8x", palette, *widths, *heights)
 
@@ -104,20 +104,20 @@ def _choose_shapes(ops: Sequence[ir.Operation]) -> list[_Shape]:
     """A shape for each op: few, of which the largest product's serves others that need no more matrices with it."""
     chosen: dict[int, _Shape] = {}
     for number in sorted(range(len(ops)), key=lambda i: -math.prod(_product_sizes(ops[i])[0])):
-        rows, _, length = _product_sizes(ops[number])
-        extent, steps = rows[long_axis(rows)], steps_at_once(length)
+        rows, _, groups, group = _product_sizes(ops[number])
+        extent, groups = rows[long_axis(rows)], steps_at_once(groups * group, group) // group
         count = -(-extent // ROWS)
-        own = _Shape(-(-extent // count), steps)
-        fitting = (s for s in chosen.values() if s.steps == steps and s.rows <= extent <= count * s.rows)
+        own = _Shape(-(-extent // count), groups)
+        fitting = (s for s in chosen.values() if s.groups == groups and s.rows <= extent <= count * s.rows)
         chosen[number] = next(fitting, own)
     return [chosen[number] for number in range(len(ops))]
 
 
-def _product_sizes(op: ir.Operation) -> tuple[list[int], int, int]:
-    """The rows of a product's sums along each axis, their columns, and the steps of each."""
+def _product_sizes(op: ir.Operation) -> tuple[list[int], int, int, int]:
+    """The rows of a product's sums along each axis, their columns, the groups of steps of each, and a group's steps."""
     *rows, width = ir.MemRefType(op.operands[2].type).shape
     *_, groups, group = ir.MemRefType(op.operands[0].type).shape
-    return rows, width, groups * group
+    return rows, width, groups, group
 
 
 class _Matrices:
@@ -125,7 +125,8 @@ class _Matrices:
 
     def __init__(self, op: ir.Operation, shape: _Shape, around: Sequence[ir.Operation]) -> None:
         self.op, self.shape, self.around = op, shape, around
-        self.rows, self.width, self.length = _product_sizes(op)
+        self.rows, self.width, self.groups, group = _product_sizes(op)
+        self.instruction = _PRODUCTS[group]
         self.along = long_axis(self.rows)
 
     def clear_sums(self) -> None:
@@ -142,7 +143,7 @@ class _Matrices:
     def add_products(self) -> None:
         """Multiply all steps: at once as many as registers hold."""
         data, weight = _Address(self.op.operands[0]), _Address(self.op.operands[1])
-        count = self.length // self.shape.steps
+        count = self.groups // self.shape.groups
         if count == 1:
             self._add_step(data, weight, index_constant(0))
             return
@@ -152,7 +153,7 @@ class _Matrices:
             scf.YieldOp([])
 
     def _add_step(self, data: _Address, weight: _Address, step: ir.Value) -> None:
-        group = arith.muli(step, index_constant(self.shape.steps // GROUP))
+        group = arith.muli(step, index_constant(self.shape.groups))
         [walked, *_] = indexing_maps(self.op)
         order = [ir.AffineDimExpr(expression).position for expression in walked.results]
         columns = list(range(0, self.width, COLUMNS))
@@ -163,7 +164,7 @@ class _Matrices:
             where = [place[loop] if loop < len(place) else group if loop == len(place) + 1 else 0 for loop in order]
             _call("tileloadd64", _register(_DATA), data.at(where), data.step(order.index(self.along)))
             for i in range(len(columns)):
-                _call("tdpbusd", *map(_register, (next(registers), _DATA, _WEIGHT + i)))
+                _call(self.instruction, *map(_register, (next(registers), _DATA, _WEIGHT + i)))
 
     def _list_sums(self) -> Iterator[tuple[int, tuple[int, ...], int]]:
         """Each register of sums, with its first row and column in the tile."""
@@ -210,7 +211,7 @@ def _find_before(value: ir.Value, loops: Sequence[ir.Operation]) -> ir.Value:
 
 def _declare_shape(module: ir.Module, shape: _Shape) -> str:
     """A constant of the module with what sets a shape."""
-    name = f"matrix_shape_{shape.rows}x{shape.steps}"
+    name = f"matrix_shape_{shape.rows}x{shape.groups}"
     given, byte = shape.as_bytes(), ir.IntegerType.get_signless(8)
     kind = ir.MemRefType.get([len(given)], byte)
     with ir.InsertionPoint.at_block_begin(module.body), ir.Location.unknown():

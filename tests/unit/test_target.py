@@ -87,7 +87,7 @@ def test_registers_of_matrices_are_asked_for(monkeypatch):
         assert ("amx-int8" in found) == ("amx-tile" in found) == granted
         assert "avx512vnni" in found
     asked = Target.parse("x86 -mcpu=sapphirerapids")
-    assert asked.multiplies_matrices and not Target.parse("x86 -mcpu=icelake-server").multiplies_matrices
+    assert asked.multiplies_matrices(8) and not Target.parse("x86 -mcpu=icelake-server").multiplies_matrices(8)
     monkeypatch.setattr(target, "host_features", lambda: found)
     with pytest.raises(tw.TargetError, match="amx-int8"):
         asked.refuse_foreign()

@@ -13,13 +13,12 @@ from ....dialects.types import element_bits, nbytes
 from ...analysis.classify import classify_op
 from ...analysis.groups import OpFacts
 from ...analysis.kinds import Contraction, Conv, OpClass
-from ...ir.dot_instructions import GROUP
 from ...ir.structure import dim_of, indexing_maps, iterator_types, loop_extents, loops_along, shape_of
 from ..language.cuts import by_name, carve, share, stream_sum, unroll_sum
 from ..language.schedule import Schedule
 from ..tiles.axes import PAGE, most_register_rows, power_floor, result_axis, row_tile, row_tiles, vector_axis
-from ..tiling.byte_sums import byte_sum, grouped_loop
 from ..tiling.dot_product import most_rows
+from ..tiling.grouped_sums import find_grouped_sum, group_of, grouped_loop, operand_bits, pair_sum
 from ..tiling.matrix_products import matrix_tiles, multiplies_matrices
 from ..tiling.pool_windows import amounts_of, find_skipped_padding, walks_row, windows_of
 from ..tiling.values import block_of, is_dot, is_read, sums_along_rows
@@ -77,7 +76,8 @@ def schedule_products(kernel: KernelView) -> Schedule | None:
     columns = block_of(op, kind) // lanes or _columns(shape, [result_axis(op, loop, result) for loop in rows], lanes)
     grouped = grouped_loop(op, kind)
     matrices = grouped is not None and multiplies_matrices(op, grouped, target)
-    best = most_rows(columns * lanes, target) if grouped is not None else most_register_rows(columns, target)
+    dot = target.find_dot_product(operand_bits(op)) if grouped is not None else None
+    best = most_rows(columns * lanes, dot, target) if dot is not None else most_register_rows(columns, target)
     if isinstance(kind, Contraction):
         best = min(best, _count_rows_in_cache(op, kind.lhs, rows, target))
     width = columns * lanes
@@ -115,7 +115,7 @@ def schedule_products(kernel: KernelView) -> Schedule | None:
     order = [*outer, *inner, blocks] if rows_first else [*outer, *around, blocks, *inner]
     made = carve(kernel.plain, by_name(kernel.plain.result.value, order))
     # Two steps at once of a copied operand, whose rows lie further apart than a block's, spill half of the sums.
-    if isinstance(element_of(op.results[0]), ir.FloatType) and not panel:
+    if isinstance(element_of(op.results[0]), ir.FloatType) and not panel and grouped is None:
         made = stream_sum(made, target) if _reads_weight_once(op, kind, shape, target) else unroll_sum(made, target)
     columns = 1 if block_of(op, kind) else width
     heads = len([axis for axis, _ in outer if shape[axis] > 1])
@@ -368,9 +368,16 @@ def pack_product(ops: Sequence[ir.Operation], target: Target, columns: int) -> l
     dots = is_dot(op, kind) if isinstance(kind, Conv) else sums_along_rows(op, kind)
     if dots or not (block := columns or (packing.n_tile if packing is not None else 0)):
         return [PackedOperand(op, kind.weight, order)] if order != sorted(order) else []
-    grouped = byte_sum(op, kind)
-    tiles = {n: block} if grouped is None else {n: block, place[grouped]: GROUP}
+    grouped = find_grouped_sum(op, kind, target)
+    tiles = {n: block} if grouped is None else {n: block, place[grouped]: group_of(value)}
     return [PackedOperand(op, kind.weight, order, tiles)]
+
+
+def multiplies_pairs(op: ir.Operation, kind: Contraction, target: Target) -> bool:
+    """Return whether a product with a weight is one of bfloat16, of which the target's instruction takes two steps."""
+    if pair_sum(op, kind) is None or find_grouped_sum(op, kind, target) is None:
+        return False
+    return any(len(packed.tiles) > 1 for packed in pack_product([op], target, 0))
 
 
 def takes_pixels_as_columns(op: ir.Operation, kind: Conv) -> bool:

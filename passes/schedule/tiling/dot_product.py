@@ -1,10 +1,11 @@
-"""Sums of products of bytes, four of them at a time, in 32 bits.
+"""Sums of products of bytes, four of them at a time, or of bfloat16, two at a time, in 32 bits.
 
 VNNI's instruction, and USDOT of AArch64, multiplies and adds four unsigned bytes of the one operand and signed ones of
 the other. Where there is none, bytes become numbers of 16 bits, and an instruction adds two products of them; on
 AArch64 they become signed, which SDOT takes, or numbers of 32 bits. All are exact. (One that multiplies bytes and adds
 pairs in 16 bits is not: it saturates.) A weight is packed so that four steps of the sum lie together for each output
-channel; four neighbours of a row of the other operand are one word, that goes to all lanes.
+channel; four neighbours of a row of the other operand are one word, that goes to all lanes. VDPBF16PS adds two
+products of bfloat16 to a float32, each rounded to nearest, with denormals as zero.
 """
 
 from __future__ import annotations
@@ -12,29 +13,28 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 
-from ....core.target import Target
-from ....dialects import arith, ir, vector
-from ....dialects.builders import element_of, index_constant
+from ....core.target import DotProduct, Target
+from ....dialects import ir, vector
+from ....dialects.builders import element_of, index_constant, scalar
 from ....dialects.walk import defining_op
 from ...analysis.classify import classify_op
 from ...analysis.kinds import Contraction, Conv
-from ...ir.dot_instructions import GROUP, add_products, registers_beside, terms_of
+from ...ir.dot_instructions import add_products, registers_beside, terms_of
 from ...ir.maps import collapse_dims, group_run
 from ...ir.structure import dim_of, indexing_maps, shape_of
 from ..tiles.loops import for_each_chunk, for_each_step
 from ..tiles.regions import Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
 from ..tiles.structured import Tile, read_vector, write_vector
-from .byte_sums import grouped_loop
+from .grouped_sums import group_of, grouped_loop
 from .tiler import Tiler, loop_intervals, packed_region, read_region
 
 
-def most_rows(width: int, target: Target) -> int:
+def most_rows(width: int, dot: DotProduct, target: Target) -> int:
     """Rows of a register tile of ``width`` channels.
 
     Of vectors that are narrower than the widest there are 16 registers: AVX-512 that multiplies no numbers of 16 bits
     (BW) has no more (VL), either.
     """
-    dot = target.dot_product
     columns = -(-width // dot.lanes)
     registers = target.registers if dot.lanes == target.lanes else 16
     return max((registers - registers_beside(dot, columns)) // columns, 1)
@@ -51,8 +51,9 @@ def dot_products(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value 
     init = tiler.compute(op.operands[2], region, dest)
 
     def accumulate(acc: ir.Value) -> ir.Value:
-        whole = extents[grouped] // GROUP * GROUP
-        acc = for_each_chunk(whole, GROUP, acc, step)
+        group = group_of(op.operands[0])
+        whole = extents[grouped] // group * group
+        acc = for_each_chunk(whole, group, acc, step)
         return step(Linear(whole), extents[grouped] - whole, acc) if whole < extents[grouped] else acc
 
     def step(offset: Linear, size: int, value: ir.Value) -> ir.Value:
@@ -63,10 +64,10 @@ def dot_products(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value 
 
 
 def _dot_tile(tiler: Tiler, op: ir.Operation, kind: Contraction | Conv, loops: list[Interval], acc: Tile) -> Tile:
-    """Add four products to each sum of a tile, fewer at the end of the rows.
+    """Add the products of a group, four of bytes, to each sum of a tile, fewer at the end of the rows.
 
     Args:
-        loops: the op's intervals; the one that is grouped has at most four steps.
+        loops: the op's intervals; the one that is grouped has at most a group's steps.
         acc: the sums so far, whose last dim is that of the weight's blocks.
     """
     grouped = grouped_loop(op, kind)
@@ -75,10 +76,11 @@ def _dot_tile(tiler: Tiler, op: ir.Operation, kind: Contraction | Conv, loops: l
     assert dot is not None  # of a form that has such sums
     *rows, width = shape_of(acc.value)
     if width % dot.lanes:
-        raise NotSchedulable(f"sums of products of bytes in vectors of {dot.lanes} lanes")
+        raise NotSchedulable(f"sums of grouped products in vectors of {dot.lanes} lanes")
     walkers = [dim_of(e) for e in indexing_maps(op)[-1].results]
     row_loops = [walkers[d] for d in acc.dims[:-1]]
-    whole = [*loops[:grouped], _widen_to_group(loops[grouped]), *loops[grouped + 1 :]]
+    # A packed weight has zeros past its end.
+    whole = [*loops[:grouped], Interval(loops[grouped].offset, dot.group), *loops[grouped + 1 :]]
     parts = [terms_of(part, dot, signed=True) for part in _load_weight(tiler, op, kind.weight, whole, dot.lanes)]
     sums = read_vector(acc.value)
     for place in itertools.product(*map(range, rows)):
@@ -91,13 +93,8 @@ def _dot_tile(tiler: Tiler, op: ir.Operation, kind: Contraction | Conv, loops: l
     return Tile(write_vector(sums, acc.value), acc.dims)
 
 
-def _widen_to_group(interval: Interval) -> Interval:
-    """All four steps: a packed weight has zeros past its end."""
-    return Interval(interval.offset, GROUP)
-
-
 class _Words:
-    """Four neighbouring bytes of the data as one word."""
+    """A group of neighbours of the data, four bytes, as one word."""
 
     def __init__(self, tiler: Tiler, op: ir.Operation, number: int, loops: Sequence[Interval], grouped: int) -> None:
         part, walkers = operand_region(indexing_maps(op)[number], loops)
@@ -106,29 +103,30 @@ class _Words:
         self.count = loops[grouped].size
 
     def at(self, place: Mapping[int | None, int], lanes: int) -> ir.Value:
-        """The word at a place of the loops over rows, in all lanes; bytes past the end of a row are zero."""
-        byte, word = element_of(self.tile.value), ir.IntegerType.get_signless(32)
+        """The word at a place of the loops over rows, in all lanes; what is past the end of a row is zero."""
+        element, word = element_of(self.tile.value), ir.IntegerType.get_signless(32)
+        group = group_of(self.tile.value)
         indices = [index_constant(0 if loop == self.grouped else place[loop]) for loop in self.loops]
         read = _read_neighbours(self.tile.value, indices, self.count)
-        if self.count < GROUP:
-            none = vector.broadcast(ir.VectorType.get([GROUP], byte), arith.ConstantOp(byte, 0).result)
+        if self.count < group:
+            none = vector.broadcast(ir.VectorType.get([group], element), scalar(0, element))
             read = vector.insert_strided_slice(read, none, [0], [1])
         one = vector.extract(vector.bitcast(ir.VectorType.get([1], word), read), [], [0])
         every = vector.broadcast(ir.VectorType.get([lanes], word), one)
-        return vector.bitcast(ir.VectorType.get([lanes * GROUP], byte), every)
+        return vector.bitcast(ir.VectorType.get([lanes * group], element), every)
 
 
 def _read_neighbours(tile: ir.Value, indices: Sequence[ir.Value], count: int) -> ir.Value:
     """``count`` neighbours along a tile's last dim; a single one may lie in a tile that has lost that dim."""
     element, rank = element_of(tile), len(indices)
     last = [ir.AffineExpr.get_dim(rank - 1) if count > 1 else ir.AffineExpr.get_constant(0)]
-    zero = arith.ConstantOp(element, 0).result
+    zero = scalar(0, element)
     kind = ir.VectorType.get([count], element)
     return vector.transfer_read(kind, tile, indices, ir.AffineMap.get(rank, 0, last), zero, [True])
 
 
 def _load_weight(tiler: Tiler, op: ir.Operation, number: int, loops: Sequence[Interval], lanes: int) -> list[ir.Value]:
-    """A packed weight's bytes for a block of channels, as vectors of ``lanes`` groups."""
+    """A packed weight's numbers for a block of channels, as vectors of ``lanes`` groups."""
     part, _ = operand_region(indexing_maps(op)[number], loops)
     unpack = defining_op(op.operands[number])
     assert unpack is not None  # of a weight that is grouped
@@ -137,7 +135,8 @@ def _load_weight(tiler: Tiler, op: ir.Operation, number: int, loops: Sequence[In
     flat = _flat_row(tiler, unpack, part)
     count = shape_of(flat)[0]
     row = _read_neighbours(flat, [index_constant(0)], count)
-    return [_extract_lanes(row, i, lanes * GROUP) for i in range(count // (lanes * GROUP))]
+    width = lanes * group_of(flat)
+    return [_extract_lanes(row, i, width) for i in range(count // width)]
 
 
 def _flat_row(tiler: Tiler, unpack: ir.Operation, region: Region) -> ir.Value:

@@ -12,6 +12,7 @@ from ....dialects import ir
 from ...ir.kernel import integer_attr
 from ..language.checks import MAX_STEPS
 from ..language.loopnest import INTRINSICS, MAX_TILE, Nest
+from .grouped_sums import operand_bits
 from .tiler import Form
 from .values import name_value
 
@@ -83,6 +84,7 @@ class TileForm:
             there = ", ".join(named.sums) or "none"
             raise ScheduleError(f"a tile's form names a sum over '{missing[0]}'; the sums of the kernel are {there}")
         axes = [axis.name for axis in named.value.axes]
+        bits = operand_bits(named.anchor) if named.anchor is not None else 0
         return Form(
             row_chunk=self.row_chunk,
             rows_at_once=self.rows_at_once,
@@ -91,8 +93,8 @@ class TileForm:
             at_once=self.at_once,
             apart=self.apart,
             outer_product=self.intrinsic == "outer_product",
-            dot=target.dot_product if target is not None and self.intrinsic == "dot_product" else None,
-            matrices=target is not None and target.multiplies_matrices,
+            dot=target.find_dot_product(bits) if target is not None and self.intrinsic == "dot_product" else None,
+            matrices=target is not None and target.multiplies_matrices(bits),
             across=self.across,
             row_axis=axes.index(named.value.row) if self.across and named.value.row in axes else None,
             lanes=lanes,

@@ -1,4 +1,4 @@
-"""Sums of products of bytes whose tiles are matrices in registers (AMX).
+"""Sums of products of bytes, or of bfloat16, whose tiles are matrices in registers (AMX).
 
 All steps of a tile become one structured op, which ``multiply-matrices`` makes instructions of. It lies in loops over
 the other sums, such as those of a window, and its sums stay in registers until the outermost of these ends. The tile is
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from ....core.target import Target
 from ....dialects import arith, ir, linalg, tw
-from ....dialects.builders import element_of, reshape
-from ....dialects.walk import defining_op, integer_of
+from ....dialects.builders import reshape
+from ....dialects.walk import defining_op
 from ...analysis.classify import classify_op
 from ...analysis.kinds import Contraction, Conv
-from ...ir.dot_instructions import GROUP
+from ...ir.edit import splat_of
 from ...ir.kernel import integer_attr
 from ...ir.matrix_registers import COLUMNS, MOST_SUMS, ROWS, fills_matrices, steps_at_once
 from ...ir.structure import dim_of, indexing_maps, loop_extents, shape_of
@@ -24,13 +24,14 @@ from ..tiles.axes import row_tile
 from ..tiles.loops import for_each_step
 from ..tiles.regions import Interval, Linear, Region, kept_dims, operand_region
 from ..tiles.structured import Tile, make_generic
-from .byte_sums import grouped_loop
+from .grouped_sums import group_of, grouped_loop, operand_bits
 from .tiler import Tiler, loop_intervals, make_empty_tile, packed_dims, packed_region, read_region
 
 
 def multiplies_matrices(op: ir.Operation, grouped: int, target: Target) -> bool:
     """Return whether tiles of an op, whose sum along a loop is ``grouped``, may be matrices of the target's."""
-    return target.multiplies_matrices and steps_at_once(loop_extents(op)[grouped]) > 0 and _begins_at_zero(op)
+    known = target.multiplies_matrices(operand_bits(op)) and _begins_at_zero(op)
+    return known and steps_at_once(loop_extents(op)[grouped], group_of(op.operands[0])) > 0
 
 
 def matrix_tiles(axes: Sequence[int | None], shape: Sequence[int], width: int) -> dict[int, int]:
@@ -62,9 +63,25 @@ def matrix_products(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Val
     return Tile(made, kept_dims(region))
 
 
+def _add_product(number: ir.Value, factor: ir.Value, total: ir.Value) -> ir.Value:
+    wide = total.type
+    if isinstance(wide, ir.FloatType):
+        return arith.addf(total, arith.mulf(arith.extf(wide, number), arith.extf(wide, factor)))
+    return arith.addi(total, arith.muli(arith.extui(wide, number), arith.extsi(wide, factor)))
+
+
 def _begins_at_zero(op: ir.Operation) -> bool:
     fill = defining_op(op.operands[2])
-    return fill is not None and fill.name == "linalg.fill" and integer_of(fill.operands[0]) == 0
+    return fill is not None and fill.name == "linalg.fill" and splat_of(fill.operands[0]) == 0
+
+
+def _is_in_memory(tiler: Tiler, value: ir.Value) -> bool:
+    """Return whether a value, or what it is a slice of, is computed already."""
+    op = defining_op(value)
+    while op is not None and op.name == "tensor.extract_slice" and not tiler.has_some(value):
+        value = op.operands[0]
+        op = defining_op(value)
+    return tiler.has_some(value)
 
 
 @dataclass(frozen=True)
@@ -93,9 +110,9 @@ class _TileProduct:
         *rows, _ = sizes = [region[d].size for d in kept_dims(region)] or [1]
         if unpack is None or unpack.operands[0] not in tiler.arguments or not _begins_at_zero(op):
             return None
-        if not tiler.has_some(op.operands[1 - kind.weight]) or loops[grouped].size != loop_extents(op)[grouped]:
+        if not _is_in_memory(tiler, op.operands[1 - kind.weight]) or loops[grouped].size != loop_extents(op)[grouped]:
             return None
-        if not fills_matrices(rows, sizes[-1], loops[grouped].size):
+        if not fills_matrices(rows, sizes[-1], loops[grouped].size, group_of(op.operands[0])):
             return None
         along = [walkers[d] for d in kept_dims(region)[:-1]]
         return _TileProduct(op, kind, grouped, loops, tuple(loop for loop in along if loop is not None), unpack)
@@ -117,9 +134,7 @@ class _TileProduct:
         made.attributes[tw.MATRIX_PRODUCT] = integer_attr(loops)
         number, factor, total = block.arguments
         with ir.InsertionPoint(block):
-            wide = element_of(acc)
-            product = arith.muli(arith.extui(wide, number), arith.extsi(wide, factor))
-            linalg.YieldOp([arith.addi(total, product)])
+            linalg.YieldOp([_add_product(number, factor, total)])
         return made.results[0]
 
     def _read_data(self, tiler: Tiler) -> tuple[ir.Value, list[int]]:
@@ -127,16 +142,17 @@ class _TileProduct:
         part, walkers = operand_region(indexing_maps(self.op)[1 - self.kind.weight], self.loops)
         tile = tiler.compute(self.op.operands[1 - self.kind.weight], part)
         walked = [walkers[d] for d in tile.dims]
-        *sizes, length = shape_of(tile.value)
-        return reshape(tile.value, [*sizes, length // GROUP, GROUP]), [loop for loop in walked if loop is not None]
+        (*sizes, length), group = shape_of(tile.value), group_of(tile.value)
+        return reshape(tile.value, [*sizes, length // group, group]), [loop for loop in walked if loop is not None]
 
     def _read_weight(self, tiler: Tiler) -> ir.Value:
         """A block of the packed weight: for each group of steps that of each channel."""
-        first = [*self.loops[: self.grouped], Interval(Linear(), GROUP), *self.loops[self.grouped + 1 :]]
+        group = group_of(self.unpack.results[0])
+        first = [*self.loops[: self.grouped], Interval(Linear(), group), *self.loops[self.grouped + 1 :]]
         part, _ = operand_region(indexing_maps(self.op)[self.kind.weight], first)
         dims, _ = packed_dims(self.unpack)
         order = list(ir.DenseI64ArrayAttr(self.unpack.attributes["outer_dims_perm"])) or list(range(len(part)))
         packed = list(packed_region(self.unpack, part))
-        packed[order.index(dims[1])] = Interval(Linear(), self.loops[self.grouped].size // GROUP)
+        packed[order.index(dims[1])] = Interval(Linear(), self.loops[self.grouped].size // group)
         source = self.unpack.operands[0]
         return read_region(tiler.arguments[source], shape_of(source), tuple(packed)).value

@@ -24,9 +24,9 @@ from ..tiles.structured import (
     steps_apart,
     walks_diagonal,
 )
-from .byte_sums import grouped_loop
 from .dot_product import dot_products
 from .gather import gather_sum, reads_at_indices
+from .grouped_sums import grouped_loop
 from .matrix_products import has_matrices, matrix_products
 from .pool_windows import Bounds, Window, amounts_of, combiner_of, find_skipped_padding, windows_of
 from .row_reduction import reduce_row

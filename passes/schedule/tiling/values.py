@@ -52,8 +52,8 @@ from ..tiles.axes import result_axis, vector_axis
 from ..tiles.lanes import find_lanes
 from ..tiles.structured import find_row_loop, loop_along, steps_apart
 from .border import Border
-from .byte_sums import byte_sum, grouped_loop
 from .gather import reads_at_indices
+from .grouped_sums import byte_sum, grouped_loop
 from .pool_windows import amounts_of, find_skipped_padding, walks_row, windows_of
 from .tiler import can_slice, may_repeat, packed_dims
 

@@ -1,4 +1,5 @@
-// RUN: %opt %s --passes=widen-operands,dead-code | filecheck %s
+// RUN: %opt %s --passes=widen-operands,dead-code --target "x86 -mcpu=haswell" | filecheck %s
+// RUN: %opt %s --passes=widen-operands,dead-code --target "x86 -mcpu=znver4" | filecheck %s --check-prefix=PAIRS
 
 #mk = affine_map<(m, n, k) -> (m, k)>
 #kn = affine_map<(m, n, k) -> (k, n)>
@@ -77,4 +78,25 @@ func.func @padded(%x: tensor<1x4x9xbf16>, %w: tensor<6x4x3xbf16>) -> tensor<1x6x
     linalg.yield %s : f32
   } -> tensor<1x6x9xf32>
   return %c : tensor<1x6x9xf32>
+}
+
+// A target that multiplies bfloat16 reads rows of a product with a weight as they are.
+// CHECK-LABEL: func.func @weight_of_pairs(
+// CHECK:         ins(%{{.*}}, %arg1 : tensor<8x4xf32>, tensor<4x16xbf16>)
+// PAIRS-LABEL: func.func @weight_of_pairs(
+// PAIRS:         ins(%arg0, %arg1 : tensor<8x4xbf16>, tensor<4x16xbf16>)
+func.func @weight_of_pairs(%x: tensor<8x4xbf16>, %y: tensor<4x16xbf16> {tw.param = "w"}) -> tensor<8x16xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x16xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<8x16xf32>) -> tensor<8x16xf32>
+  %c = linalg.generic {indexing_maps = [#mk, #kn, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %y : tensor<8x4xbf16>, tensor<4x16xbf16>) outs(%z : tensor<8x16xf32>) {
+  ^bb0(%a: bf16, %b: bf16, %acc: f32):
+    %u = arith.extf %a : bf16 to f32
+    %v = arith.extf %b : bf16 to f32
+    %p = arith.mulf %u, %v : f32
+    %s = arith.addf %acc, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<8x16xf32>
+  return %c : tensor<8x16xf32>
 }

@@ -5,7 +5,7 @@
 #sums = affine_map<(m, n, k, j) -> (m, n)>
 
 // 20 rows are two matrices of ten, 96 steps two of 48. Sums begin before the loop over taps, and are stored behind it.
-// CHECK:       memref.global "private" constant @matrix_shape_10x48
+// CHECK:       memref.global "private" constant @matrix_shape_10x12
 // CHECK-LABEL: func.func @taps(
 // CHECK:         "llvm.x86.ldtilecfg"
 // CHECK-COUNT-2: "llvm.x86.tilezero"

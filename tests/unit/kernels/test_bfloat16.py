@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from kernel_runner import CompiledKernel
 
+from tilewright.core.target import detect_host
+
 RNG = np.random.default_rng(0)
 
 
@@ -80,3 +82,47 @@ def test_integers_become_bfloat16(convert, dtype, extent) -> None:
     x = (RNG.integers(0, 1 << 20, extent) * (1 if dtype == np.uint64 else -1)).astype(dtype)
     want = x.astype(np.float32).astype(ml_dtypes.bfloat16)
     np.testing.assert_array_equal(CompiledKernel(text)([x], want), want)
+
+
+# One row, few, and such that matrices in registers hold; sums of an odd length, and of no whole row of a matrix;
+# columns that end within a vector.
+@pytest.mark.skipif("avx512bf16" not in detect_host().features, reason="this CPU does not multiply bfloat16")
+@pytest.mark.parametrize("m, n, k", [(1, 40, 64), (3, 33, 7), (20, 48, 96), (33, 64, 64), (12, 16, 40)])
+def test_a_product_with_pairs_of_a_packed_weight(m: int, n: int, k: int) -> None:
+    block = 16 if n <= 16 else 32
+    packed = [-(-n // block), -(-k // 2), block, 2]
+    blocks = "x".join(map(str, packed))
+    text = f"""func.func @k(%x: tensor<{m}x{k}xbf16>, %p: tensor<{blocks}xbf16>) -> tensor<{m}x{n}xf32> {{
+      %z = arith.constant 0.0 : f32
+      %u = tensor.empty() : tensor<{k}x{n}xbf16>
+      %w = linalg.unpack %p outer_dims_perm = [1, 0] inner_dims_pos = [1, 0] inner_tiles = [{block}, 2]
+        into %u : tensor<{blocks}xbf16> -> tensor<{k}x{n}xbf16>
+      %e = tensor.empty() : tensor<{m}x{n}xf32>
+      %f = linalg.fill ins(%z : f32) outs(%e : tensor<{m}x{n}xf32>) -> tensor<{m}x{n}xf32>
+      %c = linalg.generic {{
+        indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>],
+        iterator_types = ["parallel", "parallel", "reduction"]
+      }} ins(%x, %w : tensor<{m}x{k}xbf16>, tensor<{k}x{n}xbf16>) outs(%f : tensor<{m}x{n}xf32>) {{
+      ^bb0(%a: bf16, %b: bf16, %o: f32):
+        %s = arith.extf %a : bf16 to f32
+        %t = arith.extf %b : bf16 to f32
+        %q = arith.mulf %s, %t fastmath<contract> : f32
+        %r = arith.addf %o, %q fastmath<contract> : f32
+        linalg.yield %r : f32
+      }} -> tensor<{m}x{n}xf32>
+      %y = linalg.generic {{
+        indexing_maps = [affine_map<(m, n) -> (m, n)>, affine_map<(m, n) -> (m, n)>], iterator_types = ["parallel", "parallel"]
+      }} ins(%c : tensor<{m}x{n}xf32>) outs(%e : tensor<{m}x{n}xf32>) {{
+      ^bb0(%a: f32, %o: f32):
+        %r = arith.maximumf %a, %z : f32
+        linalg.yield %r : f32
+      }} -> tensor<{m}x{n}xf32>
+      return %y : tensor<{m}x{n}xf32> }}"""
+    x, w = (RNG.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in ((m, k), (k, n)))
+    padded = np.zeros((packed[1] * 2, packed[0] * block), ml_dtypes.bfloat16)
+    padded[:k, :n] = w
+    pairs = padded.reshape(packed[1], 2, packed[0], block).transpose(2, 0, 3, 1)
+    want = np.maximum(x.astype(np.float32) @ w.astype(np.float32), 0)
+    made = CompiledKernel(text)
+    np.testing.assert_allclose(made([x, np.ascontiguousarray(pairs)], want, 2), want, rtol=1e-5, atol=1e-5)
+    assert "dot_product" in made.kernel.schedule

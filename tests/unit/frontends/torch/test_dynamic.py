@@ -220,6 +220,20 @@ def test_masks_say_where_is_written(shapes):
     assert_equals_eager(made, module, [(torch.randn(len(mask), 6), mask) for mask in masks])
 
 
+def test_layers_of_bfloat16_for_any_batch():
+    """Products of pairs, and of matrices where the CPU has such registers, beside the same layers in float32."""
+    network = nn.Sequential(nn.Linear(7, 96), nn.GELU(), nn.Linear(96, 40), nn.ReLU(), nn.Linear(40, 10, bias=False))
+    network = network.bfloat16().eval()
+    program = tw.compile(network, example_inputs=(torch.randn(33, 7).bfloat16(),), dynamic_shapes=({0: BATCH},))
+    for batch in (1, 3, 24, 50):
+        x = torch.randn(batch, 7).bfloat16()
+        with torch.no_grad():
+            want = network.float()(x.float())
+            network.bfloat16()
+        got = program(x)
+        torch.testing.assert_close(got.float(), want, rtol=0.02, atol=0.01)
+
+
 def test_masks_of_several_places_are_refused():
     class Pairs(nn.Module):
         def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
