@@ -19,7 +19,7 @@ _STORES_INTO_RESULT = ("fold-memref-alias-ops", "lower-affine")
 
 @dataclass(frozen=True)
 class StreamStores(Pass):
-    """Mark vector stores into a result of more than half of the last cache as non-temporal, of whole lines.
+    """Mark vector stores into a large result (``Target.streamed_bytes``) as non-temporal, of whole lines.
 
     Any other store reads the line that it is about to overwrite: a copy then moves three bytes for each that it writes
     in place of two. Such a store needs an address that is a multiple of a line, which callers do not promise:
@@ -36,7 +36,7 @@ class StreamStores(Pass):
           vector.store %y, %r[%i, %j * 64] {alignment = 64, nontemporal = true} : ...
 
     Options:
-        least: bytes of a result; 0 for half of the last cache.
+        least: bytes of a result; 0 for the target's.
     """
 
     name: ClassVar[str] = "stream-stores"
@@ -47,9 +47,9 @@ class StreamStores(Pass):
     def apply(self, module: ir.Module) -> None:
         """Mark the stores of all scheduled functions of the module."""
         target = self.target or detect_host()
-        if not target.streams:
+        if not target.streamed_bytes:
             return
-        least = self.least or target.l3_bytes // 2  # what was read is in the cache as well
+        least = self.least or target.streamed_bytes
         for function in scheduled_functions(module):
             if takes_sizes(function):  # how much is written is not known here
                 continue

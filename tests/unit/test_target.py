@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import os
@@ -106,6 +107,23 @@ def test_a_system_that_tells_of_no_caches_gets_the_usual_ones(monkeypatch):
 def test_zen_4_takes_wide_vectors_in_halves(cpu, halves):
     assert Target.parse(f"x86 -mcpu={cpu}").halves_vectors == halves
     assert not Target.parse(f"x86 -mcpu={cpu} -mattr=-avx512f").halves_vectors
+
+
+@pytest.mark.parametrize(
+    "text, streamed",
+    [
+        ("x86 -mcpu=znver4", 4 << 20),
+        ("x86 -mcpu=sapphirerapids", 4 << 20),
+        ("x86 -mcpu=haswell", 4 << 20),
+        ("aarch64", 0),
+    ],
+)
+def test_results_that_the_last_cache_cannot_hold_are_streamed(text, streamed):
+    """Of a CPU that is named, the last cache is taken to be 8 MiB."""
+    target = Target.parse(text)
+    assert target.streamed_bytes == streamed
+    large = dataclasses.replace(target, l3_bytes=256 << 20).streamed_bytes
+    assert large == (4 * target.l2_bytes if "sapphire" in text else 32 * streamed)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ def schedule_light(kernel: KernelView) -> Schedule | None:
     """Vectors, or square tiles where an operand lies along another axis."""
     shape, bits = kernel.shape, element_bits(element_of(kernel.result))
     crossing = find_crossing(kernel.classes, kernel.result, vector_axis(shape)) if shape else None
-    turned = tile_transpose(shape, crossing, vector_axis(shape), kernel.lanes, bits) if crossing is not None else []
+    turned = [] if crossing is None else tile_transpose(shape, crossing, vector_axis(shape), bits, kernel.target)
     if turned:
         return overlap(share(carve(kernel.plain, by_name(kernel.plain.result.value, turned))))
     if shape and (before := repeating_axis(kernel.classes, kernel.result, vector_axis(shape))) is not None:

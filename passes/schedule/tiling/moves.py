@@ -2,7 +2,8 @@
 
 A result is made of boxes that do not overlap. Each is copied from a box of an argument, or filled with a scalar, with
 vectors along the innermost dim; neighbouring dims that all boxes take whole are one, so that rows are long.
-Threads share the longest loop of each box.
+Threads share a loop of each box: the outermost one of enough steps, so that a step of several boxes goes over one part
+of the result, else the longest.
 """
 
 from __future__ import annotations
@@ -45,8 +46,10 @@ def choose_moves(function: func.FuncOp, target: Target) -> Moves:
         raise NotSchedulable("data of another rank")
     groups = _find_runs(pieces, shape, sources)
     lanes = target.lanes * 32 // element_bits(element_of(result))
-    moves = tuple(_tile(_collapse_piece(piece, groups, shape, sources), ROW_VECTORS * lanes) for piece in pieces)
-    return Moves(groups, moves, min(_SHARES, max(move.counts[move.shared] for move in moves)))
+    moves = [_tile(_collapse_piece(piece, groups, shape, sources), ROW_VECTORS * lanes) for piece in pieces]
+    order = {move.rows: number for number, move in reversed([*enumerate(moves)])}
+    moves.sort(key=lambda move: order[move.rows])  # boxes of the same rows are neighbours
+    return Moves(groups, tuple(moves), min(_SHARES, max(move.counts[move.shared] for move in moves)))
 
 
 def _is_there(piece: Move, function: func.FuncOp) -> bool:
@@ -195,4 +198,5 @@ def _places(groups: Sequence[Sequence[int]], place: Sequence[int], shape: Sequen
 def _tile(move: Move, widest: int) -> Move:
     dense = move.source < 0 or move.steps[-1] == 1 or move.sizes[-1] == 1
     made = replace(move, tile=min(widest, power_floor(move.sizes[-1])) if dense else 1)
-    return replace(made, shared=max(range(len(made.sizes)), key=lambda d: made.counts[d]))
+    enough = [d for d, steps in enumerate(made.counts) if steps >= _SHARES]
+    return replace(made, shared=enough[0] if enough else max(range(len(made.sizes)), key=lambda d: made.counts[d]))

@@ -110,6 +110,15 @@ def test_names_are_those_of_one_family() -> None:
 
 def test_rows_of_an_image_go_over_one_block_of_channels() -> None:
     """Images of a batch do not: only what an operand has between channels and pixels of a row."""
-    cuts = tile_transpose([4, 38, 38, 256], Crossing(2, (1,)), 3, 16, 32)
+    zen = Target.parse("x86 -mcpu=znver4")
+    cuts = tile_transpose([4, 38, 38, 256], Crossing(2, (1,)), 3, 32, zen)
     assert cuts == [(0, 1), (3, 64), (1, 1), (2, 16), (3, 16)]
-    assert tile_transpose([4, 300, 256], Crossing(1), 2, 16, 32)[:2] == [(0, 1), (2, 64)]
+    assert tile_transpose([4, 300, 256], Crossing(1), 2, 32, zen)[:2] == [(0, 1), (2, 64)]
+
+
+@pytest.mark.parametrize("cpu, near, odd", [("znver4", 16, 64), ("sapphirerapids", 64, 16)])
+def test_lines_that_are_fetched_in_pairs_are_written_together(cpu: str, near: int, odd: int) -> None:
+    """Rows of the result that lie near are written whole then, and those that are no whole lines one by one."""
+    target = Target.parse(f"x86 -mcpu={cpu}")
+    assert dict(tile_transpose([12544, 64], Crossing(0), 1, 32, target)[:-2] or [(1, 64)])[1] == near
+    assert tile_transpose([1000, 1000], Crossing(0), 1, 32, target)[0] == (1, odd)
