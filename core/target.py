@@ -106,7 +106,12 @@ class Target:
     @property
     def fetches_pairs(self) -> bool:
         """Return whether a line is fetched with the one beside it, as Intel's CPUs do: both should be used at once."""
-        return self.arch == cpus.X86.name and "sse4a" not in self.features
+        return self._is_intel
+
+    @property
+    def joins_ascending(self) -> bool:
+        """Return whether only stores in the order of addresses are joined to lines, as Intel's CPUs do."""
+        return self._is_intel
 
     @property
     def streamed_bytes(self) -> int:
@@ -119,8 +124,13 @@ class Target:
         """
         if self.arch != cpus.X86.name:
             return 0
-        behind_mesh = "avx512f" in self.features and "sse4a" not in self.features
+        behind_mesh = "avx512f" in self.features and self._is_intel
         return min(self.l3_bytes // 2, _MESH_RATIO * self.l2_bytes) if behind_mesh else self.l3_bytes // 2
+
+    @property
+    def _is_intel(self) -> bool:
+        """Return whether an x86 CPU is not one of AMD's, all of which have SSE4a."""
+        return self.arch == cpus.X86.name and "sse4a" not in self.features
 
     @property
     def looked_up_bytes(self) -> int:

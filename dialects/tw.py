@@ -354,6 +354,12 @@ ASKS_SCRATCH = "tw.asks_scratch"
 Written by passes/lower/plan_scratch; read by passes/ir/kernel, passes/lower/wrap_kernel.
 """
 
+ORDERED = "tw.ordered"
+"""Function, an integer: vectors are stored into the result in the order of their places, by registers of so many bits.
+
+Written by passes/lower/order_stores; read by passes/lower/lower_to_llvm.
+"""
+
 STREAMS = "tw.streams"
 """Function, unit: some stores bypass the caches, and need a result that begins at a cache line.
 

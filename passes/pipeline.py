@@ -76,6 +76,7 @@ from .lower.lower_to_llvm import LowerToLlvm
 from .lower.lower_transfers import LowerTransfers
 from .lower.multiply_bytes import MultiplyBytes
 from .lower.multiply_matrices import MultiplyMatrices
+from .lower.order_stores import OrderStores
 from .lower.plan_scratch import PlanScratch
 from .lower.prefetch_rows import PrefetchRows
 from .lower.prefetch_weights import PrefetchWeights
@@ -213,6 +214,7 @@ def kernel_passes(target: Target, plain: bool = False, schedule: GivenSchedule |
         PrefetchWeights(),
         StreamStores(target=target),
         PrefetchRows(),
+        OrderStores(target=target),  # after the last pass that looks at stores of whole vectors
         PlanScratch(),  # after the last pass that allocates
         AlignStack(target=target),  # while loops are loops
         LowerToLlvm(arch=target.arch),

@@ -14,6 +14,7 @@ from ..ir.kernel import has_only_nests, list_functions, run_upstream
 from ..ir.maps import reassociation_of
 from ..ir.rewrite import rewrite
 from .extrema import choose_extrema
+from .order_stores import keep_order
 
 _TO_CODE = (
     "func.func(convert-linalg-to-loops)",
@@ -115,6 +116,8 @@ class LowerToLlvm(Pass):
         if narrow:
             for function in module.body.operations:
                 _bfloat16_as_bits(function)
+        for function in module.body.operations:
+            keep_order(function)
 
 
 def _list_passes(module: ir.Module) -> tuple[str, ...]:

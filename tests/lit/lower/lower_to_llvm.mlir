@@ -179,3 +179,23 @@ func.func @rounded(%x: memref<16xf32>, %y: memref<16xi32>) {
   vector.store %i, %y[%c0] : memref<16xi32>, vector<16xi32>
   return
 }
+
+// A marked kernel stores the vectors of its result register by register, in the order of their places; LLVM keeps that
+// of volatile stores alone. Other buffers are stored into as ever.
+// CHECK-LABEL: llvm.func @ordered(
+// CHECK-SAME:    %{{.*}}: !llvm.ptr, %[[R:.*]]: !llvm.ptr, %[[S:.*]]: !llvm.ptr, %{{.*}}: i64, %{{.*}}: i64)
+// CHECK-NOT:     tw.ordered
+// CHECK:         %[[LOW:.*]] = llvm.shufflevector %[[V:.*]], %[[V]] [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]
+// CHECK:         llvm.store volatile %[[LOW]], %[[P:.*]] {alignment = 4 : i64} : vector<16xf32>
+// CHECK:         %[[HIGH:.*]] = llvm.shufflevector %[[V]], %[[V]] [16,
+// CHECK:         %[[Q:.*]] = llvm.getelementptr %[[P]][16] : (!llvm.ptr) -> !llvm.ptr, f32
+// CHECK:         llvm.store volatile %[[HIGH]], %[[Q]] {alignment = 4 : i64} : vector<16xf32>
+// CHECK:         llvm.store %[[V]], %{{.*}} : vector<32xf32>
+func.func @ordered(%x: memref<64x40xf32>, %r: memref<64x40xf32>, %scratch: memref<32xf32>, %lo: index, %hi: index)
+    attributes {tw.ordered = 512} {
+  %c0 = arith.constant 0 : index
+  %v = vector.load %x[%lo, %c0] : memref<64x40xf32>, vector<32xf32>
+  vector.store %v, %r[%lo, %c0] : memref<64x40xf32>, vector<32xf32>
+  vector.store %v, %scratch[%c0] : memref<32xf32>, vector<32xf32>
+  return
+}
