@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from ...core.choices import PREFIX, choose_option
 from ...core.errors import CompileError
 from ...core.sizes import Extent, floor_divide
 from ...core.target import Target, detect_host
-from ...dialects import arith, builders, func, ir
+from ...dialects import arith, builders, extents, func, ir
 from ...dialects.builders import element_of
 from ...dialects.walk import defining_op
 from ..analysis.classify import classify_sum
@@ -24,7 +25,7 @@ from ..ir.dynamic_sizes import note_sizes
 from ..ir.edit import erase_dead, list_programs, node_names, param_values, replace
 from ..ir.structure import body_ops, list_ops, loops_along, shape_of
 from .rewriting.minimal_filtering import count_points, has_matrices, list_phases, make_matrices
-from .rewriting.patches import WholePatches, is_zero_number, zeros_around
+from .rewriting.patches import EitherPatches, WholePatches, is_zero_number, zeros_around
 from .split_prepare import is_kept
 
 # Along one axis; of one tap the axis stays as it is.
@@ -61,7 +62,8 @@ class Winograd(Pass):
         %y = linalg.generic {(n,h,w,f,p,q) -> (p,q,n,h/4,w/4,f), (h mod 4,p), (w mod 4,q), (n,h,w,f)} ins(%m, %A, %A)
 
     ``%x'`` is padded to whole patches. An axis of open extent gives whole patches too, of which a slice is left; what
-    is elementwise and reads that alone moves before the slice.
+    is elementwise and reads that alone moves before the slice. Where small images of so many channels want 2x2 outputs
+    and large ones 4x4, both are there, and the run computes no rows of one of them (`EitherPatches`).
 
     The transformed filters are four times as large as the filters; where reading them takes longer than the products
     (many channels, few pixels), patches of 4x4 give 2x2 outputs: 16 multiplications in place of 36, and filters not
@@ -96,14 +98,18 @@ class Winograd(Pass):
         target = self.target or detect_host()
         for function in list_programs(module):
             weights, patches = param_values(function), WholePatches()
+            either = EitherPatches(patches)
             for op in list_ops(function):
                 form = _Form.of(op, function, weights, target)
                 outputs = self._choose_outputs(form) if form is not None else None
-                if form is not None and outputs is not None:
-                    with ir.InsertionPoint(op), op.location:
-                        replace(op, [form.rewrite(outputs, patches)])
-                else:
-                    patches.follow(op)
+                if form is None or outputs is None:
+                    if patches.follow(op) is None:
+                        either.follow(op)
+                    continue
+                with ir.InsertionPoint(op), op.location:
+                    pixels = form.least_pixels if not self.outputs else None
+                    made = form.rewrite(outputs, patches) if pixels is None else form.rewrite_either(pixels, either)
+                    replace(op, [made])
             erase_dead(function)
 
     def _choose_outputs(self, form: _Form) -> int | None:
@@ -258,18 +264,74 @@ class _Form:
         values, size = math.prod(self.points(choice)), _FLOAT_BYTES * self.c * self.channels
         return self.known and is_kept(values * size, math.prod(self.taps) * self.c * self.f * _FLOAT_BYTES)
 
+    @property
+    def least_pixels(self) -> int | None:
+        """From how many pixels on patches of many outputs take less time than those of few, where the run decides.
+
+        It does where either may be what an image of open height or width, of so many channels, wants: the filters of
+        4x4 outputs, which are read once for all patches, are twice as large as those of 2x2. Of 512 channels 7x7 pixels
+        take 2.6 times as long with the former, 28x28 1.6 times as long with the latter. None where one of them is right
+        for all sizes that are likely.
+        """
+        guess = self.likely
+        if min(self.h, self.w) >= 0 or {*self.choices} & {*_EITHER} != {*_EITHER} or 1 in (*guess[1:], *self.taps):
+            return None
+        if not all(self.keeps_filters(choice) for choice in _EITHER) or not self.known:
+            return None
+        side = next((n for n in range(1, _MOST_SIDE) if self._prefers_many(n)), _MOST_SIDE)
+        return side * side if guess[1] < _LARGER * side and side < _LARGER * guess[1] else None
+
+    def _prefers_many(self, side: int) -> bool:
+        """Return whether patches of many outputs take less time than those of few, of a square image."""
+        few, many = (dataclasses.replace(self, n=1, h=side, w=side).time(choice) for choice in _EITHER)
+        return many < few
+
     def rewrite(self, choice: int, patches: WholePatches) -> ir.Value:
         """The ops that take the convolution's place, at the insertion point; returns their result."""
+        shape = note_sizes(self.op.results[0])
+        sizes = self._join(shape)
+        made = self._compute(choice, self._cover_data(choice, sizes), sizes, patches)
+        return made if shape == sizes else builders.reshape(made, shape)
+
+    def rewrite_either(self, pixels: int, either: EitherPatches) -> ir.Value:
+        """The ops of both sizes of patches, of which the run computes no rows, or no columns, of those it leaves out.
+
+        Both read the same data. From ``pixels`` on the result is that of the larger patches.
+        """
+        shape = note_sizes(self.op.results[0])
+        sizes, axis = self._join(shape), 1 if self.h < 0 else 2
+        few, many = _EITHER
+        data, none = self._cover_data(many, sizes), builders.index_constant(0)
+        count = extents.index(math.prod(sizes[:-1]))
+        large = arith.cmpi(arith.CmpIPredicate.uge, count, builders.index_constant(pixels))
+        asked, made = extents.index(sizes[axis]), list[ir.Value]()
+        for choice, amounts in ((many, (asked, none)), (few, (none, asked))):
+            some = extents.fresh(arith.select(large, *amounts), "some", 0)
+            chosen = (*sizes[:axis], some, *sizes[axis + 1 :])
+            made.append(self._compute(choice, data, chosen, either.patches))
+        return either.select(large, made[0], made[1], sizes)
+
+    def _cover_data(self, choice: int, sizes: Sequence[Extent]) -> ir.Value:
+        """The data, with zeros around it, that whole patches read of a result of such sizes."""
+        n, h, w, _ = sizes if len(sizes) == 4 else (*sizes[:2], 1, sizes[2])
+        outputs, points = self.outputs(choice), self.points(choice)
+        given = [*self._join(note_sizes(self.op.operands[self.kind.data]))[1:-1], 1][:2]
+        read = [
+            _cover(count * stride * (_count_patches(size, count) - 1) + extent, stride, there)
+            for count, size, extent, stride, there in zip(outputs, (h, w), points, self.strides, given, strict=True)
+        ]
+        return builders.reshape(self._pad_data([n, *read[: len(sizes) - 2], self.c]), [n, *read, self.c])
+
+    def _compute(self, choice: int, data: ir.Value, sizes: Sequence[Extent], patches: WholePatches) -> ir.Value:
+        """The first ``sizes`` elements of what patches of ``data`` give."""
         elem = element_of(self.op.results[0])
         outputs, points = self.outputs(choice), self.points(choice)
         back, filters, forth = (
             [builders.constant(matrix.astype(np.float32), elem) for matrix in matrices]
             for matrices in zip(*map(make_matrices, outputs, self.taps, self.strides), strict=True)
         )
-        shape = note_sizes(self.op.results[0])
-        sizes = self._join(shape)
         n, h, w, _ = sizes if len(sizes) == 4 else (*sizes[:2], 1, sizes[2])
-        s, t = (floor_divide(size + count - 1, count) for size, count in zip((h, w), outputs, strict=True))
+        s, t = map(_count_patches, (h, w), outputs)
         dims = [ir.AffineExpr.get_dim(i) for i in range(8)]
         channels = self.channels
         weight = builders.transpose(self.op.operands[self.kind.weight], self.order)
@@ -278,12 +340,6 @@ class _Form:
         u = _transform([weight, *filters], [(4, 5, 2, 3), (0, 4), (1, 5)], (*points, self.c, channels), 6)
         steps = [count * stride for count, stride in zip(outputs, self.strides, strict=True)]
         patch = (dims[2], dims[3] * steps[0] + dims[6], dims[4] * steps[1] + dims[7], dims[5])
-        given = [*self._join(note_sizes(self.op.operands[self.kind.data]))[1:-1], 1][:2]
-        read = [
-            _cover(step * (size - 1) + extent, stride, there)
-            for step, size, extent, stride, there in zip(steps, (s, t), points, self.strides, given, strict=True)
-        ]
-        data = builders.reshape(self._pad_data([n, *read[: len(sizes) - 2], self.c]), [n, *read, self.c])
         v = _transform([data, *forth], [patch, (0, 6), (1, 7)], (*points, n, s, t, self.c), 8)
         products = (*points, n, s, t, channels)
         m = builders.contraction((v, u), [(0, 1, 2, 3, 4, 6), (0, 1, 6, 5)], products, range(6), 1, elem)
@@ -300,8 +356,7 @@ class _Form:
         made = _transform([m, *back], maps, (n, h, w, channels), 6)
         if len(sizes) == 3:
             made = builders.reshape(made, [n, h, channels])
-        made = patches.slice(made, sizes)
-        return made if shape == sizes else builders.reshape(made, shape)
+        return patches.slice(made, tuple(sizes))
 
     def _join(self, sizes: Sequence[Extent]) -> tuple[Extent, ...]:
         """The extents of the joined dims."""
@@ -356,6 +411,10 @@ _CHANNELS = 4
 # An image whose size is open: networks have smaller ones of more channels. A sequence has as many elements.
 _LEAST_SIDE, _MOST_SIDE, _SIDE_BY_CHANNELS, _LEAST_LENGTH = 8, 64, 4096, 256
 
+# The outputs of patches between which the run chooses, and how much larger or smaller than a likely one an image is
+# where neither is right for all.
+_EITHER, _LARGER = (2, 4), 2
+
 
 def _join_axes(function: func.FuncOp, data: ir.Value, window: Sequence[int], strides: Sequence[int]) -> list[list[int]]:
     """The data's dims, together those along which windows have one tap and steps of one.
@@ -379,6 +438,11 @@ def _join_extents(sizes: Iterable[int]) -> int:
     """The product of extents; an open one where one of them is."""
     found = list(sizes)
     return next((size for size in found if size < 0), math.prod(found))
+
+
+def _count_patches(size: Extent, outputs: int) -> Extent:
+    """Patches along an axis, the last one perhaps begun."""
+    return floor_divide(size + outputs - 1, outputs)
 
 
 def _cover(read: Extent, stride: int, given: Extent) -> Extent:

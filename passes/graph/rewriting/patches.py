@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ....core.sizes import Extent
-from ....dialects import builders, ir
+from ....dialects import arith, builders, extents, ir
 from ....dialects.types import is_dynamic_type
 from ....dialects.walk import defining_op
 from ...analysis.groups import is_pointwise
 from ...ir.edit import body_of, replace
 from ...ir.structure import dim_of, indexing_maps, is_zero, num_inputs, shape_of, terminator_of
+from ...ir.uses import has_uses
 from ...schedule.tiling.dynamic_border import is_dynamic_insertion
 
 
@@ -33,18 +34,21 @@ class WholePatches:
             self.whole[part], self.roots[part] = whole, root or whole
         return part
 
-    def follow(self, op: ir.Operation) -> None:
-        """Let an op compute whole patches if it is elementwise on slices from one root and on what is one for all."""
+    def follow(self, op: ir.Operation) -> ir.Value | None:
+        """Let an op compute whole patches if it is elementwise on slices from one root and on what is one for all.
+
+        Returns the slice that takes the place of its result; None where it stays.
+        """
         parts = [value for value in op.operands if value in self.whole]
         if not parts or len({self.roots[value] for value in parts}) > 1 or not _is_float_elementwise(op):
-            return
+            return None
         sizes, extents = builders.shape_of(parts[0]), builders.shape_of(self.whole[parts[0]])
         cut = {axis for axis, (a, b) in enumerate(zip(sizes, extents, strict=True)) if a != b}
         maps, inputs = indexing_maps(op), list(op.operands)[: num_inputs(op)]
         places = [[None if is_zero(e) else dim_of(e) for e in m.results] for m in maps]
         for value, m, dims in zip(inputs, maps, places, strict=False):
             if m != maps[-1] if value in self.whole else cut & set(dims) and not _is_short(value, dims, cut):
-                return
+                return None
         with ir.InsertionPoint(op), op.location:
             out = builders.empty(extents, builders.element_of(op.results[0]))
             values = [
@@ -52,7 +56,80 @@ class WholePatches:
                 for value, dims in zip(inputs, places, strict=False)
             ]
             [made] = builders.generic(values, [out], places, "p" * len(sizes), body_of(op))
-            replace(op, [self.slice(made, sizes, self.roots[parts[0]])])
+            part = self.slice(made, sizes, self.roots[parts[0]])
+            replace(op, [part])
+        return part
+
+
+@dataclass
+class EitherPatches:
+    """Results that the run takes from patches of one of two sizes, of which it computes no others.
+
+    What is elementwise is computed of both, in ``patches``, so that it is fused with the ops that make them.
+    """
+
+    patches: WholePatches
+    made: dict[ir.Value, tuple[ir.Value, ir.Value, ir.Value]] = field(default_factory=dict)
+
+    def select(self, flag: ir.Value, one: ir.Value, other: ir.Value, sizes: Sequence[Extent]) -> ir.Value:
+        """One value where the flag is true, or the other, at the insertion point: a tensor of these sizes.
+
+        Of whole patches the run selects: a slice of the result is no copy.
+        """
+        whole = [self.patches.whole.get(value, value) for value in (one, other)]
+        shapes = zip(*map(builders.shape_of, whole), strict=True)
+        known = [a if a == b else _select_extent(flag, a, b) for a, b in shapes]
+        chosen = builders.slice_(extents.note(arith.select(flag, *whole), known), [0] * len(sizes), sizes)
+        self.made[chosen] = flag, one, other
+        return chosen
+
+    def follow(self, op: ir.Operation) -> None:
+        """Let an op compute both if it is elementwise on such results and on what is one for all of their pixels."""
+        read = [value for value in op.operands if value in self.made]
+        if len({self.made[value][0] for value in read}) != 1 or not _is_float_elementwise(op):
+            return
+        maps, inputs = indexing_maps(op), list(op.operands)[: num_inputs(op)]
+        places = [[None if is_zero(e) else dim_of(e) for e in m.results] for m in maps]
+        channels = {places[-1][-1], None}
+        for value, m, dims in zip(inputs, maps, places, strict=False):
+            if m != maps[-1] if value in self.made else not {*dims} <= channels:
+                return
+        flag, sizes = self.made[read[0]][0], builders.shape_of(read[0])
+        with ir.InsertionPoint(op), op.location:
+            found = [
+                self._compute(op, [self.made[v][which] if v in self.made else v for v in inputs], places)
+                for which in (1, 2)
+            ]
+            replace(op, [self.select(flag, found[0], found[1], sizes)])
+        for value in {*read}:
+            self._erase_unread(value)
+
+    def _compute(
+        self, op: ir.Operation, inputs: Sequence[ir.Value], places: Sequence[Sequence[int | None]]
+    ) -> ir.Value:
+        """What an op makes of other inputs, in whole patches where these are."""
+        part = next(value for value, dims in zip(inputs, places, strict=False) if dims == places[-1])
+        out = builders.empty(builders.shape_of(part), builders.element_of(op.results[0]))
+        [made] = builders.generic(inputs, [out], places, "p" * len(places[-1]), body_of(op))
+        copy = defining_op(made)
+        assert copy is not None  # which was just made
+        whole = self.patches.follow(copy)
+        return made if whole is None else whole
+
+    def _erase_unread(self, chosen: ir.Value) -> None:
+        """Erase the choice of a value that nothing reads any more: what it is made of would not be fused."""
+        part = defining_op(chosen)
+        if part is None or has_uses(part):
+            return
+        choice = defining_op(part.operands[0])
+        del self.made[chosen]
+        part.erase()
+        if choice is not None:
+            choice.erase()
+
+
+def _select_extent(flag: ir.Value, one: Extent, other: Extent) -> Extent:
+    return extents.fresh(arith.select(flag, extents.index(one), extents.index(other)), "whole", 0)
 
 
 def _is_short(value: ir.Value, dims: Sequence[int | None], cut: set[int]) -> bool:
