@@ -309,7 +309,8 @@ class _Form:
             some = extents.fresh(arith.select(large, *amounts), "some", 0)
             chosen = (*sizes[:axis], some, *sizes[axis + 1 :])
             made.append(self._compute(choice, data, chosen, either.patches))
-        return either.select(large, made[0], made[1], sizes)
+        chosen = either.select(large, made[0], made[1], sizes)
+        return chosen if shape == sizes else builders.reshape(chosen, shape)
 
     def _cover_data(self, choice: int, sizes: Sequence[Extent]) -> ir.Value:
         """The data, with zeros around it, that whole patches read of a result of such sizes."""
