@@ -16,23 +16,25 @@ CHANNELS = 20
 SHAPES = [(1, 1, 1), (1, 4, 4), (1, 3, 5), (3, 2, 2), (1, 4, 3), (2, 9, 7), (1, 1, 40), (1, 33, 18), (0, 8, 8)]
 
 
-def test_the_run_chooses_the_size_of_patches(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("depth", [(), pytest.param((3,), marks=pytest.mark.slow)])
+def test_the_run_chooses_the_size_of_patches(depth: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """What follows is computed of whole patches of both sizes, but for a residual and another output."""
     monkeypatch.setattr(winograd._Form, "least_pixels", 16)
-    body = "c = Conv<pads = [1, 1, 1, 1]>(x, w, b) s = Sigmoid(c) m = Mul(c, s) y = Add(m, x)"
-    kind = f"float[N, {CHANNELS}, H, W]"
+    axes = 2 + len(depth)
+    body = f"c = Conv<pads = {[1] * 2 * axes}>(x, w, b) s = Sigmoid(c) m = Mul(c, s) y = Add(m, x)"
+    kind = f"float[N, {CHANNELS}, {'D, ' * len(depth)}H, W]"
     made = onnx.parser.parse_model(
         f'<ir_version: 9, opset_import: ["": 18]> g ({kind} x) => ({kind} y, {kind} m) {{ {body} }}'
     )
-    for weight, shape in {"w": (CHANNELS, CHANNELS, 3, 3), "b": (CHANNELS,)}.items():
+    for weight, shape in {"w": (CHANNELS, CHANNELS, *[3] * axes), "b": (CHANNELS,)}.items():
         values = RNG.standard_normal(shape).astype(np.float32) / 8
         made.graph.initializer.append(onnx.numpy_helper.from_array(values, weight))
     session, module = make_session(made), tw.compile(made, workers=0, num_threads=1)
     routine = module.manifest.program.routine
     assert routine is not None
     names = [step.facts.get("kernel", "") for step in routine.calls]
-    assert sum(name.startswith("transform_matmul_add_neg") for name in names) == 2
+    assert sum(name.startswith("transform_matmul") for name in names) == 2
     for n, h, w in SHAPES:
-        x = RNG.standard_normal((n, CHANNELS, h, w), dtype=np.float32)
+        x = RNG.standard_normal((n, CHANNELS, *depth, h, w), dtype=np.float32)
         for got, want in zip(module(x), session.run(None, {"x": x}), strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-3)
