@@ -141,7 +141,7 @@ def _accept_halves(
     """The names of all, or of a half, of the halves of a half, with which the network is faster for certain."""
 
     def accept(names: Sequence[str]) -> tuple[tuple[str, ...], RatioInterval]:
-        if not names:
+        if not names or (len(names) < len(winners) and is_over()):
             return (), UNCHANGED
         if (ratio := court.hold(_select(winners, names))).high < 1:
             return tuple(names), ratio

@@ -73,6 +73,12 @@ def test_a_network_tries_no_halves_where_the_time_is_over() -> None:
     assert (verdict.accepted, network.contests) == ((), [("ab", "")])
 
 
+def test_halves_that_wait_are_not_tried_once_the_time_is_over() -> None:
+    over, factors = itertools.chain([False, False], itertools.repeat(True)), {"a": 0.9, "b": 1.3}
+    verdict = settle_winners(network := Judged(), factors, {"a": 2.0, "b": 1.0}, 1.0, lambda: next(over))
+    assert (verdict.accepted, network.contests) == (("a",), [("ab", ""), ("a", "")])
+
+
 def test_a_network_takes_nothing_that_is_wrong() -> None:
     verdict = settle_all(Judged(wrong="a"), {"a": 0.5, "b": 0.9})
     assert verdict.accepted == ("b",) and verdict.wrong == "odd"
