@@ -35,6 +35,9 @@ _PAIRED_CHANNELS = 768
 # the bytes read again that is left, for that to be worth it: 1024 rows by 1024 channels of 1024 take 0.8 of their time.
 _ONE_ROW_VECTORS = 8
 _ROW_BLOCK, _WEIGHT_BLOCKS, _FEWER = 0.7, 8, 0.45
+# Shares of the second cache: a weight that stays beside pixels, which are more than this, and a block of these. Blocks
+# of an eighth take as long as of a quarter, and there are more of them for threads to share.
+_BESIDE, _PIXEL_BLOCK = 0.5, 0.125
 # From so many pixels on, they are as good as columns of a product as channels are, and nothing has to be transposed.
 _MANY_PIXELS, _FEW_FILTERS = 128, 32
 # Multiply-adds for each number read and made up to which a change of order takes much beside a product.
@@ -111,7 +114,11 @@ def schedule_products(kernel: KernelView) -> Schedule | None:
             inner.append((channel_axis, width))
             width *= 2
         blocks = (channel_axis, min(width, shape[channel_axis]))
-        around = [] if rows_first else _row_blocks(op, kind, shape, channel_axis, width, tiles, target)
+        if isinstance(kind, Contraction) and not rows_first:
+            around = _row_blocks(op, kind, shape, channel_axis, width, tiles, target)
+        elif isinstance(kind, Conv) and not rows_first:
+            around = _pixel_blocks(kernel, op, kind, rows, tiles, width)
+            inner = [cut for cut in inner if cut not in around]
     order = [*outer, *inner, blocks] if rows_first else [*outer, *around, blocks, *inner]
     made = carve(kernel.plain, by_name(kernel.plain.result.value, order))
     # Two steps at once of a copied operand, whose rows lie further apart than a block's, spill half of the sums.
@@ -310,7 +317,7 @@ def _pair_blocks(
 
 def _row_blocks(
     op: ir.Operation,
-    kind: Contraction | Conv,
+    kind: Contraction,
     shape: Sequence[int],
     channel_axis: int,
     width: int,
@@ -323,7 +330,7 @@ def _row_blocks(
     from the third cache; the threads must still have steps enough.
     """
     long = [axis for axis, extent in enumerate(shape) if extent > 1 and axis != channel_axis]
-    if not isinstance(kind, Contraction) or len(long) != 1 or kind.batch:
+    if len(long) != 1 or kind.batch:
         return []
     [rows], channels = long, shape[channel_axis]
     row_bytes = math.prod(loop_extents(op)[d] for d in kind.k) * element_bits(element_of(op.operands[kind.lhs])) // 8
@@ -336,6 +343,33 @@ def _row_blocks(
     if shape[rows] * -(-channels // (several * width)) + channels * count > _FEWER * before:
         return []
     return [(channel_axis, several * width), (rows, -(-shape[rows] // (count * tiles[rows])) * tiles[rows])]
+
+
+def _pixel_blocks(
+    kernel: KernelView, op: ir.Operation, kind: Conv, rows: Sequence[int], tiles: Mapping[int, int], width: int
+) -> list[tuple[int, int]]:
+    """Cuts of images and rows of pixels around those of blocks of the weight, which would read all pixels again each.
+
+    A block of pixels stays in the second cache, beside the whole weight: 1x1 convolutions of 56x56 of 256 channels by
+    64 and 128, and of 28x28 of 512 by 128 and 256, take 0.84 to 0.94 of their time (AVX-512, 2 MiB).
+    """
+    shape, extents, l2_bytes = kernel.shape, loop_extents(op), kernel.target.l2_bytes
+    single = all(extents[loop] == 1 for loop in kind.k)
+    small = nbytes(op.operands[kind.weight].type) <= _BESIDE * l2_bytes
+    if not single or not small or kind.g or shape[vector_axis(shape)] <= width:
+        return []
+    images, lines = ({result_axis(op, loop, kernel.result) for loop in loops} for loops in (kind.n, rows))
+    axes = sorted(axis for axis in images | lines if axis is not None and shape[axis] > 1)
+    pixel = math.prod(extents[loop] for loop in kind.c) * element_bits(element_of(op.operands[kind.data])) // 8
+    step = pixel * math.prod(shape[axis] for axis in axes)
+    around: list[tuple[int, int]] = []
+    for axis in axes if step > _BESIDE * l2_bytes else ():
+        step, tile = step // shape[axis], tiles.get(axis, 1)
+        block = max(int(_PIXEL_BLOCK * l2_bytes) // step // tile, 1) * tile
+        around.append((axis, min(block, shape[axis])))
+        if block > 1 or axis not in images:
+            break
+    return [cut for cut in around if cut[1] < shape[cut[0]]]
 
 
 def _lies_along(op: ir.Operation, kind: Contraction | Conv, channel: int) -> bool:

@@ -280,6 +280,24 @@ def test_pixels_are_no_streams_where_lines_are_skipped_or_threads_have_no_share(
     assert convolve_pixels(13, 192, cores=16, l2_bytes=1 << 11)["oh"] == 1
 
 
+@pytest.mark.parametrize(
+    "size, l2_bytes, rows", [(9, 24 << 10, 2), (13, 16 << 10, 1), (7, 16 << 10, 0), (13, 8 << 10, 0)]
+)
+def test_pixels_from_beyond_the_second_cache_are_read_once_for_all_blocks_of_a_weight(
+    size: int, l2_bytes: int, rows: int
+) -> None:
+    """The weight has 7680 bytes, a pixel 160: 7 x 7 of these stay in the cache, 8 KiB are too few for the weight."""
+    token = TARGET.set(replace(HASWELL, cores=1, l2_bytes=l2_bytes))
+    try:
+        schedule = schedule_of(conv(size, 40, 36, 1, 1, 16))
+    finally:
+        TARGET.reset(token)
+    assert schedule is not None
+    first = schedule.result.outer[0].parts[0]
+    assert (first.axis, first.step) == (("oh", rows) if rows else ("f", 16))
+    convolve_pixels(size, 36, l2_bytes=l2_bytes)
+
+
 @pytest.mark.parametrize("channels, window, at_once", [(3, 7, 3), (2, 5, 2), (3, 3, 1), (5, 5, 1)])
 def test_few_steps_of_a_sum_inside_of_others_are_taken_together(channels: int, window: int, at_once: int) -> None:
     token = TARGET.set(HASWELL)
