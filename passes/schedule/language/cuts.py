@@ -138,10 +138,16 @@ def join(schedule: Schedule, count: int) -> Schedule:
     return schedule.fuse(*names).parallel("*".join(names)) if count > 1 else schedule.parallel(*names)
 
 
-def overlap(schedule: Schedule) -> Schedule:
-    """Let the last steps of all loops around the result's tiles be whole, where elements may be computed twice."""
-    for loop in schedule.result.outer if not schedule.result.value.once else ():
-        if loop.parts[0].rest:
+def overlap(schedule: Schedule, vectors: int = 0) -> Schedule:
+    """Let the last steps of all loops around the result's tiles be whole, where elements may be computed twice.
+
+    Columns that are left for so few ``vectors``, each of a power of two elements, are a smaller step.
+    """
+    value = schedule.result.value
+    for loop in schedule.result.outer if not value.once else ():
+        part = loop.parts[0]
+        few = part.axis == value.contiguous and part.rest.bit_count() <= vectors
+        if part.rest and not few:
             schedule = schedule.overlap(loop.name)
     return schedule
 

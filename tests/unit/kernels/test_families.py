@@ -6,6 +6,9 @@ import math
 
 import onnx
 import pytest
+from kernel_runner import TARGET as SCHEDULED_FOR
+from kernel_runner import schedule_of
+from kernel_texts import einsum
 
 from tilewright.core.target import Target
 from tilewright.dialects import ir
@@ -122,3 +125,20 @@ def test_lines_that_are_fetched_in_pairs_are_written_together(cpu: str, near: in
     target = Target.parse(f"x86 -mcpu={cpu}")
     assert dict(tile_transpose([12544, 64], Crossing(0), 1, 32, target)[:-2] or [(1, 64)])[1] == near
     assert tile_transpose([1000, 1000], Crossing(0), 1, 32, target)[0] == (1, odd)
+
+
+@pytest.mark.parametrize("columns", [200, 208, 250, 300])
+def test_columns_that_are_left_for_few_vectors_are_a_step_of_their_own(columns: int) -> None:
+    product = einsum("ik,kj->ij", {"i": 40, "k": 50, "j": columns})
+    differences = product.replace("arith.mulf %u, %v fastmath<contract>", "arith.subf %u, %v")
+    token = SCHEDULED_FOR.set(TARGET)
+    try:
+        schedule = schedule_of(differences)
+    finally:
+        SCHEDULED_FOR.reset(token)
+    assert schedule is not None
+    value = schedule.result.value
+    [(loop, rest)] = [
+        (loop, part.rest) for loop in schedule.result.outer for part in loop.parts if part.axis == value.contiguous
+    ]
+    assert loop.overlap == (rest.bit_count() > 2)
