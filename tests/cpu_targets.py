@@ -10,7 +10,7 @@ import pytest
 
 from tilewright.core.target import Target, detect_host
 
-_ONE_OF = 3
+_ONE_OF = 4
 
 # For tests of kernels that make code for one CPU whatever the module's target is: they run once.
 FOR_THIS_MACHINE = pytest.mark.parametrize("target", ["x86"], indirect=True)
@@ -54,3 +54,6 @@ def _parameter(text: str, *marks: pytest.MarkDecorator) -> Any:
 
 # For tests of kernels that compile for long and whose schedules other tests see for other CPUs as well.
 OTHERS_ARE_SLOW = pytest.mark.parametrize("target", ["x86", *slow_targets("haswell", "x86-64-v2")], indirect=True)
+
+# For tests of such kernels of which those that run the code are a part.
+OTHERS_ALONE_ARE_SLOW = pytest.mark.parametrize("target", slow_targets("haswell", "x86-64-v2"), indirect=True)

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 
 import numpy as np
+from shared_kernels import find_or_compile
 
 from tilewright.core.model import numpy_dtype
 from tilewright.core.program import Kernel, Plan, Program
@@ -120,9 +121,11 @@ class CompiledKernel:
         config: Mapping[str, object] | None = None,
     ) -> None:
         code = bytecode(source) if isinstance(source, str) else source
-        given = {"schedules": {name: schedule}} if schedule else {}
-        context = PassContext(config={**(config or {}), **given})
-        self.kernel: Kernel = compile_kernel(code, TARGET.get(detect_host()), context)
+        given = {**(config or {}), **({"schedules": {name: schedule}} if schedule else {})}
+        target = TARGET.get(detect_host())
+        self.kernel: Kernel = (
+            compile_kernel(code, target, PassContext(config=given)) if given else find_or_compile(code, target)
+        )
         self._module = link([self.kernel.object, _table(name), emit_support()])
         address = self._module["kernel"](0)
         kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)

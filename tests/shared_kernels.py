@@ -13,6 +13,7 @@ import os
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 _FOLDER = "TILEWRIGHT_TEST_KERNELS"
 _run = Compilation.run
+_SHARED: ContextVar[bool] = ContextVar("shared kernels", default=True)
+_FOUND: ContextVar[list[Kernel] | None] = ContextVar("found kernels", default=None)
 
 
 def install(folder: str) -> None:
@@ -38,9 +41,19 @@ def install(folder: str) -> None:
 @contextmanager
 def compiling_anew() -> Iterator[None]:
     """Let all kernels be compiled."""
-    Compilation.run = _run
+    token, Compilation.run = _SHARED.set(False), _run
     yield
     Compilation.run = _run_sharing
+    _SHARED.reset(token)
+
+
+@contextmanager
+def noting_kernels() -> Iterator[list[Kernel]]:
+    """The kernels of the compilations within the block, in a list that grows."""
+    found: list[Kernel] = []
+    token = _FOUND.set(found)
+    yield found
+    _FOUND.reset(token)
 
 
 @functools.wraps(_run)
@@ -63,12 +76,21 @@ def _run_sharing(
     for i, result in zip(missing, made, strict=False):
         results[i] = result
         _write(paths[i], result)
+    if (found := _FOUND.get()) is not None:
+        found += [result for path, result in zip(paths, results, strict=True) if path]
     return [*results, *made[len(missing) :]]
 
 
 def find_or_compile(bytecode: bytes, target: Target) -> Kernel:
-    """A kernel at the usual level, which another test may have compiled."""
-    return _read(_path(target, 3, None, bytecode)) or compile_kernel(bytecode, Settings(target))[0]
+    """A kernel at the usual level, which another test may have compiled, or which others find from now on."""
+    if not _SHARED.get():
+        return compile_kernel(bytecode, Settings(target))[0]
+    path = _path(target, 3, None, bytecode)
+    found = _read(path)
+    if found is None:
+        found = compile_kernel(bytecode, Settings(target))[0]
+        _write(path, found)
+    return found
 
 
 def _path(target: Target, level: int, context: PassContext | None, bytecode: bytes) -> Path:

@@ -88,6 +88,8 @@ class PassContext:
 
     def configure(self, stage: Pass) -> Pass:
         """``stage`` with the options that ``config`` sets for it."""
+        if not self.config:
+            return stage
         prefix = f"{stage.name}."
         config = _with_layouts(self.config)
         options = {k.removeprefix(prefix): v for k, v in config.items() if k.startswith(prefix)}

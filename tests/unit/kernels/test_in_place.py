@@ -187,6 +187,7 @@ def test_a_schedule_by_hand_copies_the_operand_before_it_is_written_over(at: str
     check(kernel, shapes, result, [over])
 
 
+@pytest.mark.shares_kernels  # the plan is what it patches
 @pytest.mark.parametrize("name", ["dense, rests", "3x3", "rows"])
 def test_a_plan_in_place_computes_what_one_without_does(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with make_context(), ir.Location.unknown():

@@ -27,10 +27,11 @@ INDICES: dict[str, Callable[[Any], Any]] = {
 DIVISORS = (1, 2, 7, 61, 64, 300)
 
 
-def build(args: list[te.Tensor], vectors: bool, name: str) -> tw.Module:
-    s = te.create_schedule(args[-1].op)
-    if vectors:
-        s[args[-1]].auto()
+def build(args: list[te.Tensor], vectors: bool, name: str, outputs: int = 1) -> tw.Module:
+    """The program of the last of the tensors."""
+    s = te.create_schedule([made.op for made in args[-outputs:]])
+    for made in args[-outputs:] if vectors else ():
+        s[made].auto()
     return tw.build(s, args, num_threads=1, name=name)
 
 
@@ -56,9 +57,9 @@ def test_quotients_and_rests_round_down(index: Callable[[Any], Any], vectors: bo
     read = [te.compute((N,), lambda i, n=n: table[list_values(i)[n] + 150], name=f"read{n}") for n in range(count)]
     numbers = np.arange(-150, 300, dtype=np.int32)
     np.testing.assert_array_equal(build([table, values], vectors, "values")(numbers)[0], wanted)
-    for number in (2, 3, 4, 5, 6, 7, 10, 11):
-        [found] = build([table, read[number]], vectors, f"read{number}")(numbers)
-        np.testing.assert_array_equal(found, wanted[number])
+    places = (2, 3, 4, 5, 6, 7, 10, 11)
+    found = build([table, *(read[number] for number in places)], vectors, "reads", len(places))(numbers)
+    np.testing.assert_array_equal(found, wanted[list(places)])
 
 
 def test_a_rest_of_what_is_less_is_no_division() -> None:
