@@ -278,8 +278,8 @@ passes/lower/prefetch_rows, passes/lower/wrap_kernel.
 SCHEDULE = "tw.schedule"
 """Function, string: the schedule as text. A function without one runs as plain loops.
 
-Written by passes/schedule/apply_schedule; read by passes/ir/kernel, passes/lower/bufferize, passes/lower/wrap_kernel,
-dialects/codegen.
+Written by passes/schedule/apply_schedule; read by passes/ir/kernel, passes/lower/bufferize, passes/lower/order_stores,
+passes/lower/wrap_kernel, dialects/codegen.
 """
 
 PARTS = "tw.parts"
@@ -357,7 +357,7 @@ Written by passes/lower/plan_scratch; read by passes/ir/kernel, passes/lower/wra
 ORDERED = "tw.ordered"
 """Function, an integer: vectors are stored into the result in the order of their places, by registers of so many bits.
 
-Written by passes/lower/order_stores; read by passes/lower/lower_to_llvm.
+Written by passes/lower/order_stores; read by passes/lower/order_stores.
 """
 
 STREAMS = "tw.streams"

@@ -157,13 +157,14 @@ func.func @stages(%x: tensor<1x6x62x16xf32>, %packed: tensor<2x4x4x16x16xf32>) -
 // A padding is made of boxes that are copied and filled; the fifth element of a row is written with the four before it.
 // CHECK-LABEL: func.func @pad(
 // CHECK-SAME:    %[[X:.*]]: memref<2x5xf32>, %[[R:.*]]: memref<4x7xf32>, %[[LO:.*]]: index, %[[HI:.*]]: index)
-// CHECK-SAME:    tw.extent = 2 : i64, tw.schedule = "parallel in 2 shares:\0A  copy %arg0[0:, 0:] at [1, 0]: 2 x 5 in steps of 4, shared along d0\0A  fill at [0, 0]: 1 x 7
+// CHECK-SAME:    tw.extent = 2 : i64, tw.schedule = "parallel in 2 shares:\0A  copy %arg0[0:, 0:] at [1, 0]: 2 x 5 in steps of 4, shared along d0\0A  fill at [1, 5]: 2 x 2
 // CHECK:         scf.for
 // CHECK:           %[[A:.*]] = vector.transfer_read {{.*}}[%[[I:.*]], %c0], {{.*}} vector<4xf32>
 // CHECK:           vector.transfer_write %[[A]]
 // CHECK:           vector.transfer_read {{.*}}[%[[I]], %c1], {{.*}} vector<4xf32>
+// CHECK:           vector.transfer_write %{{.*}} : vector<2xf32>, tensor<4x7xf32>
 // CHECK:         scf.for
-// CHECK:           vector.transfer_write %{{.*}} : vector<4xf32>
+// CHECK:           vector.transfer_write %{{.*}} : vector<4xf32>, tensor<4x7xf32>
 func.func @pad(%x: tensor<2x5xf32>) -> tensor<4x7xf32> {
   %z = arith.constant 0.5 : f32
   %p = tensor.pad %x low[1, 0] high[1, 2] {

@@ -474,14 +474,16 @@ def test_few_patches_go_together():
 
     Of vectors of eight columns 256 filters have so many blocks that each makes the patches itself, rows of fourteen.
     """
-    [text] = [
+    texts = [
         t
         for t in schedules("patches of filters that no cache holds").values()
         if "linear_transform" in t and "pack" in t
     ]
-    columns = [line.split(" x ")[2] for line in text.splitlines() if line.startswith("blocks of 1 x 4 x")]
+    found = [
+        [line.split(" x ")[2] for line in text.splitlines() if line.startswith("blocks of 1 x 4 x")] for text in texts
+    ]
     apart = TARGET.get(detect_host()).lanes > 8
-    assert columns == (["28", "16", "8", "4"] if apart else ["56", "28", "16", "4"])
+    assert (["28", "16", "8", "4"] if apart else ["56", "28", "16", "4"]) in found
 
 
 def test_threads_go_on_with_what_others_have_left_of_products():
@@ -611,11 +613,11 @@ def test_patches_are_made_apart_where_reading_filters_again_for_each_block_takes
     target = Target.parse("x86 -mcpu=haswell")
     with make_context(), ir.Location.unknown():
         planned = pipeline.plan(import_model(made), target, PassContext())
-    [name] = [call.kernel for call in planned.main.calls if call.kernel.startswith("transform_")]
-    assert name.startswith("transform_matmul") != apart
-    if apart:
-        [line, *_] = find_or_compile(planned.kernels[name], target).schedule.splitlines()
-        assert line == f"blocks of 4 x 4 x 1 x 1 x 1 x {channels}:"
+    names = [call.kernel for call in planned.main.calls if call.kernel.startswith("transform_")]
+    assert all(name.startswith("transform_matmul") != apart for name in names)
+    if apart:  # in patches of either size, of which the run chooses
+        lines = [find_or_compile(planned.kernels[name], target).schedule.splitlines()[0] for name in names]
+        assert sorted(lines) == [f"blocks of {n} x {n} x 1 x 1 x 1 x {channels}:" for n in (4, 6)]
 
 
 def combines_in_registers(plan: str) -> bool:
