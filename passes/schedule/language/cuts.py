@@ -19,8 +19,8 @@ _ENOUGH_STEPS, _SEVERAL_STEPS = 64, 8
 _AT_ONCE, _SHORT_SUM = 4, 32
 # Of tiles of so many elements two steps are enough, and half of the code to compile and to fetch: Winograd's products
 # of 64 to 256 channels take 0.95 to 0.97 of their time, as with four, with which mobilenet_v2 takes 1.01 (AVX-512).
-# Without fused multiply-adds, whose products need registers, only long sums do so: LLVM moves half of the sums to the
-# stack.
+# Only long sums do so without fused multiply-adds, whose products need registers: LLVM moves half of the sums to the
+# stack. Nor do short ones where it moves one there.
 _LARGE_TILE, _FEW_AT_ONCE, _LONG_SUM = 256, 2, 512
 # Streams that one core reads from memory at once: eight give 1.4 times as much as one, and more give no more. To Zen 4
 # two give most: one row by 768 x 768 to 4096 x 4096 numbers takes 0.67 to 0.83 of the time with eight.
@@ -96,7 +96,7 @@ def unroll_sum(schedule: Schedule, target: Target, of: str = RESULT) -> Schedule
         return schedule
     innermost, elements = nest.inner[-1], math.prod(loop.steps for loop in nest.tile)
     at_once = _FEW_AT_ONCE if elements >= _LARGE_TILE else _AT_ONCE
-    least = _SHORT_SUM if target.has_fma else _LONG_SUM
+    least = _SHORT_SUM if target.has_fma and (elements < _LARGE_TILE or target.keeps_two_steps) else _LONG_SUM
     many = math.prod(loop.steps for loop in nest.inner) >= _SHORT_SUM
     if many and 1 < innermost.steps <= _AT_ONCE and elements < _LARGE_TILE and target.has_fma:
         return schedule.unroll(innermost.name, innermost.steps)

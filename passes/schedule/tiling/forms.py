@@ -85,6 +85,11 @@ class TileForm:
             raise ScheduleError(f"a tile's form names a sum over '{missing[0]}'; the sums of the kernel are {there}")
         axes = [axis.name for axis in named.value.axes]
         bits = operand_bits(named.anchor) if named.anchor is not None else 0
+        dot = target.find_dot_product(bits) if target is not None and self.intrinsic == "dot_product" else None
+        if self.intrinsic == "dot_product" and target is not None and dot is None:
+            raise ScheduleError(
+                "only sums of products of bytes or bfloat16 that the CPU has can be made of dot_product"
+            )
         return Form(
             row_chunk=self.row_chunk,
             rows_at_once=self.rows_at_once,
@@ -93,7 +98,7 @@ class TileForm:
             at_once=self.at_once,
             apart=self.apart,
             outer_product=self.intrinsic == "outer_product",
-            dot=target.find_dot_product(bits) if target is not None and self.intrinsic == "dot_product" else None,
+            dot=dot,
             matrices=target is not None and target.multiplies_matrices(bits),
             across=self.across,
             row_axis=axes.index(named.value.row) if self.across and named.value.row in axes else None,

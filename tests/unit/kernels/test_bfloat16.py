@@ -5,6 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
+from cpu_targets import FOR_THIS_MACHINE
 from kernel_runner import CompiledKernel
 
 from tilewright.core.target import detect_host
@@ -86,7 +87,8 @@ def test_integers_become_bfloat16(convert, dtype, extent) -> None:
 
 # One row, few, and such that matrices in registers hold; sums of an odd length, and of no whole row of a matrix;
 # columns that end within a vector.
-@pytest.mark.skipif("avx512bf16" not in detect_host().features, reason="this CPU does not multiply bfloat16")
+@FOR_THIS_MACHINE
+@pytest.mark.skipif(detect_host().find_dot_product(16) is None, reason="this CPU does not multiply bfloat16")
 @pytest.mark.parametrize("m, n, k", [(1, 40, 64), (3, 33, 7), (20, 48, 96), (33, 64, 64), (12, 16, 40)])
 def test_a_product_with_pairs_of_a_packed_weight(m: int, n: int, k: int) -> None:
     block = 16 if n <= 16 else 32
