@@ -21,6 +21,9 @@ from ..ir.structure import indexing_maps, terminator_of
 # The registers: sums from 0 on, and the last ones, for the data and for a row of matrices of the weight.
 _DATA, _WEIGHT = 7, 5
 _REGISTERS = 8
+# Steps for which the lines of a weight are asked ahead: four layers of BERT in bytes take 0.91 of their time, resnet18
+# 0.96, and resnet50 1.00. With 16 steps resnet18 takes 1.08.
+_STEPS_AHEAD = 2
 _PRODUCTS = {4: "tdpbusd", 2: "tdpbf16ps"}  # by how many steps of a sum lie together
 
 
@@ -159,6 +162,9 @@ class _Matrices:
         columns = list(range(0, self.width, COLUMNS))
         for i, column in enumerate(columns):
             _call("tileloadd64", _register(_WEIGHT + i), weight.at([group, column, 0]), weight.step(0))
+        for row, column in itertools.product(range(self.shape.groups), columns):
+            ahead = arith.addi(group, index_constant(_STEPS_AHEAD * self.shape.groups + row))
+            llvm.intr_prefetch(weight.at([ahead, column, 0]), 0, 3, 1)  # a read, into the first cache, of data
         registers = iter(range(_REGISTERS))
         for place in self._list_places():
             where = [place[loop] if loop < len(place) else group if loop == len(place) + 1 else 0 for loop in order]
