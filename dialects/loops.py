@@ -170,3 +170,8 @@ class Draft:
         """Erase what was not placed."""
         extents.forget_block(self._block)
         self._holder.erase()
+
+
+def initial_of(loop: ir.Operation, argument: ir.Value) -> ir.Value:
+    """What a ``scf.for`` begins with in place of an argument of its body that it hands on."""
+    return loop.operands[2 + ir.BlockArgument(argument).arg_number]  # after the bounds, as after the counter

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from ...dialects import arith, func, ir, llvm, memref, scf, tw
 from ...dialects.builders import index_constant
+from ...dialects.loops import initial_of
 from ...dialects.walk import collect, enclosing_loops
 from ..infra.base import Pass
 from ..ir.addresses import as_pointer, element_bytes, strides_of
@@ -211,7 +212,7 @@ def _find_before(value: ir.Value, loops: Sequence[ir.Operation]) -> ir.Value:
     """The buffer that loops hand on, innermost first, as it is known before them."""
     for loop in loops:
         if isinstance(value.owner, ir.Block) and value.owner == loop.regions[0].blocks[0]:
-            value = loop.operands[2 + ir.BlockArgument(value).arg_number]  # the number of the first is 1
+            value = initial_of(loop, value)
     return value
 
 

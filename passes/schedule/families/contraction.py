@@ -77,27 +77,12 @@ def schedule_products(kernel: KernelView) -> Schedule | None:
     if not channels or result_axis(op, channels[-1], result) != channel_axis or not _lies_along(op, kind, channels[-1]):
         return None
     columns = block_of(op, kind) // lanes or _columns(shape, [result_axis(op, loop, result) for loop in rows], lanes)
-    grouped = grouped_loop(op, kind)
-    matrices = grouped is not None and multiplies_matrices(op, grouped, target)
-    dot = target.find_dot_product(operand_bits(op)) if grouped is not None else None
-    best = most_rows(columns * lanes, dot, target) if dot is not None else most_register_rows(columns, target)
-    if isinstance(kind, Contraction):
-        best = min(best, _count_rows_in_cache(op, kind.lhs, rows, target))
     width = columns * lanes
     near = shape[channel_axis] % width == 0 and _stays_near(op, kind, target)
     rows_first = _rows_first(op, kind, target) and not near
     # Of lines there are tiles of unequal size, of which threads share no more than there are blocks of the weight.
     several = rows_first or -(-shape[channel_axis] // width) >= 2 * target.cores
-    if (
-        isinstance(kind, Conv)
-        and several
-        and not matrices
-        and best <= _ROWS_OF_SET
-        and _streams_pixels(op, kind, rows, best, target)
-    ):
-        rows = [*rows[:-2], rows[-1], rows[-2]]
-    axes = [result_axis(op, loop, result) for loop in rows]
-    tiles = matrix_tiles(axes, shape, width) if matrices else row_tiles(axes, shape, best)
+    rows, tiles = _tile_rows(kernel, op, kind, rows, columns, several)
     groups = kind.batch if isinstance(kind, Contraction) else () if rows_first else kind.g  # each has its own weight
     batch = [result_axis(op, loop, result) for loop in groups]
     outer = [(axis, 1) for axis in batch if axis is not None]
@@ -122,7 +107,7 @@ def schedule_products(kernel: KernelView) -> Schedule | None:
     order = [*outer, *inner, blocks] if rows_first else [*outer, *around, blocks, *inner]
     made = carve(kernel.plain, by_name(kernel.plain.result.value, order))
     # Two steps at once of a copied operand, whose rows lie further apart than a block's, spill half of the sums.
-    if isinstance(element_of(op.results[0]), ir.FloatType) and not panel and grouped is None:
+    if isinstance(element_of(op.results[0]), ir.FloatType) and not panel and grouped_loop(op, kind) is None:
         made = stream_sum(made, target) if _reads_weight_once(op, kind, shape, target) else unroll_sum(made, target)
     columns = 1 if block_of(op, kind) else width
     heads = len([axis for axis, _ in outer if shape[axis] > 1])
@@ -133,6 +118,26 @@ def schedule_products(kernel: KernelView) -> Schedule | None:
         return _overlap_columns(share(made), channel_axis, columns)
     made = _overlap_columns(share(made, most=max(heads, 1)), channel_axis, columns)
     return copy_rows(made, op, kind.lhs, kind.m, heads, lanes)
+
+
+def _tile_rows(
+    kernel: KernelView, op: ir.Operation, kind: Contraction | Conv, rows: list[int], columns: int, several: bool
+) -> tuple[list[int], dict[int, int]]:
+    """The loops over rows in the order in which tiles take them, and the tiles of their axes.
+
+    ``columns`` are the vectors of a tile; ``several`` says whether pixels of a column of an image may be one.
+    """
+    shape, target = kernel.shape, kernel.target
+    grouped, width = grouped_loop(op, kind), columns * kernel.lanes
+    if grouped is not None and multiplies_matrices(op, grouped, target):
+        return rows, matrix_tiles([result_axis(op, loop, kernel.result) for loop in rows], shape, width)
+    dot = target.find_dot_product(operand_bits(op)) if grouped is not None else None
+    best = most_rows(width, dot, target) if dot is not None else most_register_rows(columns, target)
+    if isinstance(kind, Contraction):
+        best = min(best, _count_rows_in_cache(op, kind.lhs, rows, target))
+    elif several and best <= _ROWS_OF_SET and _streams_pixels(op, kind, rows, best, target):
+        rows = [*rows[:-2], rows[-1], rows[-2]]
+    return rows, row_tiles([result_axis(op, loop, kernel.result) for loop in rows], shape, best)
 
 
 def _overlap_columns(schedule: Schedule, axis: int, width: int) -> Schedule:
@@ -409,9 +414,7 @@ def pack_product(ops: Sequence[ir.Operation], target: Target, columns: int) -> l
 
 def multiplies_pairs(op: ir.Operation, kind: Contraction, target: Target) -> bool:
     """Return whether a product with a weight is one of bfloat16, of which the target's instruction takes two steps."""
-    if pair_sum(op, kind) is None or find_grouped_sum(op, kind, target) is None:
-        return False
-    return any(len(packed.tiles) > 1 for packed in pack_product([op], target, 0))
+    return pair_sum(op, kind) is not None and any(len(packed.tiles) > 1 for packed in pack_product([op], target, 0))
 
 
 def takes_pixels_as_columns(op: ir.Operation, kind: Conv) -> bool:

@@ -18,6 +18,7 @@ from typing import Any
 
 from ....core.target import Target
 from ....dialects import builders, func, ir, transform, tw
+from ....dialects.loops import initial_of
 from ....dialects.types import DYNAMIC
 from ....dialects.walk import collect, defining_op
 from ...ir.dynamic_sizes import operand_segment
@@ -166,7 +167,7 @@ def _locate(value: ir.Value) -> tuple[ir.Value, Region]:
     while True:
         op = defining_op(source)
         if op is None and (loop := _loop_around(source)) is not None:
-            source = loop.operands[2 + ir.BlockArgument(source).arg_number]  # after the bounds, as after the counter
+            source = initial_of(loop, source)
             continue
         if op is not None and op.name == "scf.for":  # a loop before, over other steps of the same
             source = op.operands[3 + ir.OpResult(source).result_number]

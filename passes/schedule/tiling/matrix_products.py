@@ -47,22 +47,6 @@ def matrix_tiles(axes: Sequence[int | None], shape: Sequence[int], width: int) -
     return tiles
 
 
-def has_matrices(tiler: Tiler, op: ir.Operation, region: Region) -> bool:
-    """Return whether a tile of an op's sums, in whole blocks of its packed weight, is matrices in registers."""
-    return tiler.form.matrices and _TileProduct.of(tiler, op, region) is not None
-
-
-def matrix_products(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
-    """A tile that ``has_matrices``, in memory: at ``dest``, or of its own where that is None."""
-    product = _TileProduct.of(tiler, op, region)
-    assert product is not None
-    target = dest if dest is not None else make_empty_tile(op.results[0], region)
-    serial = [loop for loop in tiler.form.sums if loop != product.grouped and product.loops[loop].size > 1]
-    many = len(serial)
-    made = for_each_step(serial, product.loops, target, lambda acc: product.add(tiler.scope(), acc, many))
-    return Tile(made, kept_dims(region))
-
-
 def _add_product(number: ir.Value, factor: ir.Value, total: ir.Value) -> ir.Value:
     wide = total.type
     if isinstance(wide, ir.FloatType):
@@ -85,8 +69,8 @@ def _is_in_memory(tiler: Tiler, value: ir.Value) -> bool:
 
 
 @dataclass(frozen=True)
-class _TileProduct:
-    """A tile of an op.
+class TileProduct:
+    """A tile of an op's sums, in whole blocks of its packed weight, that is matrices in registers.
 
     loops: its intervals; those of the other sums are set while these go. rows: the loops of the tile's rows.
     unpack: the op that would unpack the weight, an argument.
@@ -100,8 +84,10 @@ class _TileProduct:
     unpack: ir.Operation
 
     @staticmethod
-    def of(tiler: Tiler, op: ir.Operation, region: Region) -> _TileProduct | None:
+    def of(tiler: Tiler, op: ir.Operation, region: Region) -> TileProduct | None:
         """The product; None where registers do not hold it, or where its operands are not in memory."""
+        if not tiler.form.matrices:
+            return None
         kind, loops = classify_op(op), loop_intervals(op, region)
         grouped = grouped_loop(op, kind)
         if grouped is None or not isinstance(kind, Contraction | Conv):
@@ -115,9 +101,16 @@ class _TileProduct:
         if not fills_matrices(rows, sizes[-1], loops[grouped].size, group_of(op.operands[0])):
             return None
         along = [walkers[d] for d in kept_dims(region)[:-1]]
-        return _TileProduct(op, kind, grouped, loops, tuple(loop for loop in along if loop is not None), unpack)
+        return TileProduct(op, kind, grouped, loops, tuple(loop for loop in along if loop is not None), unpack)
 
-    def add(self, tiler: Tiler, acc: ir.Value, loops: int) -> ir.Value:
+    def compute(self, tiler: Tiler, region: Region, dest: ir.Value | None) -> Tile:
+        """The tile at ``region`` of the op's result, in memory: at ``dest``, or of its own where that is None."""
+        target = dest if dest is not None else make_empty_tile(self.op.results[0], region)
+        serial = [loop for loop in tiler.form.sums if loop != self.grouped and self.loops[loop].size > 1]
+        made = for_each_step(serial, self.loops, target, lambda acc: self._add(tiler.scope(), acc, len(serial)))
+        return Tile(made, kept_dims(region))
+
+    def _add(self, tiler: Tiler, acc: ir.Value, loops: int) -> ir.Value:
         """Add the products of all steps of the grouped loop to a tile, inside so many loops over other sums."""
         data, walked = self._read_data(tiler)
         weight = self._read_weight(tiler)

@@ -27,7 +27,7 @@ from ..tiles.structured import (
 from .dot_product import dot_products
 from .gather import gather_sum, reads_at_indices
 from .grouped_sums import grouped_loop
-from .matrix_products import has_matrices, matrix_products
+from .matrix_products import TileProduct
 from .pool_windows import Bounds, Window, amounts_of, combiner_of, find_skipped_padding, windows_of
 from .row_reduction import reduce_row
 from .rows import materialize_shared
@@ -67,7 +67,8 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
     loops = loop_intervals(op, region)
     form = tiler.form if tiler.form.anchor is not None and op == tiler.form.anchor else Form()
     if form.dot is not None:
-        return (matrix_products if has_matrices(tiler, op, region) else dot_products)(tiler, op, region, dest)
+        product = TileProduct.of(tiler, op, region)
+        return product.compute(tiler, region, dest) if product else dot_products(tiler, op, region, dest)
     serial, inside, contracted = _divide_reductions(op, loops, form)
     if tiler.form.across:
         materialize_shared(tiler, op, loops)
@@ -184,9 +185,10 @@ def compute_matrices_ahead(tiler: Tiler, result: ir.Value, region: Region) -> bo
         sums = _whole_blocks(anchor, needed_region(result, region, anchor.results[0]))
     except NotSchedulable:  # of readers that need different parts each computes its own
         return False
-    if not has_matrices(tiler, anchor, sums):
+    product = TileProduct.of(tiler, anchor, sums)
+    if product is None:
         return False
-    tiler.share(anchor.results[0], sums, tiler.compute(anchor.results[0], sums))
+    tiler.share(anchor.results[0], sums, product.compute(tiler, sums, None))
     return True
 
 
