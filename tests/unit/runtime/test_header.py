@@ -109,6 +109,25 @@ def test_the_example_gives_the_answer_of_python(program, built, tmp_path):
     assert len(lines[0].split()) == 2 + 8 + 1
 
 
+def test_a_program_with_products_of_bytes_runs_in_a_process_of_its_own(tmp_path):
+    """On a CPU with AMX it asks Linux for the registers that its matrices lie in; else it would be ended."""
+    model = onnx.parser.parse_model("""
+        <ir_version: 9, opset_import: ["": 18]>
+        net (uint8[20, 64] x) => (int32[20, 32] y) { y = MatMulInteger(x, w) }""")
+    random = np.random.default_rng(0)
+    weight = random.integers(-128, 128, (64, 32)).astype(np.int8)
+    model.graph.initializer.append(numpy_helper.from_array(weight, "w"))
+    program = tmp_path / "bytes.so"
+    tw.compile(model).export_library(program)
+    x = random.integers(0, 256, (20, 64)).astype(np.uint8)
+    x.tofile(tmp_path / "x")
+    files = [program, program.with_suffix(".safetensors"), tmp_path / "x", tmp_path / "y"]
+    done = c_programs.run(example(program), *files)
+    assert (done.returncode, done.stderr) == (0, "")
+    want = x.astype(np.int32) @ weight.astype(np.int32)
+    np.testing.assert_array_equal(np.fromfile(tmp_path / "y", np.int32).reshape(want.shape), want)
+
+
 def _damage(folder: Path, program: Path, how: str) -> tuple[Path, Path]:
     """Copies of a program and its weights, of which one is not as it should be."""
     library, weights = folder / "net.so", folder / "net.safetensors"
