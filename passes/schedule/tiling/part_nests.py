@@ -29,6 +29,7 @@ from ...ir.uses import find_captures
 from ..language.schedule import Schedule
 from ..tiles.regions import NotSchedulable
 from ..tiles.structured import squeezed_type
+from .alternate_order import alternate_order
 from .nest import build_nest
 
 Chooser = Callable[[func.FuncOp], Schedule | None]
@@ -36,8 +37,8 @@ Chooser = Callable[[func.FuncOp], Schedule | None]
 _LEAST_STEPS = 32  # of an op's loops: fewer are not worth vectors
 
 
-def build_part_nests(function: func.FuncOp, choose: Chooser, target: Target) -> list[Schedule]:
-    """Rebuild structured ops of a kernel of plain loops as the nests of their own schedules; returns these.
+def build_part_nests(function: func.FuncOp, choose: Chooser, target: Target) -> list[str]:
+    """Rebuild structured ops of a kernel of plain loops as the nests of their own schedules; returns these as text.
 
     Before::
 
@@ -54,7 +55,7 @@ def build_part_nests(function: func.FuncOp, choose: Chooser, target: Target) -> 
     An op of several results becomes a nest for each of them. An op stays whole where it has a few elements or dynamic
     sizes, where its body reads values from around it that are no constants, and where no family takes it.
     """
-    done: list[Schedule] = []
+    done: list[str] = []
     for op in collect(function, _is_candidate):
         done += _build_nests(op, choose, target)
     return done
@@ -73,9 +74,9 @@ def _is_candidate(op: ir.Operation) -> bool:
     return math.prod(loop_extents(op)) >= _LEAST_STEPS and not isinstance(classify_op(op), Fill)
 
 
-def _build_nests(op: ir.Operation, choose: Chooser, target: Target) -> list[Schedule]:
+def _build_nests(op: ir.Operation, choose: Chooser, target: Target) -> list[str]:
     """The schedules of the nests that take the place of an op: one for each result, or none."""
-    schedules = []
+    schedules: list[str] = []
     draft = Draft([])
     try:
         with op.location, draft.insertion_point():
@@ -84,8 +85,13 @@ def _build_nests(op: ir.Operation, choose: Chooser, target: Target) -> list[Sche
                 schedule = choose(part.function) if part is not None else None
                 if part is None or schedule is None:
                     raise NotSchedulable("no family takes it")
-                schedules.append(schedule)
-                draft.results = [*draft.results, part.build(schedule, target)]
+                made = part.build(schedule, target)
+                alternates = alternate_order(made, op, part.inputs, target)
+                schedules += [
+                    str(schedule),
+                    *(["every second step from the last block to the first"] if alternates else []),
+                ]
+                draft.results = [*draft.results, made]
     except NotSchedulable:
         return []
     # A tile that is all of a result is said to lie in it, which only a kernel's own result must: another op may have

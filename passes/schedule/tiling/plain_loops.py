@@ -56,7 +56,7 @@ def as_plain_loops(
         for rebuilt in list_functions(made):
             cut_parts(rebuilt)
             if nests := build_part_nests(rebuilt, choose, target):
-                rebuilt.attributes[tw.PARTS] = ir.StringAttr.get("\n".join([title, *map(str, nests)]))
+                rebuilt.attributes[tw.PARTS] = ir.StringAttr.get("\n".join([title, *nests]))
         run_upstream(made, ("canonicalize", "cse"))
     transform.apply(keep(_packs_script, _packs_script), made)  # after the nests, which read packed weights as they are
     run_upstream(made, _TENSORS)

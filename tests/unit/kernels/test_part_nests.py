@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_runner import CompiledKernel
+from kernel_runner import CompiledKernel, kernels_for
 
 RNG = np.random.default_rng(0)
 
@@ -55,13 +55,31 @@ def test_a_recurrence(steps: int, batch: int, hidden: int) -> None:
     kernel = CompiledKernel(TEXT.format(steps=steps, batch=batch, hidden=hidden))
     assert kernel.kernel.schedule.startswith("loops around nests:")
     assert kernel.kernel.schedule.count("tile") >= 3  # the product, and one for each result
-    x = RNG.standard_normal((steps, batch, hidden), np.float32)
-    w = RNG.standard_normal((hidden, hidden), np.float32) / hidden**0.5
-    state, total = np.zeros((batch, hidden)), np.zeros((batch, hidden))
+    _check_recurrence(kernel, (steps, batch, hidden))
+
+
+def _check_recurrence(kernel: CompiledKernel, shape: tuple[int, int, int]) -> None:
+    """Compare with numpy, for %x of this shape."""
+    x = RNG.standard_normal(shape, np.float32)
+    w = RNG.standard_normal((shape[-1], shape[-1]), np.float32) / shape[-1] ** 0.5
+    state, total = np.zeros(shape[1:]), np.zeros(shape[1:])
     for row in x.astype(np.float64):
         state = (state @ w + row) / 2
         total += state**2
     np.testing.assert_allclose(kernel([x, w], total.astype(np.float32)), total, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("hidden", [256, 272])
+def test_a_recurrence_goes_over_its_weight_back_and_forth(hidden: int) -> None:
+    """Where the second cache does not hold it (here 256 kB): every second step begins with what is there."""
+    with kernels_for("x86 -mcpu=haswell") as target:
+        assert target.l2_bytes == 256 << 10
+        kernel = CompiledKernel(TEXT.format(steps=5, batch=1, hidden=hidden))
+        small = CompiledKernel(TEXT.format(steps=5, batch=1, hidden=128))
+    again = "every second step from the last block to the first"
+    assert kernel.kernel.schedule.splitlines().count(again) == 1  # of three nests
+    assert again not in small.kernel.schedule
+    _check_recurrence(kernel, (5, 1, hidden))
 
 
 def test_ops_of_a_few_elements_stay_whole() -> None:
