@@ -286,8 +286,9 @@ class Kernel:
 
     ``args`` are pointers in the order of the calls' slots. Their memory does not overlap, except that a result may lie
     in the place of an argument where the plan told the kernel so. The kernel computes the half-open range [lo, hi) of
-    its parallel axis, of ``extent`` steps in all; any split of [0, extent) may run at the same time. ``scratch`` points
-    to ``scratch_bytes`` bytes (64-byte aligned) that belong to this call's thread; one that ``asks_scratch`` writes the
+    its parallel axis, of ``extent`` steps in all; any split of [0, extent) may run at the same time. The calls of one
+    that ``exchanges`` what they make have to: they wait for each other (``tw_parallel_for``). ``scratch`` points to
+    ``scratch_bytes`` bytes (64-byte aligned) that belong to this call's thread; one that ``asks_scratch`` writes the
     number of bytes that its sizes ask for there, as an int64, when it is called with ``hi = -1``. ``parallel`` says
     whether more than one thread is worth it, ``ahead`` whether each call computes something before its steps. ``note``
     says what about the kernel a user should know, if there is anything.
@@ -323,6 +324,7 @@ class Kernel:
     flops: int = 0
     bytes: int = 0
     ahead: bool = False
+    exchanges: bool = False
     asks_scratch: bool = False
     parallel_from: int = 0
     flushes_denormals: bool = False
@@ -336,8 +338,11 @@ class Kernel:
 
     @property
     def pieces(self) -> int:
-        """How many pieces a thread's part of the steps is taken in: one where each call computes something ahead."""
-        return 1 if self.ahead else _PIECES
+        """How many pieces a thread's part of the steps is taken in: one where each call computes something ahead.
+
+        -1 is one as well, of threads that wait for each other.
+        """
+        return -1 if self.exchanges else 1 if self.ahead else _PIECES
 
     @property
     def described(self) -> Kernel:

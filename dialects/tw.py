@@ -318,27 +318,44 @@ Written by passes/schedule/apply_schedule; read by passes/ir/kernel, passes/lowe
 EXTENT = "tw.extent"
 """Function, integer: the steps of the parallel axis.
 
-Written by passes/lower/lower_external, passes/schedule/apply_schedule; read by passes/ir/kernel,
-passes/lower/wrap_kernel.
+Written by passes/lower/exchange_blocks, passes/lower/lower_external, passes/schedule/apply_schedule; read by
+passes/ir/kernel, passes/lower/exchange_blocks, passes/lower/wrap_kernel.
 """
 
 PARALLEL = "tw.parallel"
 """Function, unit: the work is worth more than one thread.
 
-Written by passes/schedule/apply_schedule; read by passes/ir/kernel, passes/lower/wrap_kernel.
+Written by passes/schedule/apply_schedule; read by passes/ir/kernel, passes/lower/exchange_blocks,
+passes/lower/wrap_kernel.
 """
 
 PARALLEL_FROM = "tw.parallel_from"
 """Function, integer: the elements of a dynamic result, each counted as often as the sizes of ``tw.summed`` say, from
 which several threads are worth it.
 
-Written by passes/schedule/apply_schedule; read by passes/ir/kernel, passes/lower/wrap_kernel.
+Written by passes/schedule/apply_schedule; read by passes/ir/kernel, passes/lower/exchange_blocks,
+passes/lower/wrap_kernel.
 """
 
 AHEAD = "tw.ahead"
 """Function, unit: each call computes something before its steps.
 
 Written by passes/schedule/apply_schedule; read by passes/ir/kernel, passes/lower/wrap_kernel.
+"""
+
+EXCHANGE = "tw.exchange"
+"""Structured op in a loop, integer: threads share its blocks, by so many steps of the kernel. Then loop around a nest,
+unit: each thread makes its part of the blocks, and needs all of them behind it.
+
+Written by passes/schedule/tiling/nest_loops, passes/schedule/tiling/shared_blocks; read by
+passes/lower/exchange_blocks, passes/schedule/tiling/part_nests, passes/schedule/tiling/shared_blocks.
+"""
+
+EXCHANGES = "tw.exchanges"
+"""Function, unit: its threads wait for each other in loops, so each makes one call, at the same time as all others.
+
+Written by passes/schedule/tiling/shared_blocks; read by passes/ir/kernel, passes/lower/exchange_blocks,
+passes/lower/wrap_kernel.
 """
 
 SCRATCH = "tw.scratch"

@@ -68,6 +68,7 @@ from .lower.align_stack import AlignStack
 from .lower.bufferize import Bufferize
 from .lower.call_intrinsics import CallIntrinsics
 from .lower.clamp_integers import ClampIntegers
+from .lower.exchange_blocks import ExchangeBlocks
 from .lower.expand_math import ExpandMath
 from .lower.flush_denormals import FlushDenormals
 from .lower.look_up_bytes import LookUpBytes
@@ -204,6 +205,7 @@ def kernel_passes(target: Target, plain: bool = False, schedule: GivenSchedule |
         ApplySchedule(target=target, plain=plain, schedule=schedule),
         Vectorize(),
         Bufferize(),
+        ExchangeBlocks(arch=target.arch),  # while a loop's blocks are written by few ops
         CallIntrinsics(),  # operands are pointers now
         MultiplyMatrices(),  # likewise
         MultiplyBytes(target=target),  # while a word of a row is still spread by one op

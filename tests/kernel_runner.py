@@ -7,12 +7,14 @@ import functools
 import io
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 
 import numpy as np
 from shared_kernels import find_or_compile
 
+from tilewright.core.arena import align_size
 from tilewright.core.model import numpy_dtype
 from tilewright.core.program import Kernel, Plan, Program
 from tilewright.core.sizes import require_static
@@ -138,12 +140,28 @@ class CompiledKernel:
         return result
 
     def call(self, addresses: Sequence[int], chunks: int = 1) -> None:
-        """Call it on memory; each chunk finds garbage in its scratch."""
+        """Call it on memory; each chunk finds garbage in its scratch.
+
+        Chunks of a kernel that exchanges what they make are threads, as in ``tw_parallel_for``.
+        """
         pointers = (ctypes.c_void_p * len(addresses))(*addresses)
         bounds = np.linspace(0, self.kernel.extent, chunks + 1).astype(int)
-        for low, high in itertools.pairwise(bounds):
-            scratch = aligned(np.full(max(self.kernel.scratch_bytes, 1), 0xFF, np.uint8))
-            self._function(ctypes.addressof(pointers), int(low), int(high), scratch.ctypes.data)
+        size = align_size(max(self.kernel.scratch_bytes, 1))
+        scratch = aligned(np.full((chunks, size), 0xFF, np.uint8))
+        if self.kernel.exchanges:
+            words = scratch.view(np.int64)
+            words[:, 0], words[0, 8] = -size * np.arange(chunks), 0
+
+        def run(chunk: tuple[int, tuple[int, int]]) -> None:
+            number, (low, high) = chunk
+            self._function(ctypes.addressof(pointers), int(low), int(high), scratch[number].ctypes.data)
+
+        parts = enumerate(itertools.pairwise(bounds))
+        if self.kernel.exchanges:
+            with ThreadPoolExecutor(chunks) as pool:
+                list(pool.map(run, parts))
+        else:
+            list(map(run, parts))
 
 
 class CompiledPlan:

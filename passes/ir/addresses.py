@@ -1,4 +1,4 @@
-"""Addresses of elements of buffers, for functions and instructions that take pointers."""
+"""Buffers behind views, and addresses of their elements, for functions and instructions that take pointers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,18 @@ from collections.abc import Sequence
 from ...dialects import arith, ir, llvm, memref
 from ...dialects.builders import index_constant
 from ...dialects.types import element_bits
+from ...dialects.walk import defining_op
+
+MEMORY_VIEWS = frozenset(
+    f"memref.{name}" for name in ("subview", "collapse_shape", "expand_shape", "cast", "reinterpret_cast", "view")
+)
+
+
+def find_memory(view: ir.Value) -> ir.Value:
+    """The buffer that a view, or a view of one, is of."""
+    while (op := defining_op(view)) is not None and op.name in MEMORY_VIEWS:
+        view = op.operands[0]
+    return view
 
 
 def point_to(buffer: ir.Value, places: Sequence[int], offset: int = 0) -> ir.Value:

@@ -190,8 +190,8 @@ def describe_kernel(op: ir.OpView | ir.Operation) -> Kernel:
     texts = _read_texts(op)
     schedule, as_json = texts.get(tw.SCHEDULE, texts.get(tw.PARTS, "")), texts.get(tw.SCHEDULE_JSON, "")
     parallel, ahead = tw.PARALLEL in attributes, tw.AHEAD in attributes
-    asks = tw.ASKS_SCRATCH in attributes
+    asks, exchanges = tw.ASKS_SCRATCH in attributes, tw.EXCHANGES in attributes
     made = Kernel(symbol_of(op), b"", extent, parallel, scratch, schedule=schedule, schedule_json=as_json, ahead=ahead)
     flushes = tw.FLUSH_DENORMALS in attributes
-    made = replace(made, reason=texts.get(tw.REASON, ""))
+    made = replace(made, reason=texts.get(tw.REASON, ""), exchanges=exchanges)
     return replace(made, asks_scratch=asks, parallel_from=count_of(op, tw.PARALLEL_FROM), flushes_denormals=flushes)

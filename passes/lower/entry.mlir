@@ -43,6 +43,9 @@ llvm.mlir.global internal constant @tw_create_usage("create takes (weight addres
 // Waking the threads is paid once, by the first kernel, for all kernels until they sleep again. So it is taken off late:
 // when they have slept again, or once the credit is lost without it.
 //
+// Pieces of -1 are for a kernel whose threads wait for each other (exchange-blocks): each takes its part at once. Its
+// scratch begins with how far away the first thread's is, in which a count of steps begins at zero, a cache line behind.
+//
 // A thread that wakes up on its caller's CPU leaves it (tw_leave_cpu).
 llvm.func @tw_parallel_for(%kernel: !llvm.ptr, %args: !llvm.ptr, %extent: i64, %pieces: i64, %scratch: !llvm.ptr,
                            %scratch_stride: i64, %context: !llvm.ptr) {
@@ -77,7 +80,12 @@ llvm.func @tw_parallel_for(%kernel: !llvm.ptr, %args: !llvm.ptr, %extent: i64, %
   } else {
     scf.yield %false : i1
   }
+  %exchanges = arith.cmpi slt, %pieces, %zero : i64
   scf.if %together {
+    scf.if %exchanges {
+      %count_at = llvm.getelementptr %scratch[64] : (!llvm.ptr) -> !llvm.ptr, i8
+      llvm.store %zero, %count_at : i64, !llvm.ptr
+    }
     // Of each thread, in a cache line: how much of its part is taken, how many steps it has made; of the caller, when it
     // began with its steps and had none left.
     %taken = llvm.alloca %team x !llvm.array<8 x i64> {alignment = 64 : i64} : (i32) -> !llvm.ptr
@@ -117,6 +125,11 @@ llvm.func @tw_parallel_for(%kernel: !llvm.ptr, %args: !llvm.ptr, %extent: i64, %
       }
       %at = arith.muli %scratch_stride, %thread : i64
       %own = llvm.getelementptr %scratch[%at] : (!llvm.ptr, i64) -> !llvm.ptr, i8
+      scf.if %exchanges {
+        %back = arith.subi %none, %at : i64
+        llvm.store %back, %own : i64, !llvm.ptr
+      }
+      %at_once = arith.maxsi %pieces, %one : i64
       scf.for %i = %none to %count step %one : i64 {
         %sum = arith.addi %thread, %i : i64
         %whose = arith.remui %sum, %count : i64
@@ -126,7 +139,7 @@ llvm.func @tw_parallel_for(%kernel: !llvm.ptr, %args: !llvm.ptr, %extent: i64, %
         %lo = arith.divui %lo_n, %count : i64
         %hi = arith.divui %hi_n, %count : i64
         %length = arith.subi %hi, %lo : i64
-        %piece = arith.ceildivui %length, %pieces : i64
+        %piece = arith.ceildivui %length, %at_once : i64
         %begun = llvm.getelementptr %taken[%whose] : (!llvm.ptr, i64) -> !llvm.ptr, !llvm.array<8 x i64>
         scf.while : () -> () {
           %before = llvm.atomicrmw add %begun, %piece monotonic : !llvm.ptr, i64

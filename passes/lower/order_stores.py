@@ -10,9 +10,9 @@ from ...dialects import func, ir, llvm, tw
 from ...dialects.types import element_bits, nbytes
 from ...dialects.walk import defining_op, find_named
 from ..infra.base import Pass
+from ..ir.addresses import find_memory
 from ..ir.kernel import LINE, count_of, in_place, integer_attr, list_functions, takes_sizes
 
-_VIEWS = ("memref.subview", "memref.collapse_shape", "memref.expand_shape", "memref.cast")
 _READS = ("vector.load", "vector.transfer_read", "vector.maskedload", "vector.gather", "memref.load")
 _WRITES = ("vector.store", "vector.transfer_write")
 _PRODUCTS = ("vector.contract", "vector.outerproduct", "vector.fma")
@@ -65,18 +65,11 @@ def _writes_parts_of_lines(function: func.FuncOp, result: ir.Value) -> bool:
     rows = [stride for stride, extent in zip(strides[:-1], memory.shape, strict=False) if extent > 1]
     if all(stride * bits % (8 * LINE) == 0 for stride in rows) or find_named(function, *_PRODUCTS):
         return False
-    if any(_find_buffer(read.operands[0]) == result for read in find_named(function, *_READS)):
+    if any(find_memory(read.operands[0]) == result for read in find_named(function, *_READS)):
         return False
-    writes = [write for write in find_named(function, *_WRITES) if _find_buffer(write.operands[1]) == result]
+    writes = [write for write in find_named(function, *_WRITES) if find_memory(write.operands[1]) == result]
     kinds = [ir.VectorType(write.operands[0].type) for write in writes]
     return any(kind.rank > 0 and kind.shape[-1] * bits >= _WIDE for kind in kinds)
-
-
-def _find_buffer(view: ir.Value) -> ir.Value:
-    """What a view, or a view of one, is of."""
-    while (op := defining_op(view)) is not None and op.name in _VIEWS:
-        view = op.operands[0]
-    return view
 
 
 def keep_order(function: ir.OpView) -> None:

@@ -41,6 +41,7 @@ _DESCRIBING = (
     tw.EXTENT,
     tw.PARALLEL,
     tw.AHEAD,
+    tw.EXCHANGES,
     tw.PARALLEL_FROM,
     tw.SCRATCH,
     tw.ASKS_SCRATCH,
@@ -93,7 +94,8 @@ def _wrap(module: ir.Module, body: ir.OpView, arch: str) -> None:
     shared += [count - 1] if shared else []
     noalias, nothing = ir.DictAttr.get({"llvm.noalias": ir.UnitAttr.get()}), ir.DictAttr.get({})
     pointers = [nothing if i in shared else noalias for i in range(count)]
-    others = [*[nothing] * sizes, noalias, nothing, nothing]  # sizes, scratch, lo, hi
+    scratch = nothing if tw.EXCHANGES in body.attributes else noalias  # other threads write to it
+    others = [*[nothing] * sizes, scratch, nothing, nothing]  # sizes, scratch, lo, hi
     body.attributes["arg_attrs"] = ir.ArrayAttr.get([*pointers, *others])
     body.attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<internal>")
     ir.SymbolTable.set_symbol_name(body, name + BODY)

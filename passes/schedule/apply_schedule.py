@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -114,8 +115,9 @@ class ApplySchedule(Pass):
                 reason = str(refusal)
         loops = [op.name for op in list_ops(function) if op.name.startswith("scf.")]
         reason = f"its steps may build on each other ({loops[0]})" if loops else reason
-        if (shared := choose_shared_loops(function, choose)) is not None:
-            return shared, shared.build(function, target), f"{shared.reason} ({loops[0]})"
+        for shared in choose_shared_loops(function, choose, target):
+            with suppress(NotSchedulable):
+                return shared, shared.build(function, target), f"{shared.reason} ({loops[0]})"
         return None, as_plain_loops(function, choose, target), reason
 
 

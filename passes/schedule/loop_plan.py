@@ -73,6 +73,12 @@ def threads_pay(function: func.FuncOp, extent: int) -> int | None:
     return 0 if extent > 1 and estimate_work(function) >= PARALLEL_WORK else None
 
 
+def dynamic_threads_pay(function: func.FuncOp) -> int:
+    """``parallel_from`` of a kernel whose loops' steps only the run knows: its results have as many more elements."""
+    elements = sum(math.prod(n for n in shape_of(v) if n > 0) for v in terminator_of(function).operands)
+    return PARALLEL_WORK * elements // max(estimate_work(function), 1)
+
+
 def estimate_work(function: func.FuncOp) -> int:
     """Scalar operations of a kernel, or bytes that it reads and writes if they are more, to weigh against a fork."""
     operations, points = _count(function, 1)
@@ -93,12 +99,20 @@ def _count(op: AnyOp, times: int) -> tuple[int, int]:
             found = _count(inner, times * (integer_of(inner.operands[1]) or 1))
             operations, points = operations + found[0], points + found[1]
         elif inner.name.startswith("linalg.") and inner.regions:
-            count = times * math.prod(extent for extent in loop_extents(inner) if extent > 0)
-            points += count
-            operations += count * sum(map(_count_operations, list_ops(inner)))
+            points += times * _count_points(inner)
+            operations += times * count_scalars(inner)
         elif times > 1:
             operations += times
     return operations, points
+
+
+def count_scalars(op: AnyOp) -> int:
+    """Scalar operations of a structured op; an open extent counts as one step."""
+    return _count_points(op) * sum(map(_count_operations, list_ops(op)))
+
+
+def _count_points(op: AnyOp) -> int:
+    return math.prod(extent for extent in loop_extents(op) if extent > 0)
 
 
 def _count_operations(op: ir.Operation) -> int:

@@ -124,7 +124,7 @@ def _check_kernel(kernel: Kernel) -> None:
     sizes = (kernel.scratch_bytes, kernel.parallel_from)
     _require(all(map(_is_size, sizes)), f"{where} has sizes that are none")
     _require(all(_is_size(n, 1 << 80) for n in (kernel.flops, kernel.bytes)), f"{where} does work that is none")
-    flags = (kernel.parallel, kernel.ahead, kernel.asks_scratch)
+    flags = (kernel.parallel, kernel.ahead, kernel.exchanges, kernel.asks_scratch)
     _require(all(isinstance(flag, bool) for flag in flags), f"{where} has a flag that is none")
     signature = kernel.signature
     texts = (*signature.inputs, *signature.results, signature.layout)

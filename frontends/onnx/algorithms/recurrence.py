@@ -11,6 +11,7 @@ import functools
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from ....core.sizes import Extent
 from ....dialects import builders, ir, math, scalars
@@ -22,6 +23,8 @@ from ..values.tensor import Tensor
 Function = Callable[[ir.Value], ir.Value]
 Values = Sequence[ir.Value]
 _LEAST_ROWS = 8  # of a part of the batch: fewer share less of what is read of the weight
+# Elements of a recurrent weight. A larger one does not stay in a core's cache: threads share it, not the batch.
+_MOST_WEIGHTS = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -224,11 +227,12 @@ def _keep_whole(x: ir.Value, _axis: int) -> ir.Value:
 def _cut_batch(layer: Layer) -> list[Callable[[ir.Value, int], ir.Value]]:
     """What takes the parts of the batch that are loops of their own, of a tensor with that axis: halves of a large one.
 
-    Threads share them, as they share the two directions of a layer. In one thread they take 0.96 to 1.03 of the
-    whole batch's time, because a tile has no more rows.
+    Threads share them, as they share the two directions of a layer.
     """
-    batch = layer.x.shape[1]
-    if not isinstance(batch, int) or batch % 2 or batch < 2 * _LEAST_ROWS or len(layer.directions) > 1:
+    batch, [direction, *others] = layer.x.shape[1], layer.directions
+    if not isinstance(batch, int) or batch % 2 or batch < 2 * _LEAST_ROWS or others:
+        return [_keep_whole]
+    if sum(prod(builders.shape_of(r)) for r in direction.r) > _MOST_WEIGHTS:
         return [_keep_whole]
 
     def take(x: ir.Value, axis: int, start: int) -> ir.Value:

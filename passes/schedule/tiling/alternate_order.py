@@ -10,12 +10,11 @@ from ....core.target import Target
 from ....dialects import arith, ir
 from ....dialects.builders import index_constant
 from ....dialects.types import nbytes
-from ....dialects.walk import defining_op, enclosing_loops, integer_of
+from ....dialects.walk import enclosing_loops, integer_of
+from .nest_loops import find_loops
 
 # Weights of less than this share of the second cache are still there in the next step, whatever the order.
 _SHARE_KEPT = 0.5
-
-_VIEWS_OF_ALL = ("tensor.expand_shape", "tensor.collapse_shape")
 
 
 def alternate_order(made: ir.Value, op: ir.Operation, inputs: Sequence[ir.Value], target: Target) -> bool:
@@ -42,12 +41,12 @@ def alternate_order(made: ir.Value, op: ir.Operation, inputs: Sequence[ir.Value]
         inputs: what the nest reads, of known sizes.
         target: says how large the second cache is.
     """
-    nest = _loop_of_blocks(made)
-    if nest is None:
+    nests, loops = find_loops(made), _find_repeats(op, inputs, target)
+    if not nests or not loops:
         return False
+    nest = nests[0]  # behind it may be one of a smaller last block
     lower, upper, step = list(nest.operands)[:3]
-    loops = _find_repeats(op, inputs, target)
-    if not loops or integer_of(step) != 1:
+    if integer_of(step) != 1:
         return False
     block = nest.regions[0].blocks[0]
     counter = block.arguments[0]
@@ -59,16 +58,6 @@ def alternate_order(made: ir.Value, op: ir.Operation, inputs: Sequence[ir.Value]
     for user, number in uses:
         user.operands[number] = chosen
     return True
-
-
-def _loop_of_blocks(made: ir.Value) -> ir.Operation | None:
-    """The outermost loop of a nest: behind it may be a smaller last block, and a reshape of the result."""
-    op = defining_op(made)
-    if op is not None and op.name in _VIEWS_OF_ALL:
-        return _loop_of_blocks(op.operands[0])
-    if op is not None and op.name == "scf.if":
-        return _loop_of_blocks(op.regions[1].blocks[0].operations[-1].operands[0])
-    return op if op is not None and op.name == "scf.for" else None
 
 
 def _find_repeats(op: ir.Operation, inputs: Sequence[ir.Value], target: Target) -> list[ir.Operation]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ....core.target import Target
-from ....dialects import builders, func, ir, tensor, tw
+from ....dialects import arith, builders, func, ir, tensor, tw
 from ....dialects.builders import index_constant
 from ....dialects.loops import Draft
 from ....dialects.walk import collect, defining_op, is_constant
@@ -31,6 +31,7 @@ from ..tiles.regions import NotSchedulable
 from ..tiles.structured import squeezed_type
 from .alternate_order import alternate_order
 from .nest import build_nest
+from .nest_loops import mark_shared
 
 Chooser = Callable[[func.FuncOp], Schedule | None]
 
@@ -57,7 +58,7 @@ def build_part_nests(function: func.FuncOp, choose: Chooser, target: Target) -> 
     """
     done: list[str] = []
     for op in collect(function, _is_candidate):
-        done += _build_nests(op, choose, target)
+        done += _build_nests(function, op, choose, target)
     return done
 
 
@@ -74,7 +75,7 @@ def _is_candidate(op: ir.Operation) -> bool:
     return math.prod(loop_extents(op)) >= _LEAST_STEPS and not isinstance(classify_op(op), Fill)
 
 
-def _build_nests(op: ir.Operation, choose: Chooser, target: Target) -> list[str]:
+def _build_nests(function: func.FuncOp, op: ir.Operation, choose: Chooser, target: Target) -> list[str]:
     """The schedules of the nests that take the place of an op: one for each result, or none."""
     schedules: list[str] = []
     draft = Draft([])
@@ -85,12 +86,15 @@ def _build_nests(op: ir.Operation, choose: Chooser, target: Target) -> list[str]
                 schedule = choose(part.function) if part is not None else None
                 if part is None or schedule is None:
                     raise NotSchedulable("no family takes it")
-                made = part.build(schedule, target)
-                alternates = alternate_order(made, op, part.inputs, target)
-                schedules += [
-                    str(schedule),
-                    *(["every second step from the last block to the first"] if alternates else []),
-                ]
+                shared = tw.EXCHANGE in op.attributes and part.changed is None and schedule.extent > 1
+                ends = _find_part(function, op, schedule.extent) if shared else _find_all(schedule.extent)
+                made = part.build(schedule, ends, target)
+                schedules.append(str(schedule))
+                if alternate_order(made, op, part.inputs, target):
+                    schedules.append("every second step from the last block to the first")
+                if shared:
+                    made = mark_shared(made)
+                    schedules.append("each thread a part of the blocks")
                 draft.results = [*draft.results, made]
     except NotSchedulable:
         return []
@@ -103,6 +107,17 @@ def _build_nests(op: ir.Operation, choose: Chooser, target: Target) -> list[str]
     with ir.InsertionPoint(op):
         replace(op, draft.place([]))
     return schedules
+
+
+def _find_all(blocks: int) -> tuple[ir.Value, ir.Value]:
+    return index_constant(0), index_constant(blocks)
+
+
+def _find_part(function: func.FuncOp, op: ir.Operation, blocks: int) -> tuple[ir.Value, ir.Value]:
+    """The part of a product's blocks that a call of the kernel makes, whose last arguments are its range of steps."""
+    steps = index_constant(ir.IntegerAttr(op.attributes[tw.EXCHANGE]).value)
+    lo, hi = (arith.divui(arith.muli(end, index_constant(blocks)), steps) for end in list(function.arguments)[-2:])
+    return lo, hi
 
 
 def _is_tile(op: ir.Operation) -> bool:
@@ -169,8 +184,8 @@ class _ResultPart:
                 func.ReturnOp(builders.generic(read, [into], kept, iterators, body))
         return _ResultPart(module, function, inputs, initial if changes else None)
 
-    def build(self, schedule: Schedule, target: Target) -> ir.Value:
-        """Emit the nest at the insertion point; returns the result."""
+    def build(self, schedule: Schedule, ends: tuple[ir.Value, ir.Value], target: Target) -> ir.Value:
+        """Emit the nest of a range of steps at the insertion point; returns the result."""
         result = terminator_of(self.function).operands[0]
         kind = squeezed_type(result.type)
         arguments = dict(zip(self.function.arguments, map(_squeeze, self.inputs), strict=False))
@@ -178,7 +193,6 @@ class _ResultPart:
             dest = tensor.EmptyOp(list(kind.shape), kind.element_type).result
         else:
             dest = arguments[self.function.arguments[len(self.inputs)]] = _squeeze(self.changed)
-        ends = index_constant(0), index_constant(schedule.extent)
         made = build_nest(schedule, result, dest, *ends, arguments, target)
         return builders.reshape(made, shape_of(result))
 

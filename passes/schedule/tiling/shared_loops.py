@@ -2,34 +2,44 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from ....core.target import Target
 from ....dialects import arith, func, ir, scf
 from ....dialects.builders import index_constant
+from ....dialects.types import nbytes
 from ....dialects.walk import defining_op, integer_of
 from ...analysis.independent_steps import find_independent_loop
 from ...analysis.twin_loops import find_loops_apart
 from ...ir.edit import clone
 from ...ir.kernel import is_dynamic_kernel
-from ...ir.structure import shape_of, terminator_of
-from ..loop_plan import PARALLEL_WORK, LoopsWithoutSchedule, estimate_work, threads_pay
+from ...ir.structure import terminator_of
+from ..loop_plan import LoopsWithoutSchedule, dynamic_threads_pay, threads_pay
 from ..tiles.buffers import buffer_of, write
 from .destination_passing import DestinationBody, is_empty
 from .part_nests import Chooser
 from .plain_loops import as_plain_loops, copy_ops, write_into
+from .shared_blocks import SharedBlocks, find_large_products, find_shared_ops, find_weight
 
 
-def choose_shared_loops(function: func.FuncOp, choose: Chooser) -> SharedLoop | LoopsApart | None:
-    """How threads share a kernel that no family of schedules takes as a whole; None where one of them runs it."""
+def choose_shared_loops(
+    function: func.FuncOp, choose: Chooser, target: Target
+) -> Iterator[SharedLoop | LoopsApart | SharedBlocks]:
+    """How threads may share a kernel that no family of schedules takes as a whole, the best first."""
     loop = find_independent_loop(function)
     if loop is not None:
-        return SharedLoop(choose, loop)
-    parts = find_loops_apart(function)
-    return LoopsApart(choose, parts) if parts else None
+        yield SharedLoop(choose, loop)
+    parts, shared = find_loops_apart(function), find_shared_ops(function)
+    apart = [LoopsApart(choose, parts)] if parts else []
+    # Two threads that have a loop each do not wait for each other, but need all its weights, from their own cache.
+    near = all(nbytes(find_weight(op).type) <= target.l2_bytes * 3 // 4 for op in find_large_products(shared))
+    if near and target.cores <= len(parts):
+        yield from apart
+    if shared:
+        yield SharedBlocks(choose, shared)
+    yield from apart
 
 
 @dataclass(frozen=True)
@@ -84,10 +94,7 @@ class LoopsApart(LoopsWithoutSchedule):
 
     def parallel_from(self, function: func.FuncOp) -> int | None:
         """From how many elements of the result on threads pay: what only the run knows makes as many more steps."""
-        if not is_dynamic_kernel(function):
-            return threads_pay(function, self.extent)
-        elements = sum(math.prod(n for n in shape_of(v) if n > 0) for v in terminator_of(function).operands)
-        return PARALLEL_WORK * elements // max(estimate_work(function), 1)
+        return dynamic_threads_pay(function) if is_dynamic_kernel(function) else threads_pay(function, self.extent)
 
     def _make_body(self, function: func.FuncOp) -> DestinationBody:
         """Each part in a branch, which a call takes whose steps have the part's number."""

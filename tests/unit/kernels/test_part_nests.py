@@ -58,7 +58,24 @@ def test_a_recurrence(steps: int, batch: int, hidden: int) -> None:
     _check_recurrence(kernel, (steps, batch, hidden))
 
 
-def _check_recurrence(kernel: CompiledKernel, shape: tuple[int, int, int]) -> None:
+@pytest.mark.parametrize(("batch", "hidden"), [(1, 512), (3, 448), (1, 720), (16, 727)])
+@pytest.mark.parametrize("chunks", [1, 2, 3, 16])
+def test_threads_share_the_blocks_of_a_product(batch: int, hidden: int, chunks: int) -> None:
+    """They wait for each other in each step; what a thread changes is its own, also the result: it is a running sum."""
+    kernel = CompiledKernel(TEXT.format(steps=7, batch=batch, hidden=hidden))
+    assert kernel.kernel.parallel and kernel.kernel.exchanges and kernel.kernel.extent == 16
+    assert kernel.kernel.pieces == -1
+    assert kernel.kernel.schedule.splitlines().count("each thread a part of the blocks") == 1
+    _check_recurrence(kernel, (7, batch, hidden), chunks)
+
+
+def test_one_thread_has_a_product_of_few_elements() -> None:
+    kernel = CompiledKernel(TEXT.format(steps=100, batch=1, hidden=256))
+    assert not kernel.kernel.exchanges and not kernel.kernel.parallel
+    _check_recurrence(kernel, (100, 1, 256))
+
+
+def _check_recurrence(kernel: CompiledKernel, shape: tuple[int, int, int], chunks: int = 1) -> None:
     """Compare with numpy, for %x of this shape."""
     x = RNG.standard_normal(shape, np.float32)
     w = RNG.standard_normal((shape[-1], shape[-1]), np.float32) / shape[-1] ** 0.5
@@ -66,7 +83,7 @@ def _check_recurrence(kernel: CompiledKernel, shape: tuple[int, int, int]) -> No
     for row in x.astype(np.float64):
         state = (state @ w + row) / 2
         total += state**2
-    np.testing.assert_allclose(kernel([x, w], total.astype(np.float32)), total, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(kernel([x, w], total.astype(np.float32), chunks), total, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("hidden", [256, 272])
