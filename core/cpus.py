@@ -68,6 +68,18 @@ class Architecture:
         sizes = next((sizes for names, *sizes in self.sizes if cpu in names.split()), self.usual)
         return sizes[0] << 10, sizes[1] << 10
 
+    def name_model(self, cpu: str, features: Iterable[str]) -> str:
+        """The known CPU whose instructions take as long as those of one with these features that is called ``cpu``.
+
+        LLVM goes by the number of the model, which a virtual machine may make up: an unknown one of Intel's with AVX-512
+        is a Rocket Lake to it. One that has more features than the CPU of its name is the largest that has no others.
+        """
+        own = {*features}
+        if own <= {*self.known.get(cpu, self.features)}:
+            return cpu
+        fitting = [name for name, its in self.known.items() if own >= {*its}]
+        return max(fitting, key=lambda name: len(self.known[name]), default=cpu)
+
     def from_linux(self, flags: set[str]) -> tuple[str, ...]:
         """The features of a CPU, from those that Linux lists."""
         return tuple(feature for feature, (flag, _) in self.table.items() if flag in flags)

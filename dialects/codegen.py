@@ -18,9 +18,9 @@ from typing import Any, Literal
 import mlir
 from mlir import ir
 
-from ..core.cpus import AARCH64
+from ..core.cpus import AARCH64, X86
 from ..core.errors import CompileError, InternalError, TargetError
-from ..core.target import NATIVE, Target
+from ..core.target import NATIVE, Target, host_features
 from . import tw
 from .context import at_node
 from .walk import collect
@@ -91,9 +91,10 @@ def _take_string(pointer: int) -> str:
 
 @functools.cache
 def host_cpu() -> tuple[str, str]:
-    """LLVM's name of this machine's CPU and its feature string."""
+    """LLVM's name of a CPU like this machine's, and the feature string of this one."""
     lib = _library()
-    return _take_string(lib.LLVMGetHostCPUName()), _take_string(lib.LLVMGetHostCPUFeatures())
+    name = X86.name_model(_take_string(lib.LLVMGetHostCPUName()), host_features())
+    return name, _take_string(lib.LLVMGetHostCPUFeatures())
 
 
 def function_attributes(target: Target) -> dict[str, str]:

@@ -211,6 +211,18 @@ def test_llvm_sees_the_same_machine():
     assert set(detect_host().features) == set(listed) & set(cpus.X86.features)
 
 
+def test_a_cpu_with_more_features_than_its_name_is_another_model():
+    """A virtual machine may make up the number of the model, by which LLVM goes."""
+    known = cpus.X86.known
+    for name in ("haswell", "skylake-avx512", "sapphirerapids", "znver4"):
+        assert cpus.X86.name_model(name, known[name]) == name
+        assert cpus.X86.name_model(name, known["x86-64-v2"]) == name  # a machine that hides some
+    assert cpus.X86.name_model("rocketlake", known["sapphirerapids"]) == "sapphirerapids"
+    assert cpus.X86.name_model("rocketlake", known["novalake"]) == "novalake"
+    assert cpus.X86.name_model("generic", known["znver5"]) == "znver5"
+    assert cpus.X86.name_model("a-cpu-of-tomorrow", known["znver5"]) == "a-cpu-of-tomorrow"
+
+
 def test_no_code_is_made_for_features_that_linux_does_not_show():
     assert set(cpus.X86.unseen) <= help_of_llvm()[1]
     for chosen in (detect_host(), Target.parse("x86 -mcpu=diamondrapids")):
