@@ -71,8 +71,8 @@ class Architecture:
     def name_model(self, cpu: str, features: Iterable[str]) -> str:
         """The known CPU whose instructions take as long as those of one with these features that is called ``cpu``.
 
-        LLVM goes by the number of the model, which a virtual machine may make up: an unknown one of Intel's with AVX-512
-        is a Rocket Lake to it. One that has more features than the CPU of its name is the largest that has no others.
+        LLVM goes by the number of the model, which a virtual machine may make up: one of Intel's with AVX-512 and AMX
+        was a Rocket Lake to it. One that has more features than the CPU of its name is the largest that has no others.
         """
         own = {*features}
         if own <= {*self.known.get(cpu, self.features)}:
