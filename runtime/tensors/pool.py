@@ -22,16 +22,11 @@ import numpy as np
 from ...core.arena import ALIGNMENT
 from ...core.model import TensorInfo, numpy_dtype
 from ..process import memory
-from .tensor import address_of, make_allocator
+from .tensor import address_of
 
 _STEPS_PER_DOUBLING = 4  # sizes of blocks between a power of two and the next: a block is at most a quarter too large
 
 _SPARE_BYTES = 16 << 20
-
-# Outputs of known sizes are new memory between these numbers of bytes: the allocator keeps what was freed. Smaller
-# memory comes from a pool in half of the time. Larger memory comes from the system page by page each time, as 32 MiB is
-# the largest threshold to which glibc's allocator adapts: an elementwise kernel took 2.4 times as long.
-_LITTLE, _LARGE = 1 << 16, 32 << 20
 
 _OWN_BYTES = 256  # that a block takes for itself, about
 
@@ -101,9 +96,11 @@ class MemoryPool:
         return np.ndarray(shape, dtype, own, skip), address
 
     def make_allocator(self, info: TensorInfo) -> Callable[[], np.ndarray]:
-        """A function that makes arrays for an output of known sizes, of this memory where new memory takes longer."""
-        if _LITTLE < info.nbytes < _LARGE:
-            return make_allocator(info)
+        """A function that makes arrays for an output of known sizes.
+
+        New memory takes longer, if only now and then: glibc's allocator gives what was freed at the end of its heap back
+        to the system, and what is larger than 32 MiB always. The next array comes page by page again.
+        """
         return self.make_lender(info.static_shape, numpy_dtype(info.dtype))
 
     def make_lender(self, shape: tuple[int, ...], dtype: np.dtype) -> Callable[[], np.ndarray]:
