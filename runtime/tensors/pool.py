@@ -98,7 +98,7 @@ class MemoryPool:
     def make_allocator(self, info: TensorInfo) -> Callable[[], np.ndarray]:
         """A function that makes arrays for an output of known sizes.
 
-        New memory takes longer, if only now and then: glibc's allocator gives what was freed at the end of its heap back
+        New memory takes longer, now and then: glibc's allocator gives what was freed at the end of its heap back
         to the system, and what is larger than 32 MiB always. The next array comes page by page again.
         """
         return self.make_lender(info.static_shape, numpy_dtype(info.dtype))
