@@ -30,13 +30,15 @@ def arg_extreme(ctx: Context, x: Tensor, axis: int, keepdims: bool, better: scal
     """The index of the best element, by one reduction that carries both; its axis stays as 1 where ``keepdims``."""
     axis, signed = ctx.axis(axis, x.rank), x.signed
     if axis == x.rank - 1 and x.shape[axis] != 0 and (not isinstance(x.shape[axis], int) or x.shape[axis] < _NO_PLACE):
-        return _find_extreme_in_rows(ctx, x, keepdims, better)
+        return _find_extreme(ctx, x, axis, keepdims, better)
     kept = [i for i in range(x.rank) if i != axis]
     shape = [x.shape[i] for i in kept]
     length, behind = x.shape[axis], count_elements(x.shape[axis + 1 :])
     if isinstance(behind, int) and behind < _NARROW and (not isinstance(length, int) or length >= _LONG):
-        found = _find_extreme_in_rows(ctx, ctx.transpose(x, [*kept, axis]), False, better)
+        found = _find_extreme(ctx, ctx.transpose(x, [*kept, axis]), x.rank - 1, False, better)
         return ctx.reshape(found, [1 if i == axis else n for i, n in enumerate(x.shape)] if keepdims else shape)
+    if isinstance(length, int) and 0 < length < _NO_PLACE:
+        return _find_extreme(ctx, x, axis, keepdims, better)
     elem = scalars.compute_type(element_type(x.dtype))
     worst = (scalars.lowest if better in ("gt", "ge") else scalars.highest)(elem, signed)
     outs = [builders.full(shape, scalars.const(n, t)) for n, t in ((worst, elem), (0, element_type("int64")))]
@@ -58,12 +60,12 @@ _NARROW, _LONG = 16, 8  # fewer elements behind an axis fill no vector: it is mo
 _NO_PLACE = (1 << 31) - 1  # behind all places of a row
 
 
-def _find_extreme_in_rows(ctx: Context, x: Tensor, keepdims: bool, better: scalars.Comparison) -> Tensor:
-    """``arg_extreme`` along the last axis: the best element, then the first or the last place of one that equals it.
+def _find_extreme(ctx: Context, x: Tensor, axis: int, keepdims: bool, better: scalars.Comparison) -> Tensor:
+    """``arg_extreme`` as two reductions: the best element, then the first or the last place of one that equals it.
 
     Both are reductions of vectors, which one that carries a place is not.
     """
-    signed, axis, greatest = x.signed, x.rank - 1, better in ("gt", "ge")
+    signed, greatest = x.signed, better in ("gt", "ge")
     wide = widen(ctx, x)
     elem = scalars.compute_type(element_type(wide.dtype))
     worst = (scalars.lowest if greatest else scalars.highest)(elem, signed)
