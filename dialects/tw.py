@@ -235,6 +235,12 @@ COPIED = "tw.copied"
 Written by passes/schedule/dynamic/blocks; read by passes/ir/kernel, passes/schedule/families/contraction.
 """
 
+OPEN_SUM = "tw.open_sum"
+"""Function, unit: a block whose sums are of open length; it has the length of a chunk in place of that.
+
+Written by passes/schedule/dynamic/blocks; read by passes/schedule/families/contraction.
+"""
+
 IN_PHASES = "tw.in_phases"
 """Function, unit: it reads a copied image of which even and odd columns lie apart.
 

@@ -220,6 +220,7 @@ def _make_whole(function: func.FuncOp, sizes: Sizes, chunk: Mapping[int, int], c
         raise NotSchedulable("a sum that asks where it is, or that reads at computed places")
     parts_of(function, block, {loop: Interval(Linear(), SizeClasses(function).loops(last)[loop])}, whole=True)
     module = block_module(function, sizes, chunk, whole=True)
+    list_functions(module)[0].attributes[tw.OPEN_SUM] = ir.UnitAttr.get()
     schedule = choose(list_functions(module)[0])
     if schedule is None or schedule.stages or not _adds_in_registers(schedule.result):
         raise NotSchedulable("sums that do not stay in registers")

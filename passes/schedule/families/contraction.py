@@ -49,6 +49,8 @@ _PANEL_TILES, _PANELS, _BALANCE = 4, 4, 1.05
 _MANY_STEPS = 8
 # Rows whose lines one set of the first cache holds beside a line of another operand.
 _ROWS_OF_SET = 7
+# Rows of a tile from which on an open sum goes step by step.
+_OPEN_ROWS = 8
 # Up to so many input channels, a convolution's kernel reads single elements, wherever they lie.
 _FEW_CHANNELS = 4
 # Pixels of a row from which on vectors can lie along it; how far apart they may be where a filter has few numbers.
@@ -107,7 +109,8 @@ def schedule_products(kernel: KernelView) -> Schedule | None:
     order = [*outer, *inner, blocks] if rows_first else [*outer, *around, blocks, *inner]
     made = carve(kernel.plain, by_name(kernel.plain.result.value, order))
     # Two steps at once of a copied operand, whose rows lie further apart than a block's, spill half of the sums.
-    if isinstance(element_of(op.results[0]), ir.FloatType) and not panel and grouped_loop(op, kind) is None:
+    by_steps = panel or grouped_loop(op, kind) is not None or _sums_open_rows(kernel, made)
+    if isinstance(element_of(op.results[0]), ir.FloatType) and not by_steps:
         made = stream_sum(made, target) if _reads_weight_once(op, kind, shape, target) else unroll_sum(made, target)
     columns = 1 if block_of(op, kind) else width
     heads = len([axis for axis, _ in outer if shape[axis] > 1])
@@ -118,6 +121,16 @@ def schedule_products(kernel: KernelView) -> Schedule | None:
         return _overlap_columns(share(made), channel_axis, columns)
     made = _overlap_columns(share(made, most=max(heads, 1)), channel_axis, columns)
     return copy_rows(made, op, kind.lhs, kind.m, heads, lanes)
+
+
+def _sums_open_rows(kernel: KernelView, schedule: Schedule) -> bool:
+    """Return whether sums of open length are of a tile of many rows: two steps at once take no less time than one.
+
+    The rows are an open distance apart. Each then needs a register for its address, and LLVM runs out of these.
+    """
+    nest = schedule.result
+    rows = math.prod(loop.steps for loop in nest.tile if loop.axis != nest.value.contiguous)
+    return tw.OPEN_SUM in kernel.function.attributes and rows >= _OPEN_ROWS
 
 
 def _tile_rows(

@@ -325,3 +325,56 @@ func.func @rows_of_three(%x: memref<40x3xf32>, %r: memref<40x3xf32>, %i: index) 
   vector.transfer_write %b, %r[%i, %c0] {in_bounds = [true, true]} : vector<8x3xf32>, memref<40x3xf32>
   return
 }
+
+// Rows an open distance apart are numbered in threes before the loop, by numbers that LLVM knows nothing of.
+// CHECK-LABEL: func.func @open_rows(
+// CHECK:         %[[C3:.*]] = arith.constant 3 : index
+// CHECK:         %[[NEXT:.*]] = arith.addi %{{.*}}, %[[C3]] : index
+// CHECK-NEXT:    arith.index_cast %[[NEXT]]
+// CHECK-NEXT:    llvm.inline_asm
+// CHECK-NEXT:    %[[HIDDEN:.*]] = arith.index_cast
+// CHECK:         scf.for %[[K:.*]] =
+// CHECK:           memref.load %{{.*}}[%{{.*}}, %{{.*}}] : memref<?x?xf32>
+// CHECK:           %[[ROW:.*]] = arith.addi %[[HIDDEN]], %{{.*}} : index
+// CHECK:           memref.load %{{.*}}[%[[ROW]], %{{.*}}] : memref<?x?xf32>
+// CHECK-NOT:     vector.transfer_read
+func.func @open_rows(%x: memref<?x?xf32>, %i: index, %n: index) -> f32 attributes {tw.schedule = "tile"} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %z = arith.constant 0.0 : f32
+  %p = ub.poison : f32
+  %r = scf.for %k = %c0 to %n step %c1 iter_args(%s = %z) -> (f32) {
+    %v = vector.transfer_read %x[%i, %k], %p {in_bounds = [true, true]} : memref<?x?xf32>, vector<6x1xf32>
+    %a = vector.extract %v[0, 0] : f32 from vector<6x1xf32>
+    %b = vector.extract %v[4, 0] : f32 from vector<6x1xf32>
+    %ab = arith.mulf %a, %b : f32
+    %t = arith.addf %s, %ab : f32
+    scf.yield %t : f32
+  }
+  return %r : f32
+}
+
+// Few rows, rows a known distance apart, and those whose numbers a step of the loop tells are left alone.
+// CHECK-LABEL: func.func @other_rows(
+// CHECK-NOT:     inline_asm
+// CHECK:         return
+func.func @other_rows(%x: memref<?x?xf32>, %y: memref<64x64xf32>, %i: index, %n: index) -> f32 attributes {tw.schedule = "tile"} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %z = arith.constant 0.0 : f32
+  %p = ub.poison : f32
+  %r = scf.for %k = %c0 to %n step %c1 iter_args(%s = %z) -> (f32) {
+    %v = vector.transfer_read %x[%i, %k], %p {in_bounds = [true, true]} : memref<?x?xf32>, vector<4x1xf32>
+    %a = vector.extract %v[3, 0] : f32 from vector<4x1xf32>
+    %w = vector.transfer_read %y[%i, %k], %p {in_bounds = [true, true]} : memref<64x64xf32>, vector<6x1xf32>
+    %b = vector.extract %w[4, 0] : f32 from vector<6x1xf32>
+    %j = arith.addi %i, %k : index
+    %u = vector.transfer_read %x[%j, %k], %p {in_bounds = [true, true]} : memref<?x?xf32>, vector<6x1xf32>
+    %c = vector.extract %u[5, 0] : f32 from vector<6x1xf32>
+    %ab = arith.mulf %a, %b : f32
+    %abc = arith.mulf %ab, %c : f32
+    %t = arith.addf %s, %abc : f32
+    scf.yield %t : f32
+  }
+  return %r : f32
+}

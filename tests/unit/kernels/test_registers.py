@@ -62,6 +62,37 @@ def test_matmul_keeps_its_accumulators_in_registers(text: str) -> None:
     assert "fmaf" not in text, "a library's function for what the target has no instruction for"
 
 
+OPEN_MATMUL = """func.func @k(%a: tensor<?x?xf32>, %b: tensor<?xNxf32>, %rows: index, %m: index) -> tensor<?xNxf32>
+    attributes {tw.result_sizes = 1 : i64, tw.same_sizes = [array<i64: 0, 0, 2, -1, 3, -1, 4, 0>, array<i64: 0, 1, 1, 0>]} {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty(%m) : tensor<?xNxf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<?xNxf32>) -> tensor<?xNxf32>
+  %r = linalg.generic {
+    indexing_maps = [affine_map<(m,n,k)->(m,k)>, affine_map<(m,n,k)->(k,n)>, affine_map<(m,n,k)->(m,n)>],
+    iterator_types = ["parallel", "parallel", "reduction"]
+  } ins(%a, %b : tensor<?x?xf32>, tensor<?xNxf32>) outs(%f : tensor<?xNxf32>) {
+  ^bb0(%u: f32, %v: f32, %o: f32):
+    %p = arith.mulf %u, %v fastmath<contract> : f32
+    %s = arith.addf %o, %p fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<?xNxf32>
+  return %r : tensor<?xNxf32> }"""
+
+
+@pytest.mark.parametrize("text", ["x86", *(f"x86 -mcpu={cpu}" for cpu in CPUS)])
+def test_sums_of_open_length_stay_in_registers(text: str) -> None:
+    target = Target.parse(text)
+    with make_context(), ir.Location.unknown():
+        module, _ = lower_kernel(bytecode(OPEN_MATMUL.replace("N", str(2 * target.lanes))), target, PassContext())
+        text = codegen.emit_code(module, target, "asm").decode()
+    product = "vfma" if target.has_fma else "mulps"
+    loops = [loop for loop in text.split(".LBB") if loop.count(product) >= 8]
+    assert loops
+    for loop in loops:
+        assert not [line for line in loop.splitlines() if "(%rsp)" in line and "mm" in line], "accumulators are spilled"
+        assert loop.count("lea") <= 2, "the addresses of rows are computed in each step"
+
+
 def test_parts_of_a_tile_that_is_wider_than_the_result_stay_vectors() -> None:
     source = MATMUL.replace("%b: tensor<KxNxf32>", "%w: tensor<3xKx32xf32>")
     unpacked = """  %d = tensor.empty() : tensor<KxNxf32>
