@@ -39,6 +39,7 @@ from ...ir.structure import (
 from ...ir.uses import nested_ops
 from ..families.contraction import CONVOLUTIONS, PRODUCTS, reads_windows_as_columns
 from ..families.family import (
+    BYTE_BLOCKS,
     COLUMN_BLOCKS,
     GATHERED_BLOCKS,
     LIGHT_BLOCKS,
@@ -59,6 +60,7 @@ from ..tiles.regions import Interval, Linear, NotSchedulable
 from ..tiles.structured import loop_along
 from ..tiling.dynamic_border import DynamicBorder, own_inner
 from ..tiling.gather import computes_places, reads_at_indices
+from ..tiling.grouped_sums import byte_sum
 from ..tiling.part_nests import Chooser
 from ..tiling.tiler import may_repeat
 from .block_kernels import BlockKernel, Version
@@ -305,6 +307,8 @@ def _choose_sizes(function: func.FuncOp, result: ir.Value, innermost: int) -> tu
         reads_windows_as_columns(op, kind) for op, kind in anchors if isinstance(kind, Conv)
     ):
         return None, COLUMN_BLOCKS
+    if family is CONVOLUTIONS and any(byte_sum(op, kind) is not None for op, kind in anchors):
+        return None, BYTE_BLOCKS
     if family is not None and family.blocks.images and not _walks_images(function):
         return None, LINE_BLOCKS
     if family is not LIGHT:

@@ -188,6 +188,9 @@ ROW_BLOCKS = BlockSizes((8, 4, 1), (32, 16, 8, 4, 1), images=True)
 LINE_BLOCKS = BlockSizes((1,), (128, 32, 8, 4, 1), images=True)
 # Eight pixels for each number of a weight: of four, the cache behind the first one is too slow.
 CONVOLUTION_BLOCKS = replace(WINDOW_BLOCKS, plane=((2, 1), (4, 1)))
+# Sums of bytes: as many pixels of a line as a register tile has rows, or half of them. A register of matrices takes as
+# long for four of them.
+BYTE_BLOCKS = replace(CONVOLUTION_BLOCKS, plane=((2, 1), (14, 7, 4, 1)))
 # Vectors of pixels of one row, which a tile of filters reads.
 COLUMN_BLOCKS = BlockSizes((8, 1), (64, 32, 16, 4, 1), None)
 # Rows go over a block of the weight together, or over columns of an operand that is none.

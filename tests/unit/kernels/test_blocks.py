@@ -838,3 +838,22 @@ def test_rows_that_share_no_places_go_one_by_one():
     """What a row of a resized image reads is known before it; along its columns it is read one after another."""
     plans = [plan for name, plan in schedules("resize to many rows").items() if "mul" in name]
     assert plans and all(plan.startswith("blocks of 1 x 1 x 256:") for plan in plans)
+
+
+@FOR_THIS_MACHINE
+def test_pixels_of_bytes_are_as_many_as_a_register_tile_has_rows():
+    made = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["": 18]> g (uint8[1, 16, A, B] x) => (int32 y) '
+        "{ y = ConvInteger<pads = [1, 1, 1, 1]>(x, w) }"
+    )
+    made.graph.output[0].type.tensor_type.ClearField("shape")
+    weight = RNG.integers(-128, 128, (32, 16, 3, 3)).astype(np.int8)
+    made.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+    session = make_session(made)
+    with noting_kernels() as found:
+        module = tw.compile(made, workers=0)
+    [text] = [kernel.schedule for kernel in found if kernel.name.startswith("conv")]
+    assert "blocks of 1 x 2 x 14 x 32" in text and "blocks of 1 x 2 x 7 x 32" in text
+    for height, width in ((1, 1), (3, 13), (14, 14), (5, 33)):
+        x = RNG.integers(0, 256, (1, 16, height, width)).astype(np.uint8)
+        np.testing.assert_array_equal(module(x)[0], session.run(None, {"x": x})[0])
