@@ -82,6 +82,8 @@ _PANEL = 1 << 12
 _ENOUGH, _FEW = 16, 4
 # Elements of a block whose rows lie apart and share nothing.
 _APART = 1 << 9
+# Filters that go together over rows of pixels, and so few that a register tile would be small.
+_FILTERS, _FEWEST_FILTERS = 32, 8
 # Chunks of an open axis that is summed up.
 _CHUNKS = (64, 8, 1)
 
@@ -348,6 +350,8 @@ def _cut_known(function: func.FuncOp, result: ir.Value) -> dict[int, Sizes]:
     shape, found = shape_of(result), dict[int, Sizes]()
     innermost = max((axis for axis, n in enumerate(shape) if n != 1), default=0)
     crossing, sizes = _choose_sizes(function, result, innermost)
+    if sizes is COLUMN_BLOCKS:
+        return _cut_filters(function, result)
     if not shape or shape[innermost] >= 0 or find_anchors(function):
         shares = bool(find_anchors(function)) or sizes is not LIGHT.blocks
         return _cut_outer(shape, sizes, innermost, sizes.most if shares else _APART)
@@ -360,6 +364,20 @@ def _cut_known(function: func.FuncOp, result: ir.Value) -> dict[int, Sizes]:
             size = next(d for d in range(1, n + 1) if n % d == 0 and (d * inner >= enough or d == n))
             found |= {axis: (size,)} if size < n else {}
             inner *= size
+    return found
+
+
+def _cut_filters(function: func.FuncOp, result: ir.Value) -> dict[int, Sizes]:
+    """Some filters at a time of those that rows of pixels are made with: each row of the result is then written at once.
+
+    All filters of 64 pixels of an audio signal would be written to as many pages.
+    """
+    shape, found = shape_of(result), dict[int, Sizes]()
+    for op, kind in find_anchors(function):
+        axis = result_axis(op, kind.f[0], result) if isinstance(kind, Conv) else None
+        if axis is not None and shape[axis] > _FILTERS:
+            size = max(n for n in range(1, _FILTERS + 1) if shape[axis] % n == 0)
+            found |= {axis: (size,)} if size >= _FEWEST_FILTERS else {}
     return found
 
 

@@ -186,8 +186,9 @@ WINDOW_BLOCKS = BlockSizes((16, 4, 1), (16, 4, 1))
 ROW_BLOCKS = BlockSizes((8, 4, 1), (32, 16, 8, 4, 1), images=True)
 # Where windows slide over rows alone, these share nothing.
 LINE_BLOCKS = BlockSizes((1,), (128, 32, 8, 4, 1), images=True)
-# Eight pixels for each number of a weight: of four, the cache behind the first one is too slow.
-CONVOLUTION_BLOCKS = replace(WINDOW_BLOCKS, plane=((2, 1), (4, 1)))
+# Eight pixels of an image for each number of a weight: of four, the cache behind the first one is too slow. Those of a
+# signal go in two tiles of twelve.
+CONVOLUTION_BLOCKS = replace(WINDOW_BLOCKS, rows=(24, 4, 1), plane=((2, 1), (4, 1)))
 # Sums of bytes: as many pixels of a line as a register tile has rows, or half of them. A register of matrices takes as
 # long for four of them.
 BYTE_BLOCKS = replace(CONVOLUTION_BLOCKS, plane=((2, 1), (14, 7, 4, 1)))

@@ -857,3 +857,24 @@ def test_pixels_of_bytes_are_as_many_as_a_register_tile_has_rows():
     for height, width in ((1, 1), (3, 13), (14, 14), (5, 33)):
         x = RNG.integers(0, 256, (1, 16, height, width)).astype(np.uint8)
         np.testing.assert_array_equal(module(x)[0], session.run(None, {"x": x})[0])
+
+
+@FOR_THIS_MACHINE
+@pytest.mark.parametrize(("filters", "step", "block"), [(64, 5, 32), (40, 1, 20), (37, 1, 37)])
+def test_some_filters_go_over_whole_rows_of_pixels(filters: int, step: int, block: int):
+    """So that a row of the result is written at once; no prime number of filters is cut."""
+    made = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["": 18]> g (float[N, 1, A] x) => (float y) '
+        f"{{ y = Conv<strides = [{step}]>(x, w) }}"
+    )
+    made.graph.output[0].type.tensor_type.ClearField("shape")
+    weight = RNG.standard_normal((filters, 1, 10)).astype(np.float32)
+    made.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+    session = make_session(made)
+    with noting_kernels() as found:
+        module = tw.compile(made, workers=0, num_threads=2)
+    [text] = [kernel.schedule for kernel in found if kernel.name.startswith("conv")]
+    assert f"blocks of 1 x {block} x 64:" in text
+    for images, samples in ((1, 10), (2, 47), (1, 700)):
+        x = RNG.standard_normal((images, 1, samples)).astype(np.float32)
+        np.testing.assert_allclose(module(x)[0], session.run(None, {"x": x})[0], rtol=1e-4, atol=1e-4)
