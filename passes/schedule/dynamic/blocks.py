@@ -368,7 +368,7 @@ def _cut_known(function: func.FuncOp, result: ir.Value) -> dict[int, Sizes]:
 
 
 def _cut_filters(function: func.FuncOp, result: ir.Value) -> dict[int, Sizes]:
-    """Some filters at a time of those that rows of pixels are made with: each row of the result is then written at once.
+    """Some filters at a time of those that rows of pixels are made with: a row of the result is then written at once.
 
     All filters of 64 pixels of an audio signal would be written to as many pages.
     """

@@ -117,7 +117,8 @@ def schedule_products(kernel: KernelView) -> Schedule | None:
     if panel:
         made = _overlap_columns(share(made, most=heads + 1), channel_axis, columns)
         return copy_rows(made, op, kind.weight, kind.k, heads + 1, lanes)
-    if not isinstance(kind, Contraction) or not reads_rows_apart(op, kind.lhs, kind.m):
+    in_place = tw.OPEN_SUM in kernel.function.attributes  # rows of any length
+    if in_place or not isinstance(kind, Contraction) or not reads_rows_apart(op, kind.lhs, kind.m):
         return _overlap_columns(share(made), channel_axis, columns)
     made = _overlap_columns(share(made, most=max(heads, 1)), channel_axis, columns)
     return copy_rows(made, op, kind.lhs, kind.m, heads, lanes)

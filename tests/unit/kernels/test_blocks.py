@@ -878,3 +878,19 @@ def test_some_filters_go_over_whole_rows_of_pixels(filters: int, step: int, bloc
     for images, samples in ((1, 10), (2, 47), (1, 700)):
         x = RNG.standard_normal((images, 1, samples)).astype(np.float32)
         np.testing.assert_allclose(module(x)[0], session.run(None, {"x": x})[0], rtol=1e-4, atol=1e-4)
+
+
+@FOR_THIS_MACHINE
+def test_rows_of_open_length_that_lie_apart_are_summed_in_registers():
+    """They are read in place: no thread keeps a copy, or sums of chunks."""
+    made = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["": 18]> g (float[N, A, H, K] x, float[N, B, H, K] z) => (float[N, H, A, B] y) '
+        '{ y = Einsum<equation = "bqhd,bkhd->bhqk">(x, z) }'
+    )
+    with noting_kernels() as found:
+        module = tw.compile(made, workers=0, num_threads=2)
+    [text] = [kernel.schedule for kernel in found if kernel.name.startswith("matmul")]
+    assert "stage" not in text and "for k in 64 x 1:" in text
+    for rows, columns, steps in itertools.product((1, 7, 45), (3, 40), (1, 5, 70)):
+        x, z = (RNG.integers(-4, 5, (2, n, 3, steps)).astype(np.float32) for n in (rows, columns))
+        np.testing.assert_array_equal(module(x, z)[0], np.einsum("bqhd,bkhd->bhqk", x, z))
