@@ -47,12 +47,13 @@ PYRIGHT_THREADS ?= --threads 2
 types: $(STAMP)
 	$(BIN)/pyright $(PYRIGHT_THREADS)
 
+# worksteal: each process has a half of the files, and with them what their tests share.
 unit: $(STAMP)
-	$(BIN)/pytest -q -n 2 -m "not slow"
+	$(BIN)/pytest -q -n 2 --dist worksteal -m "not slow"
 
 # What takes long besides: large networks, another CPU, longer samples; then the campaigns at their usual lengths.
 test-all: lint $(STAMP)
-	TILEWRIGHT_VERIFY=1 $(BIN)/pytest -q -n 2
+	TILEWRIGHT_VERIFY=1 $(BIN)/pytest -q -n 2 --dist worksteal
 	$(BIN)/lit -v -j 2 tests/lit
 	$(MAKE) conformance conformance-open torch-coverage fuzz fuzz-open stress
 
