@@ -123,7 +123,9 @@ CASES: dict[str, tuple[str, Runs, dict[str, Any], Misfits]] = {
 }
 
 
-@pytest.mark.parametrize("name", leaving(CASES, ["bytes", "another sequence"]))
+@pytest.mark.parametrize(
+    "name", leaving(CASES, ["bytes", "another sequence", "a mask for each row, behind a past", "heads that are apart"])
+)
 def test_one_program_for_all_sizes_that_fit(name: str):
     op, runs, options, misfits = CASES[name]
     module = check_open(op, *runs, tolerance=1e-4, **OPTIONS, **options)

@@ -87,7 +87,7 @@ def test_an_axis_that_only_repeats_is_broadcast(rounding, gathers):
     ("coordinates", "mode"),
     leaving(
         itertools.product(["pytorch_half_pixel", "half_pixel_symmetric"], ["linear", "cubic"]),
-        [("pytorch_half_pixel", "cubic"), ("half_pixel_symmetric", "linear")],
+        [("pytorch_half_pixel", "cubic"), ("half_pixel_symmetric", "linear"), ("half_pixel_symmetric", "cubic")],
     ),
 )
 def test_interpolation_by_scales(coordinates, mode):
@@ -112,7 +112,9 @@ def test_sizes(mode, policy):
     check(model, *((x, np.array(sizes)) for x in IMAGES for sizes in ((9, 4), (2, 13))))
 
 
-@pytest.mark.parametrize(("mode", "antialias"), [("linear", 0), ("linear", 1), ("cubic", 0), ("nearest", 0)])
+@pytest.mark.parametrize(
+    ("mode", "antialias"), leaving([("linear", 0), ("linear", 1), ("cubic", 0), ("nearest", 0)], [("linear", 0)])
+)
 def test_axes_stay_whose_extents_are_equal(mode, antialias):
     """Only the run knows for which of the four that is so; onnxruntime resizes none but the last two."""
     model = open_model([IMAGES[0], None, None, np.array([1, 2, 9, 4])], "nchw", mode=mode, antialias=antialias)
