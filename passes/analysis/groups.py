@@ -30,6 +30,9 @@ from ..ir.uses import find_captures, users_of
 from .classify import classify_op
 from .kinds import Broadcast, Elementwise, Injective, OpClass, Reduction
 
+# Columns beside each other, of a known number, that are held whole where they are of any length: a vector of them.
+_LEAST_BESIDE = 16
+
 Joins = Callable[[ir.Operation, "Group"], bool]
 
 
@@ -167,7 +170,8 @@ def reads_once(op: ir.Operation, reader: ir.Operation) -> bool:
 class RowRule:
     """Ops over one set of rows and columns: reductions along the columns, maps of whole rows, maps of row values.
 
-    The columns are neighbours among the dims of what is whole; ``before`` of the rows' dims come first.
+    The columns are neighbours among the dims of what is whole; ``before`` of the rows' dims come first. Of any length
+    are columns that lie innermost, or a single one that a vector's lanes of others lie beside.
     """
 
     rows: tuple[int, ...]
@@ -182,8 +186,9 @@ class RowRule:
             return None
         rows, columns, before = dims
         *outer, last = _extents(op, columns)
-        if any(extent < 0 for extent in outer) or (last < 0 and before < len(rows)):
-            return None  # of any length, rows are held that lie along the innermost dim, a known number of them
+        beside = _extents(op, rows)[before:]
+        if any(extent < 0 for extent in outer) or (last < 0 and beside and (outer or 0 <= beside[-1] < _LEAST_BESIDE)):
+            return None  # of any length are the innermost of several, or one
         return RowRule(tuple(_extents(op, rows)), tuple(_extents(op, columns)), before, facts)
 
     def joins(self, op: ir.Operation, group: Group) -> bool:
@@ -204,6 +209,15 @@ class RowRule:
         if row:
             group.rows.add(op)
         return True
+
+    @property
+    def has_open_columns(self) -> bool:
+        """Return whether what is reduced is of any length, and lies beside others of those, not behind them."""
+        return bool(self.rows[self.before :]) and any(extent < 0 for extent in self.columns)
+
+    def walks_again(self, group: Group) -> bool:
+        """Return whether several ops of a group walk what is reduced: one alone sums up in registers."""
+        return len([op for op in group.members if self._has_dynamic_columns(op)]) > 1
 
     def _shape(self, op: ir.Operation) -> tuple[list[int], list[int]] | None:
         """The op's row loops and column loops, None if it works on other rows."""

@@ -239,12 +239,18 @@ class _Grouping:
 
     def _rows(self, op: ir.Operation) -> Group:
         rule = RowRule.of(op, self.facts)
-        if rule is None:  # along other dims: producers merge into the reduction, elementwise readers follow it
+        group = Group([op]) if rule is None else self._grow_rows(op, rule)
+        if rule is None or (rule.has_open_columns and not rule.walks_again(group)):
+            # along other dims: producers merge into the reduction, elementwise readers follow it
             group = self._grown(Group([op]), op)
             grow_backward(group, self.facts, self._free, self._limit_size(tree_joins(self.facts)))
-            return group
+        return group
+
+    def _grow_rows(self, op: ir.Operation, rule: RowRule) -> Group:
+        """A reduction with what works on the same rows."""
         group = grow_forward(Group([op], {op}), self.facts, self._free, self._limit_size(rule.joins))
-        grow_backward(group, self.facts, self._free, self._limit_size(rule.joins))
+        if not rule.has_open_columns or rule.walks_again(group):
+            grow_backward(group, self.facts, self._free, self._limit_size(rule.joins))
         return group
 
 

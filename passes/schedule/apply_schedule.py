@@ -20,6 +20,7 @@ from .dynamic.blocks import choose_blocks
 from .dynamic.box_copies import choose_copy, choose_few_rows
 from .dynamic.broadcast_rows import choose_broadcast_rows
 from .dynamic.depthwise_strips import choose_depthwise_strips
+from .dynamic.dynamic_columns import choose_columns
 from .dynamic.dynamic_rows import choose_attention, choose_rows
 from .dynamic.few_channels import choose_few_channels
 from .dynamic.joined_axes import choose_joined
@@ -133,6 +134,7 @@ _DYNAMIC: tuple[Callable[[func.FuncOp, Chooser, Target], LoopPlan], ...] = (
     choose_attention,
     lambda function, choose, target: choose_rows(function, target),
     lambda function, choose, target: choose_rows(function, target, together=False),
+    lambda function, choose, target: choose_columns(function, target),
     lambda function, choose, target: choose_broadcast_rows(function, choose),
     lambda function, choose, target: choose_few_channels(function, choose),
     lambda function, choose, target: choose_copy(function, turned=True),

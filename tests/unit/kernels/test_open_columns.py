@@ -1,0 +1,91 @@
+"""Softmax and norms along open axes that are not the innermost one: columns, of any length and any number."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from cpu_targets import FOR_THIS_MACHINE
+from shared_kernels import noting_kernels
+
+import tilewright as tw
+from tilewright.tools.debugging.oracle import make_session
+
+RNG = np.random.default_rng(17)
+_NORM = (
+    "axis = Constant<value_ints = [1]>() mean = ReduceMean(x, axis) d = Sub(x, mean) s = Mul(d, d) v = ReduceMean(s, axis)"
+    " e = Constant<value_float = 0.1>() w = Add(v, e) q = Sqrt(w) n = Div(d, q) m = Mul(n, scale) y = Add(m, bias)"
+)
+# Inputs and nodes; the numbers of a shape that the run gives stand for A and B.
+MODELS = {
+    "softmax": ("float[A, B] x", "y = Softmax<axis = 0>(x)"),
+    "softmax of channels": ("float[2, A, B, C] x", "y = Softmax<axis = 1>(x)"),
+    "logsoftmax of channels": ("float[1, A, 3, B] x", "y = LogSoftmax<axis = 1>(x)"),
+    "logsumexp of channels": (
+        "float[1, A, B] x",
+        "axis = Constant<value_ints = [1]>() y = ReduceLogSumExp<keepdims = 0>(x, axis)",
+    ),
+    "softmax of known width": ("float[B, A, 40] x", "y = Softmax<axis = 1>(x)"),
+    "softmax of few known columns": ("float[B, A, 7] x", "y = Softmax<axis = 1>(x)"),
+    "softmax of half": ("float16[1, A, B] x", "y = Softmax<axis = 1>(x)"),
+    "softmax of double": ("double[A, B] x", "y = Softmax<axis = 0>(x)"),
+    "norm": ("float[1, A, B] x, float[A, 1] scale, float[1] bias", _NORM),
+    "norm of channels": ("float[1, A, B] x, float[1, B] scale, float[A, B] bias", _NORM),
+    "softmax of a sum that is padded": (
+        "float[1, A, B] x, float[1, A, B] z",
+        "s = Add(x, z) e = Softmax<axis = 1>(s) p = Constant<value_ints = [0, 1, 2, 0, 1, 0]>() y = Pad(e, p)",
+    ),
+    "in place": ("float[A, B] x", "e = Softmax<axis = 0>(x) f = Softmax<axis = 0>(e) y = Softmax<axis = 0>(f)"),
+}
+SIZES = ((1, 1), (3, 5), (21, 16), (4, 17), (1, 70), (33, 33), (90, 300), (5, 1030), (0, 4), (4, 0))
+
+
+def make_model(name: str) -> onnx.ModelProto:
+    inputs, body = MODELS[name]
+    made = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 18]> g ({inputs}) => (float y) {{ {body} }}')
+    made.graph.output[0].type.CopyFrom(made.graph.input[0].type)
+    made.graph.output[0].type.tensor_type.ClearField("shape")
+    return made
+
+
+def draw_inputs(made: onnx.ModelProto, sizes: dict[str, int]) -> dict[str, np.ndarray]:
+    found = {}
+    for info in made.graph.input:
+        kind = info.type.tensor_type
+        shape = [sizes[dim.dim_param] if dim.dim_param else dim.dim_value for dim in kind.shape.dim]
+        found[info.name] = RNG.standard_normal(shape).astype(onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type))
+    return found
+
+
+@FOR_THIS_MACHINE
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("cpu", ["x86", "x86 -mcpu=haswell"])
+def test_columns_of_any_length_and_number(name: str, cpu: str) -> None:
+    made = make_model(name)
+    module, session = tw.compile(made, cpu, workers=0), make_session(made)
+    for a, b in SIZES:
+        inputs = draw_inputs(made, {"A": a, "B": b, "C": 3})
+        want = np.asarray(session.run(None, inputs)[0])
+        for module.num_threads in (1, 3):
+            [got] = module.run(inputs)
+            assert got.shape == want.shape and got.dtype == want.dtype
+            np.testing.assert_allclose(got, want, rtol=2e-3 if want.dtype == np.float16 else 2e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if "few" not in name and name != "in place"])
+def test_columns_are_read_by_one_kernel(name: str) -> None:
+    with noting_kernels() as found:
+        tw.compile(make_model(name), workers=0, cache=False)
+    assert [kernel.schedule.startswith("columns of any length") for kernel in found] == [True]
+
+
+@pytest.mark.parametrize("op", ["ReduceMax", "ReduceMean", "ReduceSum"])
+def test_columns_that_are_read_once_are_summed_up_in_registers(op: str) -> None:
+    body = f"axis = Constant<value_ints = [1]>() y = {op}(x, axis)"
+    made = onnx.parser.parse_model(
+        f'<ir_version: 9, opset_import: ["": 18]> g (float[1, A, B] x) => (float y) {{ {body} }}'
+    )
+    made.graph.output[0].type.tensor_type.ClearField("shape")
+    with noting_kernels() as found:
+        tw.compile(made, workers=0, cache=False)
+    assert not [kernel for kernel in found if kernel.schedule.startswith("columns of any length")]
