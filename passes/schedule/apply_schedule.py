@@ -24,7 +24,7 @@ from .dynamic.dynamic_columns import choose_columns
 from .dynamic.dynamic_rows import choose_attention, choose_rows
 from .dynamic.few_channels import choose_few_channels
 from .dynamic.joined_axes import choose_joined
-from .dynamic.joined_images import choose_joined_images
+from .dynamic.joined_images import choose_joined_images, join_images
 from .dynamic.pieces import choose_pieces
 from .dynamic.pool_strips import choose_pool_strips
 from .dynamic.pool_vectors import choose_pool_vectors
@@ -138,6 +138,7 @@ _DYNAMIC: tuple[Callable[[func.FuncOp, Chooser, Target], LoopPlan], ...] = (
     lambda function, choose, target: choose_broadcast_rows(function, choose),
     lambda function, choose, target: choose_few_channels(function, choose),
     lambda function, choose, target: choose_copy(function, turned=True),
+    lambda function, choose, target: join_images(function, lambda pool: choose_pool_vectors(pool, choose, target)),
     choose_pool_vectors,
     choose_pool_strips,
     choose_depthwise_strips,

@@ -5,7 +5,7 @@ Blocks of several rows then overlap once for all channels, and not in each image
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ....dialects import arith, func, ir, memref
@@ -39,6 +39,21 @@ class JoinedImages(Blocks):
     window: Window
     rows: int
 
+    @property
+    def elements(self) -> int:
+        """Of the largest block's result."""
+        return self.inner.elements
+
+    @property
+    def measured(self) -> tuple[func.FuncOp, ...]:
+        """The functions that tell how much work so many elements are."""
+        return self.inner.measured
+
+    @property
+    def summed_steps(self) -> int:
+        """The steps of open sums that those functions have for each element."""
+        return self.inner.summed_steps
+
     def __str__(self) -> str:
         return f"images of whole windows are one, in\n{self.inner}"
 
@@ -55,12 +70,19 @@ class JoinedImages(Blocks):
 
 def choose_joined_images(function: func.FuncOp, choose: Chooser) -> Blocks:
     """Blocks of a pool of images, with schedules that ``choose`` gives; NotSchedulable for all other kernels."""
-    data, window, rows = _find_pool(function)
-    inner = choose_blocks(function, choose)
-    if not inner.strips or rows - 1 not in inner.cuts or rows not in inner.cuts:
+    return join_images(function, lambda pool: choose_blocks(pool, choose), strips=True)
+
+
+def join_images(function: func.FuncOp, plan_loops: Callable[[func.FuncOp], Blocks], strips: bool = False) -> Blocks:
+    """What is planned for a pool of images; ``strips``: whether only strips are joined.
+
+    Raises NotSchedulable for all other kernels, or where ``plan_loops`` does.
+    """
+    (data, window, rows), inner = _find_pool(function), plan_loops(function)
+    if (strips and not inner.strips) or rows - 1 not in inner.cuts or rows not in inner.cuts:
         return inner
     sizes = inner.versions, inner.cuts, inner.sums, inner.panels, inner.held
-    return JoinedImages(*sizes, inner, data, window, rows, repeated=inner.repeated, strips=True)
+    return JoinedImages(*sizes, inner, data, window, rows, repeated=inner.repeated, strips=inner.strips)
 
 
 def _find_pool(function: func.FuncOp) -> tuple[ir.Value, Window, int]:

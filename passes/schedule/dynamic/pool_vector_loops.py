@@ -23,6 +23,8 @@ from .part_loops import Part, RowStripPart, loop_over
 
 # Rows of the result that are computed at once, which share what they read; windows of more rows than these are a loop.
 _ROWS, _STRAIGHT = 2, 9
+# What may combine an element more than once.
+_IDEMPOTENT = ("arith.maximumf", "arith.minimumf")
 # Elements of a strip's result, and its rows at least: its columns go one after another, and their lines lie in pages
 # that were read just before.
 _STRIP, _LEAST_ROWS = 1 << 9, 4
@@ -216,8 +218,7 @@ class PoolVectorPart(RowStripPart):
         begin, axis = self._begin(outer, row), len(outer)
         step = next((window.stride for window, _ in self.outer if window.axis == axis), 1)
         if math.prod(size for _, size in self.outer) > _STRAIGHT:
-            ends = [(window, index_constant(0), index_constant(size)) for window, size in self.outer]
-            return self._combine_steps(made, begin, [Linear(step * n) for n in range(count)], ends, read)
+            return self._combine_many(made, begin, step, count, read)
         loaded, found = dict[tuple[int, ...], ir.Value](), list[ir.Value]()
         for number in range(count):
             total = None
@@ -231,6 +232,24 @@ class PoolVectorPart(RowStripPart):
                 total = loaded[key] if total is None else self._combine(total, loaded[key])
             assert total is not None  # windows have elements
             found.append(total)
+        return found
+
+    def _combine_many(
+        self, made: WindowVector, begin: Sequence[Linear], step: int, count: int, read: tuple[ir.Value, ir.Value]
+    ) -> list[ir.Value]:
+        """``_combine_inner`` of windows of many rows, ``step`` apart: what two have in common is combined once."""
+        ends = [(window, index_constant(0), index_constant(size)) for window, size in self.outer]
+        (window, size), axis = self.outer[-1], len(begin) - 1
+        shift, rest = divmod(step, window.dilation)
+        if count != 2 or window.axis != axis or rest or not 0 < shift <= size // 2:
+            return self._combine_steps(made, begin, [Linear(step * n) for n in range(count)], ends, read)
+        outer, found = ends[:-1], list[ir.Value]()
+        both = (window, index_constant(shift), index_constant(size))
+        [common] = self._combine_steps(made, begin, [Linear()], [*outer, both], read)
+        for own in (range(shift), range(size, size + shift)):
+            part = (window, index_constant(own.start), index_constant(own.stop))
+            [alone] = self._combine_steps(made, begin, [Linear()], [*outer, part], read)
+            found.append(self._combine(common, alone))
         return found
 
     def _combine_some(
@@ -272,14 +291,30 @@ class PoolVectorPart(RowStripPart):
         return walk(ends, begin, [self._start(made.lanes)] * len(rows))
 
     def _slide(self, made: WindowVector, columns: ir.Value) -> ir.Value:
-        """The windows along a row, of its combined columns."""
-        size, step, apart = self.pool.sizes[-1], self.last.stride, self.last.dilation
+        """The windows along a row, of its combined columns: each step has twice as many columns as the one before.
 
-        def pick(tap: int) -> ir.Value:
-            lanes = [min(lane * step + tap * apart, made.lanes - 1) for lane in range(made.made)]
-            return vector.shuffle(columns, columns, lanes)
+        The last step of an extreme takes columns again, that of a sum the ones that are left, of the steps before.
+        """
+        size, apart = self.pool.sizes[-1], self.last.dilation
+        powers = [columns]
+        while 2 ** len(powers) <= size:
+            powers.append(self._combine(powers[-1], self._shift(made, powers[-1], apart * 2 ** (len(powers) - 1))))
+        total, has = powers[-1], 2 ** (len(powers) - 1)
+        if has < size and self.pool.combiner in _IDEMPOTENT:
+            return self._take_windows(made, self._combine(total, self._shift(made, total, apart * (size - has))))
+        for number, part in reversed(list(enumerate(powers[:-1]))):
+            if has + 2**number <= size:
+                total, has = self._combine(total, self._shift(made, part, apart * has)), has + 2**number
+        return self._take_windows(made, total)
 
-        return functools.reduce(self._combine, (pick(tap) for tap in range(size)))
+    def _shift(self, made: WindowVector, columns: ir.Value, by: int) -> ir.Value:
+        """Columns that lie so many behind; the last ones again where there are none."""
+        return vector.shuffle(columns, columns, [min(lane + by, made.lanes - 1) for lane in range(made.lanes)])
+
+    def _take_windows(self, made: WindowVector, columns: ir.Value) -> ir.Value:
+        """The columns where windows begin."""
+        lanes = [min(lane * self.last.stride, made.lanes - 1) for lane in range(made.made)]
+        return columns if lanes == list(range(made.lanes)) else vector.shuffle(columns, columns, lanes)
 
     def _store(
         self, made: WindowVector, row: Sequence[Linear], column: ir.Value, value: ir.Value, inside: ir.Value
