@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from ...dialects import arith, ir, llvm, memref
 from ...dialects.builders import index_constant
@@ -14,9 +14,9 @@ MEMORY_VIEWS = frozenset(
 )
 
 
-def find_memory(view: ir.Value) -> ir.Value:
-    """The buffer that a view, or a view of one, is of."""
-    while (op := defining_op(view)) is not None and op.name in MEMORY_VIEWS:
+def find_memory(view: ir.Value, views: Set[str] = MEMORY_VIEWS) -> ir.Value:
+    """The buffer that a view, or a view of one, is of; what other ``views`` end at."""
+    while (op := defining_op(view)) is not None and op.name in views:
         view = op.operands[0]
     return view
 

@@ -10,12 +10,14 @@ from ...dialects import func, ir, llvm, tw
 from ...dialects.types import element_bits, nbytes
 from ...dialects.walk import defining_op, find_named
 from ..infra.base import Pass
-from ..ir.addresses import find_memory
+from ..ir.addresses import MEMORY_VIEWS, find_memory
 from ..ir.kernel import LINE, count_of, in_place, integer_attr, list_functions, takes_sizes
 
 _READS = ("vector.load", "vector.transfer_read", "vector.maskedload", "vector.gather", "memref.load")
 _WRITES = ("vector.store", "vector.transfer_write")
 _PRODUCTS = ("vector.contract", "vector.outerproduct", "vector.fma")
+# Views of a buffer whose rows are to be seen: one of another shape has other rows.
+_WITH_ROWS = MEMORY_VIEWS - {"memref.reinterpret_cast"}
 # Bits of a vector from which on its place in the order of stores counts.
 _WIDE = 4 * LINE
 
@@ -28,8 +30,9 @@ class OrderStores(Pass):
     rows each of these stores writes parts of two lines. Intel's CPUs join what they write to a line only if it comes in
     the order of addresses: beyond the first cache, a copy in the other order takes 1.65 times as long (400 kB; 1.2
     times from 4 MB on). ``keep_order`` makes the stores of a marked kernel volatile, for LLVM keeps the order of
-    nothing else. Left are kernels whose result stays in the first cache; those of products, which take longer than to
-    write them; and those that read their result, as such stores would be in the way of what they read.
+    nothing else. Rows of open length count as such. Left are kernels whose result stays in the first cache; those of
+    products, which take longer than to write them; and those that read their result, as such stores would be in the
+    way of what they read.
 
     Before::
 
@@ -51,25 +54,40 @@ class OrderStores(Pass):
         if not target.joins_ascending:
             return
         for function in list_functions(module):
-            if tw.SCHEDULE not in function.attributes or takes_sizes(function) or in_place(function):
+            if tw.SCHEDULE not in function.attributes or in_place(function):
                 continue
-            result = list(function.arguments)[-3]  # after it comes the range of steps
-            if nbytes(result.type) > target.l1_bytes and _writes_parts_of_lines(function, result):
+            *_, result = (value for value in function.arguments if isinstance(value.type, ir.MemRefType))
+            small = not takes_sizes(function) and nbytes(result.type) <= target.l1_bytes
+            if not small and _writes_parts_of_lines(function, result):
                 function.attributes[tw.ORDERED] = integer_attr(32 * target.lanes)
 
 
 def _writes_parts_of_lines(function: func.FuncOp, result: ir.Value) -> bool:
     """Return whether a kernel writes vectors into a result whose rows are no number of lines, and does no more."""
-    memory = ir.MemRefType(result.type)
-    bits, [strides, _] = element_bits(memory.element_type), memory.get_strides_and_offset()
-    rows = [stride for stride, extent in zip(strides[:-1], memory.shape, strict=False) if extent > 1]
-    if all(stride * bits % (8 * LINE) == 0 for stride in rows) or find_named(function, *_PRODUCTS):
+    bits = element_bits(ir.MemRefType(result.type).element_type)
+    if not takes_sizes(function) and _has_whole_lines(result):
+        return False
+    if find_named(function, *_PRODUCTS):
         return False
     if any(find_memory(read.operands[0]) == result for read in find_named(function, *_READS)):
         return False
     writes = [write for write in find_named(function, *_WRITES) if find_memory(write.operands[1]) == result]
-    kinds = [ir.VectorType(write.operands[0].type) for write in writes]
+    parts = [write for write in writes if not _has_whole_lines(find_memory(write.operands[1], _WITH_ROWS))]
+    kinds = [ir.VectorType(write.operands[0].type) for write in parts]
     return any(kind.rank > 0 and kind.shape[-1] * bits >= _WIDE for kind in kinds)
+
+
+def _has_whole_lines(buffer: ir.Value) -> bool:
+    """Return whether rows of a buffer, whose elements lie one after another, are whole lines, or there is one row.
+
+    Those of open length are not.
+    """
+    memory = ir.MemRefType(buffer.type)
+    *outer, inner = memory.shape or [1]
+    while outer and inner == 1:
+        *outer, inner = outer
+    bits = inner * element_bits(memory.element_type)
+    return all(extent == 1 for extent in outer) or (inner >= 0 and bits % (8 * LINE) == 0)
 
 
 def keep_order(function: ir.OpView) -> None:
@@ -93,7 +111,8 @@ def keep_order(function: ir.OpView) -> None:
     if not bits:
         return
     del function.attributes[tw.ORDERED]
-    result = list(function.regions[0].blocks[0].arguments)[-4]  # after it come scratch memory and the range of steps
+    pointers = [value for value in function.regions[0].blocks[0].arguments if str(value.type) == "!llvm.ptr"]
+    result = pointers[-2]  # after it comes scratch memory
     for store in find_named(function, "llvm.store"):
         value, place = store.operands
         while (op := defining_op(place)) is not None and op.name == "llvm.getelementptr":

@@ -63,3 +63,31 @@ func.func @rejects_products(%x: memref<64x1000xf32>, %r: memref<64x1000xf32>, %l
   vector.store %s, %r[%lo, %c64] : memref<64x1000xf32>, vector<64xf32>
   return
 }
+
+// Rows of open length, whatever they are in a run.
+// CHECK-LABEL: func.func @open_rows(
+// CHECK-SAME:    tw.ordered = 512
+func.func @open_rows(%x: memref<1xf32>, %r: memref<1xf32>, %m: index, %n: index, %k: index, %l: index, %lo: index, %hi: index) attributes {tw.schedule = "", tw.sizes = 4 : i64} {
+  %c64 = arith.constant 64 : index
+  %from = memref.reinterpret_cast %x to offset: [0], sizes: [%m, %n], strides: [%n, 1] : memref<1xf32> to memref<?x?xf32>
+  %to = memref.reinterpret_cast %r to offset: [0], sizes: [%k, %l], strides: [%l, 1] : memref<1xf32> to memref<?x?xf32>
+  %v = vector.load %from[%lo, %c64] : memref<?x?xf32>, vector<64xf32>
+  vector.store %v, %to[%lo, %c64] : memref<?x?xf32>, vector<64xf32>
+  return
+}
+
+// An open number of rows that are whole lines, and one row.
+// CHECK-LABEL: func.func @rejects_open_lines(
+// CHECK-NOT:     tw.ordered
+// CHECK:         return
+func.func @rejects_open_lines(%x: memref<1xf32>, %r: memref<1xf32>, %m: index, %k: index, %lo: index, %hi: index) attributes {tw.schedule = "", tw.sizes = 2 : i64} {
+  %c0 = arith.constant 0 : index
+  %c64 = arith.constant 64 : index
+  %from = memref.reinterpret_cast %x to offset: [0], sizes: [%m, 1024], strides: [1024, 1] : memref<1xf32> to memref<?x1024xf32>
+  %to = memref.reinterpret_cast %r to offset: [0], sizes: [%k, 1024], strides: [1024, 1] : memref<1xf32> to memref<?x1024xf32>
+  %line = memref.reinterpret_cast %r to offset: [0], sizes: [%k], strides: [1] : memref<1xf32> to memref<?xf32>
+  %v = vector.load %from[%lo, %c64] : memref<?x1024xf32>, vector<64xf32>
+  vector.store %v, %to[%lo, %c64] : memref<?x1024xf32>, vector<64xf32>
+  vector.store %v, %line[%lo] : memref<?xf32>, vector<64xf32>
+  return
+}
