@@ -136,6 +136,7 @@ _DYNAMIC: tuple[Callable[[func.FuncOp, Chooser, Target], LoopPlan], ...] = (
     lambda function, choose, target: choose_rows(function, target, together=False),
     lambda function, choose, target: choose_columns(function, target),
     lambda function, choose, target: choose_broadcast_rows(function, choose),
+    lambda function, choose, target: choose_few_rows(function),
     lambda function, choose, target: choose_few_channels(function, choose),
     lambda function, choose, target: choose_copy(function, turned=True),
     lambda function, choose, target: join_images(function, lambda pool: choose_pool_vectors(pool, choose, target)),

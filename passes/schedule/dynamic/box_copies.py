@@ -101,14 +101,14 @@ class BoxCopy(LoopsWithoutSchedule):
 
 
 def choose_few_rows(function: func.FuncOp) -> BoxCopy:
-    """A kernel of known sizes that brings two to four channels last, or from there, by whole vectors.
+    """A kernel that brings two to four channels last, or from there, by whole vectors; other sizes may be open.
 
     Raises NotSchedulable for all others.
     """
     *_, end = list_ops(function)
     op = defining_op(end.operands[0]) if len(end.operands) == 1 else None
-    if op is None or op.name != "linalg.generic" or is_dynamic_kernel(function):
-        raise NotSchedulable("no op of known sizes")
+    if op is None or op.name != "linalg.generic":
+        raise NotSchedulable("no structured op")
     axes, source = _read_order(op), op.operands[0]
     order = [axis for axis in axes if axis is not None]
     if not isinstance(source, ir.BlockArgument) or len(order) < len(axes) or sorted(order) != list(range(len(axes))):
@@ -129,7 +129,7 @@ def _has_few_last(shape: Sequence[int], order: Sequence[int]) -> bool:
         return False
     pairs = zip(reversed(own[:-1]), reversed(there), strict=False)
     beside = itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)
-    return math.prod(shape[axis] for axis, _ in beside) >= _LEAST_BESIDE
+    return math.prod(shape[axis] if shape[axis] >= 0 else _LEAST_BESIDE for axis, _ in beside) >= _LEAST_BESIDE
 
 
 def choose_copy(function: func.FuncOp, turned: bool = False) -> BoxCopy:

@@ -818,6 +818,33 @@ def test_images_of_a_few_channels_have_loops_of_their_own(perm: tuple[int, ...])
         np.testing.assert_array_equal(module(x)[0], x.transpose(perm))
 
 
+@FOR_THIS_MACHINE
+@pytest.mark.parametrize("dtype", ["float", "uint8", "double"])
+@pytest.mark.parametrize("channels", [2, 3, 4])
+@pytest.mark.parametrize("shape", ["N, H, W", "N, 20, 9", "1, H, 31"])
+def test_images_of_a_few_known_channels_are_put_together_from_whole_vectors(shape: str, channels: int, dtype: str):
+    n, *image = shape.split(", ")
+    ways = {(0, 3, 1, 2): [n, *image, str(channels)], (0, 2, 3, 1): [n, str(channels), *image]}
+    for perm, dims in ways.items():
+        module = compile_transpose(f"{dtype}[{', '.join(dims)}] x", perm, dtype)
+        for sizes in ({"N": 2, "H": 5, "W": 3}, {"N": 1, "H": 33, "W": 65}, {"N": 0, "H": 1, "W": 1}):
+            extents = [sizes[dim] if dim in sizes else int(dim) for dim in dims]
+            x = RNG.integers(0, 100, extents).astype(module.inputs[0].dtype)
+            np.testing.assert_array_equal(module(x)[0], x.transpose(perm))
+
+
+def compile_transpose(x: str, perm: tuple[int, ...], dtype: str) -> Any:
+    """A program that only transposes, and has no kernel that goes by blocks."""
+    made = onnx.parser.parse_model(
+        f'<ir_version: 9, opset_import: ["": 18]> g ({x}) => ({dtype} y) {{ y = Transpose<perm = {list(perm)}>(x) }}'
+    )
+    made.graph.output[0].type.tensor_type.ClearField("shape")
+    with noting_kernels() as found:
+        module = tw.compile(made, workers=0, num_threads=1)
+    assert [kernel.schedule.startswith("rows along") for kernel in found] == [True]
+    return module
+
+
 def test_an_op_that_sums_over_an_open_axis_is_the_last_of_its_kernel():
     names = list(schedules("root of a sum of rows"))
     assert sum(name.startswith("reduce") for name in names) == 1 < len(names)
