@@ -154,8 +154,8 @@ def _list_forms(row: RowKernel, few: int) -> list[Form]:
 class LanePart(Part):
     """Rows of the result, as many at once as a vector has lanes: step by step along them.
 
-    Rows of 32 bits an element are turned in registers (``turned_rows.py``), what is read and what is made. They have
-    fewer elements than ``few``.
+    Rows of 16 or 32 bits an element are turned in registers (``turned_rows.py``), what is read and what is made. They
+    have fewer elements than ``few``.
     """
 
     def __init__(self, row: RowKernel, few: int, *shared: Any) -> None:

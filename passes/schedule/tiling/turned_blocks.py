@@ -11,8 +11,8 @@ from .turned_rows import TurnedRows
 
 
 def can_turn(value: ir.Value) -> bool:
-    """Return whether rows of a value are turned in registers: of open length, and of 32 bits an element."""
-    return shape_of(value)[-1] < 0 and element_bits(element_of(value)) == 32
+    """Return whether rows of a value are turned in registers: of open length, and of 16 or 32 bits an element."""
+    return shape_of(value)[-1] < 0 and element_bits(element_of(value)) in (16, 32)
 
 
 def turn_over(rows: ir.Value, columns: ir.Value, length: ir.Value) -> None:

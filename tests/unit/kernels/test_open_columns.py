@@ -89,3 +89,18 @@ def test_columns_that_are_read_once_are_summed_up_in_registers(op: str) -> None:
     with noting_kernels() as found:
         tw.compile(made, workers=0, cache=False)
     assert not [kernel for kernel in found if kernel.schedule.startswith("columns of any length")]
+
+
+@FOR_THIS_MACHINE
+@pytest.mark.parametrize("cpu", ["x86", "x86 -mcpu=haswell"])
+@pytest.mark.parametrize("op", ["Softmax", "LogSoftmax", "ReduceMax", "ReduceMean"])
+def test_short_rows_of_half_words_are_turned(op: str, cpu: str) -> None:
+    body = f"y = {op}<axis = 1>(x)" if "Soft" in op else f"a = Constant<value_ints = [1]>() y = {op}(x, a)"
+    made = onnx.parser.parse_model(
+        f'<ir_version: 9, opset_import: ["": 18]> g (float16[A, B] x) => (float16 y) {{ {body} }}'
+    )
+    made.graph.output[0].type.tensor_type.ClearField("shape")
+    module, session = tw.compile(made, cpu, workers=0), make_session(made)
+    for shape in ((1, 1), (16, 3), (40, 2), (17, 21), (33, 47), (64, 16), (15, 5), (20, 100)):
+        x = RNG.standard_normal(shape).astype(np.float16)
+        np.testing.assert_allclose(module(x)[0], session.run(None, {"x": x})[0], rtol=2e-3, atol=2e-3)
