@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -56,22 +57,31 @@ class PrefetchRows(Pass):
     def apply(self, module: ir.Module) -> None:
         """Rewrite all scheduled functions of the module."""
         for function in scheduled_functions(module):
-            *inputs, result = _buffers(function)
-            for buffer in inputs:
+            *inputs, results = _buffers(function)
+            for buffer in itertools.chain(*inputs):
                 if _is_static(buffer) and nbytes(buffer.type) < self.least:
                     continue
-                loops = _find_loops(function, buffer)
+                loops, result = _find_loops(function, buffer), _choose_like(results, buffer)
                 if len(loops) > 1:
                     computing = [loop for loop in loops if not _stores(loop, result)] or list(loops)[:1]
                     busiest = max(computing, key=lambda loop: len(collect(loop, _computes)))
                     _prefetch(loops[busiest], result, tw.STREAMS in function.attributes)
 
 
-def _buffers(function: func.FuncOp) -> list[ir.Value]:
-    """What a kernel reads, and its result: views of dynamic sizes in place of the arguments that these are views of."""
+def _buffers(function: func.FuncOp) -> list[list[ir.Value]]:
+    """What a kernel reads, and its result: where an argument has views of dynamic sizes, these in its place.
+
+    There are several where axes are joined.
+    """
     arguments = list(function.arguments)[: -2 - count_of(function, tw.SIZES)]  # then come sizes and the range of steps
-    views = {op.operands[0]: op.results[0] for op in reversed(find_named(function, "memref.reinterpret_cast"))}
-    return [views.get(argument, argument) for argument in arguments]
+    casts = find_named(function, "memref.reinterpret_cast")
+    views: list[list[ir.Value]] = [[op.results[0] for op in casts if op.operands[0] == each] for each in arguments]
+    return [own or [argument] for own, argument in zip(views, arguments, strict=True)]
+
+
+def _choose_like(results: Sequence[ir.Value], buffer: ir.Value) -> ir.Value:
+    """The view of the result with the axes that a buffer has, or any."""
+    return next((result for result in results if result.type == buffer.type), results[0])
 
 
 def _find_loops(function: func.FuncOp, buffer: ir.Value) -> dict[ir.Operation, ir.Operation]:
@@ -157,9 +167,9 @@ def _prefetch(load: ir.Operation, result: ir.Value, streams: bool) -> None:
 
 
 def _stores(loop: ir.Operation, result: ir.Value) -> bool:
-    """Return whether a loop stores into the result, or into a part of it."""
+    """Return whether a loop stores into the result, or into a part of it, by whatever view."""
     stores = find_named(loop, "vector.store")
-    return any(result in _sources(op.operands[1]) for op in stores)
+    return any(_sources(result)[-1] in _sources(op.operands[1]) for op in stores)
 
 
 def _sources(buffer: ir.Value) -> Sequence[ir.Value]:

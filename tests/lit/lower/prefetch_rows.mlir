@@ -210,3 +210,50 @@ func.func @dynamic(%x: memref<1xf32>, %y: memref<1xf32>, %m: index, %n: index, %
   }
   return
 }
+
+// Rows of which the axes before are joined: a view besides that of the argument, which is what the loops read.
+// CHECK-LABEL: func.func @joined(
+// CHECK:         memref.reinterpret_cast %arg0
+// CHECK:         memref.reinterpret_cast %arg1
+// CHECK:         %[[X:.*]] = memref.reinterpret_cast %arg0
+// CHECK:         %[[Y:.*]] = memref.reinterpret_cast %arg1
+// CHECK:           arith.maximumf
+// CHECK:             memref.prefetch %[[X]][%{{.*}}], read, locality<3>, data
+// CHECK-NEXT:        memref.prefetch %[[Y]][%{{.*}}], write, locality<3>, data
+// CHECK:         return
+func.func @joined(%x: memref<1xf32>, %y: memref<1xf32>, %m: index, %n: index, %k: index, %lo: index, %hi: index)
+    attributes {tw.schedule = "row", tw.sizes = 3 : i64} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c16 = arith.constant 16 : index
+  %low = arith.constant dense<0xFF800000> : vector<16xf32>
+  %size = arith.muli %n, %k : index
+  %count = arith.muli %m, %n : index
+  %images = memref.reinterpret_cast %x to offset: [0], sizes: [%m, %n, %k], strides: [%size, %k, 1]
+    : memref<1xf32> to memref<?x?x?xf32>
+  %made = memref.reinterpret_cast %y to offset: [0], sizes: [%m, %n, %k], strides: [%size, %k, 1]
+    : memref<1xf32> to memref<?x?x?xf32>
+  %rows = memref.reinterpret_cast %x to offset: [0], sizes: [%count, %k], strides: [%k, 1]
+    : memref<1xf32> to memref<?x?xf32>
+  %result = memref.reinterpret_cast %y to offset: [0], sizes: [%count, %k], strides: [%k, 1]
+    : memref<1xf32> to memref<?x?xf32>
+  %row = memref.alloc(%k) : memref<?xf32>
+  scf.for %r = %lo to %hi step %c1 {
+    %most = scf.for %i = %c0 to %k step %c16 iter_args(%acc = %low) -> (vector<16xf32>) {
+      %a = vector.load %rows[%r, %i] : memref<?x?xf32>, vector<16xf32>
+      %c = arith.maximumf %acc, %a : vector<16xf32>
+      scf.yield %c : vector<16xf32>
+    }
+    scf.for %i = %c0 to %k step %c16 {
+      %a = vector.load %rows[%r, %i] : memref<?x?xf32>, vector<16xf32>
+      %c = arith.subf %a, %most : vector<16xf32>
+      %d = arith.mulf %c, %c : vector<16xf32>
+      vector.store %d, %row[%i] : memref<?xf32>, vector<16xf32>
+    }
+    scf.for %i = %c0 to %k step %c16 {
+      %a = vector.load %row[%i] : memref<?xf32>, vector<16xf32>
+      vector.store %a, %result[%r, %i] : memref<?x?xf32>, vector<16xf32>
+    }
+  }
+  return
+}
