@@ -187,7 +187,8 @@ class ColumnPart(Part):
 
     def __init__(self, columns: Columns, function: func.FuncOp, *shared: Any) -> None:
         super().__init__(*shared)
-        self.columns, self.function, self.length = columns, function, self._column_length()
+        self.columns, self.function = columns, function
+        self.length = self._column_length()
 
     def compute(self, region: Region, place: ir.Value, panel: ir.Value | None) -> None:
         """One block."""
@@ -215,6 +216,8 @@ class ColumnPart(Part):
         loop_over(index_constant(0), self.length, 1, compute_row)
 
     def _column_length(self) -> ir.Value:
+        if self.columns.along is not None:  # perhaps no argument has as many
+            return memref.DimOp(self.computed.buffer, index_constant(self.columns.along)).result
         for op in list_ops(self.source):
             for loop, kind in enumerate(iterator_types(op) if op.name == "linalg.generic" else ()):
                 if kind == "reduction":

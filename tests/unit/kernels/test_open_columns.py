@@ -79,6 +79,24 @@ def test_columns_are_read_by_one_kernel(name: str) -> None:
     assert [kernel.schedule.startswith("columns of any length") for kernel in found] == [True]
 
 
+def test_columns_whose_length_only_the_result_shows() -> None:
+    """The weights of neighbours, which add up to one: how many these are is computed by the run."""
+    body = 'y = Resize<mode = "linear", antialias = 1>(x, "", "", sizes)'
+    made = onnx.parser.parse_model(
+        f'<ir_version: 9, opset_import: ["": 18]> g (float[1, 2, A, B] x) => (float y) {{'
+        f" sizes = Constant<value_ints = [1, 2, 40, 48]>() {body} }}"
+    )
+    made.graph.output[0].type.tensor_type.ClearField("shape")
+    with noting_kernels() as found:
+        module = tw.compile(made, workers=0, cache=False)
+    assert not [kernel.name for kernel in found if not kernel.schedule]
+    assert len([kernel for kernel in found if kernel.schedule.startswith("columns of any length")]) == 2
+    session = make_session(made)
+    for shape in ((1, 2, 90, 70), (1, 2, 333, 50)):
+        x = RNG.standard_normal(shape).astype(np.float32)
+        np.testing.assert_allclose(module(x)[0], session.run(None, {"x": x})[0], rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("op", ["ReduceMax", "ReduceMean", "ReduceSum"])
 def test_columns_that_are_read_once_are_summed_up_in_registers(op: str) -> None:
     body = f"axis = Constant<value_ints = [1]>() y = {op}(x, axis)"
