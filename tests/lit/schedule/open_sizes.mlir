@@ -297,10 +297,10 @@ func.func @columns(%x: tensor<?x?xf32>, %n: index, %m: index) -> tensor<?x?xf32>
   return %r : tensor<?x?xf32>
 }
 
-// Of a few known columns blocks have no rest.
-// CHECK-LABEL: func.func @rejects_three_columns(
-// CHECK-SAME:    tw.schedule = "blocks of
-func.func @rejects_three_columns(%x: tensor<?x3xf32>, %n: index) -> tensor<3x?xf32> attributes {tw.same_sizes = [array<i64: 0, 0, 1, -1, 2, 1>], tw.result_sizes = 1 : i64} {
+// Of three known columns whole vectors are put together.
+// CHECK-LABEL: func.func @three_columns(
+// CHECK-SAME:    tw.schedule = "rows along
+func.func @three_columns(%x: tensor<?x3xf32>, %n: index) -> tensor<3x?xf32> attributes {tw.same_sizes = [array<i64: 0, 0, 1, -1, 2, 1>], tw.result_sizes = 1 : i64} {
   %e = tensor.empty(%n) : tensor<3x?xf32>
   %r = linalg.generic {indexing_maps = [affine_map<(i, j) -> (j, i)>, #matrix], iterator_types = ["parallel", "parallel"]}
     ins(%x : tensor<?x3xf32>) outs(%e : tensor<3x?xf32>) {
@@ -308,6 +308,19 @@ func.func @rejects_three_columns(%x: tensor<?x3xf32>, %n: index) -> tensor<3x?xf
     linalg.yield %v : f32
   } -> tensor<3x?xf32>
   return %r : tensor<3x?xf32>
+}
+
+// Of a few known columns blocks have no rest.
+// CHECK-LABEL: func.func @rejects_five_columns(
+// CHECK-SAME:    tw.schedule = "blocks of
+func.func @rejects_five_columns(%x: tensor<?x5xf32>, %n: index) -> tensor<5x?xf32> attributes {tw.same_sizes = [array<i64: 0, 0, 1, -1, 2, 1>], tw.result_sizes = 1 : i64} {
+  %e = tensor.empty(%n) : tensor<5x?xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(i, j) -> (j, i)>, #matrix], iterator_types = ["parallel", "parallel"]}
+    ins(%x : tensor<?x5xf32>) outs(%e : tensor<5x?xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    linalg.yield %v : f32
+  } -> tensor<5x?xf32>
+  return %r : tensor<5x?xf32>
 }
 
 // Where something lies around the pieces already, they are plain loops.
