@@ -146,6 +146,11 @@ class Target:
         """How many bytes are looked up at once in a table of all of them; 0 where no instructions serve."""
         return 64 if "avx512vbmi" in self.features else 32 if "avx2" in self.features else 0
 
+    @property
+    def looks_up_numbers(self) -> bool:
+        """Return whether 16 floats are looked up at once in a register of them."""
+        return self.arch == cpus.X86.name and "avx512f" in self.features
+
     def multiplies_matrices(self, bits: int) -> bool:
         """Return whether registers hold matrices of bytes, or of bfloat16, which an instruction multiplies (AMX)."""
         return {8: "amx-int8", 16: "amx-bf16"}.get(bits, "") in self.features

@@ -72,6 +72,7 @@ from .lower.exchange_blocks import ExchangeBlocks
 from .lower.expand_math import ExpandMath
 from .lower.flush_denormals import FlushDenormals
 from .lower.look_up_bytes import LookUpBytes
+from .lower.look_up_numbers import LookUpNumbers
 from .lower.lower_external import lower_external
 from .lower.lower_to_llvm import LowerToLlvm
 from .lower.lower_transfers import LowerTransfers
@@ -212,6 +213,7 @@ def kernel_passes(target: Target, plain: bool = False, schedule: GivenSchedule |
         LowerTransfers(),
         ShuffleGathers(target=target),
         LookUpBytes(target=target),
+        LookUpNumbers(target=target),
         UnrollSums(),
         PrefetchWeights(),
         StreamStores(target=target),

@@ -15,9 +15,11 @@ from samples import leaving
 import tilewright as tw
 from tilewright.core.program import Plan
 from tilewright.core.target import Target, detect_host
+from tilewright.dialects import ir
+from tilewright.dialects.context import make_context
 from tilewright.frontends import import_model
 from tilewright.passes.infra.context import PassContext
-from tilewright.passes.pipeline import compile_kernel, plan
+from tilewright.passes.pipeline import compile_kernel, lower_kernel, plan
 
 RNG = np.random.default_rng(5)
 RANGES = {"INT2": (-2, 2), "UINT2": (0, 4), "INT4": (-8, 8), "UINT4": (0, 16), "INT8": (-128, 128), "UINT8": (0, 256)}
@@ -256,3 +258,14 @@ def test_many_rows_go_in_register_tiles() -> None:
     kernel = compile_kernel(made.kernels[call.kernel], detect_host(), PassContext())
     assert "unroll m.1, vectorize" in kernel.schedule and "in blocks of" in kernel.schedule
     assert kernel.scratch_bytes == 0
+
+
+@pytest.mark.parametrize("kind", ["UINT2", "INT4"])
+@pytest.mark.parametrize(("cpu", "looked_up"), [("icelake-server", True), ("haswell", False)])
+def test_numbers_are_looked_up_in_registers(kind: str, cpu: str, looked_up: bool) -> None:
+    target = f"x86 -mcpu={cpu}"
+    made = planned(product(Weight(kind, 64, 64, 32), np.ones((1, 64), np.float32)), target)
+    [call] = made.main.calls
+    with make_context(), ir.Location.unknown():
+        module, _ = lower_kernel(made.kernels[call.kernel], Target.parse(target), PassContext())
+        assert ("llvm.x86.avx512.permvar.sf.512" in str(module)) == looked_up
