@@ -215,7 +215,7 @@ def kernel_passes(target: Target, plain: bool = False, schedule: GivenSchedule |
         LookUpBytes(target=target),
         LookUpNumbers(target=target),
         UnrollSums(),
-        PrefetchWeights(),
+        PrefetchWeights(target=target),
         StreamStores(target=target),
         PrefetchRows(),
         OrderStores(target=target),  # after the last pass that looks at stores of whole vectors

@@ -22,9 +22,10 @@ _AT_ONCE, _SHORT_SUM = 4, 32
 # Only long sums do so without fused multiply-adds, whose products need registers: LLVM moves half of the sums to the
 # stack. Nor do short ones where it moves one there.
 _LARGE_TILE, _FEW_AT_ONCE, _LONG_SUM = 256, 2, 512
-# Streams that one core reads from memory at once: eight give 1.4 times as much as one, and more give no more. To Zen 4
-# two give most: one row by 768 x 768 to 4096 x 4096 numbers takes 0.67 to 0.83 of the time with eight.
-_STREAMS, _FEW_STREAMS = 8, 2
+# Streams that one core reads from memory at once: four that are asked for ahead (`prefetch-weights`) give 1.4 times as
+# much as one that is not, and 1.06 times as much as eight. To Zen 4 two give most: one row by 768 x 768 to 4096 x 4096
+# numbers takes 0.67 to 0.83 of the time with eight.
+_STREAMS, _FEW_STREAMS = 4, 2
 
 
 def by_name(value: KernelValue, cuts: Iterable[tuple[int, int]]) -> list[Cut]:
@@ -109,7 +110,7 @@ def stream_sum(schedule: Schedule, target: Target) -> Schedule:
     if not schedule.result.inner:
         return schedule  # a sum of one term has no loop
     innermost = schedule.result.inner[-1]
-    wanted = (_FEW_STREAMS,) if target.halves_vectors else (_STREAMS, _STREAMS // 2)
+    wanted = (_FEW_STREAMS,) if target.halves_vectors else (_STREAMS, _FEW_STREAMS)
     parts = next((n for n in wanted if innermost.steps % n == 0), 1)
     return schedule.unroll(innermost.name, parts, apart=True) if parts > 1 else schedule
 

@@ -1,6 +1,7 @@
 // RUN: %opt %s --passes=prefetch-weights | filecheck %s
 // RUN: %opt %s --passes=prefetch-weights{distance=8} | filecheck %s --check-prefix=NEAR
 // RUN: %opt %s --passes=prefetch-weights{tiles=4} | filecheck %s --check-prefix=FEW
+// RUN: %opt %s --passes=prefetch-weights --target "x86 -mcpu=znver4" | filecheck %s --check-prefix=HALVES
 
 // Both cache lines of a row, before anything is loaded.
 // CHECK-LABEL: func.func @stream(
@@ -266,4 +267,92 @@ func.func @rejects_computed_places(%w: memref<8x512x32xf32>) -> vector<32xf32> a
     scf.yield %next : vector<32xf32>
   }
   return %sum : vector<32xf32>
+}
+
+// Two parts of a sum, each asked for eight steps ahead, into the second cache, where both places are known.
+// CHECK-LABEL: func.func @two_parts(
+// CHECK:         scf.for %[[I:.*]] = %{{.*}} iter_args
+// CHECK-NOT:       memref.prefetch
+// CHECK:           %[[A:.*]] = arith.addi %{{.*}}, %[[I]]
+// CHECK:           %[[B:.*]] = arith.addi %[[A]], %c256
+// CHECK:           %[[C:.*]] = arith.addi %[[A]], %c8
+// CHECK-COUNT-2:   memref.prefetch %{{.*}}[%{{.*}}, %[[C]], %{{.*}}], read, locality<2>, data
+// CHECK:           %[[D:.*]] = arith.addi %[[B]], %c8
+// CHECK-COUNT-2:   memref.prefetch %{{.*}}[%{{.*}}, %[[D]], %{{.*}}], read, locality<2>, data
+// CHECK-NOT:       memref.prefetch
+// CHECK:           scf.yield
+// HALVES-LABEL: func.func @two_parts(
+// HALVES-NOT:     memref.prefetch
+func.func @two_parts(%w: memref<8x512x32xf32>, %block: index, %begin: index) -> vector<32xf32>
+    attributes {tw.schedule = "tile"} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c4 = arith.constant 4 : index
+  %c256 = arith.constant 256 : index
+  %zero = arith.constant dense<0.0> : vector<32xf32>
+  %sum = scf.for %i = %c0 to %c4 step %c1 iter_args(%acc = %zero) -> (vector<32xf32>) {
+    %a = arith.addi %begin, %i : index
+    %row = vector.load %w[%block, %a, %c0] : memref<8x512x32xf32>, vector<32xf32>
+    %b = arith.addi %a, %c256 : index
+    %other = vector.load %w[%block, %b, %c0] : memref<8x512x32xf32>, vector<32xf32>
+    %both = arith.addf %row, %other : vector<32xf32>
+    %next = arith.addf %both, %acc : vector<32xf32>
+    scf.yield %next : vector<32xf32>
+  }
+  return %sum : vector<32xf32>
+}
+
+// Neighbouring steps are no parts.
+// CHECK-LABEL: func.func @neighbours(
+// CHECK-NOT:     memref.prefetch
+// HALVES-LABEL: func.func @neighbours(
+func.func @neighbours(%w: memref<8x512x32xf32>, %block: index, %begin: index) -> vector<32xf32>
+    attributes {tw.schedule = "tile"} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c4 = arith.constant 4 : index
+  %zero = arith.constant dense<0.0> : vector<32xf32>
+  %sum = scf.for %i = %c0 to %c4 step %c1 iter_args(%acc = %zero) -> (vector<32xf32>) {
+    %a = arith.addi %begin, %i : index
+    %row = vector.load %w[%block, %a, %c0] : memref<8x512x32xf32>, vector<32xf32>
+    %b = arith.addi %a, %c1 : index
+    %other = vector.load %w[%block, %b, %c0] : memref<8x512x32xf32>, vector<32xf32>
+    %both = arith.addf %row, %other : vector<32xf32>
+    %next = arith.addf %both, %acc : vector<32xf32>
+    scf.yield %next : vector<32xf32>
+  }
+  return %sum : vector<32xf32>
+}
+
+// A weight of 16 MB for two rows: 16 steps ahead, into the second cache. For five rows as for more.
+// CHECK-LABEL: func.func @few_rows(
+// CHECK:         scf.for
+// CHECK:           arith.constant 16 : index
+// CHECK-COUNT-2:   memref.prefetch {{.*}}locality<2>
+// CHECK:         scf.for
+// CHECK:           arith.constant 32 : index
+// CHECK-COUNT-2:   memref.prefetch {{.*}}locality<3>
+// CHECK-NOT:       memref.prefetch
+// HALVES-LABEL: func.func @few_rows(
+// HALVES-COUNT-4: memref.prefetch {{.*}}locality<3>
+func.func @few_rows(%w: memref<256x512x32xf32>, %block: index) -> (vector<2x32xf32>, vector<5x32xf32>)
+    attributes {tw.schedule = "tile"} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c512 = arith.constant 512 : index
+  %zero2 = arith.constant dense<0.0> : vector<2x32xf32>
+  %zero5 = arith.constant dense<0.0> : vector<5x32xf32>
+  %two = scf.for %k = %c0 to %c512 step %c1 iter_args(%acc = %zero2) -> (vector<2x32xf32>) {
+    %row = vector.load %w[%block, %k, %c0] : memref<256x512x32xf32>, vector<32xf32>
+    %rows = vector.broadcast %row : vector<32xf32> to vector<2x32xf32>
+    %next = arith.addf %rows, %acc : vector<2x32xf32>
+    scf.yield %next : vector<2x32xf32>
+  }
+  %five = scf.for %k = %c0 to %c512 step %c1 iter_args(%acc = %zero5) -> (vector<5x32xf32>) {
+    %row = vector.load %w[%block, %k, %c0] : memref<256x512x32xf32>, vector<32xf32>
+    %rows = vector.broadcast %row : vector<32xf32> to vector<5x32xf32>
+    %next = arith.addf %rows, %acc : vector<5x32xf32>
+    scf.yield %next : vector<5x32xf32>
+  }
+  return %two, %five : vector<2x32xf32>, vector<5x32xf32>
 }
