@@ -14,7 +14,6 @@ from ...dialects.types import nbytes
 from ...dialects.walk import collect, defining_op
 from ..infra.base import Pass
 from ..ir.addresses import MEMORY_VIEWS, as_pointer, find_memory
-from ..ir.edit import clone
 from ..ir.kernel import LINE, count_of, integer_attr, list_functions
 
 # Ops that write to an operand and do not read it, and which one that is.
@@ -81,18 +80,41 @@ class ExchangeBlocks(Pass):
 
 
 def _find_target(loop: ir.Operation) -> ir.Value | None:
-    """The one buffer of the kernel's own that a loop writes to, of known size; None where there are others."""
-    found = set()
-    for op in collect(loop, lambda op: True):
-        for number, operand in enumerate(op.operands):
-            if isinstance(operand.type, ir.MemRefType) and op.name not in MEMORY_VIEWS and _may_write(op, number):
-                found.add(find_memory(operand))
-    outside = [buffer for buffer in found if not _is_in(buffer, loop)]
-    if len(outside) != 1:
+    """The one buffer of the kernel's own, or part of one, that a loop writes to; None where it writes to others.
+
+    It is of known size, and its elements lie one after another.
+    """
+    uses = [
+        (op, number, _find_base(operand, loop))
+        for op in collect(loop, lambda op: op.name not in MEMORY_VIEWS)
+        for number, operand in enumerate(op.operands)
+        if isinstance(operand.type, ir.MemRefType)
+    ]
+    found = {base for op, number, base in uses if _may_write(op, number) and not _is_in(base, loop)}
+    if len(found) != 1:
         return None
-    [target] = outside
-    op = defining_op(target)
-    return target if op is not None and op.name == "memref.alloc" and not op.operands else None
+    [target] = found
+    memory = find_memory(target)
+    owner = defining_op(memory)
+    others = any(find_memory(base) == memory and base != target for _, _, base in uses)
+    return target if owner is not None and owner.name == "memref.alloc" and _is_row(target) and not others else None
+
+
+def _find_base(view: ir.Value, loop: ir.Operation) -> ir.Value:
+    """What a view in a loop is of, as it is before the loop; a buffer that the loop makes."""
+    while _is_in(view, loop) and (op := defining_op(view)) is not None and op.name in MEMORY_VIEWS:
+        view = op.operands[0]
+    return view
+
+
+def _is_row(buffer: ir.Value) -> bool:
+    kind = ir.MemRefType(buffer.type)
+    return kind.has_static_shape and kind.get_strides_and_offset()[0] == _plain(kind).get_strides_and_offset()[0]
+
+
+def _plain(kind: ir.MemRefType) -> ir.MemRefType:
+    """The type of a buffer of this shape that begins at an address."""
+    return ir.MemRefType.get(kind.shape, kind.element_type)
 
 
 def _may_write(op: ir.Operation, number: int) -> bool:
@@ -180,22 +202,10 @@ def _exchange(function: func.FuncOp, parts: Sequence[tuple[ir.Operation, ir.Valu
 
 def _write_to(loop: ir.Operation, target: ir.Value, place: ir.Value) -> None:
     """Let a loop write to another buffer of the same type."""
-    replaced = {target: place}
-
-    def find_replacement(value: ir.Value) -> ir.Value:
-        if value not in replaced:
-            op = defining_op(value)
-            assert op is not None  # a view of the target
-            with ir.InsertionPoint(loop), loop.location:
-                source = find_replacement(op.operands[0])
-                replaced[value] = clone(op, {op.operands[0]: source}).results[0]
-        return replaced[value]
-
     for op in collect(loop, lambda op: True):
         for number, operand in enumerate(op.operands):
-            buffer = isinstance(operand.type, ir.MemRefType) and not _is_in(operand, loop)
-            if buffer and find_memory(operand) == target:
-                op.operands[number] = find_replacement(operand)
+            if operand == target and op != loop:
+                op.operands[number] = place
 
 
 @dataclass(frozen=True)
@@ -237,7 +247,8 @@ class _Area:
         waits = memref.LoadOp(_view_words(self.own, index_constant(0), LINE // 8), [index_constant(1)]).result
         second = arith.trunci(ir.IntegerType.get_signless(1), waits)
         shift = arith.select(second, index_constant(2 * LINE + self.size), index_constant(2 * LINE))
-        return memref.ViewOp(kind, self.own, arith.addi(self.back, shift), []).result
+        place = memref.ViewOp(_plain(ir.MemRefType(kind)), self.own, arith.addi(self.back, shift), []).result
+        return place if place.type == kind else memref.CastOp(kind, place).result
 
     def await_all(self) -> None:
         """Say that this call has made its part, and wait for all others'."""

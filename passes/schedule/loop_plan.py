@@ -99,7 +99,7 @@ def _count(op: AnyOp, times: int) -> tuple[int, int]:
             found = _count(inner, times * (integer_of(inner.operands[1]) or 1))
             operations, points = operations + found[0], points + found[1]
         elif inner.name.startswith("linalg.") and inner.regions:
-            points += times * _count_points(inner)
+            points += times * count_points(inner)
             operations += times * count_scalars(inner)
         elif times > 1:
             operations += times
@@ -107,11 +107,12 @@ def _count(op: AnyOp, times: int) -> tuple[int, int]:
 
 
 def count_scalars(op: AnyOp) -> int:
-    """Scalar operations of a structured op; an open extent counts as one step."""
-    return _count_points(op) * sum(map(_count_operations, list_ops(op)))
+    """Scalar operations of a structured op, in as many points."""
+    return count_points(op) * sum(map(_count_operations, list_ops(op)))
 
 
-def _count_points(op: AnyOp) -> int:
+def count_points(op: AnyOp) -> int:
+    """Steps of a structured op's loops; an open extent counts as one."""
     return math.prod(extent for extent in loop_extents(op) if extent > 0)
 
 

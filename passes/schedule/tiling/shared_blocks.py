@@ -14,8 +14,15 @@ from ....dialects.walk import collect, enclosing_loops, integer_of
 from ...analysis.classify import classify_op
 from ...analysis.kinds import Contraction, Elementwise
 from ...ir.kernel import in_place, integer_attr, is_dynamic_kernel, list_functions
-from ...ir.structure import is_static, loop_extents, num_inputs
-from ..loop_plan import LoopsWithoutSchedule, count_scalars, dynamic_threads_pay, estimate_work, threads_pay
+from ...ir.structure import is_static, num_inputs
+from ..loop_plan import (
+    LoopsWithoutSchedule,
+    count_points,
+    count_scalars,
+    dynamic_threads_pay,
+    estimate_work,
+    threads_pay,
+)
 from ..tiles.regions import NotSchedulable
 from .part_nests import Chooser
 from .plain_loops import as_plain_loops
@@ -34,26 +41,25 @@ def find_shared_ops(function: func.FuncOp) -> list[ir.Operation]:
     """
     if in_place(function):
         return []
-    inside = collect(
-        function, lambda op: all(map(is_static, op.operands)) and bool(enclosing_loops(op)), "linalg.generic"
-    )
+    inside = collect(function, lambda op: bool(enclosing_loops(op)), "linalg.generic")
     products = find_large_products(inside)
     operations = sum(count_scalars(op) * _count_steps(op) for op in products)
     if not products or 2 * operations < estimate_work(function):
         return []
-    others = [op for op in inside if isinstance(classify_op(op), Elementwise)]
+    others = [op for op in inside if all(map(is_static, op.operands)) and isinstance(classify_op(op), Elementwise)]
     return [*products, *(op for op in others if count_scalars(op) >= _LEAST_SCALARS)]
 
 
 def find_large_products(ops: Iterable[ir.Operation]) -> list[ir.Operation]:
-    """The products among ops that threads are worth for, each time that they are computed."""
+    """The products with weights that threads are worth for, each time that they are computed."""
     products = (op for op in ops if isinstance(classify_op(op), Contraction))
-    return [op for op in products if max(math.prod(loop_extents(op)), nbytes(find_weight(op).type)) >= _LEAST_WORK]
+    return [op for op in products if (found := count_weight(op)) and max(count_points(op), found) >= _LEAST_WORK]
 
 
-def find_weight(op: ir.Operation) -> ir.Value:
-    """The largest input of a product."""
-    return max(list(op.operands)[: num_inputs(op)], key=lambda value: nbytes(value.type))
+def count_weight(op: ir.Operation) -> int:
+    """The bytes of a product's largest input of known size, 0 if there is none."""
+    inputs = list(op.operands)[: num_inputs(op)]
+    return max((nbytes(value.type) for value in inputs if is_static(value)), default=0)
 
 
 def _count_steps(op: ir.Operation) -> int:

@@ -9,7 +9,6 @@ from typing import ClassVar
 from ....core.target import Target
 from ....dialects import arith, func, ir, scf
 from ....dialects.builders import index_constant
-from ....dialects.types import nbytes
 from ....dialects.walk import defining_op, integer_of
 from ...analysis.independent_steps import find_independent_loop
 from ...analysis.twin_loops import find_loops_apart
@@ -21,7 +20,7 @@ from ..tiles.buffers import buffer_of, write
 from .destination_passing import DestinationBody, is_empty
 from .part_nests import Chooser
 from .plain_loops import as_plain_loops, copy_ops, write_into
-from .shared_blocks import SharedBlocks, find_large_products, find_shared_ops, find_weight
+from .shared_blocks import SharedBlocks, count_weight, find_large_products, find_shared_ops
 
 
 def choose_shared_loops(
@@ -34,7 +33,7 @@ def choose_shared_loops(
     parts, shared = find_loops_apart(function), find_shared_ops(function)
     apart = [LoopsApart(choose, parts)] if parts else []
     # Two threads that have a loop each do not wait for each other, but need all its weights, from their own cache.
-    near = all(nbytes(find_weight(op).type) <= target.l2_bytes * 3 // 4 for op in find_large_products(shared))
+    near = all(count_weight(op) <= target.l2_bytes * 3 // 4 for op in find_large_products(shared))
     if near and target.cores <= len(parts):
         yield from apart
     if shared:

@@ -14,17 +14,16 @@
 // CHECK:         scf.for
 // CHECK:           %[[SHIFT:.*]] = arith.select
 // CHECK:           %[[OFFSET:.*]] = arith.addi %[[BACK]], %[[SHIFT]]
-// CHECK:           %[[PLACE:.*]] = memref.view %[[OWN]][%[[OFFSET]]][] : memref<640xi8> to memref<64xf32>
-// CHECK:           %[[PART:.*]] = memref.expand_shape %[[PLACE]]
+// CHECK:           %[[PLACE:.*]] = memref.view %[[OWN]][%[[OFFSET]]][] : memref<640xi8> to memref<4x16xf32>
 // CHECK:           scf.for
-// CHECK:             vector.store %{{.*}}, %[[PART]][
+// CHECK:             vector.store %{{.*}}, %[[PLACE]][
 // CHECK-NOT:       tw.exchange
 // CHECK:           llvm.atomicrmw add %{{.*}}, %{{.*}} acq_rel
 // CHECK:           scf.while
 // CHECK:             llvm.load %{{.*}} atomic acquire
 // CHECK:             llvm.call_intrinsic "llvm.x86.sse2.pause"()
 // CHECK:             llvm.call @sched_yield()
-// CHECK:           linalg.copy ins(%[[PLACE]] : memref<64xf32>) outs(%[[OUT:.*]] : memref<64xf32>)
+// CHECK:           linalg.copy ins(%[[PLACE]] : memref<4x16xf32>) outs(%[[ROWS:.*]] : memref<4x16xf32>)
 // CHECK:           vector.store %{{.*}}, %[[R]][
 func.func @shared(%x: memref<64xf32>, %r: memref<9x64xf32>, %lo: index, %hi: index) attributes {tw.exchanges, tw.extent = 4 : i64, tw.parallel} {
   %c0 = arith.constant 0 : index
