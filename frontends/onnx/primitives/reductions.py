@@ -27,17 +27,16 @@ def arg_min(ctx: Context, x: Tensor, *, axis: int = 0, keepdims: int = 1, select
 
 
 def arg_extreme(ctx: Context, x: Tensor, axis: int, keepdims: bool, better: scalars.Comparison) -> Tensor:
-    """The index of the best element, by one reduction that carries both; its axis stays as 1 where ``keepdims``."""
+    """The index of the best element; its axis stays as 1 where ``keepdims``."""
     axis, signed = ctx.axis(axis, x.rank), x.signed
-    if axis == x.rank - 1 and x.shape[axis] != 0 and (not isinstance(x.shape[axis], int) or x.shape[axis] < _NO_PLACE):
-        return _find_extreme(ctx, x, axis, keepdims, better)
     kept = [i for i in range(x.rank) if i != axis]
     shape = [x.shape[i] for i in kept]
     length, behind = x.shape[axis], count_elements(x.shape[axis + 1 :])
-    if isinstance(behind, int) and behind < _NARROW and (not isinstance(length, int) or length >= _LONG):
+    open_ = not isinstance(length, int)
+    if axis < x.rank - 1 and isinstance(behind, int) and behind < _NARROW and (open_ or length >= _LONG):
         found = _find_extreme(ctx, ctx.transpose(x, [*kept, axis]), x.rank - 1, False, better)
         return ctx.reshape(found, [1 if i == axis else n for i, n in enumerate(x.shape)] if keepdims else shape)
-    if isinstance(length, int) and 0 < length < _NO_PLACE:
+    if open_ or 0 < length < _NO_PLACE:
         return _find_extreme(ctx, x, axis, keepdims, better)
     elem = scalars.compute_type(element_type(x.dtype))
     worst = (scalars.lowest if better in ("gt", "ge") else scalars.highest)(elem, signed)
