@@ -97,7 +97,7 @@ def _find_target(loop: ir.Operation) -> ir.Value | None:
     memory = find_memory(target)
     owner = defining_op(memory)
     others = any(find_memory(base) == memory and base != target for _, _, base in uses)
-    return target if owner is not None and owner.name == "memref.alloc" and _is_row(target) and not others else None
+    return target if owner is not None and owner.name == "memref.alloc" and _has_no_gaps(target) and not others else None
 
 
 def _find_base(view: ir.Value, loop: ir.Operation) -> ir.Value:
@@ -107,7 +107,7 @@ def _find_base(view: ir.Value, loop: ir.Operation) -> ir.Value:
     return view
 
 
-def _is_row(buffer: ir.Value) -> bool:
+def _has_no_gaps(buffer: ir.Value) -> bool:
     kind = ir.MemRefType(buffer.type)
     return kind.has_static_shape and kind.get_strides_and_offset()[0] == _plain(kind).get_strides_and_offset()[0]
 

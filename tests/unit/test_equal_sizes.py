@@ -19,7 +19,7 @@ ALLOWED = {
     ("passes/normalize/store_bools.py", "_hand_on"): "scalars",
     ("passes/analysis/masked_writes.py", "find_masked_write"): "one op walks both whole",
     ("passes/normalize/widen_floats.py", "_compute_wide"): "scalars",
-    ("passes/lower/prefetch_rows.py", "_prefetch"): "decides what is fetched ahead, not what is computed",
+    ("passes/lower/prefetch_rows.py", "_choose_like"): "decides what is fetched ahead, not what is computed",
     (
         "passes/schedule/tiling/plain_loops.py",
         "write_into",
@@ -60,6 +60,7 @@ OF_ATTRIBUTES = {
     ("passes/graph/convert_layout.py", "_permute_lists"),
     ("passes/ir/dynamic_sizes.py", "slice_amounts"),
     ("passes/ir/slices.py", "read_under_slice"),
+    ("passes/lower/lower_transfers.py", "_find_open_rows"),
     ("passes/normalize/crop_pads.py", "apply"),
     ("passes/normalize/crop_pads.py", "_crop"),
 }
