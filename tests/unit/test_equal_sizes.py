@@ -20,6 +20,7 @@ ALLOWED = {
     ("passes/analysis/masked_writes.py", "find_masked_write"): "one op walks both whole",
     ("passes/normalize/widen_floats.py", "_compute_wide"): "scalars",
     ("passes/lower/prefetch_rows.py", "_choose_like"): "decides what is fetched ahead, not what is computed",
+    ("passes/lower/prefetch_rows.py", "_prefetch"): "likewise",
     (
         "passes/schedule/tiling/plain_loops.py",
         "write_into",
