@@ -11,6 +11,7 @@ import functools
 import hashlib
 import os
 import pickle
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -115,6 +116,6 @@ def _read(path: Path | None) -> Any:
 
 def _write(path: Path | None, result: Any) -> None:
     if path is not None:
-        part = path.with_suffix(f".{os.getpid()}")  # another process reads all of it or nothing
+        part = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}")  # others read all of it or nothing
         part.write_bytes(pickle.dumps(result))
         part.replace(path)
