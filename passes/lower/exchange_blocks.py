@@ -97,7 +97,8 @@ def _find_target(loop: ir.Operation) -> ir.Value | None:
     memory = find_memory(target)
     owner = defining_op(memory)
     others = any(find_memory(base) == memory and base != target for _, _, base in uses)
-    return target if owner is not None and owner.name == "memref.alloc" and _has_no_gaps(target) and not others else None
+    own = owner is not None and owner.name == "memref.alloc"
+    return target if own and _has_no_gaps(target) and not others else None
 
 
 def _find_base(view: ir.Value, loop: ir.Operation) -> ir.Value:
