@@ -298,6 +298,17 @@ def test_pixels_from_beyond_the_second_cache_are_read_once_for_all_blocks_of_a_w
     convolve_pixels(size, 36, l2_bytes=l2_bytes)
 
 
+@pytest.mark.parametrize("cores, first", [(1, "f"), (2, "oh")])
+def test_threads_share_the_rows_of_images_where_few_channels_are_made_of_many(cores: int, first: str) -> None:
+    token = TARGET.set(replace(HASWELL, cores=cores, l2_bytes=1 << 20))
+    try:
+        schedule = schedule_of(conv(14, 192, 48, 1, 1, 16))
+    finally:
+        TARGET.reset(token)
+    assert schedule is not None
+    assert schedule.result.outer[0].parts[0].axis == first
+
+
 @pytest.mark.parametrize("channels, window, at_once", [(3, 7, 3), (2, 5, 2), (3, 3, 1), (5, 5, 1)])
 def test_few_steps_of_a_sum_inside_of_others_are_taken_together(channels: int, window: int, at_once: int) -> None:
     token = TARGET.set(HASWELL)
