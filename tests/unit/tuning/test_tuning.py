@@ -117,11 +117,13 @@ def test_nothing_is_lost_or_repeated_when_it_is_killed(network: bytes, tmp_path:
         wanted, end = len(seen) + random.Random(seed).randint(2, 6), time.monotonic() + 120
         while (not path.exists() or _count(path) < wanted) and time.monotonic() < end and process.poll() is None:
             time.sleep(0.1)  # to count reads all trials
-        assert process.poll() is None
-        os.kill(process.pid, signal.SIGKILL)
+        runs = process.poll() is None
+        assert runs or (seen and process.returncode == 0)  # the first kill may come late in a short search
+        if runs:
+            os.kill(process.pid, signal.SIGKILL)
         process.wait()
         now = {(trial.kernel, trial.steps): trial.time for trial in trials_of(path)}
-        assert len(now) >= wanted
+        assert len(now) >= (wanted if runs else len(seen))
         assert all(now[key] == when for key, when in seen.items())  # each is there as it was
         seen = now
 
