@@ -240,9 +240,18 @@ def signless(number: int, type_: ir.Type) -> int:
 
 def call_intrinsic(name: str, result: ir.Type, operands: Sequence[ir.Value]) -> ir.Value:
     """One of LLVM's functions, by its name."""
+    return _call_intrinsic(name, [result], operands).results[0]
+
+
+def run_intrinsic(name: str, operands: Sequence[ir.Value]) -> None:
+    """One of LLVM's functions that gives nothing."""
+    _call_intrinsic(name, [], operands)
+
+
+def _call_intrinsic(name: str, results: Sequence[ir.Type], operands: Sequence[ir.Value]) -> ir.Operation:
     attributes = {
         "intrin": ir.StringAttr.get(name),
         "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(operands), 0]),
         "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
     }
-    return ir.Operation.create("llvm.call_intrinsic", [result], list(operands), attributes).results[0]
+    return ir.Operation.create("llvm.call_intrinsic", list(results), list(operands), attributes)

@@ -358,7 +358,7 @@ passes/lower/exchange_blocks, passes/schedule/tiling/part_nests, passes/schedule
 """
 
 EXCHANGES = "tw.exchanges"
-"""Function, unit: its threads wait for each other in loops, so each makes one call, at the same time as all others.
+"""Function, integer: its threads wait for each other behind so many loops: each makes one call, at the same time.
 
 Written by passes/schedule/tiling/shared_blocks; read by passes/ir/kernel, passes/lower/exchange_blocks,
 passes/lower/wrap_kernel.

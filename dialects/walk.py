@@ -84,6 +84,14 @@ def integer_of(value: ir.Value) -> int | None:
     return attribute.value if isinstance(attribute, ir.IntegerAttr) else None
 
 
+def is_made_in(value: ir.Value, loop: ir.Operation) -> bool:
+    """Return whether a value of a function is made in a loop's body: it is another one in each step."""
+    block = value.owner if isinstance(value.owner, ir.Block) else value.owner.operation.block
+    while (op := block.owner.operation) != loop and op.name != "func.func":
+        block = op.block
+    return op == loop
+
+
 def enclosing_loops(op: ir.Operation) -> list[ir.Operation]:
     """The ``scf.for`` loops around an op, innermost first."""
     loops: list[ir.Operation] = []

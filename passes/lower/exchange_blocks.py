@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...core.arena import align_size
+from ...core.errors import CompileError
 from ...dialects import arith, func, ir, linalg, llvm, memref, scf, tw
 from ...dialects.builders import index_constant
+from ...dialects.context import at_node
+from ...dialects.scalars import run_intrinsic
 from ...dialects.types import nbytes
-from ...dialects.walk import collect, defining_op
+from ...dialects.walk import collect, defining_op, is_made_in
 from ..infra.base import Pass
 from ..ir.addresses import MEMORY_VIEWS, as_pointer, find_memory
 from ..ir.kernel import LINE, count_of, integer_attr, list_functions
@@ -29,7 +32,7 @@ class ExchangeBlocks(Pass):
 
     Before::
 
-        func.func @k(..., %lo: index, %hi: index) attributes {tw.exchanges, tw.extent = 16} {
+        func.func @k(..., %lo: index, %hi: index) attributes {tw.exchanges = 1, tw.extent = 16} {
           %p = memref.alloc() : memref<2048xf32>
           scf.for %t ... {
             scf.for %block = %lo * 64 / 16 to %hi * 64 / 16 {writes to %p} {tw.exchange}
@@ -60,11 +63,16 @@ class ExchangeBlocks(Pass):
     arch: str = "x86"
 
     def apply(self, module: ir.Module) -> None:
-        """Rewrite the functions of the module that are marked with ``tw.exchanges``."""
+        """Rewrite the functions of the module that are marked with ``tw.exchanges``.
+
+        Raises CompileError where fewer loops are marked than those say.
+        """
         for function in list_functions(module):
             if tw.EXCHANGES not in function.attributes:
                 continue
             loops = collect(function, lambda op: tw.EXCHANGE in op.attributes, "scf.for")
+            if len(loops) != count_of(function, tw.EXCHANGES):  # one that lost its mark would make a part of its blocks
+                raise CompileError(f"pass 'exchange-blocks': a loop has lost its mark{at_node(function)}")
             targets = [_find_target(loop) for loop in loops]
             results = list(_find_read_results(function))
             fixed = all(ir.MemRefType(result.type).has_static_shape for result in results)
@@ -90,7 +98,7 @@ def _find_target(loop: ir.Operation) -> ir.Value | None:
         for number, operand in enumerate(op.operands)
         if isinstance(operand.type, ir.MemRefType)
     ]
-    found = {base for op, number, base in uses if _may_write(op, number) and not _is_in(base, loop)}
+    found = {base for op, number, base in uses if _may_write(op, number) and not is_made_in(base, loop)}
     if len(found) != 1:
         return None
     [target] = found
@@ -103,7 +111,7 @@ def _find_target(loop: ir.Operation) -> ir.Value | None:
 
 def _find_base(view: ir.Value, loop: ir.Operation) -> ir.Value:
     """What a view in a loop is of, as it is before the loop; a buffer that the loop makes."""
-    while _is_in(view, loop) and (op := defining_op(view)) is not None and op.name in MEMORY_VIEWS:
+    while is_made_in(view, loop) and (op := defining_op(view)) is not None and op.name in MEMORY_VIEWS:
         view = op.operands[0]
     return view
 
@@ -122,15 +130,6 @@ def _may_write(op: ir.Operation, number: int) -> bool:
     if op.name in _WRITES:
         return _WRITES[op.name] == number
     return op.name not in ("vector.transfer_read", "vector.load", "memref.load", "memref.prefetch", "memref.dim")
-
-
-def _is_in(value: ir.Value, loop: ir.Operation) -> bool:
-    """Return whether a value is made in a loop's body."""
-    owner = value.owner
-    block = owner if isinstance(owner, ir.Block) else owner.operation.block
-    while (op := block.owner.operation) != loop and op.name != "func.func":
-        block = op.block
-    return op == loop
 
 
 def _find_read_results(function: func.FuncOp) -> Iterator[ir.Value]:
@@ -277,13 +276,10 @@ class _Area:
 
 def _call_pause(arch: str) -> None:
     """Let the other thread of a core go first for a moment."""
-    name, operands = ("llvm.aarch64.hint", [_integer(1, 32)]) if arch == "aarch64" else ("llvm.x86.sse2.pause", [])
-    attributes = {
-        "intrin": ir.StringAttr.get(name),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(operands), 0]),
-        "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
-    }
-    ir.Operation.create("llvm.call_intrinsic", [], operands, attributes)
+    if arch == "aarch64":
+        run_intrinsic("llvm.aarch64.hint", [_integer(1, 32)])
+    else:
+        run_intrinsic("llvm.x86.sse2.pause", [])
 
 
 def _integer(number: int, bits: int = 64) -> ir.Value:

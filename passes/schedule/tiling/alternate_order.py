@@ -10,7 +10,7 @@ from ....core.target import Target
 from ....dialects import arith, ir
 from ....dialects.builders import index_constant
 from ....dialects.types import nbytes
-from ....dialects.walk import enclosing_loops, integer_of
+from ....dialects.walk import enclosing_loops, integer_of, is_made_in
 from .nest_loops import find_loops
 
 # Weights of less than this share of the second cache are still there in the next step, whatever the order.
@@ -67,15 +67,7 @@ def _find_repeats(op: ir.Operation, inputs: Sequence[ir.Value], target: Target) 
     weights = max(inputs, key=lambda value: nbytes(value.type))
     if nbytes(weights.type) < _SHARE_KEPT * target.l2_bytes:
         return []
-    return list(itertools.takewhile(lambda loop: not _is_made_in(weights, loop), enclosing_loops(op)))
-
-
-def _is_made_in(value: ir.Value, loop: ir.Operation) -> bool:
-    """Return whether a value is another one in each step of a loop."""
-    owner = value.owner
-    if isinstance(owner, ir.Block):
-        return owner == loop.regions[0].blocks[0] or loop in enclosing_loops(owner.owner.operation)
-    return loop in enclosing_loops(owner.operation)
+    return list(itertools.takewhile(lambda loop: not is_made_in(weights, loop), enclosing_loops(op)))
 
 
 def _is_odd(loops: Sequence[ir.Operation]) -> ir.Value:

@@ -6,6 +6,7 @@ from ....dialects import arith, ir, scf, tw
 from ....dialects.builders import index_constant
 from ....dialects.walk import defining_op
 from ...ir.edit import clone, replace
+from ..tiles.regions import NotSchedulable
 
 _VIEWS_OF_ALL = ("tensor.expand_shape", "tensor.collapse_shape")
 
@@ -29,8 +30,13 @@ def mark_shared(made: ir.Value) -> ir.Value:
         %q = scf.for %j = %c0 to select(%last, 1, 0) ... iter_args(%d = %p) {
           ... insert_slice %tile into %d
         } {tw.exchange}
+
+    Raises NotSchedulable where there is no such loop.
     """
-    for op in _find_makers(made):
+    makers = _find_makers(made)
+    if not makers:
+        raise NotSchedulable("no loop makes its blocks")
+    for op in makers:
         last = op.name == "scf.if" and made == op.results[0]
         loop = _as_loop(op) if op.name == "scf.if" else op
         loop.attributes[tw.EXCHANGE] = ir.UnitAttr.get()

@@ -96,9 +96,10 @@ class SharedBlocks(LoopsWithoutSchedule):
             for op in self.shared:
                 del op.attributes[tw.EXCHANGE]
         [kernel] = list_functions(made)
-        if not collect(kernel, lambda op: tw.EXCHANGE in op.attributes, "scf.for"):
+        loops = collect(kernel, lambda op: tw.EXCHANGE in op.attributes, "scf.for")
+        if not loops:
             raise NotSchedulable("its ops have no blocks that threads could share")
-        kernel.attributes[tw.EXCHANGES] = ir.UnitAttr.get()
+        kernel.attributes[tw.EXCHANGES] = integer_attr(len(loops))
         return made
 
     def parallel_from(self, function: func.FuncOp) -> int | None:

@@ -25,7 +25,7 @@
 // CHECK:             llvm.call @sched_yield()
 // CHECK:           linalg.copy ins(%[[PLACE]] : memref<4x16xf32>) outs(%[[ROWS:.*]] : memref<4x16xf32>)
 // CHECK:           vector.store %{{.*}}, %[[R]][
-func.func @shared(%x: memref<64xf32>, %r: memref<9x64xf32>, %lo: index, %hi: index) attributes {tw.exchanges, tw.extent = 4 : i64, tw.parallel} {
+func.func @shared(%x: memref<64xf32>, %r: memref<9x64xf32>, %lo: index, %hi: index) attributes {tw.exchanges = 1 : i64, tw.extent = 4 : i64, tw.parallel} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c9 = arith.constant 9 : index
@@ -53,7 +53,7 @@ func.func @shared(%x: memref<64xf32>, %r: memref<9x64xf32>, %lo: index, %hi: ind
 // CHECK:         %[[FIRST:.*]] = arith.cmpi eq, %[[LO]], %c0
 // CHECK:         scf.if %[[FIRST]] {
 // CHECK-NEXT:      linalg.copy ins(%[[OWN]] : memref<64xf32>) outs(%[[R]] : memref<64xf32>)
-func.func @own_result(%r: memref<64xf32>, %lo: index, %hi: index) attributes {tw.exchanges, tw.extent = 4 : i64, tw.parallel} {
+func.func @own_result(%r: memref<64xf32>, %lo: index, %hi: index) attributes {tw.exchanges = 1 : i64, tw.extent = 4 : i64, tw.parallel} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c9 = arith.constant 9 : index
@@ -78,7 +78,7 @@ func.func @own_result(%r: memref<64xf32>, %lo: index, %hi: index) attributes {tw
 // CHECK:         scf.for %{{.*}} = %c0{{.*}} to %c4
 // CHECK-NOT:     atomic
 // CHECK:         return
-func.func @rejects_results(%r: memref<4xf32>, %lo: index, %hi: index) attributes {tw.exchanges, tw.extent = 4 : i64, tw.parallel} {
+func.func @rejects_results(%r: memref<4xf32>, %lo: index, %hi: index) attributes {tw.exchanges = 1 : i64, tw.extent = 4 : i64, tw.parallel} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c9 = arith.constant 9 : index
