@@ -13,6 +13,7 @@ from reference import run_model
 import tilewright as tw
 from tilewright.core.errors import ModelError
 from tilewright.frontends import import_model
+from tilewright.tools.debugging.oracle import make_session
 
 RANDOM = np.random.default_rng(0)
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -74,6 +75,27 @@ def test_threads_share_the_directions_or_the_batch(direction, batch):
     [loops] = [kernel for kernel in two.program.manifest.kernels if kernel.name.startswith("for")]
     assert loops.extent == 2 and loops.parallel
     np.testing.assert_array_equal(two(*feeds.values())[0], one(*feeds.values())[0])
+
+
+@pytest.mark.parametrize("op", ["LSTM", "GRU"])
+@pytest.mark.parametrize("names", ["...", ".b.", "sb."])
+def test_threads_share_large_products(op, names):
+    """In a layer of one direction, whatever its batch and number of steps: equal bits on one thread and on three."""
+    hidden, gates = 384, GATES[op] * 384
+    shapes = ((6, 3, 8), (1, gates, 8), (1, gates, hidden), (1, 2 * gates))
+    arrays = [values(*s) / np.float32(16) for s in shapes]
+    model, feeds = node_model(op, arrays, [1, 2, 3], hidden_size=hidden)
+    for dim, name in zip(model.graph.input[0].type.tensor_type.shape.dim, names, strict=True):
+        if name != ".":
+            dim.dim_param = name
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    one, three = (tw.compile(model, num_threads=n, workers=0, cache=False) for n in (1, 3))
+    assert [kernel.exchanges for kernel in three.program.manifest.kernels if kernel.name.startswith("for")] == [True]
+    for steps, batch in ((6, 3), *(((6, 11),) if "b" in names else ()), *(((2, 1),) if "s" in names else ())):
+        x = values(steps, batch, 8)
+        want = make_session(model).run(None, {**feeds, next(iter(feeds)): x})[0]
+        np.testing.assert_array_equal(three(x)[0], one(x)[0])
+        np.testing.assert_allclose(three(x)[0], want, rtol=1e-4, atol=1e-5)
 
 
 @every
