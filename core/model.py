@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -160,15 +160,22 @@ class Param:
         flat = np.memmap(self.source.path, np.uint8, "r", self.source.offset, (self.source.nbytes,))
         return flat.view(np.ndarray).view(dtype).reshape(shape)
 
-    def read_aligned(self) -> np.ndarray:
-        """The data as code may read it.
+    def read_aligned(self, allocate: Callable[[int], np.ndarray]) -> np.ndarray:
+        """The data as code may read it; ``allocate`` gives bytes, aligned for all types, where it has to be copied.
 
         A model file may have it at any byte. It is then read: a copy of mapped pages would be in memory twice.
         """
         dtype = numpy_dtype(self.info.dtype)
         if isinstance(self.source, np.ndarray) or not self.source.offset % dtype.itemsize:
             return align_data(self.array())
-        read = np.fromfile(self.source.path, np.uint8, self.source.nbytes, offset=self.source.offset)
+        read = allocate(self.source.nbytes)
+        with self.source.path.open("rb", buffering=0) as file:
+            file.seek(self.source.offset)
+            count = 0
+            while done := file.readinto(read[count:].data):
+                count += done
+        if count < read.nbytes:
+            raise ModelError(f"{self.source.path} became shorter while it was read")
         return read.view(dtype).reshape(self.info.static_shape)
 
 

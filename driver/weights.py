@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Iterable, Mapping
-from concurrent.futures import Future, wait
-from dataclasses import replace
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from ..core.errors import ArtifactError
+from ..core.model import TensorInfo
 from ..core.program import Kernel, Program
 from ..core.target import detect_host
 from ..runtime.artifact.weights import Weights, WeightsWriter
@@ -16,6 +19,8 @@ from ..runtime.executors import formulas
 from ..runtime.executors.executor import Executor
 from ..runtime.process.background import run_beside
 from ..runtime.process.link import link
+from ..runtime.process.threads import usable_cpus
+from ..runtime.tensors.reused_memory import ReusedMemory
 from ..workers.process import Job
 from . import jobs
 from .compilation import Compilation
@@ -23,6 +28,8 @@ from .jobs import Planned
 from .support import find_support
 
 _LOOK_SECONDS = 0.1  # after which one who waits for weights tells how many there are
+_MOST_KEPT = 64 << 20  # bytes of memory that a thread uses for one weight after another
+_MOST_WRITERS = 4  # more do not write faster
 
 
 class WeightsWork:
@@ -73,27 +80,59 @@ class WeightsWork:
         return self._stream(executor, compilation.weights_folder)
 
     def _stream(self, executor: Executor | None, folder: Path | None) -> Weights | None:
-        """Write one tensor at a time: prepared ones computed where they belong, the others copied."""
-        plan, params = self._planned.plan, self._planned.params
-        computed = formulas.choose_programs(plan.prepare, plan.formulas)
+        """Write one tensor after another, in as many threads as there are CPUs."""
+        plan = self._planned.plan
         with WeightsWriter(plan.params, folder) as writer:
-            for number, info in enumerate(plan.params):
-                if self._stops.is_set():
-                    return None
-                self._written = number
-                self._compilation.pool.check(f"the weight '{info.name}'")
-                if info.name not in plan.prepare:
-                    writer.write(info.name, params[info.name].array())
-                    continue
-                program = plan.prepare[info.name]
-                sources = [params[p.name].read_aligned() for p in program.params]
-                with writer.place(info) as array:
-                    if info.name in computed:
-                        formulas.prepare_weight(program, plan.formulas, sources, [array])
-                    else:
-                        assert executor is not None
-                        executor.run(program, [], sources, [array])
-            return writer.finish()
+            maker = _Maker(self._planned, executor, writer)
+            # The largest first: the threads end together.
+            left = deque(sorted(plan.params, key=lambda info: -info.nbytes))
+
+            def make_some() -> None:
+                memory = ReusedMemory(_MOST_KEPT)
+                while left and not self._stops.is_set():
+                    info = left.popleft()
+                    self._compilation.pool.check(f"the weight '{info.name}'")
+                    memory.begin()
+                    maker.make(info, memory)
+                    self._written += 1
+
+            threads = max(1, min(usable_cpus(), _MOST_WRITERS, len(plan.params)))
+            with ThreadPoolExecutor(threads) as pool:
+                works = [pool.submit(make_some) for _ in range(threads)]
+                try:
+                    for work in works:
+                        work.result()
+                except BaseException:
+                    self._stops.set()
+                    raise
+            return None if self._stops.is_set() else writer.finish()
+
+
+@dataclass(frozen=True)
+class _Maker:
+    """Writes single weights: prepared ones are computed where they belong, the others copied."""
+
+    planned: Planned
+    executor: Executor | None
+    writer: WeightsWriter
+
+    @cached_property
+    def _computed(self) -> set[str]:
+        return formulas.choose_programs(self.planned.plan.prepare, self.planned.plan.formulas)
+
+    def make(self, info: TensorInfo, memory: ReusedMemory) -> None:
+        plan, params = self.planned.plan, self.planned.params
+        if info.name not in plan.prepare:
+            self.writer.write(info.name, params[info.name].array())
+            return
+        program = plan.prepare[info.name]
+        sources = [params[p.name].read_aligned(memory.take) for p in program.params]
+        with self.writer.place(info, memory) as array:
+            if info.name in self._computed:
+                formulas.prepare_weight(program, plan.formulas, sources, [array])
+            else:
+                assert self.executor is not None
+                self.executor.run(program, [], sources, [array])
 
 
 def link_executor(

@@ -24,11 +24,11 @@ import numpy as np
 from ...core.errors import ArtifactError
 from ...core.model import TensorInfo, numpy_dtype
 from ..process.files import create_nameless, digest
-from ..tensors.tensor import allocate_output
+from ..tensors.reused_memory import ReusedMemory
 from . import weights_header
 
 DATA_ALIGNMENT = 64
-_SMALL = 16 << 20  # bytes that may be in memory until they are all written
+_SMALL = 32 << 20  # bytes that may be in memory until they are all written; new pages of a mapped file cost more
 _PERIOD = 0.03  # seconds, in which some 30 MB are written
 _BLANK = "0" * 64  # stands for the fingerprint until all data is written
 
@@ -69,9 +69,8 @@ def _map_to_write(descriptor: int, size: int) -> mmap.mmap | None:
 
 
 @contextmanager
-def _leaving_memory(mapped: mmap.mmap, size: int) -> Iterator[None]:
-    """Take pages of a mapped file out of memory while ``size`` bytes of it are written, and at the end: the file has
-    them."""
+def _leaving_memory(mapped: mmap.mmap) -> Iterator[None]:
+    """Take pages of a mapped file out of memory while they are written, and at the end: the file has them."""
     done = threading.Event()
 
     def watch() -> None:
@@ -79,19 +78,17 @@ def _leaving_memory(mapped: mmap.mmap, size: int) -> Iterator[None]:
             mapped.madvise(mmap.MADV_DONTNEED)
 
     thread = threading.Thread(target=watch, daemon=True)
-    if size > _SMALL:
-        thread.start()
+    thread.start()
     try:
         yield
     finally:
         done.set()
-        if size > _SMALL:
-            thread.join()
+        thread.join()
         mapped.madvise(mmap.MADV_DONTNEED)
 
 
 class WeightsWriter:
-    """Writes a nameless weights file in ``folder``, one tensor at a time in any order.
+    """Writes a nameless weights file in ``folder``, tensor by tensor in any order, in several threads.
 
     Nothing is left of it when the process ends or the writer is closed, unless ``Weights.save`` gives it a name.
     """
@@ -105,7 +102,7 @@ class WeightsWriter:
         try:
             self._file = os.fdopen(create_nameless(folder), "r+b")
             os.posix_fallocate(self._file.fileno(), 0, self._end)  # a mapped page without room on disk is a signal
-            self._file.write(self._header)
+            os.pwrite(self._file.fileno(), self._header, 0)
         except OSError as error:
             raise ArtifactError(f"cannot write weights in {folder}: {error.strerror}") from error
         self._mapped = _map_to_write(self._file.fileno(), self._end)
@@ -117,18 +114,18 @@ class WeightsWriter:
         self._file.close()
 
     @contextmanager
-    def place(self, info: TensorInfo) -> Iterator[np.ndarray]:
-        """An array to be filled with one tensor: where it lies in the file, or in memory where no file can be mapped.
+    def place(self, info: TensorInfo, memory: ReusedMemory) -> Iterator[np.ndarray]:
+        """An array to be filled with one tensor: in ``memory``, or where a large one lies in the file.
 
         What has been written is soon out of this process's memory, of which what it is made from takes enough.
         """
         begin, end = self._places[info.name]
-        if self._mapped is None:
-            array = allocate_output(info)
+        if self._mapped is None or end - begin <= _SMALL:
+            array = memory.take(end - begin).view(numpy_dtype(info.dtype)).reshape(info.shape)
             yield array
             self.write(info.name, array)
             return
-        with _leaving_memory(self._mapped, end - begin):
+        with _leaving_memory(self._mapped):
             yield np.frombuffer(self._mapped, np.uint8)[begin:end].view(numpy_dtype(info.dtype)).reshape(info.shape)
         self._missing.discard(info.name)
 
@@ -139,8 +136,8 @@ class WeightsWriter:
         if data.nbytes != end - begin:
             raise ArtifactError(f"weight '{name}' has {data.nbytes} bytes, {end - begin} were announced")
         try:
-            self._file.seek(begin)
-            self._file.write(data.data)
+            while begin < end:
+                begin += os.pwrite(self._file.fileno(), data[begin - end :].data, begin)
         except OSError as error:
             raise ArtifactError(f"cannot write weight '{name}': {error.strerror}") from error
         self._missing.discard(name)
@@ -150,7 +147,6 @@ class WeightsWriter:
         if self._missing:
             raise ArtifactError(f"weight '{min(self._missing)}' was never written")
         try:
-            self._file.flush()
             fingerprint = _compute_fingerprint(self._header, self._file.fileno(), self._end)
             os.pwrite(self._file.fileno(), lay_out_file(self._params, fingerprint)[0], 0)
         except OSError as error:

@@ -14,6 +14,8 @@ import tilewright as tw
 from tilewright.core.model import FileSlice, Param, TensorInfo, numpy_dtype
 from tilewright.core.sizes import require_static
 from tilewright.runtime.artifact.weights import Weights, WeightsWriter, lay_out_file
+from tilewright.runtime.tensors.reused_memory import ReusedMemory
+from tilewright.runtime.tensors.tensor import aligned_bytes
 
 INFOS = [
     TensorInfo("bytes", (3,), "int8"),
@@ -138,23 +140,41 @@ def test_saving_a_named_file_copies_it(tmp_path):
     assert not (tmp_path / "one").samefile(tmp_path / "two")
 
 
-@pytest.mark.parametrize("mapped", [True, False])
-def test_tensors_are_made_where_they_lie(tmp_path, monkeypatch, mapped):
+@pytest.mark.parametrize(("small", "mapped"), [(0, True), (0, False), (64, True)])
+def test_tensors_are_made_where_they_lie_or_in_reused_memory(tmp_path, monkeypatch, small, mapped):
+    monkeypatch.setattr("tilewright.runtime.artifact.weights._SMALL", small)
     if not mapped:
         monkeypatch.setattr("tilewright.runtime.artifact.weights._map_to_write", lambda descriptor, size: None)
+    memory = ReusedMemory(1 << 10)
     with WeightsWriter(INFOS, tmp_path) as writer, WeightsWriter(INFOS, tmp_path) as other:
         for info in INFOS:
-            with writer.place(info) as array:
+            memory.begin()
+            with writer.place(info, memory) as array:
                 assert (array.shape, array.dtype) == (info.shape, numpy_dtype(info.dtype))
                 array[...] = values()[info.name]
             other.write(info.name, values()[info.name])
         assert writer.finish().fingerprint == other.finish().fingerprint
 
 
+def test_memory_is_reused_by_the_next_piece_of_work_alone():
+    memory = ReusedMemory(256)
+    for _ in range(2):  # the first piece says how much it takes
+        memory.begin()
+        pieces = [memory.take(size) for size in (100, 1, 64)]
+    assert [piece.nbytes for piece in pieces] == [100, 1, 64]
+    assert all(piece.ctypes.data % 64 == 0 for piece in pieces)
+    first, large = pieces[0], memory.take(1000)
+    memory.begin()
+    again = [memory.take(128), memory.take(200)]
+    assert np.shares_memory(again[0], first)
+    kept = [*pieces, large, again[1]]
+    assert not any(np.shares_memory(a, b) for i, a in enumerate(kept) for b in kept[:i]), "what a piece has is its own"
+
+
 def test_a_tensor_that_failed_was_never_written(tmp_path):
     info = TensorInfo("a", (4,), "float32")
     with WeightsWriter([info], tmp_path) as writer:
-        with pytest.raises(KeyError), writer.place(info):
+        with pytest.raises(KeyError), writer.place(info, ReusedMemory(64)):
             raise KeyError
         with pytest.raises(tw.ArtifactError, match="'a' was never written"):
             writer.finish()
@@ -171,7 +191,7 @@ def test_what_is_written_leaves_the_memory(tmp_path):
     info = TensorInfo("a", (24 << 20,), "float32")
     with WeightsWriter([info], tmp_path) as writer:
         before = resident("RssFile") + resident("RssShmem")
-        with writer.place(info) as array:
+        with writer.place(info, ReusedMemory(0)) as array:
             array[: 12 << 20] = 1
             deadline = time.monotonic() + 60
             while resident("RssFile") + resident("RssShmem") > before + (8 << 20):
@@ -198,7 +218,7 @@ def test_data_at_any_byte_is_in_memory_once(tmp_path, offset):
     (tmp_path / "x").write_bytes(bytes(offset) + data.tobytes())
     param = Param(TensorInfo("w", (3, 2 << 20), "float32"), FileSlice(tmp_path / "x", offset, data.nbytes))
     before = resident("RssFile")
-    array = param.read_aligned()
+    array = param.read_aligned(aligned_bytes)
     assert array.ctypes.data % 4 == 0 and array.flags.c_contiguous
     np.testing.assert_array_equal(array, data.reshape(3, -1))
     assert resident("RssFile") - before < (0 if offset % 4 else array.nbytes) + (4 << 20), "the file's pages stay"
@@ -207,4 +227,11 @@ def test_data_at_any_byte_is_in_memory_once(tmp_path, offset):
 def test_an_array_is_its_own_data():
     info = TensorInfo("w", (2, 3), "float32")
     array = np.arange(6, dtype=np.float32)
-    assert np.shares_memory(Param(info, array).read_aligned(), array)
+    assert np.shares_memory(Param(info, array).read_aligned(aligned_bytes), array)
+
+
+def test_a_file_that_became_shorter_is_refused(tmp_path):
+    (tmp_path / "x").write_bytes(bytes(12))
+    param = Param(TensorInfo("w", (3,), "float32"), FileSlice(tmp_path / "x", 1, 12))
+    with pytest.raises(tw.ModelError, match=r"x became shorter while it was read"):
+        param.read_aligned(aligned_bytes)
