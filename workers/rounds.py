@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _PATIENCE = 0.2
 _LOOK_SECONDS = 0.02  # after which they look again for a worker that another round had
 # After which a second worker gets ready for what a job leads to: what is planned for so long has many kernels.
-_LONG_SECONDS = 0.25
+_LONG_SECONDS = 0.15
 _WALL_FACTOR = 2  # a job that waits for something that never comes uses no CPU
 # What other jobs get to come to their end when one has failed, so that their workers stay.
 _LAST_SECONDS = 1.0
