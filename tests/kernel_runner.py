@@ -139,6 +139,12 @@ class CompiledKernel:
         self.call([a.ctypes.data for a in (*arrays, result)], chunks)
         return result
 
+    def run(self, addresses: Sequence[int], low: int, high: int) -> None:
+        """Make some of its steps on memory."""
+        pointers = (ctypes.c_void_p * len(addresses))(*addresses)
+        scratch = aligned(np.full(max(self.kernel.scratch_bytes, 1), 0xFF, np.uint8))
+        self._function(ctypes.addressof(pointers), low, high, scratch.ctypes.data)
+
     def call(self, addresses: Sequence[int], chunks: int = 1) -> None:
         """Call it on memory; each chunk finds garbage in its scratch.
 

@@ -29,7 +29,7 @@ from .part_loops import (
     join_strips,
     least_rest,
     loop_over,
-    share_of_steps,
+    share_range,
 )
 
 # Shares of the work that threads take, at least, where the blocks are as many.
@@ -114,7 +114,7 @@ class Blocks:
         """
         border, arguments = DynamicBorder.of(computed.source), computed.tensors
         inner = border.view(computed.buffer, arguments)
-        border.fill(computed.buffer, inner, lo, arguments, computed.target)
+        border.fill(computed.buffer, inner, share_range(lo, hi), arguments, computed.target)
         extents = {axis: memref.DimOp(inner, index_constant(axis)).result for axis in self.cuts}
         segments = {axis: self.cut(axis, extents[axis], computed) for axis in self.cuts}
         parts = []
@@ -128,7 +128,7 @@ class Blocks:
         parts = join_strips(parts) if self.strips else parts
         groups = self.count_groups(parts[0])
         steps = arith.muli(groups, index_constant(self.panels))
-        first, last = (share_of_steps(steps, n) for n in (lo, hi))
+        first, last = share_range(lo, hi)(steps)
 
         def body(step: ir.Value) -> None:
             panels = index_constant(self.panels)

@@ -26,7 +26,7 @@ from ..tiling.dynamic_border import DynamicBorder, resolve_size
 from ..tiling.strided_boxes import BoxRows, Place, find_extents, find_offset, find_strides, flatten_buffer
 from ..tiling.turned_rows import FEW_ROWS
 from .block_kernels import STEPS
-from .part_loops import Computation, EmitSteps, build_steps, share_of_steps
+from .part_loops import Computation, EmitSteps, build_steps, share_range
 
 # Elements along a known axis that are turned like those of an open one.
 _LEAST_KNOWN = 32
@@ -77,8 +77,9 @@ class BoxCopy(LoopsWithoutSchedule):
 
         def emit(lo: ir.Value, hi: ir.Value) -> None:
             inner = border.view(computed.buffer, given)
-            border.fill(computed.buffer, inner, lo, given, computed.target)
-            rows.emit(share_of_steps(rows.count, lo), share_of_steps(rows.count, hi))
+            share = share_range(lo, hi)
+            border.fill(computed.buffer, inner, share, given, computed.target)
+            rows.emit(*share(rows.count))
 
         return emit
 

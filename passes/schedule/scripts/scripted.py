@@ -18,7 +18,7 @@ from ...ir.dynamic_sizes import operand_segment
 from ...ir.kernel import integer_attr, is_dynamic_kernel, list_functions, run_upstream, symbol_of
 from ...ir.structure import indexing_maps, is_static, iterator_types, list_ops, shape_of, terminator_of
 from ..dynamic.block_kernels import STEPS
-from ..dynamic.part_loops import share_of_steps
+from ..dynamic.part_loops import share_range
 from ..loop_plan import PARALLEL_WORK, LoopsWithoutSchedule, estimate_work, threads_pay
 from ..tiles.regions import Interval, Linear, full_region
 from ..tiles.structured import clone_body, extract, make_generic
@@ -200,7 +200,7 @@ def _share_loop(function: func.FuncOp) -> int:
             first, last = lo, hi
             if dynamic:
                 steps = arith.ceildivsi(end, index_constant(size))
-                first, last = (share_of_steps(steps, n) for n in (lo, hi))
+                first, last = share_range(lo, hi)(steps)
             begin = arith.maxsi(arith.muli(first, index_constant(size)), low)
             finish = arith.minsi(arith.muli(last, index_constant(size)), own)
         loop.operands[0], loop.operands[1] = begin, finish

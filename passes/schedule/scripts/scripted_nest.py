@@ -50,7 +50,9 @@ class ScriptedNest(NestPlan):
     def build(self, function: func.FuncOp, target: Target) -> ir.Module:
         """The nest; that of ``NestPlan`` where the script's loops do not do. NotSchedulable as there."""
         try:
-            return build_tiles(function, self.script, target)[0]
+            parallel = self.schedule.result.parallel
+            count = parallel.steps if parallel else 0
+            return build_tiles(function, self.script, target, count)[0]
         except NotSchedulable:
             return super().build(function, target)
 
@@ -67,10 +69,13 @@ _FIRST = Interval(Linear(), 1)  # all of an axis of extent 1
 _RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
 
 
-def build_tiles(function: func.FuncOp, script: transform.Script, target: Target) -> tuple[ir.Module, int]:
+def build_tiles(
+    function: func.FuncOp, script: transform.Script, target: Target, count: int = 0
+) -> tuple[ir.Module, int]:
     """A kernel in destination-passing style with the loops of a script, and the steps of that which threads share.
 
-    Raises NotSchedulable where a tile cannot be computed.
+    These are ``count``, if that is known before (0 where it is not). Raises NotSchedulable where a tile cannot be
+    computed, or the loop has another number of steps.
     """
 
     def body(arguments: dict[ir.Value, ir.Value], dests: list[ir.Value], lo: ir.Value, hi: ir.Value) -> list[ir.Value]:
@@ -79,7 +84,9 @@ def build_tiles(function: func.FuncOp, script: transform.Script, target: Target)
         for op in body_ops(function):
             clone(op, mapping)
         results = terminator_of(function).operands
-        return [_store(mapping[value], dest, lo, squeezed) for value, dest in zip(results, dests, strict=True)]
+        return [
+            _store(mapping[value], dest, (lo, hi), count, squeezed) for value, dest in zip(results, dests, strict=True)
+        ]
 
     made = destination_passing(function, body, squeezed_type)
     [rebuilt] = list_functions(made)
@@ -88,6 +95,8 @@ def build_tiles(function: func.FuncOp, script: transform.Script, target: Target)
     run_upstream(made, ("sccp",))  # sizes of tiles become numbers; `canonicalize` would fold the copies away
     extent = share_loops(rebuilt)
     tiles = collect(rebuilt, lambda op: tw.FORM in op.attributes, "linalg.generic")
+    if count and extent != count:
+        raise NotSchedulable("a script whose loop has other steps than its schedule")
     if not tiles or not extent:
         raise NotSchedulable("a script that has no tiles, or no loop around them whose steps threads share")
     squeezed = _find_squeezed(rebuilt)
@@ -99,13 +108,15 @@ def build_tiles(function: func.FuncOp, script: transform.Script, target: Target)
     return made, extent
 
 
-def _store(result: ir.Value, dest: ir.Value, lo: ir.Value, squeezed: dict[ir.Value, ir.Value]) -> ir.Value:
+def _store(
+    result: ir.Value, dest: ir.Value, steps: tuple[ir.Value, ir.Value], count: int, squeezed: dict[ir.Value, ir.Value]
+) -> ir.Value:
     """A copy of a result, without dims of extent 1, into its place; of one with a border, of what lies in that."""
     border, shape = Border.of(result), shape_of(dest)
     kept = [axis for axis, extent in enumerate(shape_of(result)) if extent != 1] or [0]
     inner = [shape_of(border.inner)[axis] for axis in kept]
     value = builders.reshape(border.inner, inner)
-    filled = border.fill(dest, lo, squeezed)
+    filled = border.fill(dest, steps, count, squeezed)
     place = [border.low[axis] for axis in kept]
     into = filled if inner == shape else builders.slice_(filled, place, inner)
     [made] = builders.generic([value], [into], [range(len(inner))] * 2, "p" * len(inner), lambda x, _: x)

@@ -1,9 +1,9 @@
 """The border around what a kernel computes, for readers that want it padded or its rows apart.
 
-A kernel may end in a ``tensor.pad`` of what it computes. Its tiles are then written at an offset, and the border is
-filled by the call that computes the first step. Or it ends in a ``tensor.insert_slice`` into an empty tensor: nobody
+A kernel may end in a ``tensor.pad`` of what it computes. Its tiles are then written at an offset, and each range of
+steps fills its share of the border. Or it ends in a ``tensor.insert_slice`` into an empty tensor: nobody
 reads what is around it then, and nothing is filled. Or into an argument (`store-concat`): then the result lies over
-that, or what is around it is copied by the call of the first step; which of the two is known when the kernel runs.
+that, or what is around it is copied in such shares; which of the two is known when the kernel runs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ....dialects.walk import defining_op
 from ...ir.kernel import LINE
 from ...ir.structure import shape_of, terminator_of
 from ..tiles.axes import power_floor, vector_axis
-from ..tiles.loops import for_each_chunk
+from ..tiles.loops import for_each_between, for_each_chunk
 from ..tiles.regions import (
     Interval,
     Linear,
@@ -100,26 +100,32 @@ class Border:
                 dest = fill_box(self.value(), dest, box)
         return dest
 
-    def fill(self, dest: ir.Value, lo: ir.Value, arguments: Mapping[ir.Value, ir.Value]) -> ir.Value:
-        """Fill the border where the range of steps begins at 0; returns the tensor that ``dest`` has become."""
+    def fill(
+        self, dest: ir.Value, steps: tuple[ir.Value, ir.Value], count: int, arguments: Mapping[ir.Value, ir.Value]
+    ) -> ir.Value:
+        """Fill a range's share of the border; returns the tensor that ``dest`` has become.
+
+        ``steps`` are the range's first and its end, of ``count``, which is 0 where that is not known: the range that
+        begins at 0 has all then.
+        """
         if self.op is None:
             return dest
-        wanted = arith.cmpi(arith.CmpIPredicate.eq, lo, index_constant(0))
-        if self.op.name == "tensor.pad":
-            box = partial(_fill_box, self.value())
-        elif (around := arguments.get(self.op.operands[1])) is not None:
-            wanted = arith.andi(wanted, _emit_is_apart(around, dest))
-            box = partial(_copy_box, around)
-        else:
+        around = None if self.op.name == "tensor.pad" else arguments.get(self.op.operands[1])
+        if self.op.name != "tensor.pad" and around is None:
             return dest
+        box = partial(_fill_box, self.value()) if around is None else partial(_copy_box, around)
+        first, end = _emit_rows(shape_of(dest), steps, count)
 
         def fill() -> ir.Value:
             filled = dest
             for slab in self._slabs():
-                filled = _boxes(box, filled, without_unit_dims(slab, shape_of(self.result))[0])
+                place = without_unit_dims(slab, shape_of(self.result))[0]
+                filled = _rows_of_box(box, filled, place, first, end)
             return filled
 
-        return branch(wanted, dest.type, fill, lambda: dest)
+        if around is None:
+            return fill()
+        return branch(_emit_is_apart(around, dest), dest.type, fill, lambda: dest)
 
     def _slabs(self) -> list[Region]:
         """The border in boxes that do not overlap."""
@@ -193,6 +199,20 @@ def _emit_is_apart(source: ir.Value, dest: ir.Value) -> ir.Value:
     return arith.cmpi(arith.CmpIPredicate.ne, *places)
 
 
+def _emit_rows(shape: Sequence[int], steps: tuple[ir.Value, ir.Value], count: int) -> tuple[ir.Value, ir.Value]:
+    """The first and the end of those rows of a tensor, along its first axis, that are a range of steps' share of all.
+
+    Threads share rows of images in the same way, so that most of what one fills is in its cache. Around 14x14 of 384
+    channels there are 90 KB to fill.
+    """
+    rows = index_constant(shape[0])
+    if not count or len(shape) == 1:
+        none = index_constant(0)
+        return none, arith.select(arith.cmpi(arith.CmpIPredicate.eq, steps[0], none), rows, none)
+    first, end = (arith.ceildivui(arith.muli(step, rows), index_constant(count)) for step in steps)
+    return first, end
+
+
 def _fill_box(value: ir.Value, dest: ir.Value, box: Region) -> ir.Value:
     return insert(linalg.fill(capture_scalar(value), extract(dest, box).value), dest, box)
 
@@ -213,6 +233,22 @@ def copy_box(source: ir.Value, dest: ir.Value, box: Region) -> ir.Value:
         return insert(copy_tile(extract(source, relative_to(part, box)), extract(target, part).value), target, part)
 
     return _boxes(write, dest, box)
+
+
+def _rows_of_box(
+    write: Callable[[ir.Value, Region], ir.Value], dest: ir.Value, box: Region, first: ir.Value, end: ir.Value
+) -> ir.Value:
+    """Write what a box has of some rows of a tensor, a vector at a time."""
+    begin, behind = box[0].offset.const, box[0].offset.const + box[0].size
+    if len(box) == 1:
+        some = arith.cmpi(arith.CmpIPredicate.ne, first, end)  # all of the one row, or nothing
+        return branch(some, dest.type, lambda: _boxes(write, dest, box), lambda: dest)
+    first, end = arith.maxsi(first, index_constant(begin)), arith.minsi(end, index_constant(behind))
+
+    def row(offset: Linear, carried: ir.Value) -> ir.Value:
+        return _boxes(write, carried, (Interval(offset, 1), *box[1:]))
+
+    return for_each_between(first, end, dest, row)
 
 
 def _boxes(write: Callable[[ir.Value, Region], ir.Value], dest: ir.Value, region: Region) -> ir.Value:

@@ -2,13 +2,13 @@
 
 Such a kernel ends in a ``tensor.insert_slice`` into a filled tensor, or into an empty one where it is a gap between
 rows, or into an argument, which holds other pieces of a concat. Its blocks are written into a view of the result's
-buffer, and the border is filled by the call that makes the first steps, or copied where the result lies apart from the
+buffer, and each range of steps fills its share of the border, or copies it where the result lies apart from the
 argument.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ....core.target import Target
@@ -20,6 +20,9 @@ from ...ir.structure import shape_of, terminator_of
 from ..tiles.regions import NotSchedulable
 from ..tiles.structured import capture_scalar
 from .strided_boxes import BoxRows, Place, find_extents
+
+# The first and the end of so many rows that are a range of steps' share of them.
+Share = Callable[[ir.Value], tuple[ir.Value, ir.Value]]
 
 
 def is_dynamic_insertion(op: ir.Operation) -> bool:
@@ -96,20 +99,21 @@ class DynamicBorder:
         return memref.SubViewOp(made, buffer, low, given, [], [DYNAMIC] * len(low), static, [1] * len(low)).result
 
     def fill(
-        self, buffer: ir.Value, inner: ir.Value, lo: ir.Value, arguments: Mapping[ir.Value, ir.Value], target: Target
+        self, buffer: ir.Value, inner: ir.Value, share: Share, arguments: Mapping[ir.Value, ir.Value], target: Target
     ) -> None:
-        """Make what is around ``inner`` where the steps begin at 0."""
+        """Make a range of steps' share of what is around ``inner``."""
         if self.op is None:
             return
-        first = arith.cmpi(arith.CmpIPredicate.eq, lo, index_constant(0))
         around = defining_op(self.op.operands[1])
         if around is None:
             source = arguments[self.op.operands[1]].owner.operands[0]
             apart = arith.cmpi(arith.CmpIPredicate.ne, *map(memref.extract_aligned_pointer_as_index, (source, buffer)))
-            _surround([source, buffer], inner, self.find_low(arguments), arith.andi(first, apart), target)
+            with ir.InsertionPoint(scf.IfOp(apart).then_block):
+                _surround([source, buffer], inner, self.find_low(arguments), share, target)
+                scf.YieldOp([])
         elif around.name == "linalg.fill":  # else it lies in a gap that is never read
             value = capture_scalar(around.operands[0])
-            _surround([buffer], inner, self.find_low(arguments), first, target, value)
+            _surround([buffer], inner, self.find_low(arguments), share, target, value)
         elif around.name == "tensor.insert_slice":
             raise NotSchedulable("other pieces around what is inserted")
 
@@ -125,22 +129,20 @@ def _surround(
     buffers: Sequence[ir.Value],
     inner: ir.Value,
     low: Sequence[ir.Value],
-    when: ir.Value,
+    share: Share,
     target: Target,
     value: ir.Value | None = None,
 ) -> None:
     """Store a value around ``inner``, which is at ``low`` of the last of the buffers, or what the first has there."""
     whole, part = find_extents(buffers[-1]), find_extents(inner)
     high = [arith.addi(start, extent) for start, extent in zip(low, part, strict=True)]
-    with ir.InsertionPoint(scf.IfOp(when).then_block):
-        zero = index_constant(0)
-        for axis in range(len(low)):
-            for start, end in ((zero, low[axis]), (high[axis], whole[axis])):
-                starts = [*low[:axis], start, *[zero] * (len(low) - axis - 1)]
-                extents = [*part[:axis], arith.subi(end, start), *whole[axis + 1 :]]
-                rows = BoxRows(extents, [Place.of(buffer, starts) for buffer in buffers], target, value)
-                rows.emit(zero, rows.count)
-        scf.YieldOp([])
+    zero = index_constant(0)
+    for axis in range(len(low)):
+        for start, end in ((zero, low[axis]), (high[axis], whole[axis])):
+            starts = [*low[:axis], start, *[zero] * (len(low) - axis - 1)]
+            extents = [*part[:axis], arith.subi(end, start), *whole[axis + 1 :]]
+            rows = BoxRows(extents, [Place.of(buffer, starts) for buffer in buffers], target, value)
+            rows.emit(*share(rows.count))
 
 
 def own_inner(function: func.FuncOp) -> None:

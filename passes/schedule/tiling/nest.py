@@ -135,7 +135,7 @@ def build_nest(
 
     loops.stage("", tiler)
     parallel = schedule.result.parallel
-    filled = border.fill(dest, lo, arguments)
+    filled = border.fill(dest, (lo, hi), parallel.steps if parallel else 0, arguments)
     depth = 1 if parallel else 0
     return loops.loop_over_joined(parallel, (lo, hi), filled, lambda dest: loops.inner(depth, tiler, dest, tile))
 
