@@ -88,7 +88,7 @@ def index(number: Extent) -> ir.Value:
     return scalars.const(number, ir.IndexType.get())
 
 
-def at(x: ir.Value, where: Mapping[int, ir.Value], widths: Mapping[int, int] | None = None) -> ir.Value:
+def at(x: ir.Value, where: Mapping[int, ir.Value], widths: Mapping[int, Extent] | None = None) -> ir.Value:
     """``x`` at one index of each axis in ``where``, without these axes: ``{1: i}`` is ``x[:, i]``.
 
     Axes that have one of the ``widths`` stay, with so many elements from the index on.
@@ -103,7 +103,7 @@ def at(x: ir.Value, where: Mapping[int, ir.Value], widths: Mapping[int, int] | N
 
 
 def store(
-    x: ir.Value, into: ir.Value, where: Mapping[int, ir.Value], widths: Mapping[int, int] | None = None
+    x: ir.Value, into: ir.Value, where: Mapping[int, ir.Value], widths: Mapping[int, Extent] | None = None
 ) -> ir.Value:
     """``into`` with ``x`` at the place that ``at`` reads."""
     shape, wide = builders.shape_of(into), widths or {}

@@ -111,11 +111,11 @@ def test_arg_extremes_of_short_columns(last, keepdims):
 @pytest.mark.parametrize("reverse", [0, 1])
 def test_cumulative_sum(exclusive, reverse):
     check_node("CumSum", X, np.array(1), known=[1], exclusive=exclusive, reverse=reverse)
-    long = np.arange(3 * 1100, dtype=np.float32).reshape(3, 1100)  # the last block begins in the one before
+    long = np.arange(3 * 1100, dtype=np.float32).reshape(3, 1100)  # more columns than registers
     check_node("CumSum", long, np.array(0), known=[1], exclusive=exclusive, reverse=reverse)
 
 
-@pytest.mark.parametrize("columns", [4, 7, 33, 64, 100])
+@pytest.mark.parametrize("columns", [1, 4, 7, 33, 64, 100, 255, 256, 8192])
 @pytest.mark.parametrize("dtype", [np.float32, np.int64])
 def test_cumulative_sums_of_blocks_of_columns(columns, dtype):
     x = RANDOM.integers(0, 9, (2, 5, columns)).astype(dtype)
