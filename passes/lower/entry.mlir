@@ -30,9 +30,9 @@ llvm.mlir.global internal constant @tw_create_usage("create takes (weight addres
 // Runs [0, extent) of a kernel in one team of threads, each with its own scratch. A thread has a contiguous part, the
 // same one in each kernel of this extent, so that what it wrote is in its cache; it takes one of so many pieces at a
 // time. Who is ready goes on with what the others have left: cores are not equally fast when neighbours use them too,
-// and parts not equally long. Of a part of less than 32 microseconds the last piece stays with its thread: a line that
-// another core has changed takes 5 to 15 nanoseconds. A caller that finds the team's lock taken runs alone: two teams
-// would only share the same cores.
+// and parts not equally long. But a line that another core has changed takes 5 to 15 nanoseconds, and who has lost
+// lines is late again in the next kernel. So who has taken less than 32 microseconds first waits for as long again. A
+// caller that finds the team's lock taken runs alone: two teams would only share the same cores.
 //
 // A team pays where its threads have a CPU each. They may have none (another process computes), or sleep, and the caller
 // waits at the end of the kernel until each has come by. So the context has a credit, in nanoseconds: a kernel adds what
@@ -143,42 +143,44 @@ llvm.func @tw_parallel_for(%kernel: !llvm.ptr, %args: !llvm.ptr, %extent: i64, %
         %length = arith.subi %hi, %lo : i64
         %piece = arith.ceildivui %length, %at_once : i64
         %begun = llvm.getelementptr %taken[%whose] : (!llvm.ptr, i64) -> !llvm.ptr, !llvm.array<8 x i64>
-        // Another's last piece is left to it where a part is short: what it reads and writes is in that core's cache.
         %helps = arith.cmpi ne, %i, %none : i64
         %in_pieces = arith.cmpi sgt, %pieces, %one : i64
-        %may_leave = arith.andi %helps, %in_pieces : i1
-        %spare = scf.if %may_leave -> i64 {
+        %may_wait = arith.andi %helps, %in_pieces : i1
+        scf.if %may_wait {
           %now = llvm.call @tw_clock() : () -> i64
           %spent = arith.subi %now, %began : i64
           %short = arith.constant 32000 : i64
-          %leaves = arith.cmpi slt, %spent, %short : i64
-          %last = arith.select %leaves, %piece, %none : i64
-          scf.yield %last : i64
-        } else {
-          scf.yield %none : i64
+          %waits = arith.cmpi slt, %spent, %short : i64
+          %twice = arith.addi %spent, %spent : i64
+          %grace = arith.constant 2000 : i64
+          %more = arith.addi %twice, %grace : i64
+          %some = arith.select %waits, %more, %none : i64
+          %until = arith.addi %began, %some : i64
+          scf.while : () -> () {
+            %seen = llvm.load %begun atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
+            %open = arith.cmpi ult, %seen, %length : i64
+            %at_last = llvm.call @tw_clock() : () -> i64
+            %early = arith.cmpi slt, %at_last, %until : i64
+            %goes_on = arith.andi %open, %early : i1
+            scf.condition(%goes_on)
+          } do {
+            scf.yield
+          }
         }
         scf.while : () -> () {
-          %seen = llvm.load %begun atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
-          %reach = arith.addi %seen, %spare : i64
-          %enough = arith.cmpi ult, %reach, %length : i64
-          %goes = scf.if %enough -> i1 {
-            %before = llvm.atomicrmw add %begun, %piece monotonic : !llvm.ptr, i64
-            %left = arith.cmpi ult, %before, %length : i64
-            scf.if %left {
-              %from = arith.addi %lo, %before : i64
-              %next = arith.addi %from, %piece : i64
-              %to = arith.minui %next, %hi : i64
-              llvm.call %kernel(%args, %from, %to, %own) : !llvm.ptr, (!llvm.ptr, i64, i64, !llvm.ptr) -> ()
-              %now_made = arith.subi %to, %from : i64
-              %made = llvm.load %steps_at : !llvm.ptr -> i64
-              %more = arith.addi %made, %now_made : i64
-              llvm.store %more, %steps_at : i64, !llvm.ptr
-            }
-            scf.yield %left : i1
-          } else {
-            scf.yield %enough : i1
+          %before = llvm.atomicrmw add %begun, %piece monotonic : !llvm.ptr, i64
+          %left = arith.cmpi ult, %before, %length : i64
+          scf.if %left {
+            %from = arith.addi %lo, %before : i64
+            %next = arith.addi %from, %piece : i64
+            %to = arith.minui %next, %hi : i64
+            llvm.call %kernel(%args, %from, %to, %own) : !llvm.ptr, (!llvm.ptr, i64, i64, !llvm.ptr) -> ()
+            %now_made = arith.subi %to, %from : i64
+            %made = llvm.load %steps_at : !llvm.ptr -> i64
+            %more = arith.addi %made, %now_made : i64
+            llvm.store %more, %steps_at : i64, !llvm.ptr
           }
-          scf.condition(%goes)
+          scf.condition(%left)
         } do {
           scf.yield
         }
