@@ -166,6 +166,14 @@ llvm.func @tw_parallel_for(%kernel: !llvm.ptr, %args: !llvm.ptr, %extent: i64, %
           } do {
             scf.yield
           }
+          scf.if %caller {  // it has waited for others, not computed
+            %begun_at = llvm.getelementptr %taken[0, 2] : (!llvm.ptr) -> !llvm.ptr, !llvm.array<8 x i64>
+            %waited_until = llvm.call @tw_clock() : () -> i64
+            %idle = arith.subi %waited_until, %now : i64
+            %started = llvm.load %begun_at : !llvm.ptr -> i64
+            %later = arith.addi %started, %idle : i64
+            llvm.store %later, %begun_at : i64, !llvm.ptr
+          }
         }
         scf.while : () -> () {
           %before = llvm.atomicrmw add %begun, %piece monotonic : !llvm.ptr, i64
