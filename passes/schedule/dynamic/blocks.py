@@ -42,9 +42,11 @@ from ..families.family import (
     BYTE_BLOCKS,
     COLUMN_BLOCKS,
     GATHERED_BLOCKS,
+    GROUPED_BLOCKS,
     LIGHT_BLOCKS,
     LINE_BLOCKS,
     TURNED_BLOCKS,
+    Anchors,
     BlockSizes,
     Sizes,
     find_anchors,
@@ -60,7 +62,7 @@ from ..tiles.regions import Interval, Linear, NotSchedulable
 from ..tiles.structured import loop_along
 from ..tiling.dynamic_border import DynamicBorder, own_inner
 from ..tiling.gather import computes_places, reads_at_indices
-from ..tiling.grouped_sums import byte_sum
+from ..tiling.grouped_sums import byte_sum, pair_sum
 from ..tiling.part_nests import Chooser
 from ..tiling.tiler import may_repeat
 from .block_kernels import BlockKernel, Version
@@ -120,7 +122,7 @@ def _make_versions(function: func.FuncOp, cuts: Mapping[int, Sizes], choose: Cho
     panels = 1 if near else _panels(versions, shared)
     held = _HELD // math.prod(versions[0].sizes[axis] // patches.get(axis, 1) for axis in cuts)
     repeated, family = _repeatable(function, result, cuts), find_family(find_anchors(function))
-    singles = family is not None and family.singles
+    singles = family is not None and (family.singles or _sums_groups(find_anchors(function)))
     if panel is not None and panels == 1 and not versions[0].has_common:
         return PanelBlocks(tuple(versions), cuts, sums, 1, 1, panel, repeated=repeated)
     if versions[0].has_common or (shared and panels == 1 and not near):
@@ -146,9 +148,14 @@ def _repeatable(function: func.FuncOp, result: ir.Value, cuts: Mapping[int, Size
     family = find_family(find_anchors(function))
     if not may_repeat(result):
         return frozenset()
-    if (family is not None and family.repeats) or find_dynamic_sums(result):
+    if (family is not None and family.repeats) or find_dynamic_sums(result) or _sums_groups(find_anchors(function)):
         return frozenset(cuts)
     return frozenset({vector_axis(shape_of(result))} & set(cuts)) if family is PRODUCTS else frozenset()
+
+
+def _sums_groups(anchors: Anchors) -> bool:
+    """Return whether sums of bytes or of bfloat16 may go several steps at a time, beside which weights are slow."""
+    return any(byte_sum(op, kind) is not None or pair_sum(op, kind) is not None for op, kind in anchors)
 
 
 def _panels(versions: Sequence[Version], shared: bool) -> int:
@@ -311,6 +318,8 @@ def _choose_sizes(function: func.FuncOp, result: ir.Value, innermost: int) -> tu
         return None, COLUMN_BLOCKS
     if family is CONVOLUTIONS and any(byte_sum(op, kind) is not None for op, kind in anchors):
         return None, BYTE_BLOCKS
+    if family is PRODUCTS and _sums_groups(anchors):
+        return None, GROUPED_BLOCKS
     if family is not None and family.blocks.images and not _walks_images(function):
         return None, LINE_BLOCKS
     if family is not LIGHT:

@@ -196,5 +196,8 @@ BYTE_BLOCKS = replace(CONVOLUTION_BLOCKS, plane=((2, 1), (14, 7, 4, 1)))
 COLUMN_BLOCKS = BlockSizes((8, 1), (64, 32, 16, 4, 1), None)
 # Rows go over a block of the weight together, or over columns of an operand that is none.
 PRODUCT_BLOCKS = BlockSizes((64, 16, 4, 1), (128, 32, 8, 1), None, rows_of_columns=(32, 8, 4, 1))
+# Rows that matrices in registers have, or half of them: each block reads all of the weight, which takes longer than it
+# computes. Seven rows go by 4 and 3, 25 by 16 and 12.
+GROUPED_BLOCKS = replace(PRODUCT_BLOCKS, rows=(32, 16, 12, 8, 6, 4, 3, 2, 1))
 # Sums of columns wait for one another unless there are many at once; their rows share nothing.
 DOT_BLOCKS = BlockSizes((64, 16, 4, 1), (128, 32, 16, 8, 1), None, rows_of_columns=(1,))

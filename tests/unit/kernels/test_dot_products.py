@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import onnx
 import pytest
 from cpu_targets import FOR_THIS_MACHINE, other_targets
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_runner import TARGET, CompiledKernel, before_schedule, bytecode, kernels_for
 from kernel_texts import generic, tensor
+from shared_kernels import noting_kernels
 
+import tilewright as tw
 from tilewright.core.errors import ScheduleError
 from tilewright.core.target import Target
 from tilewright.dialects import codegen, ir
@@ -243,6 +246,24 @@ def test_products_of_matrices_stay_in_registers():
     assert {"tilezero"} == set(tiles[1 : tiles.index("tileloadd")])
     assert "tilestored" not in tiles[first:last] and "tilezero" not in tiles[first:last]
     assert "vpdpbusd" not in code
+
+
+@FOR_THIS_MACHINE
+@pytest.mark.parametrize("cpu", ["x86", "x86 -mcpu=haswell"])
+def test_blocks_of_any_number_of_rows_are_few(cpu: str) -> None:
+    """Each reads all of the weight: a rest of rows is one block, which may begin in the one before."""
+    text = "(uint8[M, 70] x) => (int32[M, 40] y) { y = MatMulInteger(x, w, z) }"
+    made = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 18]> g {text}')
+    weight, zero = np.random.default_rng(4).integers(-128, 128, (70, 40)).astype(np.int8), np.array(7, np.uint8)
+    made.graph.initializer.extend(onnx.numpy_helper.from_array(a, n) for a, n in ((weight, "w"), (zero, "z")))
+    with noting_kernels() as found:
+        module = tw.compile(made, cpu, workers=0)
+    schedules = [line for kernel in found for line in kernel.schedule.splitlines() if line.startswith("blocks of")]
+    assert [f"blocks of {rows} x 40:" for rows in (32, 16, 12, 8, 6, 4, 3, 2, 1)] == schedules
+    for rows in (*range(51), 95, 97, 300):
+        x = bytes_of(np.uint8, rows, 70)
+        for module.num_threads in (1, 3):
+            np.testing.assert_array_equal(module(x)[0], (x.astype(np.int32) - 7) @ weight.astype(np.int32))
 
 
 def test_a_schedule_without_the_instruction_is_refused():

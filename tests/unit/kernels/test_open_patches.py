@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import numpy as np
 import onnx
 import pytest
 
 import tilewright as tw
+from tilewright.core.target import Target
 from tilewright.passes.graph import winograd
 from tilewright.tools.debugging.oracle import make_session
 
@@ -38,3 +42,15 @@ def test_the_run_chooses_the_size_of_patches(depth: tuple[int, ...], monkeypatch
         x = RNG.standard_normal((n, CHANNELS, *depth, h, w), dtype=np.float32)
         for got, want in zip(module(x), session.run(None, {"x": x}), strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-3)
+
+
+def test_patches_are_large_where_those_of_all_larger_images_are() -> None:
+    """Of 12x12 pixels 4x4 outputs leave none over, but of 14x14 they do: these stay with small patches."""
+    groups, cpu = ((0,), (1,), (2,), (3,)), Target.parse("x86 -mcpu=sapphirerapids")
+    nothing: Any = None
+    sizes = {"n": -1, "h": -1, "w": -1, "c": 256, "f": 256}
+    form = winograd._Form(cpu, nothing, nothing, (2, 3, 1, 0), groups, 0, True, **sizes, taps=(3, 3), strides=(1, 1))
+    assert form.least_pixels is not None
+    side = math.isqrt(form.least_pixels)
+    assert form._prefers_many(12) and not form._prefers_many(side - 1) and side > 14
+    assert all(form._prefers_many(larger) for larger in range(side, 64))
