@@ -80,8 +80,8 @@ def rank_order(x: ir.Value, count: Extent, largest: bool, signed: bool = True) -
         return it.halve(states[0], count, extent) if extent <= most_halved else it.rank(states[0])
 
     into = builders.empty((rows, count), whole)
-    if isinstance(rows, int) and rows > 1:  # which threads share
-        return for_loop(rows, [into], row)[0]
+    if rows != 1:  # which threads share
+        return extents.note(for_loop(rows, [into], row)[0], (rows, count))
 
     def once(at: ir.Value, states: States) -> tuple[ir.Value, list[ir.Value]]:
         return scalars.bool_constant(True), row(at, states)

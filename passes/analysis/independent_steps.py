@@ -9,8 +9,8 @@ from ...dialects.types import DYNAMIC
 from ...dialects.walk import defining_op, integer_of
 from ..ir.structure import AnyOp, body_ops, terminator_of
 
-# What a kernel may have beside its loop.
-_NO_WORK = ("arith.constant", "tensor.empty")
+# What a kernel may have beside its loop, with arithmetic on the sizes that it has.
+_NO_WORK = ("arith.constant", "tensor.empty", "tensor.dim")
 # Ops that read or write a part of a tensor, and which operand that is. Indices or offsets follow.
 _ACCESSES = {"tensor.extract": 0, "tensor.insert": 1, "tensor.extract_slice": 0, "tensor.insert_slice": 1}
 
@@ -18,25 +18,32 @@ _ACCESSES = {"tensor.extract": 0, "tensor.insert": 1, "tensor.extract_slice": 0,
 def find_independent_loop(function: func.FuncOp) -> ir.Operation | None:
     """The loop that makes all results of a kernel out of nothing, if its steps are independent.
 
-    Step ``i`` of such a loop reads and writes ``[..., i, ...]`` alone of each tensor that it carries::
+    How many steps there are, the run may find. Step ``i`` of such a loop reads and writes ``[..., i, ...]`` alone of
+    each tensor that it carries::
 
         scf.for %i = %c0 to %c128 step %c1 iter_args(%r = %empty) {
           %s = scf.for %j ... iter_args(%q = %r) {
             %x = tensor.extract %q[%i, %k]
             %p = tensor.insert %y into %q[%i, %j]
     """
-    work = [op for op in body_ops(function) if op.name not in _NO_WORK]
+    work = [op for op in body_ops(function) if op.name not in _NO_WORK and not _computes_sizes(op)]
     if len(work) != 1 or work[0].name != "scf.for":
         return None
     [loop] = work
-    first, end, step, *carried = loop.operands
+    first, _, step, *carried = loop.operands
     results = list(terminator_of(function).operands)
-    if (integer_of(first), integer_of(step)) != (0, 1) or integer_of(end) is None or results != list(loop.results):
+    if (integer_of(first), integer_of(step)) != (0, 1) or results != list(loop.results):
         return None
     if not all((source := defining_op(value)) is not None and source.name == "tensor.empty" for value in carried):
         return None
     index, *states = loop.regions[0].blocks[0].arguments
     return loop if all(_has_own_part(loop, state, index) for state in states) else None
+
+
+def _computes_sizes(op: ir.Operation) -> bool:
+    """Return whether an op makes numbers of an index type out of such."""
+    values = [*op.operands, *op.results]
+    return op.name.startswith("arith.") and all(isinstance(value.type, ir.IndexType) for value in values)
 
 
 def _has_own_part(loop: ir.Operation, state: ir.Value, index: ir.Value) -> bool:

@@ -48,13 +48,15 @@ def non_max_suppression(
     limit = ctx.const(0.0, "float32") if iou_threshold is None else ctx.reshape(iou_threshold, [])
     _demand_share(ctx, limit)
     capacity = scores.shape[2]
+    bound = capacity if isinstance(capacity, int) else None
     if ctx.is_known(most):
-        capacity = min_of(max(ctx.ints(most, "max_output_boxes_per_class")[0], 0), capacity)
+        wanted = max(ctx.ints(most, "max_output_boxes_per_class")[0], 0)
+        capacity, bound = min_of(wanted, capacity), wanted if bound is None else min(wanted, bound)
     room = count_elements([*scores.shape[:2], capacity])
     if room == 0:
         return ctx.const(np.empty((0, 3), np.int64))
     threshold = None if score_threshold is None else ctx.reshape(score_threshold, [])
-    search = _Search(boxes, scores, most, limit, threshold, bool(center_point_box), capacity)
+    search = _Search(boxes, scores, most, limit, threshold, bool(center_point_box), capacity, bound)
     whole = element_type("int64")
     start = [builders.empty([room, 3], whole), builders.full([1], scalars.const(0, whole))]
     # No loop that is dropped around one class: outside of loops each op of the search would be a kernel.
@@ -86,7 +88,10 @@ def _demand_share(ctx: Context, limit: Tensor) -> None:
 
 @dataclass(frozen=True)
 class _Search:
-    """The boxes of each class that are kept, ``capacity`` of each at most."""
+    """The boxes of each class that are kept, ``capacity`` of each at most.
+
+    ``bound``: a number that this never exceeds, however many boxes the run has; None where there is none.
+    """
 
     boxes: Tensor
     scores: Tensor
@@ -95,6 +100,7 @@ class _Search:
     threshold: Tensor | None
     centered: bool
     capacity: Extent
+    bound: int | None
 
     def search_row(self, row: ir.Value, states: Values) -> tuple[ir.Value, Values]:
         """Write the places of the boxes that are kept of one class of a batch, and count them."""
@@ -105,7 +111,8 @@ class _Search:
             ranked = sort_words(ranked, count)
         most = scalars.to_index(_item(self.most))
         strips, starts = (None, builders.full([1], index(0))) if self.few else self._divide(at[0], ranked, count)
-        room = floor_divide(self.capacity + (_BLOCK - 1), _BLOCK) * _BLOCK
+        most_kept = self.capacity if self.bound is None else self.bound
+        room = floor_divide(most_kept + (_BLOCK - 1), _BLOCK) * _BLOCK
         if strips is not None:
             room = self.scores.shape[2] + (_STRIPS + 2) * _BLOCK
         kept = builders.empty([_NUMBERS, room], ir.F32Type.get())
@@ -144,7 +151,7 @@ class _Search:
     @property
     def _wants_first(self) -> bool:
         """Return whether so few boxes are kept that most need not be brought into order."""
-        return isinstance(self.capacity, int) and self.capacity <= _FEW
+        return self.bound is not None and self.bound <= _FEW
 
     def _divide(self, batch: ir.Value, ranked: ir.Value, count: ir.Value) -> tuple[_Strips, ir.Value]:
         """Strips of the boxes that are ranked, and where each strip's boxes begin, if all of them are kept."""
@@ -177,7 +184,7 @@ class _Search:
     @property
     def few(self) -> bool:
         """Return whether so few boxes are kept that each is soon held against all of them."""
-        return isinstance(self.capacity, int) and self.capacity <= _MOST_IN_ONE_STRIP
+        return self.bound is not None and self.bound <= _MOST_IN_ONE_STRIP
 
     def _overlaps_any(self, box: Values, kept: ir.Value, strip: ir.Value, starts: ir.Value, ends: ir.Value) -> ir.Value:
         """Whether a box overlaps any that was kept of its strip and, where there are several, both neighbours."""

@@ -55,7 +55,7 @@ _OPEN_ROWS = 8
 _FEW_CHANNELS = 4
 # Pixels of a row from which on vectors can lie along it; how far apart they may be where a filter has few numbers.
 _ROW_PIXELS, _MOST_APART, _FEW_TAPS = 24, 8, 32
-# Rows of blocks where their number is dynamic. A few take no longer than one: each reads all of the weight, and by fours
+# Rows of blocks where their number is dynamic. A few take no longer than one: each reads all of the weight. By fours,
 # 23 rows of 768 x 768 take 1.6 times as long as in one block. More go by equal tiles, of six rows or of twelve.
 _ROWS = (24, 12, 8, 6, 4, 3, 2, 1)
 # Filters that fill a register tile with two vectors of pixels.

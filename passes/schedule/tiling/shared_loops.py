@@ -15,6 +15,7 @@ from ...analysis.twin_loops import find_loops_apart
 from ...ir.edit import clone
 from ...ir.kernel import is_dynamic_kernel
 from ...ir.structure import terminator_of
+from ..dynamic.block_kernels import STEPS
 from ..loop_plan import LoopsWithoutSchedule, dynamic_threads_pay, threads_pay
 from ..tiles.buffers import buffer_of, write
 from .destination_passing import DestinationBody, is_empty
@@ -43,7 +44,7 @@ def choose_shared_loops(
 
 @dataclass(frozen=True)
 class SharedLoop(LoopsWithoutSchedule):
-    """One loop around all others, whose steps are independent."""
+    """One loop around all others, whose steps are independent; the run may find how many these are."""
 
     choose: Chooser
     loop: ir.Operation
@@ -51,8 +52,9 @@ class SharedLoop(LoopsWithoutSchedule):
 
     @property
     def extent(self) -> int:
-        """Steps of the loop."""
-        return integer_of(self.loop.operands[1]) or 1
+        """Steps of the loop, or shares of these."""
+        known = integer_of(self.loop.operands[1])
+        return STEPS if known is None else known
 
     def build(self, function: func.FuncOp, target: Target) -> ir.Module:
         """The kernel in destination-passing style."""
@@ -63,6 +65,9 @@ class SharedLoop(LoopsWithoutSchedule):
             results = copy_ops(function, arguments, dests, lo, hi)
             loop = defining_op(results[0])
             assert loop is not None  # it makes all results
+            if integer_of(end := loop.operands[1]) is None:
+                with ir.InsertionPoint(loop):
+                    lo, hi = (arith.divui(arith.muli(n, end), index_constant(STEPS)) for n in (lo, hi))
             loop.operands[0], loop.operands[1] = lo, hi
             return results
 
@@ -70,7 +75,8 @@ class SharedLoop(LoopsWithoutSchedule):
 
     def parallel_from(self, function: func.FuncOp) -> int | None:
         """From how many elements of the result on threads pay; None for never."""
-        return threads_pay(function, self.extent)
+        known = integer_of(self.loop.operands[1]) is not None
+        return threads_pay(function, self.extent) if known else dynamic_threads_pay(function)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 
 import tilewright
 from tilewright.core.errors import InputError, ModelError
+from tilewright.dialects import ir
+from tilewright.dialects.context import make_context
+from tilewright.frontends import import_model
 from tilewright.tools.debugging.oracle import make_session
 
 MOST = 1 << 40
@@ -175,3 +178,12 @@ def test_what_is_known_at_import(most, kept):
     [want], [got] = session.run(None, {"boxes": boxes, "scores": scores}), module(boxes, scores)
     np.testing.assert_array_equal(got, np.asarray(want).reshape(-1, 3))
     assert len(got) == kept
+
+
+@pytest.mark.parametrize(("most", "kept"), [(5, "5x16"), (100, "5x112"), (513, "5x?")])
+def test_few_of_any_number_of_boxes_are_in_one_strip(most: int, kept: str) -> None:
+    """What is known of how many are kept is enough: how many boxes there are, the run may find."""
+    known = f"most = Constant<value_int = {most}>() limit = Constant<value_float = 0.5>()"
+    made = model("", f"{known} y = NonMaxSuppression(boxes, scores, most, limit)")
+    with make_context(), ir.Location.unknown():
+        assert f"tensor<{kept}xf32>" in str(import_model(made).module)

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
+from cpu_targets import FOR_THIS_MACHINE
 from kernel_runner import CompiledKernel
 from kernel_texts import close
+from shared_kernels import noting_kernels
+
+import tilewright as tw
+from tilewright.tools.debugging.oracle import make_session
 
 LOOP = """func.func @k(%x: tensor<40x50xf32>, %y: tensor<40x50xf32>) -> tensor<40x50xf32> {
   %zero = arith.constant 0.0 : f32
@@ -65,3 +71,27 @@ DEPENDENT = {
 def test_one_thread_makes_steps_that_are_not(case: str) -> None:
     kernel = CompiledKernel(DEPENDENT[case]).kernel
     assert kernel.extent == 1 and kernel.reason == "its steps may build on each other (scf.for)"
+
+
+@FOR_THIS_MACHINE
+@pytest.mark.parametrize("kind", ["float[M, 64]", "float[M, N]", "int64[M, N]", "double[M, N]"])
+@pytest.mark.parametrize("count", [2, 7])
+def test_threads_share_steps_whose_number_only_the_run_knows(kind: str, count: int) -> None:
+    body = f"k = Constant<value_ints = [{count}]>() y, z = TopK(x, k)"
+    made = onnx.parser.parse_model(
+        f'<ir_version: 9, opset_import: ["": 18]> g ({kind} x) => (float y, int64 z) {{ {body} }}'
+    )
+    made.graph.output[0].type.tensor_type.elem_type = made.graph.input[0].type.tensor_type.elem_type
+    for output in made.graph.output:
+        output.type.tensor_type.ClearField("shape")
+    with noting_kernels() as found:
+        module = tw.compile(made, workers=0)
+    [shared] = [kernel for kernel in found if kernel.reason == "threads share the steps of its loop (scf.for)"]
+    assert shared.extent > 1 and shared.parallel and shared.parallel_from is not None
+    session, random = make_session(made), np.random.default_rng(1)
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(made.graph.input[0].type.tensor_type.elem_type)
+    for rows in (0, 1, 2, 3, 33, 1001):
+        x = random.integers(-50, 50, (rows, 64)).astype(dtype)
+        for module.num_threads in (1, 3):
+            for got, want in zip(module(x), session.run(None, {"x": x}), strict=True):
+                np.testing.assert_array_equal(got, want)
