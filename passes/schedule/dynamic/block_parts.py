@@ -64,7 +64,7 @@ def block_module(
     parts = parts_of(function, block, {loop: Interval(Linear(), n) for loop, n in sums.items()}, rows, whole)
     inputs, made = parts.inputs(function), _part_type(result, parts.regions[result])
     added = bool(sums) and not whole
-    kinds = [*(_part_type(value, parts.regions[value]) for value in inputs), *([made] if added else [])]
+    kinds = [*(_part_type(value, parts.origin(value)[1]) for value in inputs), *([made] if added else [])]
     kinds += [*[ir.IndexType.get()] * rows, *(size.type for size in parts.sizes)]
     kinds += [ir.IndexType.get()] * len(parts.places)
     module, entry = module_beside(function, kinds, [made], inputs)
@@ -79,6 +79,8 @@ def block_module(
     mapping |= {size: next(given) for size in parts.sizes}
     places = {place: next(given) for place in parts.places}
     with ir.InsertionPoint(entry):
+        for value in parts.sources:
+            mapping[value] = _take_steps(value, parts, mapping[value])
         for op in body_ops(function):
             _clone_part(op, parts, mapping, length, places)
         func.ReturnOp([mapping[result]])
@@ -116,7 +118,7 @@ def _clone_part(
     elif value in parts.slices:
         clone(op, mapping)
     elif op.name in ("tensor.cast", "tensor.extract_slice"):  # a part of one is a part of what it is of
-        mapping[value] = mapping[op.operands[0]]
+        mapping[value] = _take_steps(value, parts, mapping[op.operands[0]])
     elif is_dynamic_padding(op):
         mapping[value] = _pad_part(op, parts, mapping[op.operands[0]])
     else:
@@ -125,6 +127,18 @@ def _clone_part(
         for index in _indices(copy):
             if (begin := places.get((op, index_dim(index)))) is not None:
                 _count_from(begin, index)
+
+
+def _take_steps(value: ir.Value, parts: Parts, covered: ir.Value) -> ir.Value:
+    """The part of a slice: every so many elements of the part that these lie in, or this itself."""
+    op = defining_op(value)
+    if op is None or op.name != "tensor.extract_slice" or {*(steps := _steps_of(op))} == {1}:
+        return covered
+    return builders.slice_(covered, [0] * len(steps), [interval.size for interval in parts.regions[value]], steps)
+
+
+def _steps_of(op: ir.Operation) -> list[int]:
+    return list(ir.DenseI64ArrayAttr(op.attributes["static_strides"]))
 
 
 def _pad_part(op: ir.Operation, parts: Parts, source: ir.Value) -> ir.Value:
@@ -202,12 +216,18 @@ def parts_of(
 
 
 def _slice_part(op: ir.Operation, part: Region, rows: bool, known: SizeClasses) -> Region:
-    """The part of what a slice is of that a part of the slice is."""
-    offsets, steps = (list(ir.DenseI64ArrayAttr(op.attributes[f"static_{name}"])) for name in ("offsets", "strides"))
-    if len(offsets) != len(part) or min(offsets) < 0 or set(steps) != {1}:
-        raise NotSchedulable("a slice whose place only the run knows, or with steps")
-    moved = zip(part, offsets, strict=True)
-    source = tuple(replace(interval, offset=interval.offset + Linear(start)) for interval, start in moved)
+    """The part of what a slice is of that a part of the slice is, or lies in if it has steps."""
+    offsets, steps = list(ir.DenseI64ArrayAttr(op.attributes["static_offsets"])), _steps_of(op)
+    if len(offsets) != len(part) or min(*offsets, *steps) < 0:
+        raise NotSchedulable("a slice whose place, or steps, only the run knows")
+    if any(step != 1 and (each.size < 0 or each.stride != 1) for each, step in zip(part, steps, strict=True)):
+        raise NotSchedulable("all of an open axis of a slice with steps, or every so many of its elements")
+    source = tuple(
+        replace(
+            each, offset=each.offset * step + Linear(start), size=each.size if step == 1 else (each.size - 1) * step + 1
+        )
+        for each, start, step in zip(part, offsets, steps, strict=True)
+    )
     whole = any(interval.size < 0 for interval in part)
     if whole and (rows or source != full_region(known.of(op.operands[0]))):
         raise NotSchedulable("all of a slice of open extents, which may be longer outside of it")

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -93,7 +93,9 @@ class JoinedAxes(OneFunction, Blocks):
                 held = tensor_of(_collapse_buffer(source.operands[0], self.places[value], self.count))
             given[own] = held
         [result] = terminator_of(computed.source).operands
-        place = _collapse_buffer(computed.buffer, self.places[result], self.count)
+        place = computed.buffer
+        if result in self.places:  # else axes that are summed up are joined
+            place = _collapse_buffer(place, self.places[result], self.count)
         self.inner.emit(Computation(self.function, given, place, computed.target), lo, hi)
 
 
@@ -101,7 +103,8 @@ def choose_joined(function: func.FuncOp, choose: Chooser) -> JoinedAxes:
     """As many neighbouring axes as can be joined, with schedules that ``choose`` gives for the blocks.
 
     Those with an open one among them come first; in what that leaves others are joined, rows and columns of known size
-    as well. Raises NotSchedulable where none can be, or no family takes a block.
+    as well, and then those of known size that are summed up: 14 x 14 elements are vectors, of which 14 are none.
+    Raises NotSchedulable where none can be, or no family takes a block.
     """
     return join_axes(function, lambda joined: choose_joined_or_blocks(joined, choose))
 
@@ -116,17 +119,29 @@ def join_axes(function: func.FuncOp, plan_loops: Callable[[func.FuncOp], Blocks]
         raise NotSchedulable("more than one result")
     result = returned[0]
     seams = Seams(map(AxisWalk.of, list_ops(function)))
-    runs = [(first, count, shape_of(result)[first : first + count]) for first, count in seams.find_runs(result)]
-    for first, count, run in sorted(runs, key=lambda found: min(found[2]) >= 0):
-        if sum(n != 1 for n in run) < 2 or 0 in run:
-            continue
-        tied = seams.tied_to(result, first)
+    for value, first, count in _find_runs(function, result, seams):
+        tied = seams.tied_to(value, first)
         if len(places := dict(tied)) == len(tied):  # no value has these axes twice
             module = _build_joined(function, places, count)
             inner = plan_loops(list_functions(module)[0])
             sizes = inner.versions, inner.cuts, inner.sums, inner.panels, inner.held
             return JoinedAxes(*sizes, module, places, count, inner, split=inner.split, repeated=inner.repeated)
     raise NotSchedulable("no axes that all ops walk together")
+
+
+def _find_runs(function: func.FuncOp, result: ir.Value, seams: Seams) -> Iterator[tuple[ir.Value, int, int]]:
+    """Values, and first and number of axes of theirs that can be joined, of the result and of what is summed up."""
+
+    def runs_of(value: ir.Value) -> list[tuple[int, int, Sequence[int]]]:
+        found = [(first, count, shape_of(value)[first : first + count]) for first, count in seams.find_runs(value)]
+        return [each for each in found if sum(n != 1 for n in each[2]) > 1 and 0 not in each[2]]
+
+    for first, count, _ in sorted(runs_of(result), key=lambda found: min(found[2]) >= 0):
+        yield result, first, count
+    for value in function.arguments:
+        for first, count, run in runs_of(value) if isinstance(value.type, ir.RankedTensorType) else ():
+            if min(run) > 0 and result not in dict(seams.tied_to(value, first)):
+                yield value, first, count
 
 
 def choose_joined_or_blocks(function: func.FuncOp, choose: Chooser) -> Blocks:

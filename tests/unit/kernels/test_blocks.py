@@ -251,6 +251,8 @@ KINDS = {
         "r = Relu(x) c = Concat<axis = 1>(z, r, x) y = Sigmoid(c)",
         "A 3 B, A 40 B",
     ),
+    "greatest of known images": ("float[A, B, 14, 14] x", "y = GlobalMaxPool(x)", "A B 14 14"),
+    "log of sums of known images": ("float[A, 6, 7, 9] x", "y = ReduceLogSumExp<keepdims = 0>(x, hw)", "A 6 7 9"),
     "sums of rows that lie apart": ("float[A, B, 9, B] x", "y = ReduceSum<keepdims = 0>(x, lie_apart)", "A B 9 B"),
     "sums of whole numbers over all axes but one": (
         "float[A, B, 3, 2] x",
@@ -274,6 +276,21 @@ KINDS = {
     "transpose": ("float[A, 24, B] x", "y = Transpose<perm = [2, 0, 1]>(x)", "A 24 B"),
     "transpose of outer axes": ("float[A, 6, B, 5] x", "y = Transpose<perm = [0, 2, 1, 3]>(x)", "A 6 B 5"),
     "parts of channels": ("float[A, 8, B, B] x", "y, rest = Split<axis = 1, num_outputs = 2>(x)", "A 8 B B"),
+    "every second row and third element": (
+        "float[A, 9, 20] x",
+        "taken = Slice(x, from_1, to_end, last_two, by_2_and_3) s = Sigmoid(taken) y = Mul(s, taken)",
+        "A 9 20",
+    ),
+    "rows with steps of open images": (
+        "float[A, 3, 9, B] x",
+        "taken = Slice(x, from_1, to_end, last_two, by_2_and_3) s = Sigmoid(taken) y = Mul(s, taken)",
+        "A 3 9 B",
+    ),
+    "neighbours of half of an image": (
+        "float[A, 3, 10, 12] x",
+        'y = Resize<mode = "linear">(x, "", half)',
+        "A 3 10 12",
+    ),
     "every second element": ("float[A, B, 2] x", "y, rest = Split<axis = 2, num_outputs = 2>(x)", "A B 2"),
     "division by a size": ("float[A, 20, B, 3] x", "m = GlobalAveragePool(x) y = Relu(m)", "A 20 B 3"),
     "norm of rows by an open count": (
@@ -398,6 +415,11 @@ NUMBERS = {
     "n_last": np.array([-1]),
     "eps": np.float32(1e-3),
     "many": np.array([600]),
+    "half": np.array([1, 1, 0.5, 0.5], np.float32),
+    "from_1": np.array([1, 1]),
+    "to_end": np.array([9999, 9999]),
+    "last_two": np.array([1, 2]),
+    "by_2_and_3": np.array([2, 3]),
     "twice": np.array([1, 1, 2, 2], np.float32),
     "sides": np.array([0, 0, 2, 1, 0, 0, 3, 9]),
 }
