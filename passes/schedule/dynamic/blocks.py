@@ -76,8 +76,8 @@ _HELD = 256
 _HELD_ELEMENTS = 1 << 14
 # Strips of an image that go together.
 HELD_STRIPS = 8
-# Bytes of a weight that stays in the second cache while pixels go over it.
-_NEAR_WEIGHT = 1 << 18
+# Bytes of a weight that stays in the second cache while pixels go over it, and of one that does not.
+_NEAR_WEIGHT, _FAR_WEIGHT = 1 << 18, 1 << 21
 # Elements of a block that are worth a share of their own.
 _PANEL = 1 << 12
 # Elements along the known axes of a block whose innermost axis is open, where rows become columns; as many as stay.
@@ -100,7 +100,31 @@ def choose_blocks(function: func.FuncOp, choose: Chooser) -> Blocks:
     if known := _cut_known(function, result):
         with suppress(NotSchedulable):  # an op may need such an axis whole
             return _make_versions(function, _cuts(function, result, known), choose)
-    return _make_versions(function, _cuts(function, result, {}), choose)
+    cuts = _cuts(function, result, {}, wide=True)
+    if cuts != (narrow := _cuts(function, result, {})) and not _holds_pixels(function, cuts, choose):
+        cuts = narrow
+    return _make_versions(function, cuts, choose)
+
+
+def _holds_pixels(function: func.FuncOp, cuts: Mapping[int, Sizes], choose: Chooser) -> bool:
+    """Return whether a tile has all pixels of the largest block, which reads a large weight once for these."""
+    if not any(nbytes(op.operands[kind.weight].type) > _FAR_WEIGHT for op, kind in _convolutions(function)):
+        return False
+    result = DynamicBorder.of(function).inner
+    sizes = [cuts[axis][0] if axis in cuts else n for axis, n in enumerate(shape_of(result))]
+    try:
+        [block] = make_sums(function, tuple(sizes), find_dynamic_sums(result), choose)
+    except NotSchedulable:
+        return False
+    nest = block.schedule.result
+    rows = math.prod(loop.steps for loop in nest.tile if loop.axis != nest.value.contiguous)
+    return rows >= math.prod(cuts[axis][0] for axis in cuts)
+
+
+def _convolutions(function: func.FuncOp) -> list[tuple[ir.Operation, Conv]]:
+    """The convolutions of a function whose weights are of known sizes."""
+    found = [(op, kind) for op, kind in find_anchors(function) if isinstance(kind, Conv)]
+    return [(op, kind) for op, kind in found if is_static(op.operands[kind.weight])]
 
 
 def _make_versions(function: func.FuncOp, cuts: Mapping[int, Sizes], choose: Chooser) -> Blocks:
@@ -279,10 +303,12 @@ def chunk_sizes(sums: Sequence[int]) -> list[dict[int, int]]:
     return [{**dict.fromkeys(sums, 1), sums[-1]: size} for size in _CHUNKS] if sums else [{}]
 
 
-def _cuts(function: func.FuncOp, result: ir.Value, cut_known: Mapping[int, Sizes]) -> dict[int, Sizes]:
+def _cuts(
+    function: func.FuncOp, result: ir.Value, cut_known: Mapping[int, Sizes], wide: bool = False
+) -> dict[int, Sizes]:
     """The sizes that axes of the result are cut into: the open ones, and those that products of their own are along.
 
-    ``cut_known``: the sizes of known axes that are cut as well.
+    ``cut_known``: the sizes of known axes that are cut as well. ``wide``: whether planes have wide columns.
 
     None is, and the result is one block, where all of its sizes are known and its arguments' are not.
     """
@@ -301,7 +327,8 @@ def _cuts(function: func.FuncOp, result: ir.Value, cut_known: Mapping[int, Sizes
     beside = [axis for axis in open_ if axis != innermost and axis not in batch]
     cuts |= dict.fromkeys([crossing] if crossing in beside else beside[-1:], rows)
     if blocks.plane and len(beside) > 1 and 0 < beside[-2] == beside[-1] - 1:  # axis 0 is that of images
-        cuts |= dict(zip(beside[-2:], blocks.plane, strict=True))
+        lines, pixels = blocks.plane
+        cuts |= {beside[-2]: lines, beside[-1]: blocks.wide if wide and blocks.wide else pixels}
     cuts |= {innermost: columns} if innermost in open_ else {}
     if crossing in cuts:  # blocks go on where an operand's rows do
         cuts[crossing] = cuts.pop(crossing)

@@ -616,6 +616,29 @@ def test_a_kernel_has_versions_down_to_single_elements():
 
 
 @FOR_THIS_MACHINE
+@pytest.mark.parametrize(("cpu", "wide"), [("x86 -mcpu=skylake-avx512", True), ("x86 -mcpu=haswell", False)])
+def test_large_weights_are_read_for_as_many_pixels_as_registers_hold(cpu: str, wide: bool) -> None:
+    made = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["": 18]> g (float[N, 128, H, W] x) => (float y)'
+        " { y = Conv<pads = [1, 1, 1, 1], strides = [3, 3]>(x, w) }"
+    )
+    made.graph.output[0].type.tensor_type.ClearField("shape")
+    weight = RNG.standard_normal((512, 128, 3, 3)).astype(np.float32)
+    made.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+    with noting_kernels() as found:
+        module = tw.compile(made, cpu, workers=0)
+    lines = [line for kernel in found for line in kernel.schedule.splitlines()]
+    assert ("blocks of 1 x 2 x 7 x 512:" in lines) is wide and "blocks of 1 x 2 x 4 x 512:" in lines
+    if wide and detect_host().registers < 32:
+        return  # nothing runs it here
+    session = make_session(made)
+    for height, width in ((1, 1), (7, 19), (21, 22), (19, 31), (5, 44)):
+        x = RNG.standard_normal((1, 128, height, width)).astype(np.float32)
+        for module.num_threads in (1, 3):
+            np.testing.assert_allclose(module(x)[0], session.run(None, {"x": x})[0], rtol=0, atol=1e-3)
+
+
+@FOR_THIS_MACHINE
 def test_a_thread_takes_its_share_at_once_where_the_steps_of_a_block_have_a_transform_in_common():
     transforms = [kernel for kernel in kernels("patches") if kernel.name.startswith("transform_matmul")]
     assert transforms and all(kernel.ahead and kernel.parallel for kernel in transforms)
