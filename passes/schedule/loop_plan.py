@@ -13,6 +13,8 @@ from ..ir.structure import AnyOp, list_ops, loop_extents, shape_of, terminator_o
 
 # Below this many scalar operations a fork of threads costs more than it saves (a few microseconds).
 PARALLEL_WORK = 400_000
+# Steps of the parallel axis that callers see where sizes tell how many there are: each stands for a share of these.
+STEPS = 1 << 12
 _POLYNOMIAL = 10  # operations of an exponential, a sine ...
 _INSTRUCTIONS = frozenset({"absf", "absi", "ceil", "copysign", "floor", "fma", "roundeven", "trunc"})  # one each
 # Ops that move whole tensors.

@@ -9,9 +9,6 @@ from ....dialects import func, ir
 from ...ir.kernel import list_functions
 from ..language.schedule import Schedule
 
-# Steps of the parallel axis that callers see; each stands for a share of the blocks, whose number the sizes tell.
-STEPS = 1 << 12
-
 
 class OneFunction:
     """What owns a module with one function; the function lives as long as the module."""

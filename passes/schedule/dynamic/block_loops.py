@@ -16,9 +16,9 @@ from ....core.target import Target
 from ....dialects import arith, func, ir, memref
 from ....dialects.builders import index_constant
 from ...ir.kernel import stated_summed
-from ..loop_plan import PARALLEL_WORK, estimate_work
+from ..loop_plan import PARALLEL_WORK, STEPS, estimate_work
 from ..tiling.dynamic_border import DynamicBorder
-from .block_kernels import STEPS, Version
+from .block_kernels import Version
 from .part_loops import (
     Computation,
     EmitSteps,

@@ -19,13 +19,12 @@ from ....dialects.walk import defining_op
 from ...ir.kernel import is_dynamic_kernel
 from ...ir.maps import is_copy
 from ...ir.structure import dim_of, indexing_maps, is_zero, list_ops, shape_of
-from ..loop_plan import PARALLEL_WORK, LoopsWithoutSchedule, threads_pay
+from ..loop_plan import PARALLEL_WORK, STEPS, LoopsWithoutSchedule, threads_pay
 from ..tiles.buffers import buffer_of
 from ..tiles.regions import NotSchedulable
 from ..tiling.dynamic_border import DynamicBorder, resolve_size
 from ..tiling.strided_boxes import BoxRows, Place, find_extents, find_offset, find_strides, flatten_buffer
 from ..tiling.turned_rows import FEW_ROWS
-from .block_kernels import STEPS
 from .part_loops import Computation, EmitSteps, build_steps, share_range
 
 # Elements along a known axis that are turned like those of an open one.

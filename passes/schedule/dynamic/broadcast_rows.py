@@ -25,13 +25,14 @@ from ...ir.kernel import list_functions, module_beside, run_upstream
 from ...ir.maps import set_maps
 from ...ir.structure import dim_of, indexing_maps, list_ops, shape_of, terminator_of
 from ...ir.uses import find_captures
+from ..loop_plan import STEPS
 from ..tiles.buffers import buffer_of, tensor_of
 from ..tiles.loops import loop_over, walk_part
 from ..tiles.regions import NotSchedulable
 from ..tiling.destination_passing import destination_passing, is_empty
 from ..tiling.part_nests import Chooser
 from ..tiling.strided_boxes import flatten_buffer, join_axes
-from .block_kernels import STEPS, OneFunction
+from .block_kernels import OneFunction
 from .block_loops import Blocks
 from .blocks import choose_blocks
 from .part_loops import Computation, Part, Segment, cut_axis, share_range

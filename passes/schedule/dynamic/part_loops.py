@@ -16,6 +16,7 @@ from ...analysis.size_classes import SizeClasses
 from ...ir.dynamic_sizes import hide_formula
 from ...ir.kernel import run_upstream
 from ...ir.structure import dim_of, indexing_maps, shape_of
+from ..loop_plan import STEPS
 from ..tiles.buffers import buffer_of, tensor_of, view_of, write
 from ..tiles.loops import divide_steps, loop_over
 from ..tiles.regions import Interval, Linear, NotSchedulable, Region, full_region
@@ -26,7 +27,7 @@ from ..tiling.dynamic_border import DynamicBorder
 from ..tiling.nest import build_nest
 from ..tiling.pool_windows import Bounds
 from ..tiling.tiler import StoreTile
-from .block_kernels import STEPS, BlockKernel, Version
+from .block_kernels import BlockKernel, Version
 from .block_operands import Held, find_phases, given_to
 from .block_parts import parts_of
 

@@ -19,12 +19,12 @@ from ....dialects.walk import defining_op
 from ...ir.edit import clone
 from ...ir.kernel import list_functions, module_beside
 from ...ir.structure import list_ops, terminator_of
-from ..loop_plan import PARALLEL_WORK, LoopsWithoutSchedule
+from ..loop_plan import PARALLEL_WORK, STEPS, LoopsWithoutSchedule
 from ..tiles.regions import NotSchedulable
 from ..tiling.dynamic_border import find_insertions
 from ..tiling.part_nests import Chooser
 from ..tiling.woven_rows import find_whether_woven, may_weave, weave_rows
-from .block_kernels import STEPS, OneFunction
+from .block_kernels import OneFunction
 from .block_loops import Blocks
 from .blocks import choose_blocks
 from .box_copies import BoxCopy, choose_copy

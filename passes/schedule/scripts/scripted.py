@@ -17,9 +17,8 @@ from ...analysis.cache_sets import count_fitting_rows
 from ...ir.dynamic_sizes import operand_segment
 from ...ir.kernel import integer_attr, is_dynamic_kernel, list_functions, run_upstream, symbol_of
 from ...ir.structure import indexing_maps, is_static, iterator_types, list_ops, shape_of, terminator_of
-from ..dynamic.block_kernels import STEPS
 from ..dynamic.part_loops import share_range
-from ..loop_plan import PARALLEL_WORK, LoopsWithoutSchedule, estimate_work, threads_pay
+from ..loop_plan import PARALLEL_WORK, STEPS, LoopsWithoutSchedule, estimate_work, threads_pay
 from ..tiles.regions import Interval, Linear, full_region
 from ..tiles.structured import clone_body, extract, make_generic
 from ..tiling.border import copy_box

@@ -15,8 +15,7 @@ from ...analysis.twin_loops import find_loops_apart
 from ...ir.edit import clone
 from ...ir.kernel import is_dynamic_kernel
 from ...ir.structure import terminator_of
-from ..dynamic.block_kernels import STEPS
-from ..loop_plan import LoopsWithoutSchedule, dynamic_threads_pay, threads_pay
+from ..loop_plan import STEPS, LoopsWithoutSchedule, dynamic_threads_pay, threads_pay
 from ..tiles.buffers import buffer_of, write
 from .destination_passing import DestinationBody, is_empty
 from .part_nests import Chooser
