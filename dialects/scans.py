@@ -45,7 +45,7 @@ class _Scan:
     def compute(self) -> ir.Value:
         """All of it."""
         outer, extent, inner = shape = builders.shape_of(self.x)
-        if isinstance(inner, int) and (width := _divide(inner)):  # each step has its own part: threads share them
+        if isinstance(inner, int) and (width := _choose_block(inner)):  # each step has its own part: threads share them
             shape = (outer, extent, inner // width, width)
         scan = replace(self, x=builders.reshape(self.x, shape))
         made = builders.empty(shape, builders.element_of(self.x))
@@ -112,7 +112,7 @@ class _Piece:
         return store(total, made, dict(enumerate(place)), {len(place) - 1: self.size})
 
 
-def _divide(columns: int) -> int:
+def _choose_block(columns: int) -> int:
     """The number of columns of equal blocks, those of whole vectors if there are such; 0 where there are no blocks."""
     widths = [n for n in range(_BLOCK, 2 * _BLOCK) if columns % n == 0 and n < columns]
     return max(widths, key=lambda n: (min(n & -n, _VECTOR), n), default=0)
