@@ -2,77 +2,31 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
-from ..core.dims import InputShapes
-from ..core.errors import ExpressionError, ModelError
-from ..core.model import Model
+from ..core.errors import ExpressionError
 from .absent import refuse_name
+from .network import structure, transform
+from .network.expr import GlobalVar, Op
+from .network.module import IRModule
+from .network.structure import structural_equal
+from .network.types import FuncType, TensorType, TupleType
 
-if TYPE_CHECKING:
-    from onnx import ModelProto
+__all__ = [
+    "FuncType",
+    "GlobalVar",
+    "IRModule",
+    "Op",
+    "TensorType",
+    "TupleType",
+    "assert_structural_equal",
+    "register_intrin_lowering",
+    "register_op_attr",
+    "structural_equal",
+    "transform",
+]
 
-
-@dataclass(frozen=True)
-class IRModule:
-    """A network: ``model``, which is MLIR, as it was imported of ``source`` with ``input_shapes``."""
-
-    model: Model
-    source: str | os.PathLike[str] | bytes | ModelProto = field(repr=False)
-    input_shapes: InputShapes | None = None
-
-    def __getitem__(self, name: str) -> Function:
-        """The function "main", the only one. Raises ModelError for another."""
-        if str(name) != "main":
-            raise ModelError(f"the module has no function '{name}': its only one is 'main'")
-        return Function(self)
-
-    @property
-    def functions(self) -> Mapping[str, Function]:
-        """The functions by name."""
-        return {"main": Function(self)}
-
-    def get_global_vars(self) -> list[str]:
-        """The names of the functions."""
-        return [*self.functions]
-
-    def astext(self, show_meta_data: bool = True) -> str:
-        """The module as MLIR; weights are arguments of its function."""
-        return str(self.model.module)
-
-    def __str__(self) -> str:
-        return self.astext()
-
-
-@dataclass(frozen=True)
-class Function:
-    """The function of a network."""
-
-    module: IRModule
-
-    @property
-    def params(self) -> tuple[str, ...]:
-        """The names of its inputs."""
-        return tuple(info.name for info in self.module.model.inputs)
-
-    def astext(self, show_meta_data: bool = True) -> str:
-        """As the module's."""
-        return self.module.astext()
-
-    def __str__(self) -> str:
-        return self.astext()
-
-
-def find_module(given: Any, what: str) -> IRModule:
-    """The module of a function, or itself. Raises ModelError, which says ``what`` takes it, for others."""
-    if isinstance(given, IRModule):
-        return given
-    if isinstance(given, Function):
-        return given.module
-    raise ModelError(f"{what} takes a network, as relay.frontend.from_onnx gives it, not a {type(given).__name__}")
+assert_structural_equal = structure.assert_structural_equal
 
 
 def register_intrin_lowering(op_name: str, target: str, *, f: Any = None, level: int = 10) -> NoReturn:
@@ -86,4 +40,4 @@ def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int 
 
 
 def __getattr__(name: str) -> NoReturn:
-    refuse_name("ir", name, ["IRModule", "register_intrin_lowering", "register_op_attr"])
+    refuse_name("ir", name, __all__)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from ..passes.infra import context
 from .absent import refuse_name
+from .network import transform
+from .network.transform import Pass, PassInfo, Sequential, module_pass, name_pass
+
+__all__ = ["Pass", "PassContext", "PassInfo", "PrintIR", "Sequential", "module_pass"]
+
+PrintIR = transform.print_ir
 
 _RECORDS = ("relay.backend.use_auto_scheduler",)
 _KEYS = {"relay.FuseOps.max_depth": "fuse-ops.max_group_size"}
-# TVM's passes that have other names here; those of the rest differ in their letters alone.
-_PASSES = {"AlterOpLayout": "convert-layout", "DeadCodeElimination": "dead-code"}
 
 
 def PassContext(
@@ -28,17 +31,12 @@ def PassContext(
     """
     return context.PassContext(
         opt_level=opt_level,
-        required_pass=list(map(_own_name, required_pass or [])),
-        disabled_pass=list(map(_own_name, disabled_pass or [])),
+        required_pass=list(map(name_pass, required_pass or [])),
+        disabled_pass=list(map(name_pass, disabled_pass or [])),
         instruments=list(instruments or []),
         config={_KEYS.get(key, key): value for key, value in (config or {}).items() if key not in _RECORDS},
     )
 
 
-def _own_name(name: str) -> str:
-    """The name that a pass has here: ``FuseOps`` is ``fuse-ops``."""
-    return _PASSES.get(name) or re.sub("(?<=[a-z0-9])(?=[A-Z][a-z])", "-", name).lower()
-
-
 def __getattr__(name: str) -> NoReturn:
-    refuse_name("transform", name, ["PassContext"])
+    refuse_name("transform", name, __all__)

@@ -44,7 +44,7 @@ def built() -> tuple[Any, dict[str, Any], Any]:
 
 def test_the_classic_way(built: Any):
     mod, params, lib = built
-    assert params["w"].numpy().tolist() == W.tolist() and mod["main"].params == ("x",)
+    assert params["w"].numpy().tolist() == W.tolist() and mod["main"].params[0].name_hint == "x"
     assert "func.func @main" in str(mod) and mod["main"].astext() == mod.astext()
     dev = tvm.device("llvm", 0)
     module = graph_executor.GraphModule(lib["default"](dev))
@@ -157,7 +157,7 @@ MODEL = small_network.network()
             r"float32\[4, 6\] and must be float32",
         ),
         (lambda mod, lib: relay.build(mod, "llvm", executor="vm"), tw.CompileError, "executor is 'vm'"),
-        (lambda mod, lib: mod["other"], tw.ModelError, "its only one is 'main'"),
+        (lambda mod, lib: mod["other"], tw.ModelError, "it has 'main'"),
         (lambda mod, lib: lib["default"](5), tw.InputError, "takes its device"),
         (lambda mod, lib: graph_executor.GraphModule(lib), tw.InputError, "takes an executor"),
         (lambda mod, lib: graph_executor.create("{}", lib, tvm.cpu()), tw.InputError, "another program"),
@@ -169,7 +169,7 @@ MODEL = small_network.network()
             tw.InputError,
             "is not downloaded: fetch",
         ),
-        (lambda mod, lib: relay.create_executor("debug"), tw.CompileError, "no executor 'debug'"),
+        (lambda mod, lib: relay.create_executor("fast"), tw.CompileError, "no executor 'fast'"),
     ],
 )
 def test_what_has_no_meaning_here_is_refused_in_words(
@@ -180,9 +180,8 @@ def test_what_has_no_meaning_here_is_refused_in_words(
 
 
 def test_names_that_are_not_there_are_said():
-    with pytest.raises(AttributeError, match=r"has no 'relay.nn': networks are ONNX models, .*it has"):
-        getattr(relay, "nn")  # noqa: B009
-    assert dataclasses.is_dataclass(tvm.IRModule)
+    with pytest.raises(AttributeError, match=r"has no 'relay.loops': .*it has"):
+        getattr(relay, "loops")  # noqa: B009
 
 
 def test_kernels_are_tuned_and_built_by_a_log(built: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -252,7 +251,7 @@ def test_kernels_are_chosen_by_operators(built: Any):
     assert task.name.startswith("matmul")
     assert autotvm.task.extract_from_program(mod, params, "llvm", ops=(relay.op.nn.conv2d,)) == []
     with pytest.raises(tw.ModelError, match=r"'nn\.relu' has no kernels of its own"):
-        relay.op.get("nn.relu")
+        autotvm.task.extract_from_program(mod, params, "llvm", ops=[relay.op.get("nn.relu")])
 
 
 @pytest.mark.parametrize("kind", ["graph", "vm"])
@@ -294,7 +293,7 @@ def test_networks_that_scripts_begin_with(name: str, given: dict[str, Any], para
     mod, params = getattr(relay.testing, name).get_workload(**given)
     names = [each for each in params if each.endswith("_weight")]
     assert sum(params[each].numpy().size for each in names) == parameters
-    assert mod["main"].params == ("data",) and len(mod.model.outputs) == 1
+    assert mod["main"].params[0].name_hint == "data" and len(mod.model.outputs) == 1
 
 
 def test_a_network_that_scripts_begin_with_is_built():

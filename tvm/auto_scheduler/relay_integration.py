@@ -9,9 +9,8 @@ from typing import Any
 from ...core.errors import InputError
 from ...driver import api
 from ...tuning.tasks import extract_tasks as extract_kernels
-from ..ir import find_module
+from ..network.module import find_module
 from ..target import Target
-from ..weights import with_weights
 from .search_task import SearchTask
 
 logger = logging.getLogger("auto_scheduler")
@@ -39,7 +38,7 @@ def extract_tasks(
             " and dump_workload_to_dag_log out"
         )
     chosen = Target.of(target)
-    model = with_weights(find_module(mod, "extract_tasks").model, params or {})
+    model = find_module(mod, "extract_tasks").bind(params or {})
     tasks, weights = [], []
     for kernel in extract_kernels(model, options=api.make_options(chosen.own, opt_level=opt_level)):
         if kernel.default is None:

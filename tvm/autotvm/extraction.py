@@ -11,9 +11,9 @@ from ...core.errors import InputError
 from ...core.model import Model
 from ...driver import api
 from ...tuning.tasks import extract_tasks
-from ..ir import find_module
+from ..network.kernel_words import words_of
+from ..network.module import find_module
 from ..target import Target
-from ..weights import with_weights
 from .dispatcher import list_contexts
 from .kernels import KernelTask, find_schedules, schedule_context
 
@@ -29,9 +29,9 @@ def extract_from_program(
     INFO, which others there are, and why they are not tuned. Raises InputError for ``ops`` that are none, CompileError
     for dynamic sizes, and ModelError for weights that are not the network's.
     """
-    words = None if ops is None else _words_of(ops)
+    words = None if ops is None else words_of(ops)
     chosen = Target.of(target)
-    model = with_weights(find_module(mod, "extract_from_program").model, params or {})
+    model = find_module(mod, "extract_from_program").bind(params or {})
     made = []
     for kernel in extract_tasks(model, options=api.make_options(chosen.own)):
         if words is not None and words.isdisjoint(kernel.name.split("_")):
@@ -43,13 +43,6 @@ def extract_from_program(
         if task.config_space.space_map:
             made.append(task)
     return made
-
-
-def _words_of(ops: Sequence[Any]) -> set[str]:
-    """The words in the names of the kernels that compute operators."""
-    if not all(hasattr(each, "words") for each in ops):
-        raise InputError("ops are operators, as relay.op.get('nn.conv2d') gives them: a kernel has one of these")
-    return {word for each in ops for word in each.words}
 
 
 def apply_histories(model: Model, target: Target) -> AbstractContextManager[object]:

@@ -8,16 +8,17 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ...core.errors import CompileError
+from ...core.errors import CompileError, ModelError
 from ...driver import api
 from ...runtime.graph.graph_module import GraphModule
 from ...runtime.nd import device as check_device
 from .. import nd
 from ..autotvm.extraction import apply_histories
-from ..ir import Function, IRModule, find_module
+from ..network.expr import Function, GlobalVar, Var, as_expr, const
+from ..network.functor import replace_expressions
+from ..network.module import IRModule, find_module
 from ..runtime import Module
 from ..target import Target
-from ..weights import with_weights
 
 
 class GraphExecutorFactoryModule:
@@ -70,7 +71,7 @@ class GraphExecutorFactoryModule:
 
 
 def build(
-    ir_mod: IRModule | Function,
+    ir_mod: IRModule | Any,
     target: str | Target | Mapping[str, Any] | None = None,
     target_host: str | Target | None = None,
     executor: Any = None,
@@ -92,26 +93,39 @@ def build(
         raise CompileError("the compiler plans a program's memory: leave memory pools out")
     _refuse_executor(executor)
     chosen = Target.of(target)
-    model = dataclasses.replace(with_weights(module.model, params or {}), name=mod_name)
+    model = dataclasses.replace(module.bind(params or {}), name=mod_name)
     with apply_histories(model, chosen):
         made = api.build_model(model, chosen.own)
     return GraphExecutorFactoryModule(module, chosen, Module.of(made), mod_name)
 
 
 class Evaluator:
-    """A network that is built when ``evaluate`` asks for its function."""
+    """A network, or a function, that is built when ``evaluate`` asks for it."""
 
-    def __init__(self, mod: IRModule | Function, device: Any, target: Any, params: Mapping[str, Any] | None) -> None:
+    def __init__(self, mod: IRModule | Any, device: Any, target: Any, params: Mapping[str, Any] | None) -> None:
         self.mod, self.device, self.target, self.params = mod, device, target, params
 
-    def evaluate(self, expr: Any = None, binds: Any = None) -> Callable[..., Any]:
+    def evaluate(self, expr: Any = None, binds: Mapping[Var, Any] | None = None) -> Any:
         """A function of the inputs, by position or by name, that gives the output, or a list of several.
 
-        Raises CompileError for another expression than the network, and for ``binds``.
+        ``expr`` is a function in place of the network; of another expression the value is given. ``binds`` are values
+        of its variables. Raises CompileError where there is nothing to evaluate.
         """
-        if expr is not None or binds is not None:
-            raise CompileError("evaluate gives the function of the network as a whole: leave expr and binds out")
-        program = build(self.mod, self.target, params=self.params).module
+        if expr is None and self.mod is None:
+            raise CompileError("there is no network: create_executor('graph', mod), or evaluate(relay.Function(...))")
+        if expr is None:
+            return self._run(find_module(self.mod, "create_executor"))
+        given = as_expr(expr, "relay.evaluate")
+        if binds:
+            given = replace_expressions(given, {each: const(value) for each, value in binds.items()})
+        if isinstance(given, GlobalVar):
+            given = find_module(self.mod, "create_executor")[given]
+        module = IRModule.from_expr(given, None if self.mod is None else self.mod.functions)
+        made = self._run(module)
+        return made if isinstance(given, Function) else made()
+
+    def _run(self, module: IRModule) -> Callable[..., Any]:
+        program = build(module, self.target, params=self.params).module
         names = [info.name for info in program.inputs]
 
         def run(*given: Any, **named: Any) -> Any:
@@ -125,21 +139,28 @@ class Evaluator:
 
 def create_executor(
     kind: str = "debug",
-    mod: IRModule | Function | None = None,
+    mod: IRModule | Any = None,
     device: Any = None,
     target: Any = "llvm",
     params: Mapping[str, Any] | None = None,
 ) -> Evaluator:
     """What gives a network's function, by ``evaluate()``; all of TVM's kinds compile it as ``build`` does.
 
-    Raises CompileError for another ``kind``, and without a network.
+    Raises CompileError for another ``kind``.
     """
-    if kind not in ("debug", "graph", "vm", "aot") or mod is None:
-        what = "no network" if mod is None else "a network"
-        raise CompileError(f"there is no executor '{kind}' of {what}: create_executor('graph', mod)")
+    if kind not in ("debug", "graph", "vm", "aot"):
+        raise CompileError(f"there is no executor '{kind}': create_executor('graph', mod)")
     if device is not None:
         check_device(device)
     return Evaluator(mod, device, target, params)
+
+
+def bind_params_by_name(func: Function, params: Mapping[str, Any]) -> Function:
+    """A function in which the variables that ``params`` names are constants; it may have other names, too."""
+    if not isinstance(func, Function):
+        raise ModelError(f"bind_params_by_name takes a relay.Function, not a {type(func).__name__}")
+    known = {each: const(params[each.name_hint]) for each in func.params if each.name_hint in params}
+    return replace_expressions(func, known)
 
 
 def _refuse_executor(executor: Any) -> None:

@@ -10,6 +10,7 @@ from ...core.errors import ModelError
 from ...driver.api import import_model
 from .. import nd
 from ..ir import IRModule
+from ..network.types import Any
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -17,10 +18,6 @@ if TYPE_CHECKING:
     from ...core.model import Model
 
 __all__ = ["from_onnx"]
-
-
-class Any:
-    """An extent that only the run knows, in the shapes of inputs."""
 
 
 def from_onnx(
@@ -48,7 +45,7 @@ def from_onnx(
     made = import_model(model, shapes)
     _refuse_opset(model, opset)
     _refuse_dtypes(made, dtype)
-    return IRModule(made, model, shapes), {name: nd.array(param.array()) for name, param in made.params.items()}
+    return IRModule.of_model(made), {name: nd.array(param.array()) for name, param in made.params.items()}
 
 
 def _open_shape(shape: Sequence[int | Any | str]) -> list[int | str]:

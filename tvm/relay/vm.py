@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..ir import Function, IRModule
+from ..network.module import IRModule
 from ..runtime.vm import Executable
 from ..target import Target
 from .build_module import build
@@ -14,7 +14,7 @@ __all__ = ["compile"]
 
 
 def compile(
-    mod: IRModule | Function,
+    mod: IRModule | Any,
     target: str | Target | Mapping[str, Any] | None = None,
     target_host: str | Target | None = None,
     params: Mapping[str, Any] | None = None,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import NoReturn
 
 from ...absent import refuse_name
-from . import mlp, mobilenet, resnet, squeezenet, vgg
+from . import init, layers, mlp, mobilenet, resnet, squeezenet, vgg
+from .init import create_workload
 
-__all__ = ["mlp", "mobilenet", "resnet", "squeezenet", "vgg"]
+__all__ = ["create_workload", "init", "layers", "mlp", "mobilenet", "resnet", "squeezenet", "vgg"]
 
 
 def __getattr__(name: str) -> NoReturn:

@@ -1,0 +1,12 @@
+"""``tvm.relay.ty``: types of expressions."""
+
+from __future__ import annotations
+
+from ..network.types import Any, FuncType, TensorType, TupleType, Type
+
+__all__ = ["Any", "FuncType", "TensorType", "TupleType", "Type", "scalar_type"]
+
+
+def scalar_type(dtype: str) -> TensorType:
+    """The type of a single number."""
+    return TensorType((), dtype)
