@@ -22,7 +22,6 @@ _REASONS = {
     "auto_scheduler._ffi_api": "there are no sketches: spaces are around the compiler's own schedules",
     "auto_scheduler.search_policy": "the searches are auto_scheduler.SketchPolicy, and those of tilewright tune",
     "contrib": "libraries of others are called by tw.register_codegen, or by te's tensorize",
-    "contrib.cblas": "topi.matmul writes a product, and auto() of its schedule is the compiler's own",
     "contrib.graph_runtime": "it is contrib.graph_executor",
     "contrib.debugger.debug_runtime": "it is contrib.debugger.debug_executor",
     "driver.tvmc": "the command is tilewright: compile, run, tune",

@@ -9,6 +9,8 @@ from ..core.errors import ExpressionError
 from ..te import *  # noqa: F403  (they have TVM's names)
 from ..te.intrinsic import ExternCall
 from . import functions
+from .absent import refuse_name
+from .extern import call_packed
 from .functions import *  # noqa: F403
 
 __all__ = ["PrimExpr", "Select", "call_intrin", "call_packed", "call_pure_extern", "ir_builder"]
@@ -41,11 +43,6 @@ def call_intrin(dtype: str, func_name: Any, *args: Any) -> te.Expr:
     return call_pure_extern(dtype, str(func_name).removeprefix("tir."), *args)
 
 
-def call_packed(*args: Any) -> NoReturn:
-    """Functions of the host in kernels: ExpressionError."""
-    raise ExpressionError("a kernel calls no packed functions: tensorize calls C functions")
-
-
 class IRBuilder:
     """What an intrinsic calls, in order: ``emit`` adds a call, ``get`` gives all of them."""
 
@@ -74,3 +71,7 @@ class _Builders:
 
 
 ir_builder = _Builders()
+
+
+def __getattr__(name: str) -> NoReturn:
+    refuse_name("tir", name, __all__)

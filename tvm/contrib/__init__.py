@@ -1,5 +1,5 @@
 """``tvm.contrib``: compilers of the system, executors of programs, archives and temporary folders."""
 
-from . import cc, clang, debugger, download, graph_executor, tar, utils
+from . import cblas, cc, clang, debugger, dnnl, download, graph_executor, mkl, tar, utils
 
-__all__ = ["cc", "clang", "debugger", "download", "graph_executor", "tar", "utils"]
+__all__ = ["cblas", "cc", "clang", "debugger", "dnnl", "download", "graph_executor", "mkl", "tar", "utils"]
