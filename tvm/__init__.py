@@ -7,21 +7,38 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from ..core.errors import TilewrightError
-from . import auto_scheduler, autotvm, contrib, ir, nd, relay, rpc, runtime, target, te, testing, tir, topi, transform
+from . import (
+    _ffi,
+    auto_scheduler,
+    autotvm,
+    contrib,
+    error,
+    ir,
+    nd,
+    relay,
+    rpc,
+    runtime,
+    target,
+    te,
+    testing,
+    tir,
+    topi,
+    transform,
+)
 from .absent import explain_missing_modules, refuse_name
 from .driver import build, lower
+from .error import TVMError
 from .ir import IRModule
 from .nd import cpu, cuda, device
 from .runtime import get_global_func, register_func
 from .te import const
 
 __version__ = "0.19.0"  # whose names these are, for scripts that ask
-TVMError = TilewrightError
 
 __all__ = [
     "IRModule",
     "TVMError",
+    "_ffi",
     "auto_scheduler",
     "autotvm",
     "build",
@@ -30,6 +47,7 @@ __all__ = [
     "cpu",
     "cuda",
     "device",
+    "error",
     "get_global_func",
     "ir",
     "lower",

@@ -48,7 +48,7 @@ class GraphExecutor:
         if isinstance(key, str) and key not in self._dtypes and key in self.graph.params:
             self.graph.load_params({key: _as_numpy(value)})
             return
-        self.graph.set_input(key, _cast(value, self._dtypes.get(key, "")))
+        self.graph.set_input(key, cast_numbers(value, self._dtypes.get(key, "")))
 
     def set_input_zero_copy(self, key: str | int, value: Any) -> None:
         """As ``GraphModule.set_input_zero_copy``."""
@@ -134,7 +134,7 @@ def _as_numpy(value: Any) -> np.ndarray:
     return nd.nd.array(value).numpy()
 
 
-def _cast(value: Any, dtype: str) -> Any:
+def cast_numbers(value: Any, dtype: str) -> Any:
     """An array as TVM copies it to a tensor of a dtype: numbers are cast."""
     if not isinstance(value, np.ndarray | list | tuple | int | float | nd.nd.NDArray):
         return value

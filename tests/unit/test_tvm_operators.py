@@ -185,8 +185,12 @@ MOVES: dict[str, Case] = {
     "reverse": (lambda x: relay.reverse(x, 1), (X,), lambda x: x[:, ::-1]),
     "tile": (lambda x: relay.tile(x, (2, 1, 1, 2)), (X,), lambda x: np.tile(x, (2, 1, 1, 2))),
     "repeat": (lambda x: relay.repeat(x, 3, 1), (X,), lambda x: np.repeat(x, 3, 1)),
-    "meshgrid": (lambda x, y: relay.meshgrid([x, y]), (ROW, SQUARE[0]), lambda x, y: np.meshgrid(x, y, indexing="ij")),
-    "meshgrid xy": (lambda x, y: relay.meshgrid([x, y], "xy"), (ROW, SQUARE[0]), np.meshgrid),
+    "meshgrid": (
+        lambda x, y: relay.meshgrid([x, y]).astuple(),
+        (ROW, SQUARE[0]),
+        lambda x, y: np.meshgrid(x, y, indexing="ij"),
+    ),
+    "meshgrid xy": (lambda x, y: relay.meshgrid([x, y], "xy").astuple(), (ROW, SQUARE[0]), np.meshgrid),
     "trilu": (lambda x: relay.trilu(x, 1), (SQUARE,), lambda x: np.triu(x, 1)),
     "einsum": (lambda x, y: relay.einsum([x, y], "bij,bkj->ik"), (X, Y), lambda x, y: np.einsum("bij,bkj->ik", x, y)),
     "depth_to_space": (
@@ -227,6 +231,21 @@ MOVES: dict[str, Case] = {
         (SQUARE, LAST, _floats(2, 2)),
         lambda x, n, y: torch.from_numpy(x).scatter_add(1, torch.from_numpy(n), torch.from_numpy(y)).numpy(),
     ),
+    "scatter": (
+        lambda x, n, y: relay.scatter(x, n, y, 1),
+        (SQUARE, LAST, _floats(2, 2)),
+        lambda x, n, y: torch.from_numpy(x).scatter(1, torch.from_numpy(n), torch.from_numpy(y)).numpy(),
+    ),
+    "scatter_add": (
+        lambda x, n, y: relay.scatter_add(x, n, y, 1),
+        (SQUARE, LAST, _floats(2, 2)),
+        lambda x, n, y: torch.from_numpy(x).scatter_add(1, torch.from_numpy(n), torch.from_numpy(y)).numpy(),
+    ),
+    "strided_set": (
+        lambda x, y: relay.strided_set(x, y, [0, 3], [4, 0], [2, -2]),
+        (SQUARE, _floats(2, 2)),
+        lambda x, y: _set_part(x, y),
+    ),
     "scatter_nd": (
         relay.scatter_nd,
         (SQUARE, LAST, ROW[:2]),
@@ -240,6 +259,12 @@ MOVES: dict[str, Case] = {
     "argwhere": (relay.argwhere, (B,), lambda b: np.argwhere(b).astype(np.int32)),
     "let": (lambda x: relay.Let(v := relay.var("v"), relay.exp(x), v + v), (X,), lambda x: 2 * np.exp(x)),
 }
+
+
+def _set_part(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    made = x.copy()
+    made[0:4:2, 3:0:-2] = y
+    return made
 
 
 def _written(x: np.ndarray, n: np.ndarray, y: np.ndarray) -> np.ndarray:

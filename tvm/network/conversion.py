@@ -13,7 +13,6 @@ from . import operators  # noqa: F401  (fills the table)
 from .expr import Call, Constant, Expr, Function, GlobalVar, If, Let, Op, Tuple, TupleGetItem, Var
 from .functor import list_free_variables
 from .registry import arguments_of, find_operator
-from .types import Any as AnyExtent
 from .types import TensorType, TupleType, Type
 from .writer import Value, Values, Writer
 
@@ -81,7 +80,8 @@ def _refuse_free(function: Function) -> None:
 
 
 def _open(extent: Any) -> int | str:
-    return "?" if isinstance(extent, AnyExtent) else extent
+    """An extent as the import takes it: what is no number and no name of its own is open."""
+    return extent if isinstance(extent, int) or (isinstance(extent, str) and extent.isidentifier()) else "?"
 
 
 def _tensor_type(var: Var) -> TensorType | None:
@@ -106,8 +106,8 @@ class _Converter:
 
     def convert(self, expr: Expr) -> Result:
         """The value of an expression; a stack of steps in the place of recursion, as networks are deep."""
-        stack: list[tuple[Expr, Steps]] = [(expr, self._steps(expr))]
-        result: Result = None
+        result: Result = self.known.get(id(expr))
+        stack: list[tuple[Expr, Steps]] = [] if result is not None else [(expr, self._steps(expr))]
         while stack:
             each, steps = stack[-1]
             try:

@@ -12,7 +12,7 @@ from ...core.errors import ModelError
 from ...core.model import numpy_dtype
 from .. import nd
 from .text import Names, print_attributes, print_expression, print_function
-from .types import FuncType, TensorType, TupleType, Type, check_dtype
+from .types import FuncType, IncompleteType, TensorType, TupleType, Type, check_dtype
 
 Name = Callable[["Expr"], str]
 
@@ -424,6 +424,8 @@ def var(name_hint: str, type_annotation: Any = None, shape: Any = None, dtype: s
         type_annotation = TensorType(shape, dtype)
     elif isinstance(type_annotation, str):
         type_annotation = TensorType((), type_annotation)
+    elif isinstance(type_annotation, IncompleteType):
+        type_annotation = None
     if not isinstance(type_annotation, TensorType | TupleType | FuncType | None):
         raise ModelError(f"relay.var('{name_hint}') takes a type, relay.TensorType(shape, dtype)")
     return Var(name_hint, type_annotation)

@@ -20,6 +20,7 @@ from ...core.errors import ModelError
 from .expr import Attrs, Call, Expr, Op, TupleWrapper, as_expr, const
 
 Conversion = Callable[..., Any]
+Count = Callable[[Attrs, Sequence[Expr]], int]
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,8 @@ class Operator:
     """An operator: its name, its conversion, and the parameters of that which are expressions.
 
     ``several`` are those that take a tuple, ``numeric`` those that take numbers, too;
-    ``count`` gives how many results a call has, by its attributes, 0 for one that
-    is no tuple.
+    ``count`` gives how many results a call has, by its attributes and operands, 0
+    for one that is no tuple.
     """
 
     name: str
@@ -37,14 +38,14 @@ class Operator:
     operands: tuple[str, ...]
     several: tuple[str, ...]
     numeric: tuple[str, ...]
-    count: Callable[[Attrs], int] | None
+    count: Count | None
 
 
 TABLE: dict[str, Operator] = {}
 FUNCTIONS: dict[str, Callable[..., Any]] = {}  # what scripts call
 
 
-def operator(name: str, results: int | Callable[[Attrs], int] = 1) -> Callable[[Conversion], Callable[..., Any]]:
+def operator(name: str, results: int | Count = 1) -> Callable[[Conversion], Callable[..., Any]]:
     """Put a conversion into the table, and give the function that makes a call of the operator."""
 
     def register(convert: Conversion) -> Callable[..., Any]:
@@ -70,8 +71,8 @@ def operator(name: str, results: int | Callable[[Attrs], int] = 1) -> Callable[[
     return register
 
 
-def _count(number: int) -> Callable[[Attrs], int]:
-    return lambda _: number
+def _count(number: int) -> Count:
+    return lambda _attrs, _operands: number
 
 
 def _make_call(entry: Operator, args: Sequence[Any], named: dict[str, Any]) -> Any:
@@ -92,7 +93,7 @@ def _make_call(entry: Operator, args: Sequence[Any], named: dict[str, Any]) -> A
     shown = {each: attributes[each] for each in attributes if _is_shown(entry, each, attributes[each])}
     attrs = Attrs(attributes, shown)
     call = Call(Op(entry.name), operands, attrs)
-    number = entry.count(attrs) if entry.count else 0
+    number = entry.count(attrs, operands) if entry.count else 0
     return TupleWrapper(call, number) if number else call
 
 

@@ -93,6 +93,9 @@ def _print_body(expr: Node, names: Names, indent: str) -> Iterator[str]:
     for each in post_order(expr):
         if id(each) in names.known or each.inline or each is expr:
             continue
+        if hasattr(each, "name_hint"):  # that no function has as a parameter
+            yield f"{indent}free_var {name_of(each)}{_annotate(each.known_type, ': ')};"
+            continue
         text = each.describe(name_of)
         names.known[id(each)] = names.number()
         yield f"{indent}{names.known[id(each)]} = {text}{_comment(each.known_type)};"

@@ -8,7 +8,7 @@ from typing import Any as Anything
 
 from ...core.errors import ModelError
 from ...core.model import numpy_dtype
-from ...te.expr import SizeVar
+from ...te.expr import Expr
 
 
 class Any:
@@ -46,10 +46,18 @@ class TensorType:
 
 
 @dataclass(frozen=True)
+class IncompleteType:
+    """That of a variable whose operator says what it is."""
+
+
+@dataclass(frozen=True)
 class TupleType:
     """The types of a tuple's fields."""
 
     fields: tuple[Type, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fields", tuple(self.fields))
 
     def __str__(self) -> str:
         return f"({', '.join(map(str, self.fields))})"
@@ -73,8 +81,8 @@ def as_extent(extent: Anything) -> Extent:
     """An extent as a number, a name or an ``Any``. Raises ModelError for what is none."""
     if isinstance(extent, Any | str):
         return extent
-    if isinstance(extent, SizeVar):
-        return extent.name
+    if isinstance(extent, Expr):
+        return str(extent)
     try:
         number = int(extent)
     except (TypeError, ValueError):

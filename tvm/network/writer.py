@@ -77,8 +77,9 @@ class Writer:
         return wanted if count is None else self.claim(f"{wanted}_{count + 1}")
 
     def variable(self, name: str, known: TensorType | None) -> Value:
-        """An input, or a weight that is given later."""
-        self.values.append(Value(self.claim(name), known))
+        """An input, or a weight that is given later. Its open extents are its own, also where they are one ``Any``."""
+        own = known and TensorType([AnyExtent() if isinstance(n, AnyExtent) else n for n in known.shape], known.dtype)
+        self.values.append(Value(self.claim(name), own))
         return self.values[-1]
 
     def weight(self, name: str, data: np.ndarray) -> Value:

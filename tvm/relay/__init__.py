@@ -27,7 +27,7 @@ from .expr import (
 )
 from .expr_functor import ExprFunctor, ExprMutator, ExprVisitor
 from .op import image, nn
-from .ty import Any, FuncType, TensorType, TupleType, scalar_type
+from .ty import Any, FuncType, IncompleteType, TensorType, TupleType, scalar_type
 
 __all__ = [
     "Any",
@@ -41,6 +41,7 @@ __all__ = [
     "Function",
     "GlobalVar",
     "If",
+    "IncompleteType",
     "Let",
     "TensorType",
     "Tuple",

@@ -14,7 +14,8 @@ from ...runtime.graph.graph_module import GraphModule
 from ...runtime.nd import device as check_device
 from .. import nd
 from ..autotvm.extraction import apply_histories
-from ..network.expr import Function, GlobalVar, Var, as_expr, const
+from ..executor import cast_numbers
+from ..network.expr import Expr, Function, GlobalVar, Var, as_expr, const
 from ..network.functor import replace_expressions
 from ..network.module import IRModule, find_module
 from ..runtime import Module
@@ -117,7 +118,9 @@ class Evaluator:
             return self._run(find_module(self.mod, "create_executor"))
         given = as_expr(expr, "relay.evaluate")
         if binds:
-            given = replace_expressions(given, {each: const(value) for each, value in binds.items()})
+            given = replace_expressions(
+                given, {each: value if isinstance(value, Expr) else const(value) for each, value in binds.items()}
+            )
         if isinstance(given, GlobalVar):
             given = find_module(self.mod, "create_executor")[given]
         module = IRModule.from_expr(given, None if self.mod is None else self.mod.functions)
@@ -129,8 +132,9 @@ class Evaluator:
         names = [info.name for info in program.inputs]
 
         def run(*given: Any, **named: Any) -> Any:
-            taken = [nd.nd.array(each).numpy() for each in given]
-            taken += [nd.nd.array(named[name]).numpy() for name in names[len(given) :] if name in named]
+            values = [*given, *(named[name] for name in names[len(given) :] if name in named)]
+            kinds = [info.dtype for info in program.inputs]
+            taken = [cast_numbers(each, kind) for each, kind in zip(values, kinds, strict=False)]
             made = [nd.array(each) for each in program.run(taken)]
             return made[0] if len(made) == 1 else made
 

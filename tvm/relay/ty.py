@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..network.types import Any, FuncType, TensorType, TupleType, Type
+from ..network.types import Any, FuncType, IncompleteType, TensorType, TupleType, Type
 
-__all__ = ["Any", "FuncType", "TensorType", "TupleType", "Type", "scalar_type"]
+__all__ = ["Any", "FuncType", "IncompleteType", "TensorType", "TupleType", "Type", "scalar_type"]
 
 
 def scalar_type(dtype: str) -> TensorType:

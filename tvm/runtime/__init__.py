@@ -16,6 +16,8 @@ from ...runtime.registry import get_global_func, register_func
 from .. import nd
 from ..absent import refuse_name
 from ..nd import Device, NDArray, cpu, device
+from ..network.expr import Expr
+from ..network.types import TensorType, TupleType
 from ..te import const
 from . import module, ndarray, profiling, vm
 from .module import Module, enabled, load_module, num_threads
@@ -59,7 +61,20 @@ def load_param_dict(param_bytes: bytes | bytearray) -> dict[str, nd.NDArray]:
 
 def convert(value: Any) -> Any:
     """A value as packed functions take it: a function as one of these, arrays as they are; an extent is a number."""
-    if isinstance(value, te.Tensor | te.Expr | int | float | str | np.ndarray | NDArray | tvm_ffi.Function):
+    if isinstance(
+        value,
+        te.Tensor
+        | te.Expr
+        | Expr
+        | TensorType
+        | TupleType
+        | int
+        | float
+        | str
+        | np.ndarray
+        | NDArray
+        | tvm_ffi.Function,
+    ):
         return value
     if isinstance(value, list | tuple):
         return [convert(each) for each in value]

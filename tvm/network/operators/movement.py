@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..expr import Attrs
+from ..expr import Attrs, Expr
 from ..registry import operator
 from ..types import Extent
 from ..writer import Value, Values, Writer
@@ -58,7 +58,7 @@ def stack(w: Writer, data: Values, axis: int = 0) -> Value:
     return w.node("Concat", *(w.node("Unsqueeze", each, w.ints(place)) for each in data), axis=place)
 
 
-def _count_parts(attrs: Attrs) -> int:
+def _count_parts(attrs: Attrs, operands: Sequence[Expr]) -> int:
     given = attrs["indices_or_sections"]
     return given if isinstance(given, int) else len(given) + 1
 
@@ -92,6 +92,7 @@ def strided_slice(
     steps = read_numbers(w, strides if strides is not None else [1], "strides")
     steps += [steps[-1] if len(steps) == 1 and len(first) > 1 else 1] * (len(first) - len(steps))
     places = [*range(len(first))] if axes is None else [int(each) % data.rank for each in axes]
+    last = [*last, *[_LAST] * (len(first) - len(last))][: len(first)]
     if slice_mode == "size":
         last = [_LAST if size < 0 else start + size for start, size in zip(first, last, strict=True)]
         steps = [1] * len(first)
@@ -106,7 +107,9 @@ def strided_slice(
 def slice_like(w: Writer, data: Value, shape_like: Value, axes: Sequence[int] | None = None) -> Value:
     """The beginning of the data, in the extents of another tensor."""
     places = [each % data.rank for each in axes] if axes else [*range(min(data.rank, shape_like.rank))]
-    ends = w.node("Gather", w.node("Shape", shape_like), w.ints(*places))
+    numbers = [each for each in (shape_like.shape[place] for place in places) if isinstance(each, int)]
+    open_ends = len(numbers) < len(places)
+    ends = w.node("Gather", w.node("Shape", shape_like), w.ints(*places)) if open_ends else w.ints(*numbers)
     return w.node("Slice", data, w.ints(*[0] * len(places)), ends, w.ints(*places))
 
 
@@ -148,7 +151,7 @@ def _number(w: Writer, extent: Extent) -> int:
     return extent
 
 
-@operator("meshgrid", results=lambda attrs: 0)
+@operator("meshgrid", results=lambda _, operands: len(operands[0].children))
 def meshgrid(w: Writer, data: Values, indexing: str = "ij") -> Values:
     """Vectors, each repeated along the axes of the others."""
     order = [1, 0, *range(2, len(data))] if indexing == "xy" and len(data) > 1 else [*range(len(data))]
@@ -157,8 +160,8 @@ def meshgrid(w: Writer, data: Values, indexing: str = "ij") -> Values:
         vector = each if each.rank else w.node("Unsqueeze", each, w.ints(0))
         others = [place for place in range(len(data)) if place != order.index(number)]
         apart.append(w.node("Unsqueeze", vector, w.ints(*others)) if others else vector)
-    extents = w.node("Concat", *(w.node("Shape", data[each]) for each in order), axis=0)
-    return [w.node("Expand", each, extents) for each in apart]
+    lengths = [data[each].shape[0] if data[each].rank else 1 for each in order]
+    return [w.node("Expand", each, w.ints(*(_number(w, length) for length in lengths))) for each in apart]
 
 
 @operator("trilu")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..expr import Attrs
+from ..expr import Attrs, Expr
 from ..registry import operator
 from ..writer import Value, Values, Writer
 from .elementwise import as_dtype, number
@@ -140,7 +140,7 @@ def cumsum(
     return w.node("CumSum", flat, w.constant(axis or 0, "int64"), exclusive=int(bool(exclusive)))
 
 
-def _count_best(attrs: Attrs) -> int:
+def _count_best(attrs: Attrs, operands: Sequence[Expr]) -> int:
     return 2 if attrs["ret_type"] == "both" else 0
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from ..registry import operator
 from ..writer import Value, Writer
 from .elementwise import as_dtype
+from .shapes import read_numbers
 
 _WRITES = {"update": "none", "add": "add", "mul": "mul", "min": "min", "max": "max"}
 
@@ -83,10 +84,37 @@ def scatter_elements(
     return w.node("ScatterElements", data, _as_places(w, indices), updates, axis=int(axis), reduction=made)
 
 
+@operator("scatter")
+def scatter(w: Writer, data: Value, indices: Value, updates: Value, axis: int) -> Value:
+    """As ``scatter_elements``, of older scripts."""
+    return w.node("ScatterElements", data, _as_places(w, indices), updates, axis=int(axis))
+
+
+@operator("scatter_add")
+def scatter_add(w: Writer, data: Value, indices: Value, updates: Value, axis: int) -> Value:
+    """As ``scatter_elements`` that adds, of older scripts."""
+    return w.node("ScatterElements", data, _as_places(w, indices), updates, axis=int(axis), reduction="add")
+
+
 @operator("scatter_nd")
 def scatter_nd(w: Writer, data: Value, indices: Value, updates: Value, mode: str = "update") -> Value:
     """The data with other elements, or parts, at places whose coordinates lie along the first axis of ``indices``."""
     return w.node("ScatterND", data, _turn(w, indices), updates, reduction=_find_write(w, mode))
+
+
+@operator("strided_set")
+def strided_set(w: Writer, data: Value, v: Value, begin: Any, end: Any, strides: Any = None) -> Value:
+    """The data with other elements in a part of each axis, from ``begin`` to before ``end``."""
+    given = [read_numbers(w, begin, "begin"), read_numbers(w, end, "end")]
+    given.append(read_numbers(w, strides, "strides") if strides is not None else [])
+    ranges = []
+    for axis, extent in enumerate(data.shape):
+        if not isinstance(extent, int):
+            w.refuse("the extents of the data are known only at run time")
+        part = slice(*(numbers[axis] if axis < len(numbers) else None for numbers in given))
+        ranges.append(np.arange(*part.indices(extent)))
+    places = np.stack(np.meshgrid(*ranges, indexing="ij"), axis=-1)
+    return w.node("ScatterND", data, w.constant(places, "int64"), v)
 
 
 @operator("one_hot")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from ..expr import Constant
 from ..registry import operator
 from ..types import Any as AnyExtent
-from ..types import Extent
+from ..types import Extent, TensorType
 from ..writer import Value, Writer
 from .elementwise import as_dtype
 
@@ -86,9 +87,30 @@ def reshape_to(w: Writer, data: Value, extents: Sequence[Extent]) -> Value:
         else:
             kept = place < data.rank and _is_same(each, data.shape[place])
             numbers.append(0 if kept else -1)
+    have = [each for each in data.shape if isinstance(each, int)]
+    known = math.prod(each for each in numbers if each >= 0)
+    if (
+        len(have) == data.rank
+        and 0 not in numbers
+        and (math.prod(have) % max(known, 1) if -1 in numbers else math.prod(have) != known)
+    ):
+        w.refuse(f"{data.known} has {math.prod(have)} elements, and the shape {numbers} {known}")
     if numbers.count(-1) > 1:
         w.refuse(f"two extents of {list(extents)} are known only at run time: keep one of them by 0")
     return w.node("Reshape", data, w.ints(*numbers))
+
+
+def read_shape(w: Writer, like: Value) -> Value:
+    """The shape of a tensor as a vector, of numbers where it is known."""
+    numbers = [each for each in like.shape if isinstance(each, int)]
+    return w.ints(*numbers) if len(numbers) == like.rank else w.node("Shape", like)
+
+
+def expand_like(w: Writer, data: Value, like: Value) -> Value:
+    """The elements, repeated to the shape of another tensor."""
+    made = w.node("Expand", data, read_shape(w, like))
+    made.type = TensorType(like.shape, data.dtype)
+    return made
 
 
 @operator("reshape")
@@ -101,9 +123,25 @@ def reshape(w: Writer, data: Value, newshape: Any, allowzero: bool = False) -> V
 
 
 @operator("reshape_like")
-def reshape_like(w: Writer, data: Value, shape_like: Value) -> Value:
-    """The elements in the shape of another tensor."""
-    return w.node("Reshape", data, w.node("Shape", shape_like))
+def reshape_like(
+    w: Writer,
+    data: Value,
+    shape_like: Value,
+    lhs_begin: int = 0,
+    lhs_end: int | None = None,
+    rhs_begin: int = 0,
+    rhs_end: int | None = None,
+) -> Value:
+    """The elements in the shape of another tensor, or some of their axes in some of its extents."""
+    left, right = slice(lhs_begin, lhs_end).indices(data.rank), slice(rhs_begin, rhs_end).indices(shape_like.rank)
+    extents = [*data.shape[: left[0]], *shape_like.shape[right[0] : right[1]], *data.shape[left[1] :]]
+    if all(isinstance(each, int) for each in extents):
+        return reshape_to(w, data, extents)
+    if (lhs_begin, lhs_end, rhs_begin, rhs_end) != (0, None, 0, None):
+        w.refuse("parts of shapes are known only at run time")
+    made = w.node("Reshape", data, w.node("Shape", shape_like))
+    made.type = TensorType(shape_like.shape, data.dtype)
+    return made
 
 
 @operator("expand_dims")
@@ -147,7 +185,7 @@ def broadcast_to(w: Writer, data: Value, shape: Any, dtype: str = "") -> Value:
 @operator("broadcast_to_like")
 def broadcast_to_like(w: Writer, data: Value, broadcast_type: Value) -> Value:
     """The elements, repeated to the shape of another tensor."""
-    return w.node("Expand", data, w.node("Shape", broadcast_type))
+    return expand_like(w, data, broadcast_type)
 
 
 @operator("full")
@@ -156,29 +194,22 @@ def full(w: Writer, fill_value: Value | float, shape: Any = (), dtype: str = "")
     return w.node("Expand", _cast_number(w, fill_value, dtype), w.ints(*read_numbers(w, shape, "shape")))
 
 
-def _fill_like(w: Writer, data: Value, value: float) -> Value:
-    if all(isinstance(each, int) for each in data.shape):
-        extents = [each for each in data.shape if isinstance(each, int)]
-        return w.node("Expand", w.constant(value, data.dtype), w.ints(*extents))
-    return w.node("Expand", w.constant(value, data.dtype), w.node("Shape", data))
-
-
 @operator("full_like")
 def full_like(w: Writer, data: Value, fill_value: Value | float) -> Value:
     """A number in the shape and the dtype of another tensor."""
-    return w.node("Expand", _cast_number(w, fill_value, data.dtype), w.node("Shape", data))
+    return expand_like(w, _cast_number(w, fill_value, data.dtype), data)
 
 
 @operator("zeros_like")
 def zeros_like(w: Writer, data: Value) -> Value:
     """Zeros in the shape and the dtype of another tensor."""
-    return _fill_like(w, data, 0)
+    return expand_like(w, w.constant(0, data.dtype), data)
 
 
 @operator("ones_like")
 def ones_like(w: Writer, data: Value) -> Value:
     """Ones in the shape and the dtype of another tensor."""
-    return _fill_like(w, data, 1)
+    return expand_like(w, w.constant(1, data.dtype), data)
 
 
 @operator("zeros")

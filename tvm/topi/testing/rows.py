@@ -164,7 +164,8 @@ def strided_slice_python(
     steps: list[Any] = [strides] * len(begin) if isinstance(strides, int) else [*(strides or ())]
     steps += [1] * (len(begin) - len(steps))
     parts = [slice(None)] * data.ndim
-    for axis, first, last, step in zip(which, begin, end, steps, strict=True):
+    ends = [*end, *(data.shape[axis] for axis in [*which][len(end) :])]
+    for axis, first, last, step in zip(which, begin, ends, steps, strict=False):
         if slice_mode == "size":
             parts[axis] = slice(first, None if last < 0 else first + last)
         else:
