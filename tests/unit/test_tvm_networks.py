@@ -267,6 +267,7 @@ def infer(body: Any) -> Any:
         (lambda: infer(relay.nn.dense(X, PLAIN)), r"relay\.nn\.dense: the shape of 'plain' is not known: give units"),
         (lambda: infer(relay.nn.dense(X, relay.var("w", shape=(4, 3)), units=5)), "units is 5, and the weight has 4"),
         (lambda: infer(relay.reshape(X, (4, 2))), r"relay\.reshape: .* has 6 elements, and the shape \[4, 2\] 8"),
+        (lambda: infer(relay.nn.softmax(N)), r"relay\.nn\.softmax: there is none of int32: relay\.cast"),
         (lambda: infer(relay.split(X, 2, axis=1).astuple()), "axis 1 of 3 elements has no 2 equal parts"),
         (lambda: infer(relay.transpose(X, (0, 2))), r"relay\.transpose: axes is \(0, 2\), and the data has 2 axes"),
         (lambda: infer(relay.sum(X, axis=4)), r"relay\.sum: axis is 4, and the data has 2 axes"),

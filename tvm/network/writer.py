@@ -123,7 +123,7 @@ class Writer:
         return [Value(name, found.get(name)) for name in names]
 
     def _infer(self, node: NodeProto, inputs: Values) -> dict[str, TensorType]:
-        from onnx import defs, helper, numpy_helper, shape_inference
+        from onnx import checker, defs, helper, numpy_helper, shape_inference
 
         types = {each.name: self._as_proto(each) for each in inputs}
         small = {
@@ -137,6 +137,9 @@ class Writer:
             made = shape_inference.infer_node_outputs(
                 schema, node, types, small, opset_imports=opsets, ir_version=_IR_VERSION
             )
+        except checker.ValidationError:
+            kinds = ", ".join(dict.fromkeys(each.dtype for each in inputs))
+            self.refuse(f"there is none of {kinds}: relay.cast gives other numbers")
         except (RuntimeError, shape_inference.InferenceError) as error:
             reason = str(error).replace("[ShapeInferenceError]", "").replace("[TypeInferenceError]", "").split("\n")[0]
             self.refuse(f"{', '.join(str(each.known) for each in inputs)} do not fit: {reason.strip()}")

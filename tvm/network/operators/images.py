@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..registry import operator
+from ..types import TensorType
 from ..writer import Value, Writer
 from .convolution import spread
 from .elementwise import as_dtype
@@ -21,7 +22,9 @@ def _resize(
     w: Writer, data: Value, layout: str, axes: str, scales: Value | None, sizes: Value | None, **how: Any
 ) -> Value:
     image = permute(w, data, layout, f"NC{axes}")
-    return permute(w, w.node("Resize", image, None, scales, sizes, **how), f"NC{axes}", layout)
+    made = w.node("Resize", image, None, scales, sizes, **how)
+    made.type = TensorType((*image.shape[:2], *made.shape[2:]), made.dtype)  # also where only the run knows these
+    return permute(w, made, f"NC{axes}", layout)
 
 
 def _describe(w: Writer, method: str, place: str, rounding: str, cubic: tuple[float, int]) -> dict[str, Any]:

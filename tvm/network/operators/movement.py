@@ -11,6 +11,7 @@ from ..expr import Attrs, Expr
 from ..registry import operator
 from ..types import Extent
 from ..writer import Value, Values, Writer
+from .elementwise import as_dtype
 from .shapes import read_numbers
 
 _LAST = np.iinfo(np.int64).max
@@ -191,16 +192,17 @@ def space_to_depth(w: Writer, data: Value, block_size: int, layout: str = "NCHW"
 
 
 @operator("nn.pad")
-def pad(w: Writer, data: Value, pad_width: Any, pad_value: Any = 0, pad_mode: str = "constant") -> Value:
+def pad(
+    w: Writer, data: Value, pad_width: Any, pad_value: Value | float = 0, pad_mode: str = "constant"
+) -> Value:
     """The data with elements around it: a number, those at the edge, or those inside mirrored."""
     pairs = [tuple(map(int, each)) for each in pad_width]
     if len(pairs) != data.rank:
         w.refuse(f"pad_width has {len(pairs)} pairs, and the data {data.rank} axes")
     widths = w.ints(*(each[0] for each in pairs), *(each[1] for each in pairs))
     if pad_mode == "constant":
-        value = getattr(pad_value, "data", pad_value)
-        number = value if isinstance(value, int | float) else np.asarray(value.numpy()).item()
-        return w.node("Pad", data, widths, w.constant(number, data.dtype))
+        value = pad_value if isinstance(pad_value, Value) else w.constant(pad_value, data.dtype)
+        return w.node("Pad", data, widths, as_dtype(w, value, data.dtype))
     if pad_mode not in ("edge", "reflect"):
         w.refuse(f"pad_mode is '{pad_mode}': it is 'constant', 'edge' or 'reflect'")
     return w.node("Pad", data, widths, mode=pad_mode)
