@@ -24,7 +24,6 @@ _REASONS = {
     "contrib": "libraries of others are called by tw.register_codegen, or by te's tensorize",
     "contrib.graph_runtime": "it is contrib.graph_executor",
     "contrib.debugger.debug_runtime": "it is contrib.debugger.debug_executor",
-    "driver.tvmc": "the command is tilewright: compile, run, tune",
     **dict.fromkeys(("gpu", "metal", "opencl", "rocm", "vulkan"), "programs run on the CPU, tvm.cpu()"),
     **dict.fromkeys(("compute", "create_schedule", "placeholder", "size_var", "var"), "it is tvm.te's"),
     "meta_schedule": "tuning is autotvm, auto_scheduler, and tilewright tune",

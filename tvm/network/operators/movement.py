@@ -192,9 +192,7 @@ def space_to_depth(w: Writer, data: Value, block_size: int, layout: str = "NCHW"
 
 
 @operator("nn.pad")
-def pad(
-    w: Writer, data: Value, pad_width: Any, pad_value: Value | float = 0, pad_mode: str = "constant"
-) -> Value:
+def pad(w: Writer, data: Value, pad_width: Any, pad_value: Value | float = 0, pad_mode: str = "constant") -> Value:
     """The data with elements around it: a number, those at the edge, or those inside mirrored."""
     pairs = [tuple(map(int, each)) for each in pad_width]
     if len(pairs) != data.rank:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..core.errors import ExpressionError
-from ..driver import expressions
-from ..driver.expressions import Functions
-from ..te.computation import Lowered
-from ..te.schedule import Schedule
-from ..te.tensor import Tensor
-from .autotvm.kernels import schedule_context
-from .runtime import Module
-from .target import Target
+from ...core.errors import ExpressionError
+from ...driver import expressions
+from ...driver.expressions import Functions
+from ...te.computation import Lowered
+from ...te.schedule import Schedule
+from ...te.tensor import Tensor
+from ..autotvm.kernels import schedule_context
+from ..runtime import Module
+from ..target import Target
 
 
 def lower(
