@@ -66,7 +66,7 @@ class TVMCResult:
 
     def save(self, output_path: str | os.PathLike[str]) -> None:
         """Write the outputs as numpy's archive."""
-        np.savez(output_path, **self.outputs)
+        np.savez(output_path, allow_pickle=False, **self.outputs)
 
     def __str__(self) -> str:
         return f"{self.format_times()}\n\nOutput Names:\n {list(self.outputs)}"
@@ -115,8 +115,8 @@ def compile(
     """
     if others or dump_code or output_format not in ("so", "tar"):
         raise InputError(
-            f"tvmc.compile has no {', '.join(others) or dump_code or output_format}: it writes 'so' and 'tar'; tilewright"
-            " compile --emit prints code"
+            f"tvmc.compile has no {', '.join(others) or dump_code or output_format}: it writes 'so' and 'tar';"
+            " tilewright compile --emit prints code"
         )
     with _find_records(tuning_records), PassContext(opt_level=opt_level, disabled_pass=disabled_pass):
         made = relay.build(tvmc_model.mod, target, target_host, executor, params=tvmc_model.params)
@@ -133,10 +133,9 @@ def _find_records(log: Any) -> Any:
     """The context that applies a log: of ``autotvm``, or of ``auto_scheduler``, whose lines begin otherwise."""
     if log is None:
         return nullcontext()
-    text = Path(log).read_text()
-    return (
-        auto_scheduler.ApplyHistoryBest(str(log)) if text.startswith('{"i"') else autotvm.apply_history_best(str(log))
-    )
+    if Path(log).read_text().startswith('{"i"'):
+        return auto_scheduler.ApplyHistoryBest(str(log))
+    return autotvm.apply_history_best(str(log))
 
 
 def run(
