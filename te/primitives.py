@@ -52,7 +52,7 @@ def primitive(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[
         schedule.depth += 1
         try:
             result = method(self, *args, **kwargs)
-            rules.check(schedule)
+            rules.check(schedule, name)
         except BaseException:
             schedule.restore(before)
             raise
@@ -268,6 +268,8 @@ class StageHandle:
             refuse_primitive(f"there is no pragma '{pragma_type}': choose from {', '.join(PRAGMAS)}")
         if pragma_type == "auto_unroll_max_step":
             self.stage.auto_unroll = rules.check_unroll_limit(pragma_value)
+        if pragma_type in IMPORTS and self.stage.outdated_code:
+            self.stage.code, self.stage.outdated_code = [], False
         if pragma_type in IMPORTS:
             self.stage.code.append(read_code(pragma_type, pragma_value))
 
@@ -279,11 +281,12 @@ class StageHandle:
         """
         stage = self.stage
         stage.find(var, "tensorize")
-        if stage.intrinsic is not None:
+        if stage.intrinsic is not None and not stage.outdated:
             refuse_primitive(
                 f"cannot tensorize '{var}': '{stage.intrinsic[0]}' of '{stage.name}' is tensorized already"
             )
-        stage.intrinsic = (var, rules.check_intrinsic(tensor_intrin))
+        stage.outdated_code |= stage.outdated
+        stage.intrinsic, stage.outdated = (var, rules.check_intrinsic(tensor_intrin)), False
 
     def bind(self, ivar: IterVar, thread_ivar: IterVar) -> None:
         """Bind a loop to threads of a GPU, which no target has yet: ScheduleError."""

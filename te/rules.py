@@ -25,8 +25,16 @@ MOST_UNROLLED = 1024  # steps of a stage that are written out
 SCOPES = ("global", "local")
 
 
-def check(schedule: Schedule) -> None:
-    """Raise ScheduleError unless every stage can be lowered as it is."""
+# What may change the loops of a tile, for which an intrinsic is named again.
+_REARRANGE = ("split", "tile", "fuse", "reorder")
+
+
+def check(schedule: Schedule, primitive: str = "") -> None:
+    """Raise ScheduleError unless every stage can be lowered as it is, after a primitive has changed one.
+
+    One that arranges the loops of a tensorized tile anew leaves the intrinsic outdated: the next ``tensorize`` is in
+    its place, and nothing is lowered before.
+    """
     for stage in schedule.stages:
         if stage.inline or not isinstance(stage.op, ComputeOp):
             continue
@@ -36,8 +44,18 @@ def check(schedule: Schedule) -> None:
         _check_marks(schedule, stage)
         if stage.automatic:
             _check_automatic(schedule, stage)
-        if stage.intrinsic is not None:
-            match_intrinsic(schedule, stage, *stage.intrinsic)
+        if stage.intrinsic is not None and not stage.outdated:
+            _check_intrinsic_fits(schedule, stage, primitive)
+
+
+def _check_intrinsic_fits(schedule: Schedule, stage: Stage, primitive: str) -> None:
+    assert stage.intrinsic is not None
+    try:
+        match_intrinsic(schedule, stage, *stage.intrinsic)
+    except ScheduleError:
+        if primitive not in _REARRANGE or all(leaf.var is not stage.intrinsic[0] for leaf in stage.leaves):
+            raise
+        stage.outdated = True
 
 
 def _check_order(stage: Stage) -> None:

@@ -65,7 +65,9 @@ class Stage:
     automatic: bool = False
     auto_unroll: int = 0
     intrinsic: tuple[IterVar, TensorIntrin] | None = None  # what the loops from one on are as a whole
+    outdated: bool = False  # whether the loops of that have changed since, so that it has to be named anew
     code: list[ExternCode] = field(default_factory=list)  # of functions that intrinsics call
+    outdated_code: bool = False  # whether that is an older intrinsic's, in whose place a next one comes
 
     def reset(self) -> None:
         """Plain loops over the axes of the op."""

@@ -10,6 +10,7 @@ import pytest
 
 import tilewright as tw
 from tilewright import te
+from tilewright.core.errors import ScheduleError
 
 CODE = """
 extern "C" int gemv(float *c, const float *a, const float *b, int m, int l, int stride) {
@@ -255,6 +256,27 @@ def test_several_results_and_a_tile_that_is_turned():
     schedule[c[0]].pragma(outer, "import_c", """void turn(float *c, float *d, const float *a, int s) {
       for (int i = 0; i < 2; ++i) for (int j = 0; j < 4; ++j) c[8 * i + j] = 2 * a[j * s + i], d[8 * i + j] = a[j * s + i] + 1; }""")  # fmt: skip
     tw.testing.assert_same(schedule, [x, *c])
+
+
+def test_a_tile_whose_loops_change_is_tensorized_anew():
+    """As TVM's tutorial does, which goes on with the schedule that it has printed; code comes in place of the older."""
+    s, c, args = product()
+    outer, inner = s[c].split(c.op.axis[1], factor=8)
+    (k,) = c.op.reduce_axis
+    s[c].reorder(c.op.axis[0], outer, inner, k)
+    whole, part = declare_gemv(8, 20), declare_gemv(8, 5, parts=True)  # the trace has them by name
+    s[c].tensorize(inner, whole)
+    s[c].pragma(c.op.axis[0], "import_c", CODE)
+    assert "gemv(" in str(tw.lower(s, args, simple_mode=True))
+    ko, ki = s[c].split(k, factor=5)
+    s[c].reorder(c.op.axis[0], outer, ko, inner, ki)
+    with pytest.raises(ScheduleError, match=r"cannot tensorize 'j\.inner'"):
+        tw.lower(s, args)
+    s[c].tensorize(inner, part)
+    s[c].pragma(outer, "import_c", CODE)
+    check(s, args)
+    again = te.create_schedule(c.op).apply(s.trace)
+    assert str(tw.lower(again, args, simple_mode=True)) == str(tw.lower(s, args, simple_mode=True))
 
 
 Apply = Callable[[Any, Any], Any]  # of arguments that may be wrong
