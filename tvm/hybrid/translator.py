@@ -284,10 +284,10 @@ class Translator:
         """A loop of a fixed length, and what has to hold where its bounds depend on loops around."""
         guards: list[Callable[[Expr], Expr]] = []
         first, last = begin, end
-        if isinstance(begin, Expr) and (bounds := self._bound(begin)) is not None:
+        if isinstance(begin, Expr) and (bounds := self._find_bounds(begin)) is not None:
             first = bounds[0]
             guards.append(lambda i: i >= begin)
-        if isinstance(end, Expr) and (bounds := self._bound(end)) is not None:
+        if isinstance(end, Expr) and (bounds := self._find_bounds(end)) is not None:
             last = bounds[1]
             guards.append(lambda i: i < end)
         if not isinstance(first, int):
@@ -298,7 +298,7 @@ class Translator:
         loop = Loop(IterVar(name, Range(0, extent)), first, extent)
         return loop, [each(loop.value) for each in guards]
 
-    def _bound(self, expr: Expr) -> tuple[int, int] | None:
+    def _find_bounds(self, expr: Expr) -> tuple[int, int] | None:
         """The least and the greatest value of a loop's variable and a number."""
         place = place_of(expr)
         loop = next((each for each in self.loops if place is not None and each.var is place.var), None)
