@@ -10,6 +10,7 @@ from ....core.target import Target
 from ....dialects import ir, tw
 from ....dialects.builders import element_of
 from ....dialects.types import element_bits, nbytes
+from ....dialects.walk import defining_op
 from ...analysis.classify import classify_op
 from ...analysis.groups import OpFacts
 from ...analysis.kinds import Contraction, Conv, OpClass
@@ -242,9 +243,18 @@ def _count_rows_in_cache(op: ir.Operation, number: int, rows: Sequence[int], tar
     value, walked = op.operands[number], loops_along(op, number)
     if nbytes(value.type) <= target.l1_bytes or not rows or rows[-1] not in walked:
         return target.registers
-    inner = shape_of(value)[walked.index(rows[-1]) + 1 :]
+    inner = _stored_shape(value)[walked.index(rows[-1]) + 1 :]
     apart = math.prod(inner) * element_bits(element_of(value)) // 8
     return _ROWS_OF_SET * PAGE // math.gcd(apart, PAGE)
+
+
+def _stored_shape(value: ir.Value) -> list[int]:
+    """The extents of the memory that a value lies in: those of what it is a slice of, with the gaps of ``pad-rows``."""
+    part = defining_op(value)
+    if part is None or part.name != "tensor.extract_slice":
+        return shape_of(value)
+    whole = shape_of(part.operands[0])
+    return whole if len(whole) == len(shape_of(value)) else shape_of(value)
 
 
 def _find_rows(op: ir.Operation, kind: Conv) -> tuple[int, ...]:

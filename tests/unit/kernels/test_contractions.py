@@ -319,3 +319,23 @@ def test_few_steps_of_a_sum_inside_of_others_are_taken_together(channels: int, w
     assert schedule is not None
     innermost = schedule.result.inner[-1]
     assert ((innermost.kind == "unroll" and innermost.factor) or 1) == at_once
+
+
+def test_rows_that_lie_a_page_apart_but_for_a_gap_have_tiles_of_as_many_rows_as_registers_hold() -> None:
+    """``pad-rows`` has stored the gap: the tile of ViT's second dense layer had six rows, as if there were none."""
+    m, n, k = 60, 64, 1024
+    gap = f"""%a = tensor.extract_slice %apart[0, 0] [{m}, {k}] [1, 1] : tensor<{m}x{k + 16}xf32> to tensor<{m}x{k}xf32>
+      %zero ="""
+    text = matmul(m, n, k, 16).replace("%zero =", gap, 1)
+    text = text.replace(f"%a: tensor<{m}x{k}xf32>", f"%apart: tensor<{m}x{k + 16}xf32>")
+    token = TARGET.set(Target.parse("x86 -mcpu=skylake-avx512"))
+    try:
+        apart, beside = schedule_of(text), schedule_of(matmul(m, n, k, 16))
+    finally:
+        TARGET.reset(token)
+    assert apart is not None and beside is not None
+    [rows], [fewer] = (
+        [part.step for loop in made.result.outer for part in loop.parts if part.axis.startswith("m")]
+        for made in (apart, beside)
+    )
+    assert rows > 7 >= fewer
