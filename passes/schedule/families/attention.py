@@ -62,14 +62,15 @@ def schedule_attention(kernel: KernelView) -> Schedule | None:
     walked = loops_along(last, product.lhs)
     inner_rows = walked.index(rows)
     shape, length = kernel.shape, shape_of(weights)
-    if shape_of(made) != length or walked[-1] in (None, rows):
+    ahead = len(shape_of(made)) - len(length)  # one image of windows, for each of which there is a mask
+    if shape_of(made) != [1] * ahead + length or walked[-1] in (None, rows):
         return None
     block = row_tile(shape[row_axis], _BLOCK)
     tile = row_tile(block, (target.registers - 3) // 2)  # two vectors of accumulators for each row
     outer = [(axis, 1) for axis, extent in enumerate(shape) if axis not in (row_axis, column_axis) and extent > 1]
     heads = len(outer)
     outer.append((row_axis, block))
-    cuts = [*outer, (row_axis, tile), (column_axis, min(2 * lanes, power_floor(shape[column_axis])))]
+    cuts = [*outer, (row_axis, tile), (column_axis, min(2 * lanes, shape[column_axis]))]
     joined = len(outer) if heads and shape[row_axis] % block == 0 else max(heads, 1)
     schedule = unroll_sum(join(carve(kernel.plain, by_name(kernel.plain.result.value, cuts)), joined), target)
     for op, number, rows_of, depth in (
@@ -80,10 +81,10 @@ def schedule_attention(kernel: KernelView) -> Schedule | None:
             schedule = copy_rows(schedule, op, number, rows_of, depth, lanes)
     at = loop_around(schedule, len(outer))
     schedule = schedule.cache_write(value_name(made), at).cache_write(value_name(weights), at)
-    last_axis, value = len(length) - 1, schedule.nest(value_name(made)).value
+    last_axis, value = ahead + len(length) - 1, schedule.nest(value_name(made)).value
     wide = [(last_axis, 2 * lanes)] if length[-1] > 2 * lanes else []
     whole = [] if wide else [value.axes[last_axis].name]
-    schedule = carve(schedule, by_name(value, [*wide, (inner_rows, tile)]), value.name, whole)
+    schedule = carve(schedule, by_name(value, [*wide, (ahead + inner_rows, tile)]), value.name, whole)
     schedule, value = unroll_sum(schedule, target, value.name), schedule.nest(value_name(weights)).value
     return carve(schedule, by_name(value, [(inner_rows, 1)]), value.name, row_chunk=ROW_VECTORS * lanes)
 

@@ -48,8 +48,6 @@ _LIGHT_PRODUCT = 64
 _PANEL_TILES, _PANELS, _BALANCE = 4, 4, 1.05
 # Steps of a core from which on it matters little that one has one step more.
 _MANY_STEPS = 8
-# Rows whose lines one set of the first cache holds beside a line of another operand.
-_ROWS_OF_SET = 7
 # Rows of a tile from which on an open sum goes step by step.
 _OPEN_ROWS = 8
 # Up to so many input channels, a convolution's kernel reads single elements, wherever they lie.
@@ -150,7 +148,7 @@ def _tile_rows(
     best = most_rows(width, dot, target) if dot is not None else most_register_rows(columns, target)
     if isinstance(kind, Contraction):
         best = min(best, _count_rows_in_cache(op, kind.lhs, rows, target))
-    elif several and best <= _ROWS_OF_SET and _streams_pixels(op, kind, rows, best, target):
+    elif several and best <= _count_rows_of_set(target) and _streams_pixels(op, kind, rows, best, target):
         rows = [*rows[:-2], rows[-1], rows[-2]]
     return rows, row_tiles([result_axis(op, loop, kernel.result) for loop in rows], shape, best)
 
@@ -245,7 +243,12 @@ def _count_rows_in_cache(op: ir.Operation, number: int, rows: Sequence[int], tar
         return target.registers
     inner = _stored_shape(value)[walked.index(rows[-1]) + 1 :]
     apart = math.prod(inner) * element_bits(element_of(value)) // 8
-    return _ROWS_OF_SET * PAGE // math.gcd(apart, PAGE)
+    return _count_rows_of_set(target) * PAGE // math.gcd(apart, PAGE)
+
+
+def _count_rows_of_set(target: Target) -> int:
+    """How many rows have a line in one set of the first cache, whose ways are a page each, beside another operand's."""
+    return target.l1_bytes // PAGE - 1
 
 
 def _stored_shape(value: ir.Value) -> list[int]:

@@ -84,7 +84,7 @@ def check(rows: int, columns: int, heads: int, depth: int, width: int, masked: b
     st.integers(2, 150),
     st.integers(1, 3),
     st.sampled_from([8, 16, 64, 80]),
-    st.sampled_from([16, 32, 64, 96]),
+    st.sampled_from([10, 16, 32, 64, 96]),
     st.booleans(),
     st.sampled_from([8.0, 3.0]),
     st.integers(1, 3),
@@ -119,3 +119,30 @@ def test_rows_that_are_slices_of_one_projection_are_copied() -> None:
     q, k, v = np.split(x, 3, axis=2)
     want = reference({"q": q, "k": k, "v": v, "mask": np.zeros(1)}, False, 1.0)
     np.testing.assert_allclose(got, want, rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("windows, tokens, depth", [(4, 49, 32), (3, 16, 10), (1, 49, 30)])
+def test_windows_whose_masks_are_added_in_a_view_of_their_scores(windows: int, tokens: int, depth: int) -> None:
+    """Shifted windows: a mask is of one window, for all of its heads. The view has one image ahead of the windows."""
+    heads = 2
+
+    def body(q: ir.Value, k: ir.Value, v: ir.Value, mask: ir.Value) -> ir.Value:
+        q, v = builders.transpose(q, (0, 2, 1, 3)), builders.transpose(v, (0, 2, 1, 3))
+        scores = builders.contract("bhqd,bhdk->bhqk", q, builders.transpose(k, (0, 2, 3, 1)))
+        view = builders.reshape(scores, (1, windows, heads, tokens, tokens))
+        added = builders.elementwise(lambda a, m: arith.addf(a, m), view, mask, elem=ir.F32Type.get())
+        weights = softmax(builders.reshape(added, (windows, heads, tokens, tokens)))
+        return builders.transpose(builders.contract("bhqk,bhkd->bhqd", weights, v), (0, 2, 1, 3))
+
+    sizes = {name: (windows, tokens, heads, depth) for name in "qkv"} | {"mask": (1, windows, 1, tokens, tokens)}
+    inputs = {name: RNG.standard_normal(shape, dtype=np.float32) for name, shape in sizes.items()}
+    inputs["mask"] = np.where(inputs["mask"] > 0.5, np.float32(-100), np.float32(0))
+    with make_context(), ir.Location.unknown():
+        model = networks.build(body, sizes, {})
+        made = CompiledPlan(pipeline.plan(model, TARGET.get(detect_host()), PassContext()))
+        [got] = made(inputs, {}, 2)
+    [kernel] = [
+        made.kernels[c.kernel].kernel for c in made.plan.main.calls if "exp" in c.kernel or "reduce" in c.kernel
+    ]
+    assert kernel.schedule.count("stage") >= 2 and "loops around nests" not in kernel.schedule
+    np.testing.assert_allclose(got, reference(inputs | {"mask": inputs["mask"][0]}, True, 1.0), rtol=0, atol=2e-5)
