@@ -14,7 +14,7 @@ from ...ir.structure import dim_of, indexing_maps, loop_extents, loops_along, sh
 from ...ir.uses import has_one_use
 from ..language.cuts import by_name, carve, join, unroll_sum
 from ..language.schedule import Schedule
-from ..tiles.axes import ROW_VECTORS, power_floor, result_axis, row_tile
+from ..tiles.axes import ROW_VECTORS, result_axis, row_tile
 from ..tiles.structured import loop_along
 from ..tiling.values import is_read, value_name
 from .copied_rows import copy_rows, long_loops, loop_around, reads_rows_apart
