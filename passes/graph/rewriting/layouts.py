@@ -42,6 +42,7 @@ class Layouts:
         self.light: dict[ir.Value, Order] = {}  # seeds that are not worth converting a program's input for
         self.inside: list[list[WantedOrder]] = []  # what ops want that have schedules for channels first, too
         self.views: list[tuple[ir.Value, ir.Value, list[list[int]]]] = []
+        self.merged: list[ir.Value] = []  # values of which a view has channels and pixels in one dim
         self.weights = param_values(function)
         for op in list_ops(function):
             self._visit(op)
@@ -87,6 +88,8 @@ class Layouts:
                 narrow, wide = wide, narrow
             if narrow in self.parent and wide in self.parent:
                 self.views.append((narrow, wide, reassociation_of(op)))
+            if wide in self.parent and _merges_channels(shape_of(wide), reassociation_of(op)):
+                self.merged.append(wide)
         elif op.name in DIM_LISTS:
             tensors = [v for v in (*op.operands, *op.results) if v in self.parent]
             if len({len(shape_of(v)) for v in tensors}) == 1:
@@ -131,12 +134,15 @@ class Layouts:
     def _seed_inside(self, own: Sequence[ir.Value]) -> None:
         """Seed what ops want inside of the program; let the data and the results of others have one order.
 
+        A norm over groups of channels, or over all, is like the program's border: it keeps the order of the model.
+
         own: the inputs and results of the program.
         """
         outer, left = {self._find(value) for value in own if value in self.parent}, self.inside
         for narrow, wide, _ in self.views:
             pair = {self._find(narrow), self._find(wide)}
             outer |= pair if pair & outer else set()
+        outer |= {self._find(value) for value in self.merged}
         while True:
             seeded = {self._find(value) for value in self.seeds}
             wanted = [orders for orders in left if not {self._find(w.value) for w in orders} <= outer - seeded]
@@ -178,6 +184,11 @@ def same_places(m: ir.AffineMap, out: ir.AffineMap) -> bool:
     if len(m.results) != len(out.results):
         return False
     return all(is_zero(a) or dims_in(b) <= dims_in(a) for a, b in zip(m.results, out.results, strict=True))
+
+
+def _merges_channels(shape: Sequence[int], groups: Sequence[Sequence[int]]) -> bool:
+    """Return whether a view joins the axis of channels with one of pixels."""
+    return any(1 in group and len([axis for axis in group if axis and shape[axis] != 1]) > 1 for group in groups)
 
 
 def _whole_groups(order: Order, groups: list[list[int]]) -> Order | None:

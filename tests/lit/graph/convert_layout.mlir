@@ -153,6 +153,31 @@ func.func @rejects_rows_of_pixels_inside(%x: tensor<1x1x44xf32> {tw.name = "x"},
   return %r : tensor<1x9x39xf32>
 }
 
+// Between norms over all channels, whose rows are a view with channels and pixels in one dim, it stays as well.
+// CHECK-LABEL: func.func @long_rows_of_channels_between_norms
+// CHECK:       %[[X:.*]] = tensor.expand_shape
+// CHECK:       linalg.generic {{.*}} ins(%[[X]], %arg1 : tensor<1x8x44xf32>, tensor<8x5xf32>) outs({{.*}} : tensor<1x8x40xf32>)
+// CHECK-NEXT:  ^bb0
+func.func @long_rows_of_channels_between_norms(%x: tensor<1x352xf32> {tw.name = "x"}, %w: tensor<8x5xf32> {tw.param = "w"})
+    -> tensor<1x320xf32> {
+  %v = tensor.expand_shape %x [[0], [1, 2]] output_shape [1, 8, 44] : tensor<1x352xf32> into tensor<1x8x44xf32>
+  %c = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x8x40xf32>
+  %z = linalg.fill ins(%c : f32) outs(%e : tensor<1x8x40xf32>) -> tensor<1x8x40xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(n, c, o, k) -> (n, c, o + k)>,
+                                        affine_map<(n, c, o, k) -> (c, k)>,
+                                        affine_map<(n, c, o, k) -> (n, c, o)>],
+                       iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
+    ins(%v, %w : tensor<1x8x44xf32>, tensor<8x5xf32>) outs(%z : tensor<1x8x40xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %o, %m fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<1x8x40xf32>
+  %r = tensor.collapse_shape %y [[0], [1, 2]] : tensor<1x8x40xf32> into tensor<1x320xf32>
+  return %r : tensor<1x320xf32>
+}
+
 // Without a convolution nothing wants another layout.
 // CHECK-LABEL: func.func @rejects_no_convolution
 // CHECK-NEXT:  tensor.empty
