@@ -10,7 +10,7 @@ from ....dialects import func, ir
 from ...analysis.classify import classify_op
 from ...analysis.kinds import Contraction
 from ...ir.edit import param_values
-from ...ir.maps import reassociation_of
+from ...ir.maps import permutation_of, reassociation_of
 from ...ir.routine_ops import VIEWS
 from ...ir.structure import dims_in, indexing_maps, is_tensor, is_zero, list_ops, num_inputs, shape_of, terminator_of
 from ...ir.uses import find_captures
@@ -43,11 +43,14 @@ class Layouts:
         self.inside: list[list[WantedOrder]] = []  # what ops want that have schedules for channels first, too
         self.views: list[tuple[ir.Value, ir.Value, list[list[int]]]] = []
         self.merged: list[ir.Value] = []  # values of which a view has channels and pixels in one dim
+        self.free: list[WantedOrder] = []  # what products by pixels may have
+        self.turned: list[tuple[ir.Value, Order]] = []  # values that a transpose makes or reads, and its order
         self.weights = param_values(function)
         for op in list_ops(function):
             self._visit(op)
         self._seed_inside([*function.arguments, *terminator_of(function).operands])
         given = {self._find(argument) for argument in function.arguments if argument in self.parent}
+        self._seed_turned(given)
         self.seeds |= {value: order for value, order in self.light.items() if self._find(value) not in given}
 
     def decide(self) -> dict[ir.Value, Order]:
@@ -116,6 +119,7 @@ class Layouts:
         orders = find_orders(op, kind, self.target)
         if self.conv2d != "NHWC":
             self._join([wanted.value for wanted in orders if wanted.free])
+            self.free += [wanted for wanted in orders if wanted.free and wanted.value in self.parent]
             if any(wanted.inside for wanted in orders):
                 self.inside.append([wanted for wanted in orders if wanted.value in self.parent])
         for wanted in orders:
@@ -130,6 +134,29 @@ class Layouts:
             tied = [v for v, m in zip(inputs, maps, strict=False) if same_places(m, maps[len(inputs)])]
             gathered = [v for v in find_captures(op) if is_tensor(v) and len(shape_of(v)) == len(maps[-1].results)]
             self._join_read([*op.results, *tied, *gathered])
+            self._note_turned(op)
+
+    def _note_turned(self, op: ir.Operation) -> None:
+        """Note which value a transpose turns to channels first, or from there."""
+        order = permutation_of(op)
+        if order and len(order) >= 3:
+            back = (0, len(order) - 1, *range(1, len(order) - 1))
+            last = (0, *range(2, len(order)), 1)
+            found = [v for v, turns in ((op.results[0], back), (op.operands[0], last)) if tuple(order) == turns]
+            self.turned += [(value, last) for value in found if value in self.parent]
+
+    def _seed_turned(self, given: Set[ir.Value]) -> None:
+        """Seed channels last for products by pixels whose model turns tokens to channels first, or back, beside them.
+
+        Not where an input of the program, or a view that joins channels and pixels, would be turned in their place.
+        """
+        kept = given | {self._find(value) for value in (*self.seeds, *self.merged)}
+        turned = {(self._find(value), order) for value, order in self.turned}
+        for narrow, wide, groups in self.views:
+            orders = [order for group, order in turned if group == self._find(narrow)]
+            turned |= {(self._find(wide), tuple(d for i in order for d in groups[i])) for order in orders}
+        free = [w for w in self.free if (self._find(w.value), w.order) in turned and self._find(w.value) not in kept]
+        self.seeds |= {wanted.value: wanted.order for wanted in free}
 
     def _seed_inside(self, own: Sequence[ir.Value]) -> None:
         """Seed what ops want inside of the program; let the data and the results of others have one order.

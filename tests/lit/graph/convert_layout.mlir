@@ -178,6 +178,49 @@ func.func @long_rows_of_channels_between_norms(%x: tensor<1x352xf32> {tw.name = 
   return %r : tensor<1x320xf32>
 }
 
+// Tokens that the model turns to channels first are read as they lie by a product by pixels.
+// CHECK-LABEL: func.func @tokens
+// CHECK:       %[[T:.*]] = linalg.generic {{.*}} ins(%arg0 : tensor<1x144x8xf32>)
+// CHECK:       linalg.generic {{.*}} ins({{.*}}, %arg1 : tensor<1x144x8xf32>, tensor<16x8x1xf32>) outs({{.*}} : tensor<1x144x16xf32>)
+func.func @tokens(%x: tensor<1x144x8xf32> {tw.name = "x"}, %w: tensor<16x8x1xf32> {tw.param = "w"}) -> tensor<1x144x16xf32> {
+  %i = tensor.empty() : tensor<1x144x8xf32>
+  %n = linalg.generic {indexing_maps = [affine_map<(a, b, c) -> (a, b, c)>, affine_map<(a, b, c) -> (a, b, c)>],
+                       iterator_types = ["parallel", "parallel", "parallel"]}
+    ins(%x : tensor<1x144x8xf32>) outs(%i : tensor<1x144x8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %m = arith.negf %a : f32
+    linalg.yield %m : f32
+  } -> tensor<1x144x8xf32>
+  %j = tensor.empty() : tensor<1x8x144xf32>
+  %t = linalg.generic {indexing_maps = [affine_map<(a, b, c) -> (a, c, b)>, affine_map<(a, b, c) -> (a, b, c)>],
+                       iterator_types = ["parallel", "parallel", "parallel"]}
+    ins(%n : tensor<1x144x8xf32>) outs(%j : tensor<1x8x144xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    linalg.yield %a : f32
+  } -> tensor<1x8x144xf32>
+  %c = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x16x144xf32>
+  %z = linalg.fill ins(%c : f32) outs(%e : tensor<1x16x144xf32>) -> tensor<1x16x144xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(n, f, o, c, k) -> (n, c, o + k)>,
+                                        affine_map<(n, f, o, c, k) -> (f, c, k)>,
+                                        affine_map<(n, f, o, c, k) -> (n, f, o)>],
+                       iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]}
+    ins(%t, %w : tensor<1x8x144xf32>, tensor<16x8x1xf32>) outs(%z : tensor<1x16x144xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %o, %m fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<1x16x144xf32>
+  %k = tensor.empty() : tensor<1x144x16xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(a, b, c) -> (a, c, b)>, affine_map<(a, b, c) -> (a, b, c)>],
+                       iterator_types = ["parallel", "parallel", "parallel"]}
+    ins(%y : tensor<1x16x144xf32>) outs(%k : tensor<1x144x16xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    linalg.yield %a : f32
+  } -> tensor<1x144x16xf32>
+  return %r : tensor<1x144x16xf32>
+}
+
 // Without a convolution nothing wants another layout.
 // CHECK-LABEL: func.func @rejects_no_convolution
 // CHECK-NEXT:  tensor.empty
