@@ -49,7 +49,10 @@ def test_a_line_for_each_step(path: Path, capsys: pytest.CaptureFixture[str]):
 
 
 @pytest.mark.parametrize("automatic", [False, True])
-def test_a_log_of_tuning_is_for_the_next_program(path: Path, tmp_path: Path, automatic: bool):
+def test_a_log_of_tuning_is_for_the_next_program(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, automatic: bool
+):
+    monkeypatch.chdir(tmp_path)  # where the scheduler of tasks writes its total_latency.tsv
     model, log = tvmc.load(path), tmp_path / "log.json"
     found = tvmc.tune(
         model,
