@@ -386,7 +386,8 @@ Written by passes/lower/order_stores; read by passes/lower/order_stores.
 STREAMS = "tw.streams"
 """Function, unit: some stores bypass the caches, and need a result that begins at a cache line.
 
-Written by passes/lower/stream_stores; read by passes/lower/prefetch_rows, passes/lower/wrap_kernel.
+Written by passes/lower/stream_stores; read by passes/lower/prefetch_results, passes/lower/prefetch_rows,
+passes/lower/wrap_kernel.
 """
 
 MATRIX_PRODUCT = "tw.matrix_product"

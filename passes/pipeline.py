@@ -80,6 +80,7 @@ from .lower.multiply_bytes import MultiplyBytes
 from .lower.multiply_matrices import MultiplyMatrices
 from .lower.order_stores import OrderStores
 from .lower.plan_scratch import PlanScratch
+from .lower.prefetch_results import PrefetchResults
 from .lower.prefetch_rows import PrefetchRows
 from .lower.prefetch_weights import PrefetchWeights
 from .lower.reduce_strength import ReduceStrength
@@ -218,6 +219,7 @@ def kernel_passes(target: Target, plain: bool = False, schedule: GivenSchedule |
         PrefetchWeights(target=target),
         StreamStores(target=target),
         PrefetchRows(),
+        PrefetchResults(target=target),
         OrderStores(target=target),  # after the last pass that looks at stores of whole vectors
         PlanScratch(),  # after the last pass that allocates
         AlignStack(target=target),  # while loops are loops

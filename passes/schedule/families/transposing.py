@@ -133,10 +133,13 @@ def _block(shape: Sequence[int], axis: int, vector: int, side: int, bits: int, i
 
     Where lines are fetched ``in_pairs``, one tile of rows that lie near would have half of the result written twice:
     64 channels of 112 x 112 take 0.6 of the time with four tiles, 100 of 100 x 100 0.72. Rows that lie apart and are
-    no whole lines go by single tiles: a matrix of 1000 x 1000 takes 0.82, of 577 x 1024 0.87 (Emerald Rapids).
+    no whole lines go by single tiles: a matrix of 1000 x 1000 takes 0.82, of 577 x 1024 0.87 (Emerald Rapids). Near
+    rows that are no whole lines are written at once, as they share lines: 300 rows of 77 take 0.63, 900 of 116 0.93.
     """
     line, tiles = 8 * LINE // bits, -(-shape[vector] // side)
     apart = math.prod(shape[axis + 1 :]) * bits >= 8 * _NEAR
+    if in_pairs and not apart and shape[vector] % line:
+        return tiles * side
     if in_pairs:
         several = not apart or shape[vector] % line == 0
     else:

@@ -273,6 +273,25 @@ func.func @pixels(%x: tensor<1x8x12x12xf32>, %y: tensor<1x8x7x7xf32>, %w: tensor
   return %a, %b : tensor<1x16x12x12xf32>, tensor<1x16x7x7xf32>
 }
 
+// In steps of two the product reads a copy of the pixels that are read.
+// CHECK-LABEL: func.func @pixels_apart(
+// CHECK:         %[[READ:.*]] = linalg.generic {{.*}} ins(%arg0 : tensor<1x8x24x23xf32>) outs(%{{.*}} : tensor<1x8x12x12xf32>)
+// CHECK:         linalg.generic {{.*}} ins(%{{.*}}, %[[READ]] : tensor<16x8xf32>, tensor<1x8x12x12xf32>)
+func.func @pixels_apart(%x: tensor<1x8x24x23xf32>, %w: tensor<16x8x1x1xf32> {tw.param = "w"}) -> tensor<1x16x12x12xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x16x12x12xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<1x16x12x12xf32>) -> tensor<1x16x12x12xf32>
+  %a = linalg.generic {indexing_maps = [affine_map<(n, f, h, w, c, i, j) -> (n, c, 2 * h + i, 2 * w + j)>, #single, #made],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}
+    ins(%x, %w : tensor<1x8x24x23xf32>, tensor<16x8x1x1xf32>) outs(%z : tensor<1x16x12x12xf32>) {
+  ^bb0(%p: f32, %q: f32, %o: f32):
+    %m = arith.mulf %p, %q fastmath<contract> : f32
+    %s = arith.addf %o, %m fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<1x16x12x12xf32>
+  return %a : tensor<1x16x12x12xf32>
+}
+
 // A gate of pooled channels: for a single pixel both layouts are the same bytes, so the image keeps its own.
 // CHECK-LABEL: func.func @gate(
 // CHECK-NOT:     tensor<2x6x6x8xf32>

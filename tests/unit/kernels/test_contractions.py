@@ -191,7 +191,7 @@ def test_columns_of_doubles_are_copied_where_the_first_cache_does_not_hold_them(
 @pytest.mark.parametrize("equation", ["km,kn->mn", "bmk,bkn->bmn"])
 def test_columns_that_are_no_weight_are_copied_for_all_rows(equation: str, large: bool) -> None:
     """A large left operand goes over several tiles of the copy; the last columns are as many as the others."""
-    own = {"l1_bytes": 1 << 14, "l2_bytes": 1 << (15 if large else 21), "cores": 2}
+    own = {"l1_bytes": 1 << 13, "l2_bytes": 1 << (15 if large else 21), "cores": 2}
     target = replace(TARGET.get(detect_host()), **own)
     extents = {"b": 2, "m": 131, "k": 20, "n": 384 if large else 333}
     text = einsum(equation, extents)
@@ -208,6 +208,17 @@ def test_columns_that_are_no_weight_are_copied_for_all_rows(equation: str, large
     want = np.einsum(equation, a, b, dtype=np.float64)
     got = kernel([a, b], np.empty([extents[x] for x in made], np.float32), 3)
     np.testing.assert_allclose(got, want, rtol=0, atol=5e-5)
+
+
+@pytest.mark.parametrize("k, loops", [(10, 2), (200, 1)])
+def test_a_copy_of_short_columns_has_several_tiles_where_the_first_cache_holds_it(k: int, loops: int) -> None:
+    token = TARGET.set(replace(TARGET.get(detect_host()), l1_bytes=1 << 14, l2_bytes=1 << 21, cores=2))
+    try:
+        schedule = schedule_of(einsum("bmk,bkn->bmn", {"b": 2, "m": 131, "k": k, "n": 640}))
+    finally:
+        TARGET.reset(token)
+    assert schedule is not None and len(schedule.stages) == 1
+    assert len([loop for loop in schedule.result.outer if loop.axis == "n"]) == loops
 
 
 def shared_axis(equation: str, extents: dict[str, int], cores: int) -> tuple[str, int]:
