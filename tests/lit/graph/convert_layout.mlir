@@ -98,7 +98,28 @@ func.func @rows_of_pixels(%x: tensor<1x1x44xf32> {tw.name = "x"}, %w: tensor<8x1
   return %y : tensor<1x8x40xf32>
 }
 
-// So does one that is a depthwise convolution of long rows.
+// So does one of short filters of more channels, along a row, and its input.
+// CHECK-LABEL: func.func @short_filters
+// CHECK:       linalg.generic {{.*}} ins(%arg0, %arg1 : tensor<1x7x44xf32>, tensor<8x7x5xf32>) outs({{.*}} : tensor<1x8x40xf32>)
+// CHECK-NEXT:  ^bb0
+func.func @short_filters(%x: tensor<1x7x44xf32> {tw.name = "x"}, %w: tensor<8x7x5xf32> {tw.param = "w"}) -> tensor<1x8x40xf32> {
+  %c = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x8x40xf32>
+  %z = linalg.fill ins(%c : f32) outs(%e : tensor<1x8x40xf32>) -> tensor<1x8x40xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(n, f, o, c, k) -> (n, c, o + k)>,
+                                        affine_map<(n, f, o, c, k) -> (f, c, k)>,
+                                        affine_map<(n, f, o, c, k) -> (n, f, o)>],
+                       iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]}
+    ins(%x, %w : tensor<1x7x44xf32>, tensor<8x7x5xf32>) outs(%z : tensor<1x8x40xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %o, %m fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<1x8x40xf32>
+  return %y : tensor<1x8x40xf32>
+}
+
+// And one that is a depthwise convolution of long rows.
 // CHECK-LABEL: func.func @long_rows_of_channels
 // CHECK:       linalg.generic {{.*}} ins(%arg0, %arg1 : tensor<1x8x44xf32>, tensor<8x5xf32>) outs({{.*}} : tensor<1x8x40xf32>)
 // CHECK-NEXT:  ^bb0
