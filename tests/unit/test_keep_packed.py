@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,21 @@ def planned(proto: onnx.ModelProto, text: str = "x86") -> Plan:
     kernels = [compile_kernel(made.kernels[call.kernel], target, PassContext()) for call in made.main.calls]
     assert all(kernel.schedule for kernel in kernels)
     return made
+
+
+@pytest.mark.parametrize(
+    "rows, k, cpu, block",
+    [(8, 96, "x86-64-v4", 32), (7, 96, "x86-64-v4", 64), (8, 1024, "znver4", 64), (8, 1024, "sapphirerapids", 32)],
+)
+def test_many_rows_have_tiles_of_two_vectors(rows: int, k: int, cpu: str, block: int) -> None:
+    """But not where rows lie a page apart, and the first cache has few ways."""
+    target = Target.parse(f"x86 -mcpu={cpu}")
+    if cpu == "sapphirerapids":
+        target = replace(target, l1_bytes=48 << 10)
+    x = RNG.standard_normal((rows, k), dtype=np.float32)
+    made = plan(import_model(product(Weight("INT4", k, 128, 32), x)), target)
+    [schedule] = [compile_kernel(made.kernels[call.kernel], target, PassContext()).schedule for call in made.main.calls]
+    assert f"in blocks of {block} " in schedule
 
 
 def stored(made: Plan) -> dict[str, int]:

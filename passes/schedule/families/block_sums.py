@@ -6,20 +6,26 @@ added up, so that it stays in registers, and its scale is multiplied once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from ....core.target import Target
 from ....dialects import ir
+from ....dialects.types import nbytes
 from ....dialects.walk import defining_op
 from ...analysis.block_sums import find_block_sum, numbers_of
 from ...analysis.groups import OpFacts
-from ...ir.structure import indexing_maps, loops_along, shape_of
+from ...ir.structure import indexing_maps, is_static, loops_along, shape_of
 from ..language.cuts import by_name, carve, share
 from ..language.schedule import Schedule
-from ..tiles.axes import result_axis, row_tiles, vector_axis
+from ..tiles.axes import PAGE, result_axis, row_tiles, vector_axis
 from ..tiling.tiler import packed_dims
 from .family import PRODUCT_BLOCKS, Family, KernelView, PackedOperand
 from .packing import block_packing
+
+# Vectors of sums of a tile: of more LLVM spills some. Rows from which on tiles of two vectors are high enough, and the
+# ways of the first cache that then hold a line of each row, and of the weight, where rows lie pages apart.
+_MOST_SUMS, _MANY_ROWS, _WAYS = 26, 8, 12
 
 
 def schedule_block_sums(kernel: KernelView) -> Schedule | None:
@@ -39,7 +45,7 @@ def schedule_block_sums(kernel: KernelView) -> Schedule | None:
         return None
     rows = [axis for axis in range(len(shape)) if axis != columns]
     vectors = width // lanes
-    tiles = row_tiles(rows, shape, max(target.registers // vectors - 2, 1))
+    tiles = row_tiles(rows, shape, max(min(target.registers // vectors - 2, _MOST_SUMS // vectors), 1))
     cuts = [(columns, min(width, shape[columns])), *((axis, tiles.get(axis, 1)) for axis in rows)]
     return share(carve(kernel.plain, by_name(kernel.plain.result.value, cuts)))
 
@@ -52,15 +58,25 @@ def _begin(op: ir.Operation, facts: OpFacts, target: Target) -> list[ir.Operatio
 
 def _pack_columns(ops: Sequence[ir.Operation], target: Target, columns: int) -> list[PackedOperand]:
     """Blocks of columns of all that the sums read of a weight: what walks columns, the last loop of a result."""
-    packed = []
+    packed, high = [], _has_high_tiles(ops, target)
     for op in ops:
         *inputs, out = indexing_maps(op)
         for number, m in enumerate(inputs):
             last = len(m.results) - 1
             if m.results[last] == out.results[len(out.results) - 1]:
-                block = columns or block_packing(shape_of(op.operands[number])[last], target).n_tile
+                block = columns or block_packing(shape_of(op.operands[number])[last], target, high).n_tile
                 packed.append(PackedOperand(op, number, [last, *range(last)], {last: block}))
     return packed
+
+
+def _has_high_tiles(ops: Sequence[ir.Operation], target: Target) -> bool:
+    """Return whether tiles of two vectors have twice the rows of those of four, for which what is unpacked is used."""
+    inner, op = ops
+    if not is_static(op.results[0]) or not is_static(inner.operands[0]):
+        return False
+    rows = math.prod(shape_of(op.results[0])[:-1])
+    apart = nbytes(inner.operands[0].type) // max(rows, 1) % PAGE == 0
+    return rows >= _MANY_ROWS and (not apart or target.l1_bytes >= _WAYS * PAGE)
 
 
 BLOCK_SUMS = Family(
