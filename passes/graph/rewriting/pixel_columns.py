@@ -11,7 +11,7 @@ from ...analysis.kinds import Conv
 from ...ir.dynamic_sizes import note_sizes
 from ...ir.edit import replace
 from ...ir.structure import list_ops, loops_along, shape_of
-from ...schedule.families.contraction import takes_pixels_as_columns
+from ...schedule.families.channels_first import takes_pixels_as_columns
 
 
 def multiply_pixels(function: func.FuncOp) -> None:

@@ -37,7 +37,8 @@ from ...ir.structure import (
     shape_of,
 )
 from ...ir.uses import nested_ops
-from ..families.contraction import CONVOLUTIONS, PRODUCTS, reads_windows_as_columns
+from ..families.channels_first import reads_windows_as_columns
+from ..families.contraction import CONVOLUTIONS, PRODUCTS
 from ..families.family import (
     BYTE_BLOCKS,
     COLUMN_BLOCKS,

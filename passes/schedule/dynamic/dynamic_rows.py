@@ -32,7 +32,7 @@ from ...ir.maps import permutation_of, read_untransposed
 from ...ir.structure import body_ops, dim_of, indexing_maps, iterator_types, list_ops, loops_along, shape_of
 from ...ir.uses import find_needed_values
 from ..families.attention import can_attend, find_turned
-from ..families.contraction import occupies_cores
+from ..families.column_panels import occupies_cores
 from ..families.copied_rows import long_loops, reads_rows_apart
 from ..families.family import Sizes, find_anchors
 from ..tiles.axes import ROW_VECTORS, result_axis
