@@ -232,7 +232,7 @@ Written by passes/ir/kernel; read by passes/ir/kernel, passes/lower/wrap_kernel.
 COPIED = "tw.copied"
 """Function, unit: the columns of a product's right operand are a copy where it is read, which no schedule has to make.
 
-Written by passes/schedule/dynamic/blocks; read by passes/ir/kernel, passes/schedule/families/contraction.
+Written by passes/schedule/dynamic/blocks; read by passes/ir/kernel, passes/schedule/families/column_panels.
 """
 
 OPEN_SUM = "tw.open_sum"
