@@ -87,6 +87,11 @@ def test_what_has_no_meaning_here_is_refused_in_words(path: Path):
         (lambda: tvmc.run(WRONG, hostname="h"), tw.InputError, "leave hostname"),
         (lambda: tvmc.run(WRONG, fill_mode="twos"), tw.InputError, "it is random, ones, zeros"),
         (lambda: tvmc.tune(model, tuner="best"), tw.InputError, "tuners are xgb"),
+        (
+            lambda: tvmc.compile(model, tuning_records="none.log"),
+            tw.InputError,
+            "cannot read the log of tuning none.log",
+        ),
     ):
         with pytest.raises(error, match=message):
             call()

@@ -133,7 +133,12 @@ def _find_records(log: Any) -> Any:
     """The context that applies a log: of ``autotvm``, or of ``auto_scheduler``, whose lines begin otherwise."""
     if log is None:
         return nullcontext()
-    if Path(log).read_text().startswith('{"i"'):
+    try:
+        with Path(log).open(errors="replace") as file:
+            begin = file.read(4)
+    except OSError as error:
+        raise InputError(f"cannot read the log of tuning {log}: {error.strerror}") from error
+    if begin == '{"i"':
         return auto_scheduler.ApplyHistoryBest(str(log))
     return autotvm.apply_history_best(str(log))
 
