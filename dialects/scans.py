@@ -15,7 +15,7 @@ Fold2 = Callable[[ir.Value, ir.Value], ir.Value]
 _TOTAL_BITS = 8192
 # Elements of blocks of a row that threads share, and of a vector. Rows of short blocks lie apart, in which the CPU sees
 # no stream: 2048 columns by 256 take 1.6 times as long as row by row, by 1024 1.4 times.
-_BLOCK, _VECTOR = 4096, 16
+_BLOCK, _VECTOR, _FEW_ROWS = 4096, 16, 32
 
 
 def prefix_scan(
@@ -45,7 +45,10 @@ class _Scan:
     def compute(self) -> ir.Value:
         """All of it."""
         outer, extent, inner = shape = builders.shape_of(self.x)
-        if isinstance(inner, int) and (width := _choose_block(inner)):  # each step has its own part: threads share them
+        # Each step then has its own part: threads share them.
+        if isinstance(inner, int) and (
+            width := _choose_block(inner, extent, scalars.width(builders.element_of(self.x)))
+        ):
             shape = (outer, extent, inner // width, width)
         scan = replace(self, x=builders.reshape(self.x, shape))
         made = builders.empty(shape, builders.element_of(self.x))
@@ -112,9 +115,14 @@ class _Piece:
         return store(total, made, dict(enumerate(place)), {len(place) - 1: self.size})
 
 
-def _choose_block(columns: int) -> int:
-    """The number of columns of equal blocks, those of whole vectors if there are such; 0 where there are no blocks."""
-    widths = [n for n in range(_BLOCK, 2 * _BLOCK) if columns % n == 0 and n < columns]
+def _choose_block(columns: int, rows: Extent, bits: int) -> int:
+    """The number of columns of equal blocks, those of whole vectors if there are such; 0 where there are no blocks.
+
+    Of few rows a block's totals stay in registers: 3 rows of 4225 columns take half of the time.
+    """
+    short = isinstance(rows, int) and rows <= _FEW_ROWS
+    least, end = (_TOTAL_BITS // bits // 4, _TOTAL_BITS // bits + 1) if short else (_BLOCK, 2 * _BLOCK)
+    widths = [n for n in range(least, end) if columns % n == 0 and n < columns] if columns >= end else []
     return max(widths, key=lambda n: (min(n & -n, _VECTOR), n), default=0)
 
 

@@ -115,7 +115,7 @@ def test_cumulative_sum(exclusive, reverse):
     check_node("CumSum", long, np.array(0), known=[1], exclusive=exclusive, reverse=reverse)
 
 
-@pytest.mark.parametrize("columns", [1, 4, 7, 33, 64, 100, 255, 256, 8192])
+@pytest.mark.parametrize("columns", [1, 4, 7, 33, 64, 100, 255, 256, 338, 601, 8192])
 @pytest.mark.parametrize("dtype", [np.float32, np.int64])
 def test_cumulative_sums_of_blocks_of_columns(columns, dtype):
     x = RANDOM.integers(0, 9, (2, 5, columns)).astype(dtype)
