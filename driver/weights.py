@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -81,30 +82,37 @@ class WeightsWork:
 
     def _stream(self, executor: Executor | None, folder: Path | None) -> Weights | None:
         """Write one tensor after another, in as many threads as there are CPUs."""
-        plan = self._planned.plan
-        with WeightsWriter(plan.params, folder) as writer:
+        params, self._written = self._planned.plan.params, 0
+        left = deque(sorted(params, key=lambda info: -info.nbytes))  # the largest first: the threads end together
+        changing, large = threading.Lock(), threading.Lock()
+        with WeightsWriter(params, folder) as writer:
             maker = _Maker(self._planned, executor, writer)
-            # The largest first: the threads end together.
-            left = deque(sorted(plan.params, key=lambda info: -info.nbytes))
+
+            def take() -> TensorInfo | None:
+                with changing:
+                    return left.popleft() if left and not self._stops.is_set() else None
 
             def make_some() -> None:
                 memory = ReusedMemory(_MOST_KEPT)
-                while left and not self._stops.is_set():
-                    info = left.popleft()
-                    self._compilation.pool.check(f"the weight '{info.name}'")
-                    memory.begin()
-                    maker.make(info, memory)
-                    self._written += 1
+                try:
+                    while (info := take()) is not None:
+                        self._compilation.pool.check(f"the weight '{info.name}'")
+                        memory.begin()
+                        # One thread at a time has memory for a weight that is not kept.
+                        with large if info.nbytes > _MOST_KEPT else nullcontext():
+                            maker.make(info, memory)
+                        with changing:
+                            self._written += 1
+                except BaseException:
+                    with changing:
+                        left.clear()  # the others end, too
+                    raise
 
-            threads = max(1, min(usable_cpus(), _MOST_WRITERS, len(plan.params)))
+            threads = max(1, min(usable_cpus(), _MOST_WRITERS, len(params)))
             with ThreadPoolExecutor(threads) as pool:
                 works = [pool.submit(make_some) for _ in range(threads)]
-                try:
-                    for work in works:
-                        work.result()
-                except BaseException:
-                    self._stops.set()
-                    raise
+            for work in works:
+                work.result()
             return None if self._stops.is_set() else writer.finish()
 
 

@@ -11,6 +11,7 @@ import tilewright as tw
 from tilewright.driver.cache import compile_cache
 from tilewright.driver.cache.entries import Entry
 from tilewright.driver.cache.store import Cache
+from tilewright.runtime.artifact.weights import WeightsWriter
 from tilewright.tools import compile as compile_tool
 
 
@@ -40,6 +41,21 @@ def test_weights_beyond_the_limit_are_not_kept(folder, path, monkeypatch):
     [note] = lib.report.notes
     assert "exceed TILEWRIGHT_CACHE_SIZE" in note
     assert count(folder, "weights") == 0
+
+
+def test_weights_that_cannot_be_written_there_are_made_elsewhere(folder, path, monkeypatch):
+    write, failed = WeightsWriter.write, []
+
+    def fail_once(self, name, array):
+        if not failed:
+            failed.append(name)
+            raise tw.ArtifactError(f"cannot write weight '{name}': No space left on device")
+        write(self, name, array)
+
+    monkeypatch.setattr(WeightsWriter, "write", fail_once)
+    lib = built(path)
+    assert failed and any("No space left on device" in note for note in lib.report.notes)
+    check(lib)
 
 
 def test_temporary_files_of_killed_processes_go(tmp_path):
