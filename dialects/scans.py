@@ -45,13 +45,12 @@ class _Scan:
     def compute(self) -> ir.Value:
         """All of it."""
         outer, extent, inner = shape = builders.shape_of(self.x)
-        # Each step then has its own part: threads share them.
-        if isinstance(inner, int) and (
-            width := _choose_block(inner, extent, scalars.width(builders.element_of(self.x)))
-        ):
+        elem = builders.element_of(self.x)
+        # Each step of a loop over blocks has its own part: threads share them.
+        if isinstance(inner, int) and (width := _choose_block(inner, extent, scalars.width(elem))):
             shape = (outer, extent, inner // width, width)
         scan = replace(self, x=builders.reshape(self.x, shape))
-        made = builders.empty(shape, builders.element_of(self.x))
+        made = builders.empty(shape, elem)
         counts = [outer, *shape[2:-1]]
         [made] = sequential(counts, [made], lambda part, states: [scan._rows(states[0], part)])
         return builders.reshape(made, builders.shape_of(self.x))
