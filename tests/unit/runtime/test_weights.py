@@ -158,9 +158,12 @@ def test_tensors_are_made_where_they_lie_or_in_reused_memory(tmp_path, monkeypat
 
 def test_memory_is_reused_by_the_next_piece_of_work_alone():
     memory = ReusedMemory(256)
-    for _ in range(2):  # the first piece says how much it takes
-        memory.begin()
-        pieces = [memory.take(size) for size in (100, 1, 64)]
+    sizes = (100, 1, 64)
+    memory.begin()
+    for size in sizes:  # the first piece of work says how much it takes
+        memory.take(size)
+    memory.begin()
+    pieces = [memory.take(size) for size in sizes]
     assert [piece.nbytes for piece in pieces] == [100, 1, 64]
     assert all(piece.ctypes.data % 64 == 0 for piece in pieces)
     first, large = pieces[0], memory.take(1000)
