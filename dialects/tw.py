@@ -390,6 +390,12 @@ Written by passes/lower/stream_stores; read by passes/lower/prefetch_results, pa
 passes/lower/wrap_kernel.
 """
 
+SPLIT_PRODUCT = "tw.split_product"
+"""Structured op in a tile, unit: its sums begin at zero, and are of those products of parts that a float32 has room for.
+
+Written by passes/schedule/tiling/split_products; read by passes/lower/multiply_matrices, passes/schedule/vectorize.
+"""
+
 MATRIX_PRODUCT = "tw.matrix_product"
 """Structured op in a tile, integer: its products are added to sums that begin at zero in so many loops around it.
 

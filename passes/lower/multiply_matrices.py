@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import itertools
 import math
-import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import arith, func, ir, llvm, memref, scf, tw
+from ...dialects import arith, func, ir, llvm, scf, tw
 from ...dialects.builders import index_constant
 from ...dialects.loops import initial_of
 from ...dialects.walk import collect, enclosing_loops
 from ..infra.base import Pass
-from ..ir.addresses import as_pointer, element_bytes, strides_of
-from ..ir.kernel import count_of, integer_attr, list_functions
-from ..ir.matrix_registers import COLUMNS, ROW_BYTES, ROWS, long_axis, steps_at_once
+from ..ir.kernel import count_of, list_functions
+from ..ir.matrix_registers import COLUMNS, ROWS, long_axis, steps_at_once
 from ..ir.structure import indexing_maps, terminator_of
+from .matrix_instructions import DATA, REGISTERS, WEIGHT, Address, Shape, as_operand, call, declare_shape, load_shape
+from .multiply_split import SplitMatrices
 
-# The registers: sums from 0 on, and the last ones, for the data and for a row of matrices of the weight.
-_DATA, _WEIGHT = 7, 5
-_REGISTERS = 8
 # Steps for which the lines of a weight are asked ahead: four layers of BERT in bytes take 0.91 of their time, resnet18
 # 0.96, and resnet50 1.00. With 16 steps resnet18 takes 1.08.
 _STEPS_AHEAD = 2
@@ -60,58 +57,58 @@ class MultiplyMatrices(Pass):
             ops = collect(function, lambda op: tw.MATRIX_PRODUCT in op.attributes, "linalg.generic")
             if ops:
                 _rewrite_products(module, function, ops)
-
-
-@dataclass(frozen=True)
-class _Shape:
-    """The shape of a product's registers: rows of the data and of the sums, and groups of steps at once."""
-
-    rows: int
-    groups: int
-
-    def as_bytes(self) -> bytes:
-        """The 64 bytes that LDTILECFG reads: the bytes of a row of each register from 16 on, their rows from 48 on."""
-        widths, heights = [ROW_BYTES] * _REGISTERS, [self.rows] * _REGISTERS
-        widths[_DATA] = 4 * self.groups
-        heights[_WEIGHT:_DATA] = [self.groups] * (_DATA - _WEIGHT)
-        palette = 1  # the only one
-        return struct.pack("<B15x8H16x8B8x", palette, *widths, *heights)
+            if split := collect(function, lambda op: tw.SPLIT_PRODUCT in op.attributes, "linalg.generic"):
+                _rewrite_split(module, function, split)
 
 
 def _rewrite_products(module: ir.Module, function: func.FuncOp, ops: Sequence[ir.Operation]) -> None:
     shapes = _choose_shapes(ops)
     main = shapes[0]
-    names = {shape: _declare_shape(module, shape) for shape in dict.fromkeys(shapes)}
-    body = function.regions[0].blocks[0]
-    with ir.InsertionPoint.at_block_begin(body), function.location:
-        _load_shape(names[main])
-    with ir.InsertionPoint(terminator_of(function)), function.location:
-        _call("tilerelease")
+    names = {shape: declare_shape(module, shape) for shape in dict.fromkeys(shapes)}
+    _set_shape_once(function, names[main])
     for op, shape in zip(ops, shapes, strict=True):
         around = enclosing_loops(op)[: count_of(op, tw.MATRIX_PRODUCT)]
         outermost, product = [op, *around][-1], _Matrices(op, shape, around)
         with op.location:
             with ir.InsertionPoint(outermost):
                 if shape != main:
-                    _load_shape(names[shape])
+                    load_shape(names[shape])
                 product.clear_sums()
             with ir.InsertionPoint(op):
                 product.add_products()
             with ir.InsertionPoint.after(outermost):
                 product.store_sums()
                 if shape != main:
-                    _load_shape(names[main])
+                    load_shape(names[main])
         op.erase()
 
 
-def _choose_shapes(ops: Sequence[ir.Operation]) -> list[_Shape]:
+def _rewrite_split(module: ir.Module, function: func.FuncOp, ops: Sequence[ir.Operation]) -> None:
+    """Products of parts of floats: their matrices have as many rows throughout a function."""
+    products = [SplitMatrices(op) for op in ops]
+    [shape] = {product.shape for product in products}
+    _set_shape_once(function, declare_shape(module, shape))
+    for op, product in zip(ops, products, strict=True):
+        with ir.InsertionPoint(op), op.location:
+            product.emit()
+        op.erase()
+
+
+def _set_shape_once(function: func.FuncOp, name: str) -> None:
+    with ir.InsertionPoint.at_block_begin(function.regions[0].blocks[0]), function.location:
+        load_shape(name)
+    with ir.InsertionPoint(terminator_of(function)), function.location:
+        call("tilerelease")
+
+
+def _choose_shapes(ops: Sequence[ir.Operation]) -> list[Shape]:
     """A shape for each op: few, of which the largest product's serves others that need no more matrices with it."""
-    chosen: dict[int, _Shape] = {}
+    chosen: dict[int, Shape] = {}
     for number in sorted(range(len(ops)), key=lambda i: -math.prod(_product_sizes(ops[i])[0])):
         rows, _, groups, group = _product_sizes(ops[number])
         extent, groups = rows[long_axis(rows)], steps_at_once(groups * group, group) // group
         count = -(-extent // ROWS)
-        own = _Shape(-(-extent // count), groups)
+        own = Shape(-(-extent // count), groups)
         fitting = (s for s in chosen.values() if s.groups == groups and s.rows <= extent <= count * s.rows)
         chosen[number] = next(fitting, own)
     return [chosen[number] for number in range(len(ops))]
@@ -127,7 +124,7 @@ def _product_sizes(op: ir.Operation) -> tuple[list[int], int, int, int]:
 class _Matrices:
     """The registers of one product, in loops ``around`` it that add to the same sums, innermost first."""
 
-    def __init__(self, op: ir.Operation, shape: _Shape, around: Sequence[ir.Operation]) -> None:
+    def __init__(self, op: ir.Operation, shape: Shape, around: Sequence[ir.Operation]) -> None:
         self.op, self.shape, self.around = op, shape, around
         self.rows, self.width, self.groups, group = _product_sizes(op)
         self.instruction = _PRODUCTS[group]
@@ -136,17 +133,17 @@ class _Matrices:
     def clear_sums(self) -> None:
         """Begin at zero."""
         for register, *_ in self._list_sums():
-            _call("tilezero", _register(register))
+            call("tilezero", as_operand(register))
 
     def store_sums(self) -> None:
         """Write the sums of all registers to memory."""
-        sums = _Address(_find_before(self.op.operands[2], self.around))
+        sums = Address(_find_before(self.op.operands[2], self.around))
         for register, place, column in self._list_sums():
-            _call("tilestored64", _register(register), sums.at([*place, column]), sums.step(self.along))
+            call("tilestored64", as_operand(register), sums.at([*place, column]), sums.step(self.along))
 
     def add_products(self) -> None:
         """Multiply all steps: at once as many as registers hold."""
-        data, weight = _Address(self.op.operands[0]), _Address(self.op.operands[1])
+        data, weight = Address(self.op.operands[0]), Address(self.op.operands[1])
         count = self.groups // self.shape.groups
         if count == 1:
             self._add_step(data, weight, index_constant(0))
@@ -156,22 +153,22 @@ class _Matrices:
             self._add_step(data, weight, loop.induction_variable)
             scf.YieldOp([])
 
-    def _add_step(self, data: _Address, weight: _Address, step: ir.Value) -> None:
+    def _add_step(self, data: Address, weight: Address, step: ir.Value) -> None:
         group = arith.muli(step, index_constant(self.shape.groups))
         [walked, *_] = indexing_maps(self.op)
         order = [ir.AffineDimExpr(expression).position for expression in walked.results]
         columns = list(range(0, self.width, COLUMNS))
         for i, column in enumerate(columns):
-            _call("tileloadd64", _register(_WEIGHT + i), weight.at([group, column, 0]), weight.step(0))
+            call("tileloadd64", as_operand(WEIGHT + i), weight.at([group, column, 0]), weight.step(0))
         for row, column in itertools.product(range(self.shape.groups), columns):
             ahead = arith.addi(group, index_constant(_STEPS_AHEAD * self.shape.groups + row))
             llvm.intr_prefetch(weight.at([ahead, column, 0]), 0, 3, 1)  # a read, into the first cache, of data
-        registers = iter(range(_REGISTERS))
+        registers = iter(range(REGISTERS))
         for place in self._list_places():
             where = [place[loop] if loop < len(place) else group if loop == len(place) + 1 else 0 for loop in order]
-            _call("tileloadd64", _register(_DATA), data.at(where), data.step(order.index(self.along)))
+            call("tileloadd64", as_operand(DATA), data.at(where), data.step(order.index(self.along)))
             for i in range(len(columns)):
-                _call(self.instruction, *map(_register, (next(registers), _DATA, _WEIGHT + i)))
+                call(self.instruction, *map(as_operand, (next(registers), DATA, WEIGHT + i)))
 
     def _list_sums(self) -> Iterator[tuple[int, tuple[int, ...], int]]:
         """Each register of sums, with its first row and column in the tile."""
@@ -186,62 +183,9 @@ class _Matrices:
         return list(itertools.product(*choices))
 
 
-class _Address:
-    """Where elements of a buffer are, at the insertion point."""
-
-    def __init__(self, buffer: ir.Value) -> None:
-        self.base = memref.ExtractAlignedPointerAsIndexOp(buffer).result
-        self.begin, self.strides = strides_of(buffer)
-        self.bytes = index_constant(element_bytes(buffer))
-
-    def at(self, places: Sequence[int | ir.Value]) -> ir.Value:
-        """A pointer to the element at these places."""
-        element = self.begin
-        for place, stride in zip(places, self.strides, strict=True):
-            if place != 0:
-                number = index_constant(place) if isinstance(place, int) else place
-                element = arith.addi(element, arith.muli(number, stride))
-        return as_pointer(arith.addi(self.base, arith.muli(element, self.bytes)))
-
-    def step(self, axis: int) -> ir.Value:
-        """The bytes between neighbours along an axis."""
-        return arith.index_cast(ir.IntegerType.get_signless(64), arith.muli(self.strides[axis], self.bytes))
-
-
 def _find_before(value: ir.Value, loops: Sequence[ir.Operation]) -> ir.Value:
     """The buffer that loops hand on, innermost first, as it is known before them."""
     for loop in loops:
         if isinstance(value.owner, ir.Block) and value.owner == loop.regions[0].blocks[0]:
             value = initial_of(loop, value)
     return value
-
-
-def _declare_shape(module: ir.Module, shape: _Shape) -> str:
-    """A constant of the module with what sets a shape."""
-    name = f"matrix_shape_{shape.rows}x{shape.groups}"
-    given, byte = shape.as_bytes(), ir.IntegerType.get_signless(8)
-    kind = ir.MemRefType.get([len(given)], byte)
-    with ir.InsertionPoint.at_block_begin(module.body), ir.Location.unknown():
-        memref.GlobalOp(
-            ir.StringAttr.get(name),
-            ir.TypeAttr.get(kind),
-            sym_visibility=ir.StringAttr.get("private"),
-            initial_value=ir.DenseElementsAttr.get(given, shape=[len(given)], type=byte),
-            constant=True,
-            alignment=integer_attr(len(given)),
-        )
-    return name
-
-
-def _load_shape(name: str) -> None:
-    kind = ir.MemRefType.get([64], ir.IntegerType.get_signless(8))
-    constant = memref.GetGlobalOp(kind, ir.FlatSymbolRefAttr.get(name)).result
-    _call("ldtilecfg", as_pointer(memref.ExtractAlignedPointerAsIndexOp(constant).result))
-
-
-def _register(number: int) -> ir.Value:
-    return arith.ConstantOp(ir.IntegerType.get_signless(8), number).result
-
-
-def _call(instruction: str, *operands: ir.Value) -> None:
-    llvm.CallIntrinsicOp(None, f"llvm.x86.{instruction}", list(operands), [], [])

@@ -59,7 +59,8 @@ class Vectorize(Pass):
 
 def _leave_matrices(function: func.FuncOp) -> bool:
     """Return whether ops are no vectors but matrices; the marks of tiles are then on all others."""
-    matrices = collect(function, lambda op: tw.MATRIX_PRODUCT in op.attributes, "linalg.generic")
+    marks = (tw.MATRIX_PRODUCT, tw.SPLIT_PRODUCT)
+    matrices = collect(function, lambda op: any(mark in op.attributes for mark in marks), "linalg.generic")
     for op in collect(function, is_structured) if matrices and tw.PARTS not in function.attributes else ():
         op.attributes[tw.TILE] = ir.UnitAttr.get()
     for op in matrices:

@@ -30,6 +30,7 @@ from .copied_rows import copy_rows, reads_rows_apart
 from .family import CONVOLUTION_BLOCKS, PRODUCT_BLOCKS, Family, KernelView, PackedOperand, WantedOrder
 from .few_filters import reads_pixels_apart
 from .packing import contraction_packing
+from .split_blocks import schedule_split
 from .window import order_channels_last
 
 _ONE_ROW_VECTORS = 8
@@ -58,6 +59,8 @@ def schedule_products(kernel: KernelView) -> Schedule | None:
         return _schedule_columns(kernel, op, kind)
     if not channels or result_axis(op, channels[-1], result) != channel_axis or not _lies_along(op, kind, channels[-1]):
         return None
+    if (split := schedule_split(kernel, op, kind)) is not None:
+        return split
     columns = block_of(op, kind) // lanes or _columns(shape, [result_axis(op, loop, result) for loop in rows], lanes)
     width = columns * lanes
     near = shape[channel_axis] % width == 0 and stays_near(op, kind, target)

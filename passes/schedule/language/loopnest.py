@@ -157,6 +157,7 @@ class Nest:
     intrinsic: what the tile's op becomes.
     packs: the layouts that it relies on.
     phases: into how many rows each row of a copy goes: into two, one has every second element, and one the others.
+    splits, matrix_rows: whether a copy has floats in parts of bfloat16, and the rows of its matrices; 0 for columns.
     """
 
     value: KernelValue
@@ -165,6 +166,8 @@ class Nest:
     intrinsic: str = ""
     packs: tuple[Block, ...] = ()
     phases: int = 1
+    splits: bool = False
+    matrix_rows: int = 0
 
     @staticmethod
     def start(value: KernelValue, at: str = "") -> Nest:

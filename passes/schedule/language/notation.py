@@ -43,6 +43,10 @@ def loop_text(result: Nest, stages: Sequence[Nest]) -> str:
     def ahead(at: str, depth: int) -> None:
         for stage in stages:
             if stage.at == at:
+                if stage.splits:
+                    of = f"{stage.matrix_rows} rows" if stage.matrix_rows else "columns"
+                    lines.append(f"{'  ' * depth}stage {stage.value.name} in parts of bfloat16, by {of}")
+                    continue
                 phases = f" in {stage.phases} phases" if stage.phases > 1 else ""
                 lines.append(f"{'  ' * depth}stage {stage.value.name}{phases}:")
                 lines.extend(_nest_lines(stage, depth + 1, "by" if at else "in"))

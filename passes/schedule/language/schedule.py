@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Concatenate, ParamSpec
 
+from ...ir.matrix_registers import ROWS
 from . import checks
 from .checks import refuse
 from .loopnest import ARGUMENT, INTRINSICS, MAX_PHASES, MAX_TILE, Block, KernelValue, Loop, Nest, Part
@@ -218,6 +219,18 @@ class Schedule:
         checks.count(phases, 1, MAX_PHASES, f"copy rows of '{value}' in phases:", "that a window may step by")
         made = self._stage_value(value, at, read=True)
         return made._exchange_nest(made.nest(value), replace(made.nest(value), phases=phases)) if phases > 1 else made
+
+    @primitive
+    def cache_split(self, value: str, at: str = "", rows: int = 0) -> Schedule:
+        """``for m.0: ...`` -> ``for m.0: stage %arg0 in parts``: an operand is copied in parts of bfloat16.
+
+        Each float32 of a sum of products is the sum of three such parts. They lie in matrices of so many ``rows``; of
+        a right operand (0), of 16 columns. Both operands have to be copied so.
+        """
+        checks.count(rows, 0, ROWS, f"split '{value}' into matrices of rows:", "that registers have")
+        made = self._stage_value(value, at, read=True)
+        nest = made.nest(value)
+        return made._exchange_nest(nest, replace(nest, loops=(), splits=True, matrix_rows=rows))
 
     @primitive
     def cache_write(self, value: str, at: str = "") -> Schedule:

@@ -30,7 +30,7 @@ from .tiler import Tiler, loop_intervals, make_empty_tile, packed_dims, packed_r
 
 def multiplies_matrices(op: ir.Operation, grouped: int, target: Target) -> bool:
     """Return whether tiles of an op, whose sum along a loop is ``grouped``, may be matrices of the target's."""
-    known = target.multiplies_matrices(operand_bits(op)) and _begins_at_zero(op)
+    known = target.multiplies_matrices(operand_bits(op)) and begins_at_zero(op)
     return known and steps_at_once(loop_extents(op)[grouped], group_of(op.operands[0])) > 0
 
 
@@ -54,7 +54,8 @@ def _add_product(number: ir.Value, factor: ir.Value, total: ir.Value) -> ir.Valu
     return arith.addi(total, arith.muli(arith.extui(wide, number), arith.extsi(wide, factor)))
 
 
-def _begins_at_zero(op: ir.Operation) -> bool:
+def begins_at_zero(op: ir.Operation) -> bool:
+    """Return whether an op adds its products to zeros."""
     fill = defining_op(op.operands[2])
     return fill is not None and fill.name == "linalg.fill" and splat_of(fill.operands[0]) == 0
 
@@ -94,7 +95,7 @@ class TileProduct:
             return None
         unpack, walkers = defining_op(op.operands[kind.weight]), [dim_of(e) for e in indexing_maps(op)[-1].results]
         *rows, _ = sizes = [region[d].size for d in kept_dims(region)] or [1]
-        if unpack is None or unpack.operands[0] not in tiler.arguments or not _begins_at_zero(op):
+        if unpack is None or unpack.operands[0] not in tiler.arguments or not begins_at_zero(op):
             return None
         if not _is_in_memory(tiler, op.operands[1 - kind.weight]) or loops[grouped].size != loop_extents(op)[grouped]:
             return None

@@ -69,6 +69,7 @@ from .pool_windows import Bounds
 from .reduction import compute_blocks_ahead, compute_matrices_ahead, compute_reduction
 from .rows import compute_row, in_chunks
 from .rows_across import compute_across, goes_across, write_across
+from .split_products import split_operand
 from .tiler import (
     Form,
     StoreTile,
@@ -335,7 +336,11 @@ class _Loops:
     def stage(self, at: str, tiler: Tiler) -> None:
         """Compute ahead, into buffers, what the schedule wants inside of a loop."""
         for stage, value in self.staged:
-            if stage.at == at:
+            if stage.at == at and stage.splits:
+                value = _unpacked(value)
+                part = needed_region(self.value, tuple(self.region), value)
+                tiler.split[value] = split_operand(tiler, value, part, stage.matrix_rows)
+            elif stage.at == at:
                 part = needed_region(self.value, widen_row(self.region, self.vector, tiler.form.wide), value)
                 tiler.share(value, part, _compute(stage, value, part, tiler))
 
@@ -370,6 +375,13 @@ def _compute(nest: Nest, value: ir.Value, part: Region, tiler: Tiler) -> Tile:
     rows = [*sizes[:-1], phases, -(-sizes[-1] // phases)] if phases > 1 else sizes
     made = loops.inner(0, scope, make_empty(rows, element_of(value)), tile)
     return Tile(border.surround(made, part, phases), dims, phases)
+
+
+def _unpacked(value: ir.Value) -> ir.Value:
+    """What a packed weight makes, which is the operand; any other value is one itself."""
+    users = [use.owner for use in value.uses]
+    unpack = next((user for user in users if user.name == "linalg.unpack"), None)
+    return unpack.operation.results[0] if unpack is not None else value
 
 
 def _reads_blocks(value: ir.Value) -> bool:

@@ -31,6 +31,7 @@ from .matrix_products import TileProduct
 from .pool_windows import Bounds, Window, amounts_of, combiner_of, find_skipped_padding, windows_of
 from .row_reduction import reduce_row
 from .rows import materialize_shared
+from .split_products import SplitProduct
 from .tiler import (
     Form,
     Tiler,
@@ -69,6 +70,8 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
     if form.dot is not None:
         product = TileProduct.of(tiler, op, region)
         return product.compute(tiler, region, dest) if product else dot_products(tiler, op, region, dest)
+    if (split := SplitProduct.of(tiler, op, region)) is not None:
+        return split.compute(tiler, region, dest)
     serial, inside, contracted = _divide_reductions(op, loops, form)
     if tiler.form.across:
         materialize_shared(tiler, op, loops)
@@ -179,13 +182,13 @@ def compute_blocks_ahead(tiler: Tiler, result: ir.Value, region: Region) -> None
 def compute_matrices_ahead(tiler: Tiler, result: ir.Value, region: Region) -> bool:
     """Compute the sums of a tile as matrices, in memory, for what is made of them; return whether it has such sums."""
     anchor = tiler.form.anchor
-    if anchor is None or tiler.form.dot is None or anchor.results[0] == result:
+    if anchor is None or not (tiler.form.dot or tiler.split) or anchor.results[0] == result:
         return False
     try:
         sums = _whole_blocks(anchor, needed_region(result, region, anchor.results[0]))
     except NotSchedulable:  # of readers that need different parts each computes its own
         return False
-    product = TileProduct.of(tiler, anchor, sums)
+    product = SplitProduct.of(tiler, anchor, sums) or TileProduct.of(tiler, anchor, sums)
     if product is None:
         return False
     tiler.share(anchor.results[0], sums, product.compute(tiler, sums, None))

@@ -87,12 +87,25 @@ class Form:
         return known and (loop in self.lengths if loop is not None else bool(self.lengths))
 
 
+@dataclass(frozen=True)
+class SplitOperand:
+    """A ``region`` of an operand of a sum of products, copied in parts of bfloat16 in matrices (``split_operand``).
+
+    rows: of a left operand's matrices; 0 for a right operand. axis: of this one's columns.
+    """
+
+    region: Region
+    value: ir.Value
+    rows: int = 0
+    axis: int = 0
+
+
 class Tiler:
     """Computes regions of a kernel's values at the insertion point, each value once in a scope.
 
     ``unpadded``: padded values whose readers ask for nothing of the padding. ``overwritten``: arguments whose elements
     lie where the result is written. ``places``: of vectors of a row of any length in what holds the row, by where they
-    begin in the row.
+    begin in the row. ``split``: operands that are copied in parts.
     """
 
     def __init__(
@@ -105,14 +118,16 @@ class Tiler:
         unpadded: Iterable[ir.Value] = (),
         overwritten: Iterable[ir.Value] = (),
         places: Mapping[ir.Value, int] | None = None,
+        split: Mapping[ir.Value, SplitOperand] | None = None,
     ) -> None:
         self.arguments, self.handlers, self.form = arguments, handlers, form
         self.known, self.shared, self.unpadded = dict(known or {}), dict(shared or {}), set(unpadded)
-        self.overwritten, self.places = frozenset(overwritten), dict(places or {})
+        self.overwritten, self.places, self.split = frozenset(overwritten), dict(places or {}), dict(split or {})
 
     def scope(self) -> Tiler:
         """A tiler for a nested block: sees what is computed around it, keeps what it computes to itself."""
-        known, shared, others = self.known, self.shared, (self.unpadded, self.overwritten, self.places)
+        known, shared = self.known, self.shared
+        others = (self.unpadded, self.overwritten, self.places, self.split)
         return Tiler(self.arguments, self.handlers, self.form, known, shared, *others)
 
     def share(self, value: ir.Value, region: Region, buffer: ir.Value | Tile) -> None:

@@ -1,0 +1,184 @@
+"""Sums of products of float32 in parts of bfloat16: for which it pays, and which blocks stay in which cache."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ....core.target import Target
+from ....dialects import ir
+from ....dialects.builders import element_of
+from ...analysis.kinds import Contraction, Conv
+from ...ir.matrix_registers import COLUMNS, PARTS, PARTS_STEP, ROWS, SPLIT_WIDTH
+from ...ir.structure import loop_extents, loops_along
+from ..language.cuts import by_name, carve, join, share
+from ..language.schedule import Schedule
+from ..tiles.axes import result_axis, vector_axis
+from ..tiling.matrix_products import begins_at_zero
+from ..tiling.pool_windows import find_skipped_padding
+from ..tiling.values import block_of, is_read, value_name
+from .copied_rows import long_loops, loop_around
+from .family import KernelView
+
+# Shares of the second cache that the parts of a weight may have which stays, or those of rows.
+_WEIGHT_STAYS, _ROWS_STAY = 0.4, 0.5
+# What takes time, in multiply-adds of float32 in vectors: a product; to split a number of the rows, or of the weight;
+# to write a sum and read it again. Where all that is more than the last number, there is no gain.
+_PRODUCT, _SPLIT_ROW, _SPLIT_WEIGHT, _SUM, _WORTH = 0.5, 16, 18, 10, 0.85
+
+
+@dataclass(frozen=True)
+class _Product:
+    """A product of rows by a weight: the result's axes of rows, outermost first, their extents, and its other sizes.
+
+    tiles: rows of a register tile along each axis.
+    """
+
+    axes: tuple[int, ...]
+    extents: tuple[int, ...]
+    columns: int
+    steps: int
+    tiles: tuple[int, ...]
+    target: Target
+
+    @property
+    def count(self) -> int:
+        """All rows."""
+        return math.prod(self.extents)
+
+    @property
+    def matrix_rows(self) -> int:
+        """Rows of a matrix, along the last axis."""
+        return self.tiles[-1] if self.tiles[-1] <= ROWS else self.tiles[-1] // 2
+
+    @property
+    def row_bytes(self) -> int:
+        """The bytes of the parts of a row, or of a column of the weight."""
+        return -(-self.steps // PARTS_STEP) * PARTS_STEP * PARTS * 2
+
+    @property
+    def keeps_weight(self) -> bool:
+        """Return whether all parts of the weight stay in the second cache."""
+        return self.columns * self.row_bytes <= _WEIGHT_STAYS * self.target.l2_bytes
+
+    def choose_blocks(self) -> tuple[int, int]:
+        """Into how many blocks rows and columns are divided, of which each thread takes some: what splits fewest.
+
+        Rows of a block stay in the second cache; all of them can go over the columns of each thread.
+        """
+        least = math.ceil(self.count * self.row_bytes / (_ROWS_STAY * self.target.l2_bytes))
+        if least == 1:
+            return 1, 1
+        cores = self.target.cores
+        choices = ((n, -(-cores // math.gcd(n, cores))) for n in range(least, least + cores))
+        return min((self._cost_of_splits(*choice), choice) for choice in choices)[1]
+
+    def _cost_of_splits(self, row_blocks: int, column_blocks: int) -> float:
+        return _SPLIT_ROW * column_blocks / self.columns + _SPLIT_WEIGHT * row_blocks / self.count
+
+    def pays(self) -> bool:
+        """Return whether this takes less time than vectors of float32 do."""
+        matrices = math.prod(self.extents[:-1]) * -(-self.extents[-1] // self.matrix_rows)
+        product = _PRODUCT * matrices * ROWS / self.count
+        splits = self._cost_of_splits(*((1, 1) if self.keeps_weight else self.choose_blocks()))
+        return product + splits + _SUM / self.steps <= _WORTH
+
+
+def schedule_split(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv) -> Schedule | None:
+    """The schedule of a product of float32 on a target that multiplies matrices of bfloat16, where it pays."""
+    product = _find_product(kernel, op, kind)
+    if product is None or not product.pays():
+        return None
+    return _keep_weight(kernel, op, kind, product) if product.keeps_weight else _keep_rows(kernel, op, kind, product)
+
+
+def _find_product(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv) -> _Product | None:
+    target, shape, result = kernel.target, kernel.shape, kernel.result
+    if not target.multiplies_matrices(16) or not begins_at_zero(op) or not _lies_right(op, kind):
+        return None
+    if any(not isinstance(element_of(value), ir.F32Type) for value in (*op.operands, result)):
+        return None
+    m, n, k = (kind.m, kind.n, kind.k) if isinstance(kind, Contraction) else ((*kind.n, *kind.o), kind.f, kind.c)
+    others = kind.batch if isinstance(kind, Contraction) else (*kind.g, *kind.k)
+    extents, channel = loop_extents(op), vector_axis(shape)
+    rows, columns, sums = long_loops(op, m), long_loops(op, n), long_loops(op, k)
+    if long_loops(op, others) or len(columns) != 1 or len(sums) != 1 or not rows:
+        return None
+    axes = [result_axis(op, loop, result) for loop in rows]
+    known = [axis for axis in axes if axis is not None]
+    if result_axis(op, columns[0], result) != channel or len(known) < len(axes) or known != sorted(known):
+        return None
+    width, steps = extents[columns[0]], extents[sums[0]]
+    if width % COLUMNS or width < SPLIT_WIDTH or steps % 2 or steps < PARTS_STEP:
+        return None
+    if [shape[axis] for axis in known] != [extents[loop] for loop in rows] or shape[channel] != width:
+        return None
+    sizes = [extents[loop] for loop in rows]
+    return _Product(tuple(known), tuple(sizes), width, steps, _tile_rows(sizes), target)
+
+
+def _lies_right(op: ir.Operation, kind: Contraction | Conv) -> bool:
+    """Return whether the left operand is in memory, along the sum, and the right one in blocks of a tile's columns."""
+    left = 1 - kind.weight
+    if isinstance(kind, Conv) and ({*kind.strides} != {1} or find_skipped_padding(op) is not None):
+        return False
+    walked, extents = loops_along(op, left), loop_extents(op)
+    long = [loop for loop in walked if loop is None or extents[loop] != 1]
+    sums = kind.k if isinstance(kind, Contraction) else kind.c
+    return is_read(op.operands[left]) and bool(long) and long[-1] in sums and block_of(op, kind) == SPLIT_WIDTH
+
+
+def _tile_rows(extents: Sequence[int]) -> tuple[int, ...]:
+    """Rows of a register tile along each axis: two matrices, of the last axis or of neighbours along the one before."""
+    last = extents[-1]
+    step = -(-last // -(-last // (2 * ROWS)))
+    if step > ROWS:
+        return (*(1 for _ in extents[:-1]), step + step % 2)
+    return (*(1 for _ in extents[:-2]), *(min(2, extent) for extent in extents[-2:-1]), step)
+
+
+def _keep_weight(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv, product: _Product) -> Schedule:
+    """All of a small weight is split ahead, and then a tile of rows at a time."""
+    channel = (vector_axis(kernel.shape), SPLIT_WIDTH)
+    rows = list(zip(product.axes, product.tiles, strict=True))
+    made = carve(kernel.plain, by_name(kernel.plain.result.value, [*rows, channel]))
+    depth = len([axis for axis, _ in rows])
+    made = share(made, most=depth)
+    return _split(made, op, kind, product, loop_around(made, depth), "")
+
+
+def _keep_rows(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv, product: _Product) -> Schedule:
+    """Rows that stay in the second cache are split ahead, and then a block of the weight at a time."""
+    axis = vector_axis(kernel.shape)
+    count, shares = product.choose_blocks()
+    around = _cut_rows(product, count)
+    coarse = -(-product.columns // (shares * SPLIT_WIDTH)) * SPLIT_WIDTH
+    outer = [*around, *([(axis, coarse)] if shares > 1 else [])]
+    tiles = [cut for cut in zip(product.axes, product.tiles, strict=True) if cut not in around]
+    made = carve(kernel.plain, by_name(kernel.plain.result.value, [*outer, (axis, SPLIT_WIDTH), *tiles]))
+    made = join(made, max(len(outer), 1))
+    at_rows, at_columns = loop_around(made, len(outer)), loop_around(made, len(outer) + 1)
+    return _split(made, op, kind, product, at_rows, at_columns)
+
+
+def _cut_rows(product: _Product, count: int) -> list[tuple[int, int]]:
+    """Cuts of the outermost axes of rows into at least so many blocks of whole tiles."""
+    cuts: list[tuple[int, int]] = []
+    for axis, extent, tile in zip(product.axes, product.extents, product.tiles, strict=True):
+        if count <= 1:
+            break
+        block = max(extent // (count * tile), 1) * tile
+        cuts.append((axis, block))
+        count = -(-count // -(-extent // block))
+    return cuts
+
+
+def _split(
+    schedule: Schedule, op: ir.Operation, kind: Contraction | Conv, product: _Product, rows: str, columns: str
+) -> Schedule:
+    """Copy both operands in parts, inside of these loops."""
+    data, weight = op.operands[1 - kind.weight], op.operands[kind.weight]
+    packed = weight.owner.operands[0]
+    schedule = schedule.cache_split(value_name(data), rows, product.matrix_rows)
+    return schedule.cache_split(value_name(packed), columns)

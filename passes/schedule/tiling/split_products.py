@@ -1,0 +1,298 @@
+"""Sums of products of float32 as sums of products of bfloat16, whose tiles are matrices in registers (AMX).
+
+A float32 has 24 bits, and is the sum of three bfloat16 of 8 bits each: ``a = a0 + a1 + a2`` with ``|a1| <= 2^-8 |a0|``
+and ``|a2| <= 2^-8 |a1|``. Of the nine products of such parts the three smallest are left out, ``a1*b2``, ``a2*b1`` and
+``a2*b2``: at most 2^-23 of the product, as much as rounding it would. Both operands are copied in parts ahead
+(``Schedule.cache_split``): in matrices, so that each is one piece of memory.
+
+Of infinities, NaN, and the numbers that would be rounded to an infinity, the first two parts are zero and the third is
+all of it. It is multiplied with the largest part of the other number, so that a product with an infinity is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ....dialects import arith, ir, linalg, tw, vector
+from ....dialects.builders import reshape
+from ...analysis.classify import classify_op
+from ...analysis.kinds import Contraction, Conv
+from ...ir.matrix_registers import COLUMNS, PARTS, PARTS_STEP, SPLIT_WIDTH
+from ...ir.structure import indexing_maps, iterator_types, shape_of
+from ..tiles.loops import for_each_chunk
+from ..tiles.regions import Interval, Linear, NotSchedulable, Region, kept_dims, operand_region, relative_to
+from ..tiles.structured import Tile, extract, insert, make_empty, make_generic, write_vector
+from .tiler import SplitOperand, Tiler, loop_intervals
+
+_PAIR = 2  # steps of a sum that lie together
+_PAIRS = PARTS_STEP // _PAIR
+# What is added before the lower half of a float's bits is left out, which rounds it; the sign; the first number, as
+# bits, that is rounded to an infinity.
+_HALF, _UPPER, _UNSIGNED, _LARGE = 0x8000, -0x10000, 0x7FFFFFFF, 0x7F7F8000
+
+
+@dataclass(frozen=True)
+class SplitProduct:
+    """A tile of the sums of an op whose operands are both copied in parts.
+
+    sizes: of the tile's axes of rows. matrices: which ones of the data. columns: which tile of the weight.
+    """
+
+    op: ir.Operation
+    sizes: list[int]
+    data: SplitOperand
+    weight: SplitOperand
+    matrices: Region
+    columns: Interval
+
+    @staticmethod
+    def of(tiler: Tiler, op: ir.Operation, region: Region) -> SplitProduct | None:
+        """The product; None where the operands are not split."""
+        kind = classify_op(op)
+        if not tiler.split or not isinstance(kind, Contraction | Conv):
+            return None
+        numbers = (1 - kind.weight, kind.weight)
+        data, weight = (tiler.split.get(op.operands[number]) for number in numbers)
+        if data is None or weight is None or not data.rows or weight.rows:
+            raise NotSchedulable("both operands of a sum of products have to be split, the left one in rows")
+        loops = loop_intervals(op, region)
+        parts = (operand_region(indexing_maps(op)[number], loops)[0] for number in numbers)
+        inside, beside = map(relative_to, parts, (data.region, weight.region))
+        *outer, along, _ = (inside[dim] for dim in kept_dims(data.region))
+        last = Interval(along.offset.exact_div(data.rows), -(-along.size // data.rows))
+        columns = beside[weight.axis]
+        if columns.size > SPLIT_WIDTH or columns.size % COLUMNS:
+            raise NotSchedulable("a tile of other columns than those that are split together")
+        sizes, number = [*(interval.size for interval in outer), along.size], columns.offset.exact_div(SPLIT_WIDTH)
+        return SplitProduct(op, sizes, data, weight, (*outer, last), Interval(number, columns.size))
+
+    def compute(self, tiler: Tiler, region: Region, dest: ir.Value | None) -> Tile:
+        """The tile at ``region`` of the op's result, in memory: at ``dest``, or of its own where that is None."""
+        rows, width = self.data.rows, self.columns.size
+        *outer, count = self.sizes
+        *_, matrices = self.matrices
+        whole = [n for n in (*outer, matrices.size * rows) if n != 1]
+        fits = count == matrices.size * rows
+        sums = dest if dest is not None and fits else make_empty([*whole, width], ir.F32Type.get())
+        made = self._multiply(reshape(sums, [*outer, matrices.size, rows, width // COLUMNS, COLUMNS]))
+        made = reshape(made, [*whole, width])
+        if not fits:
+            sizes = [n for n in (*outer, count) if n != 1]
+            made = extract(made, tuple(Interval(Linear(), n) for n in (*sizes, width))).value
+        return Tile(made, kept_dims(region))
+
+    def _multiply(self, sums: ir.Value) -> ir.Value:
+        """The op of a tile: for each matrix, row, block of columns and column a sum over steps, parts, and a step's."""
+        all_of = [Interval(Linear(), n) for n in shape_of(self.data.value)[len(self.matrices) :]]
+        data = reshape(extract(self.data.value, (*self.matrices, *all_of)).value, self._data_shape())
+        weight = self._read_weight()
+        outer = len(self.matrices)
+        rank = outer + 3 + 5
+        dims = [ir.AffineExpr.get_dim(i) for i in range(rank)]
+        *where, row, block, column, step, left, right, pair, one = dims
+        maps = [
+            [*where, step, left, row, pair, one],
+            [step, right, block, pair, column, one],
+            [*where, row, block, column],
+        ]
+        kinds = ["parallel"] * (outer + 3) + ["reduction"] * 5
+        made, body = make_generic([data, weight], [sums], [ir.AffineMap.get(rank, 0, m) for m in maps], kinds)
+        made.attributes[tw.SPLIT_PRODUCT] = ir.UnitAttr.get()
+        number, factor, total = body.arguments
+        with ir.InsertionPoint(body):
+            product = arith.mulf(arith.extf(total.type, number), arith.extf(total.type, factor))
+            linalg.YieldOp([arith.addf(total, product)])
+        return made.results[0]
+
+    def _read_weight(self) -> ir.Value:
+        _, steps, parts, _, pairs, length = sizes = shape_of(self.weight.value)
+        sizes[0], sizes[3] = 1, self.columns.size // COLUMNS
+        starts = [self.columns.offset, *(Linear() for _ in sizes[1:])]
+        made = extract(self.weight.value, tuple(map(Interval, starts, sizes))).value
+        return reshape(made, [steps, parts, sizes[3], pairs, length // _PAIR, _PAIR])
+
+    def _data_shape(self) -> list[int]:
+        steps, parts, rows, length = shape_of(self.data.value)[len(self.matrices) :]
+        return [*(interval.size for interval in self.matrices), steps, parts, rows, length // _PAIR, _PAIR]
+
+
+def split_operand(tiler: Tiler, value: ir.Value, part: Region, rows: int) -> SplitOperand:
+    """Copy a part of a kernel's operand of float32 in parts of bfloat16.
+
+    A left operand's has the dims ``[..., matrices, steps, part, rows, 32]``, with so many ``rows`` in each matrix; a
+    right one's (``rows`` is 0) ``[tiles, steps, part, 2, 16, 32]``: for each 32 columns two matrices, which have 16
+    pairs of steps, of each those of 16 columns.
+    """
+    reader = _find_reader(value)
+    number = list(reader.operands).index(value)
+    kinds, places = iterator_types(reader), indexing_maps(reader)[number].results
+    summed = [_walks_sum(places[dim], kinds) for dim in kept_dims(part)]
+    if rows:
+        if not summed or any(summed[:-1]) or not summed[-1]:
+            raise NotSchedulable("a left operand that does not lie along the sum cannot be split")
+        return SplitOperand(part, _split_rows(tiler.compute(value, part).value, rows), rows)
+    if summed != [True, False] and summed != [False, True]:
+        raise NotSchedulable("a right operand of more than two axes cannot be split")
+    axis = kept_dims(part)[summed.index(False)]
+    return SplitOperand(part, _split_columns(tiler, value, part, axis), axis=axis)
+
+
+def _find_reader(value: ir.Value) -> ir.Operation:
+    readers = [use.owner.operation for use in value.uses if use.owner.name == "linalg.generic"]
+    sums = [op for op in readers if isinstance(classify_op(op), Contraction | Conv)]
+    if len(sums) != 1:
+        raise NotSchedulable("only what one sum of products reads can be split")
+    return sums[0]
+
+
+def _walks_sum(expression: ir.AffineExpr, kinds: Sequence[str]) -> bool:
+    return isinstance(expression, ir.AffineDimExpr) and kinds[expression.position] == "reduction"
+
+
+def _split_rows(source: ir.Value, rows: int) -> ir.Value:
+    """The parts of rows of floats, in matrices of so many rows."""
+    *outer, count, length = shape_of(source)
+    whole, rest = divmod(length, PARTS_STEP)
+    made = make_empty([*outer, -(-count // rows), -(-length // PARTS_STEP), PARTS, rows, PARTS_STEP], ir.BF16Type.get())
+
+    def walk(sizes: Sequence[int], at: Sequence[Linear], made: ir.Value) -> ir.Value:
+        if sizes:
+            return for_each_chunk(sizes[0], 1, made, lambda start, _, value: walk(sizes[1:], [*at, start], value))
+
+        def matrix(first: Linear, size: int, made: ir.Value) -> ir.Value:
+            into = [*at, first.exact_div(rows)]
+            return for_each_chunk(size, 1, made, lambda row, _, value: split([*at, first + row], into, row, value))
+
+        made = for_each_chunk(count - count % rows, rows, made, matrix)
+        return matrix(Linear(count - count % rows), count % rows, made) if count % rows else made
+
+    def split(at: Sequence[Linear], into: Sequence[Linear], row: Linear, made: ir.Value) -> ir.Value:
+        def step(number: Linear, _: int, made: ir.Value) -> ir.Value:
+            starts = [number * PARTS_STEP + Linear(half) for half in (0, COLUMNS)]
+            halves = [_split_bits(_read_bits(source, [*at, start], length)) for start in starts]
+            for part, pair in enumerate(zip(*halves, strict=True)):
+                made = _write(_pack_halves(*pair), made, [*into, number, Linear(part), row])
+            return made
+
+        made = for_each_chunk(whole, 1, made, step)
+        return step(Linear(whole), 1, made) if rest else made
+
+    return walk(outer, [], made)
+
+
+def _split_columns(tiler: Tiler, value: ir.Value, part: Region, axis: int) -> ir.Value:
+    """The parts of the columns of floats, which lie along ``axis``."""
+    width, [length] = part[axis].size, [i.size for d, i in enumerate(part) if d != axis and i.size != 1]
+    if width % COLUMNS or length % _PAIR:
+        raise NotSchedulable("a right operand is split in blocks of 16 columns and of two steps of its sum")
+    steps, blocks = -(-length // PARTS_STEP), min(width, SPLIT_WIDTH) // COLUMNS
+    made = make_empty([-(-width // SPLIT_WIDTH), steps, PARTS, blocks, _PAIRS, PARTS_STEP], ir.BF16Type.get())
+
+    def tile(start: Linear, size: int, made: ir.Value) -> ir.Value:
+        taken = Interval(part[axis].offset + start, size)
+        read = tiler.scope().compute(value, (*part[:axis], taken, *part[axis + 1 :]))
+        if read.dims[-1] != axis:
+            raise NotSchedulable("a right operand that does not lie along its columns cannot be split")
+        return _split_tile(read.value, start.exact_div(SPLIT_WIDTH), made)
+
+    return for_each_chunk(width, SPLIT_WIDTH, made, tile)
+
+
+def _split_tile(source: ir.Value, number: Linear, made: ir.Value) -> ir.Value:
+    """The parts of a tile's columns."""
+    length, width = shape_of(source)
+    whole, rest = divmod(length // _PAIR, _PAIRS)
+
+    def split(step: Linear, pairs: int, made: ir.Value) -> ir.Value:
+        def take(pair: Linear, _: int, made: ir.Value) -> ir.Value:
+            for block in range(width // COLUMNS):
+                first = step * PARTS_STEP + pair * _PAIR
+                rows = [_read_bits(source, [first + Linear(n), Linear(block * COLUMNS)], width) for n in range(_PAIR)]
+                for part, both in enumerate(zip(*map(_split_bits, rows), strict=True)):
+                    made = _write(_pack_pairs(*both), made, [number, step, Linear(part), Linear(block), pair])
+            return made
+
+        return for_each_chunk(pairs, 1, made, take)
+
+    made = for_each_chunk(whole, 1, made, lambda step, _, value: split(step, _PAIRS, value))
+    return _clear(split(Linear(whole), rest, made), number, whole, rest) if rest else made
+
+
+def _clear(made: ir.Value, number: Linear, step: int, first: int) -> ir.Value:
+    """Zeros from a pair of a step on: what the left operand has there is zero, and must not be multiplied by a NaN."""
+    _, _, _, blocks, pairs, _ = shape_of(made)
+    sizes = [1, 1, PARTS, blocks, pairs - first, PARTS_STEP]
+    starts = [number, Linear(step), Linear(), Linear(), Linear(first), Linear()]
+    zero = arith.ConstantOp(ir.BF16Type.get(), 0.0).result
+    kept = [size for size in sizes if size != 1]
+    return insert(linalg.fill(zero, make_empty(kept, ir.BF16Type.get())), made, tuple(map(Interval, starts, sizes)))
+
+
+def _write(words: ir.Value, made: ir.Value, place: Sequence[Linear]) -> ir.Value:
+    where = (*(Interval(at, 1) for at in place), Interval(Linear(), PARTS_STEP))
+    return insert(write_vector(words, extract(made, where).value), made, where)
+
+
+def _split_bits(bits: ir.Value) -> list[ir.Value]:
+    """The parts of 16 floats, as bits of float32 of which the upper halves count."""
+    known = arith.cmpi(arith.CmpIPredicate.ult, arith.andi(bits, _bits(_UNSIGNED)), _bits(_LARGE))
+    zero, parts = _bits(0), []
+    for _ in range(PARTS - 1):
+        rounded = arith.andi(arith.addi(bits, _bits(_HALF)), _bits(_UPPER))
+        part = arith.select(known, rounded, zero)
+        parts.append(part)
+        left = arith.subf(_as_floats(bits), _as_floats(part))
+        bits = arith.bitcast(_vector_of(32), left)
+    return [*parts, bits]
+
+
+def _pack_halves(first: ir.Value, second: ir.Value) -> ir.Value:
+    """The upper halves of the bits of 16 floats and of 16 more."""
+    narrow = ir.VectorType.get([2 * COLUMNS], ir.IntegerType.get_signless(16))
+    words = [vector.bitcast(narrow, value) for value in (first, second)]
+    return vector.bitcast(_packed(), vector.shuffle(*words, list(range(1, 4 * COLUMNS, 2))))
+
+
+def _pack_pairs(first: ir.Value, second: ir.Value) -> ir.Value:
+    """The upper halves of the bits of 16 floats, each beside that of one of 16 more."""
+    low = arith.shrui(first, _bits(_HALF.bit_length()))
+    return vector.bitcast(_packed(), arith.ori(low, arith.andi(second, _bits(_UPPER))))
+
+
+def _read_bits(source: ir.Value, place: Sequence[Linear], end: int) -> ir.Value:
+    """16 floats as bits; those behind the ``end`` of the last axis, which a known place may leave, are zero."""
+    start = place[-1]
+    if not start.terms and start.const >= end:
+        return _bits(0)
+    inside = bool(start.terms) or start.const + COLUMNS <= end
+    made = vector.transfer_read(
+        ir.VectorType.get([COLUMNS], ir.F32Type.get()),
+        source,
+        [at.as_value() for at in place],
+        ir.AffineMap.get_minor_identity(len(place), 1),
+        arith.ConstantOp(ir.F32Type.get(), 0.0).result,
+        [inside],
+    )
+    return arith.bitcast(_vector_of(32), made)
+
+
+def _integer() -> ir.IntegerType:
+    return ir.IntegerType.get_signless(32)
+
+
+def _vector_of(bits: int) -> ir.VectorType:
+    return ir.VectorType.get([COLUMNS], ir.IntegerType.get_signless(bits))
+
+
+def _packed() -> ir.VectorType:
+    return ir.VectorType.get([PARTS_STEP], ir.BF16Type.get())
+
+
+def _as_floats(bits: ir.Value) -> ir.Value:
+    return arith.bitcast(ir.VectorType.get([COLUMNS], ir.F32Type.get()), bits)
+
+
+def _bits(number: int) -> ir.Value:
+    splat = ir.DenseElementsAttr.get_splat(_vector_of(32), ir.IntegerAttr.get(_integer(), number))
+    return arith.ConstantOp(_vector_of(32), splat).result
