@@ -27,6 +27,7 @@ from .graph.combine_parallel_conv2d import CombineParallelConv2d
 from .graph.combine_parallel_dense import CombineParallelDense
 from .graph.convert_layout import ConvertLayout
 from .graph.dead_code import DeadCode
+from .graph.divide_sums import DivideSums
 from .graph.eliminate_common_subexpr import EliminateCommonSubexpr
 from .graph.fold_quantization import FoldQuantization
 from .graph.fold_scale_axis import FoldScaleAxis
@@ -170,6 +171,7 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
         SplitStrides(),  # likewise; and before weights are computed with
         FoldTransposes(),
         MoveOperands(),  # after what folds the copies that it makes
+        DivideSums(target=target),  # after whatever else makes products
         PackWeights(target=target),  # after all passes that change a weight
         TabulateBytes(target=target),  # before what is computed ahead of time
         SplitPrepare(),  # after all passes that compute with weights alone

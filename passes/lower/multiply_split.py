@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from ...dialects import ir, scf
+from ...dialects import ir, llvm, scf
 from ...dialects.builders import index_constant
+from ..ir.kernel import LINE
 from ..ir.matrix_registers import PART_PRODUCTS
 from .matrix_instructions import DATA, WEIGHT, Address, Shape, as_operand, call
 
@@ -24,7 +25,8 @@ class SplitMatrices:
 
     def __init__(self, op: ir.Operation) -> None:
         self.op = op
-        *self.places, self.steps, _, rows, groups, _ = ir.MemRefType(op.operands[0].type).shape
+        *counts, self.steps, _, rows, groups, _ = ir.MemRefType(op.operands[0].type).shape
+        self.places = list(itertools.product(*map(range, counts)))
         self.blocks = ir.MemRefType(op.operands[1].type).shape[2]
         self.shape = Shape(rows, groups)
 
@@ -32,55 +34,58 @@ class SplitMatrices:
         """Multiply all steps, at the insertion point."""
         for number, _ in self._list_sums():
             call("tilezero", as_operand(number))
-        data, weight = Address(self.op.operands[0]), Address(self.op.operands[1])
+        self.data, self.weight, *ahead, sums = map(Address, self.op.operands)
+        self.ahead = next(iter(ahead), None)
         if self.steps == 1:
-            self._add_step(data, weight, index_constant(0))
+            self._add_step(index_constant(0))
         else:
             loop = scf.ForOp(index_constant(0), index_constant(self.steps), index_constant(1))
             with ir.InsertionPoint(loop.body):
-                self._add_step(data, weight, loop.induction_variable)
+                self._add_step(loop.induction_variable)
                 scf.YieldOp([])
-        sums = Address(self.op.operands[2])
         for number, (place, block) in self._list_sums():
             call("tilestored64", as_operand(number), sums.at([*place, 0, block, 0]), sums.step(len(place)))
 
-    def _add_step(self, data: Address, weight: Address, step: ir.Value) -> None:
+    def _add_step(self, step: ir.Value) -> None:
         """The products of all pairs of parts. A matrix is loaded behind the last product with what its register has."""
-        places, blocks = list(self._list_places()), range(self.blocks)
-
-        def load_data(number: int, part: int) -> None:
-            where = data.at([*places[number], step, part, 0, 0, 0])
-            call("tileloadd64", as_operand(_DATA[number]), where, data.step(len(places[number]) + 2))
-
-        def load_weight(block: int, part: int) -> None:
-            where = weight.at([step, part, block, 0, 0, 0])
-            call("tileloadd64", as_operand(WEIGHT + block), where, weight.step(3))
-
-        def multiply(number: int, block: int) -> None:
-            own = (number * self.blocks + block, _DATA[number], WEIGHT + block)
-            call("tdpbf16ps", *map(as_operand, own))
-
-        for load, count, part in zip(
-            (load_data, load_weight), (len(places), self.blocks), PART_PRODUCTS[0], strict=True
-        ):
-            for number in range(count):
-                load(number, part)
-        for (left, right), (next_left, next_right) in itertools.pairwise([*PART_PRODUCTS, PART_PRODUCTS[-1]]):
-            if left != next_left:
-                for number in range(len(places)):
+        places, blocks = range(len(self.places)), range(self.blocks)
+        self._load(PART_PRODUCTS[0], step, places, blocks)
+        lines = self._list_lines(step)
+        share = -(-len(lines) // len(PART_PRODUCTS))
+        for (left, right), following in itertools.pairwise([*PART_PRODUCTS, PART_PRODUCTS[-1]]):
+            for line in lines[:share]:
+                llvm.intr_prefetch(line, 0, 2, 1)  # a read, into the second cache, of data
+            del lines[:share]
+            if left != following[0]:
+                for place in places:
                     for block in blocks:
-                        multiply(number, block)
-                    load_data(number, next_left)
+                        self._multiply(place, block)
+                    self._load(following, step, [place], [])
                 continue
             for block in blocks:
-                for number in range(len(places)):
-                    multiply(number, block)
-                if right != next_right:
-                    load_weight(block, next_right)
+                for place in places:
+                    self._multiply(place, block)
+                self._load(following, step, [], [block] if right != following[1] else [])
 
-    def _list_places(self) -> Iterator[tuple[int, ...]]:
-        return itertools.product(*map(range, self.places))
+    def _load(self, parts: tuple[int, int], step: ir.Value, places: Sequence[int], blocks: Sequence[int]) -> None:
+        """Load the parts of the data of these matrices, and those of the weight of these blocks."""
+        for number in places:
+            where = self.data.at([*self.places[number], step, parts[0], 0, 0, 0])
+            call("tileloadd64", as_operand(_DATA[number]), where, self.data.step(-3))
+        for block in blocks:
+            where = self.weight.at([step, parts[1], block, 0, 0, 0])
+            call("tileloadd64", as_operand(WEIGHT + block), where, self.weight.step(3))
+
+    def _multiply(self, place: int, block: int) -> None:
+        call("tdpbf16ps", *map(as_operand, (place * self.blocks + block, _DATA[place], WEIGHT + block)))
+
+    def _list_lines(self, step: ir.Value) -> list[ir.Value]:
+        """Where the lines are that are asked for in a step."""
+        if self.ahead is None:
+            return []
+        _, length = ir.MemRefType(self.op.operands[2].type).shape
+        return [self.ahead.at([step, start]) for start in range(0, length, LINE // 4)]
 
     def _list_sums(self) -> Iterator[tuple[int, tuple[tuple[int, ...], int]]]:
         """Each register of sums, with the matrix of rows and the block of columns that it has."""
-        return enumerate(itertools.product(self._list_places(), range(self.blocks)))
+        return enumerate(itertools.product(self.places, range(self.blocks)))

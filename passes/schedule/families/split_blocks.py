@@ -25,7 +25,10 @@ from .family import KernelView
 _WEIGHT_STAYS, _ROWS_STAY = 0.4, 0.5
 # What takes time, in multiply-adds of float32 in vectors: a product; to split a number of the rows, or of the weight;
 # to write a sum and read it again. Where all that is more than the last number, there is no gain.
-_PRODUCT, _SPLIT_ROW, _SPLIT_WEIGHT, _SUM, _WORTH = 0.5, 16, 18, 10, 0.85
+_PRODUCT, _SPLIT_ROW, _SPLIT_WEIGHT, _SUM, _WORTH = 0.5, 16, 24, 10, 0.85
+# Of a sum that is divided: its least steps; what it takes to add a number to that of the sum before, by whether these
+# stay in the second cache.
+_LEAST_STEPS, _ADD_NEAR, _ADD_FAR = 256, 25, 80
 
 
 @dataclass(frozen=True)
@@ -77,18 +80,37 @@ class _Product:
     def _cost_of_splits(self, row_blocks: int, column_blocks: int) -> float:
         return _SPLIT_ROW * column_blocks / self.columns + _SPLIT_WEIGHT * row_blocks / self.count
 
+    @property
     def pays(self) -> bool:
         """Return whether this takes less time than vectors of float32 do."""
+        return self.cost <= _WORTH
+
+    @property
+    def cost(self) -> float:
+        """The time that this takes, of that which as many multiply-adds in vectors take."""
         matrices = math.prod(self.extents[:-1]) * -(-self.extents[-1] // self.matrix_rows)
         product = _PRODUCT * matrices * ROWS / self.count
         splits = self._cost_of_splits(*((1, 1) if self.keeps_weight else self.choose_blocks()))
-        return product + splits + _SUM / self.steps <= _WORTH
+        return product + splits + _SUM / self.steps
+
+
+def count_sums(rows: int, columns: int, steps: int, target: Target) -> int:
+    """Into how many sums of equal length a product with a weight had better be divided."""
+    if columns % COLUMNS or columns < SPLIT_WIDTH or rows <= ROWS:
+        return 1
+    counts = [n for n in range(1, steps // _LEAST_STEPS + 1) if steps % (n * PARTS_STEP) == 0] or [1]
+    tiles = _tile_rows([rows])
+    add = _ADD_NEAR if 8 * rows * columns <= target.l2_bytes else _ADD_FAR
+    products = {n: _Product((0,), (rows,), columns, steps // n, tiles, target) for n in counts}
+    costs = {n: product.cost + add * (n - 1) / steps for n, product in products.items()}
+    best = min(counts, key=lambda n: costs[n])
+    return best if costs[best] <= _WORTH else 1
 
 
 def schedule_split(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv) -> Schedule | None:
     """The schedule of a product of float32 on a target that multiplies matrices of bfloat16, where it pays."""
     product = _find_product(kernel, op, kind)
-    if product is None or not product.pays():
+    if product is None or not product.pays:
         return None
     return _keep_weight(kernel, op, kind, product) if product.keeps_weight else _keep_rows(kernel, op, kind, product)
 

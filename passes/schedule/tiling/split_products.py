@@ -11,11 +11,13 @@ all of it. It is multiplied with the largest part of the other number, so that a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ....dialects import arith, ir, linalg, tw, vector
-from ....dialects.builders import reshape
+from ....dialects.builders import index_constant, reshape
+from ....dialects.walk import defining_op
 from ...analysis.classify import classify_op
 from ...analysis.kinds import Contraction, Conv
 from ...ir.matrix_registers import COLUMNS, PARTS, PARTS_STEP, SPLIT_WIDTH
@@ -36,7 +38,8 @@ _HALF, _UPPER, _UNSIGNED, _LARGE = 0x8000, -0x10000, 0x7FFFFFFF, 0x7F7F8000
 class SplitProduct:
     """A tile of the sums of an op whose operands are both copied in parts.
 
-    sizes: of the tile's axes of rows. matrices: which ones of the data. columns: which tile of the weight.
+    sizes: of the tile's axes of rows. matrices: which ones of the data. columns: which tile of the weight. block: which
+    block of the packed weight, where each is split for itself.
     """
 
     op: ir.Operation
@@ -45,6 +48,7 @@ class SplitProduct:
     weight: SplitOperand
     matrices: Region
     columns: Interval
+    block: Linear
 
     @staticmethod
     def of(tiler: Tiler, op: ir.Operation, region: Region) -> SplitProduct | None:
@@ -57,7 +61,7 @@ class SplitProduct:
         if data is None or weight is None or not data.rows or weight.rows:
             raise NotSchedulable("both operands of a sum of products have to be split, the left one in rows")
         loops = loop_intervals(op, region)
-        parts = (operand_region(indexing_maps(op)[number], loops)[0] for number in numbers)
+        parts = [operand_region(indexing_maps(op)[number], loops)[0] for number in numbers]
         inside, beside = map(relative_to, parts, (data.region, weight.region))
         *outer, along, _ = (inside[dim] for dim in kept_dims(data.region))
         last = Interval(along.offset.exact_div(data.rows), -(-along.size // data.rows))
@@ -65,7 +69,8 @@ class SplitProduct:
         if columns.size > SPLIT_WIDTH or columns.size % COLUMNS:
             raise NotSchedulable("a tile of other columns than those that are split together")
         sizes, number = [*(interval.size for interval in outer), along.size], columns.offset.exact_div(SPLIT_WIDTH)
-        return SplitProduct(op, sizes, data, weight, (*outer, last), Interval(number, columns.size))
+        block = parts[1][weight.axis].offset.exact_div(SPLIT_WIDTH)
+        return SplitProduct(op, sizes, data, weight, (*outer, last), Interval(number, columns.size), block)
 
     def compute(self, tiler: Tiler, region: Region, dest: ir.Value | None) -> Tile:
         """The tile at ``region`` of the op's result, in memory: at ``dest``, or of its own where that is None."""
@@ -96,10 +101,14 @@ class SplitProduct:
             [step, right, block, pair, column, one],
             [*where, row, block, column],
         ]
+        inputs = [data, weight]
+        if (ahead := self._read_ahead()) is not None:
+            inputs.append(ahead)
+            maps.insert(2, [step, ir.AffineExpr.get_constant(0)])
         kinds = ["parallel"] * (outer + 3) + ["reduction"] * 5
-        made, body = make_generic([data, weight], [sums], [ir.AffineMap.get(rank, 0, m) for m in maps], kinds)
+        made, body = make_generic(inputs, [sums], [ir.AffineMap.get(rank, 0, m) for m in maps], kinds)
         made.attributes[tw.SPLIT_PRODUCT] = ir.UnitAttr.get()
-        number, factor, total = body.arguments
+        number, factor, *_, total = body.arguments
         with ir.InsertionPoint(body):
             product = arith.mulf(arith.extf(total.type, number), arith.extf(total.type, factor))
             linalg.YieldOp([arith.addf(total, product)])
@@ -111,6 +120,30 @@ class SplitProduct:
         starts = [self.columns.offset, *(Linear() for _ in sizes[1:])]
         made = extract(self.weight.value, tuple(map(Interval, starts, sizes))).value
         return reshape(made, [steps, parts, sizes[3], pairs, length // _PAIR, _PAIR])
+
+    def _read_ahead(self) -> ir.Value | None:
+        """This tile's share of the next block of the packed weight, in rows for each step: it is asked for meanwhile.
+
+        None where there is no next block that is split behind this one.
+        """
+        packed = self.weight.packed
+        if packed is None or shape_of(self.weight.value)[0] > 1:
+            return None
+        blocks, length, width = shape_of(packed)
+        steps, *counts = shape_of(self.weight.value)[1:2] + shape_of(self.data.value)[: len(self.matrices)]
+        tiles = math.prod(counts) // math.prod(interval.size for interval in self.matrices)
+        rows = -(-length // (steps * max(tiles, 1)))
+        if blocks == 1 or rows * steps > length:
+            return None
+        place = Linear()
+        for count, interval in zip(counts, self.matrices, strict=True):
+            place = place * count + interval.offset
+        first = arith.divui((place * length).as_value(), index_constant(math.prod(counts)))
+        start = arith.minui(first, index_constant(length - rows * steps))
+        following = arith.minui((self.block + Linear(1)).as_value(), index_constant(blocks - 1))
+        offsets = (Linear(0, ((following, 1),)), Linear(0, ((start, 1),)), Linear())
+        made = extract(packed, tuple(map(Interval, offsets, (1, rows * steps, width)))).value
+        return reshape(made, [steps, rows * width])
 
     def _data_shape(self) -> list[int]:
         steps, parts, rows, length = shape_of(self.data.value)[len(self.matrices) :]
@@ -135,7 +168,14 @@ def split_operand(tiler: Tiler, value: ir.Value, part: Region, rows: int) -> Spl
     if summed != [True, False] and summed != [False, True]:
         raise NotSchedulable("a right operand of more than two axes cannot be split")
     axis = kept_dims(part)[summed.index(False)]
-    return SplitOperand(part, _split_columns(tiler, value, part, axis), axis=axis)
+    return SplitOperand(part, _split_columns(tiler, value, part, axis), axis=axis, packed=_find_packed(tiler, value))
+
+
+def _find_packed(tiler: Tiler, value: ir.Value) -> ir.Value | None:
+    """The packed weight ``[blocks, steps, 32]`` that an operand is, in memory; None for any other."""
+    unpack = defining_op(value)
+    packed = tiler.arguments.get(unpack.operands[0]) if unpack is not None and unpack.name == "linalg.unpack" else None
+    return packed if packed is not None and len(shape_of(packed)) == 3 else None
 
 
 def _find_reader(value: ir.Value) -> ir.Operation:

@@ -91,13 +91,14 @@ class Form:
 class SplitOperand:
     """A ``region`` of an operand of a sum of products, copied in parts of bfloat16 in matrices (``split_operand``).
 
-    rows: of a left operand's matrices; 0 for a right operand. axis: of this one's columns.
+    rows: of a left operand's matrices; 0 for a right operand. axis: of this one's columns. packed: what it lies in.
     """
 
     region: Region
     value: ir.Value
     rows: int = 0
     axis: int = 0
+    packed: ir.Value | None = None
 
 
 class Tiler:
