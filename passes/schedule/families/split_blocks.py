@@ -22,10 +22,10 @@ from .copied_rows import long_loops, loop_around
 from .family import KernelView
 
 # Shares of the second cache that the parts of a weight may have which stays, or those of rows.
-_WEIGHT_STAYS, _ROWS_STAY = 0.4, 0.5
+_WEIGHT_STAYS, _ROWS_STAY = 0.4, 0.6
 # What takes time, in multiply-adds of float32 in vectors: a product; to split a number of the rows, or of the weight;
 # to write a sum and read it again. Where all that is more than the last number, there is no gain.
-_PRODUCT, _SPLIT_ROW, _SPLIT_WEIGHT, _SUM, _WORTH = 0.5, 16, 24, 10, 0.85
+_PRODUCT, _SPLIT_ROW, _SPLIT_WEIGHT, _SUM, _WORTH = 0.5, 13, 24, 10, 0.85
 # Of a sum that is divided: its least steps; what it takes to add a number to that of the sum before, by whether these
 # stay in the second cache.
 _LEAST_STEPS, _ADD_NEAR, _ADD_FAR = 256, 25, 80
@@ -141,14 +141,19 @@ def _find_product(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv
 
 
 def _lies_right(op: ir.Operation, kind: Contraction | Conv) -> bool:
-    """Return whether the left operand is in memory, along the sum, and the right one in blocks of a tile's columns."""
+    """Return whether both operands are in memory: the left one along the sum, the right one along columns or in blocks."""
     left = 1 - kind.weight
-    if isinstance(kind, Conv) and ({*kind.strides} != {1} or find_skipped_padding(op) is not None):
+    if isinstance(kind, Conv) and find_skipped_padding(op) is not None:
         return False
     walked, extents = loops_along(op, left), loop_extents(op)
     long = [loop for loop in walked if loop is None or extents[loop] != 1]
     sums = kind.k if isinstance(kind, Contraction) else kind.c
-    return is_read(op.operands[left]) and bool(long) and long[-1] in sums and block_of(op, kind) == SPLIT_WIDTH
+    if not is_read(op.operands[left]) or not long or long[-1] not in sums:
+        return False
+    if block := block_of(op, kind):
+        return block == SPLIT_WIDTH
+    columns = kind.n if isinstance(kind, Contraction) else ()
+    return is_read(op.operands[kind.weight]) and loops_along(op, kind.weight)[-1] in columns
 
 
 def _tile_rows(extents: Sequence[int]) -> tuple[int, ...]:
@@ -201,6 +206,6 @@ def _split(
 ) -> Schedule:
     """Copy both operands in parts, inside of these loops."""
     data, weight = op.operands[1 - kind.weight], op.operands[kind.weight]
-    packed = weight.owner.operands[0]
+    stored = weight if is_read(weight) else weight.owner.operands[0]
     schedule = schedule.cache_split(value_name(data), rows, product.matrix_rows)
-    return schedule.cache_split(value_name(packed), columns)
+    return schedule.cache_split(value_name(stored), columns)

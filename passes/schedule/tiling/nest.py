@@ -338,8 +338,7 @@ class _Loops:
         for stage, value in self.staged:
             if stage.at == at and stage.splits:
                 value = _unpacked(value)
-                part = needed_region(self.value, tuple(self.region), value)
-                tiler.split[value] = split_operand(tiler, value, part, stage.matrix_rows)
+                tiler.split[value] = split_operand(tiler, value, self.value, tuple(self.region), stage.matrix_rows)
             elif stage.at == at:
                 part = needed_region(self.value, widen_row(self.region, self.vector, tiler.form.wide), value)
                 tiler.share(value, part, _compute(stage, value, part, tiler))

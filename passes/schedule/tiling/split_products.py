@@ -25,7 +25,7 @@ from ...ir.structure import indexing_maps, iterator_types, shape_of
 from ..tiles.loops import for_each_chunk
 from ..tiles.regions import Interval, Linear, NotSchedulable, Region, kept_dims, operand_region, relative_to
 from ..tiles.structured import Tile, extract, insert, make_empty, make_generic, write_vector
-from .tiler import SplitOperand, Tiler, loop_intervals
+from .tiler import SplitOperand, Tiler, loop_intervals, needed_region
 
 _PAIR = 2  # steps of a sum that lie together
 _PAIRS = PARTS_STEP // _PAIR
@@ -63,7 +63,7 @@ class SplitProduct:
         loops = loop_intervals(op, region)
         parts = [operand_region(indexing_maps(op)[number], loops)[0] for number in numbers]
         inside, beside = map(relative_to, parts, (data.region, weight.region))
-        *outer, along, _ = (inside[dim] for dim in kept_dims(data.region))
+        *outer, along, _ = (_without_stride(inside[dim]) for dim in kept_dims(data.region))
         last = Interval(along.offset.exact_div(data.rows), -(-along.size // data.rows))
         columns = beside[weight.axis]
         if columns.size > SPLIT_WIDTH or columns.size % COLUMNS:
@@ -150,8 +150,8 @@ class SplitProduct:
         return [*(interval.size for interval in self.matrices), steps, parts, rows, length // _PAIR, _PAIR]
 
 
-def split_operand(tiler: Tiler, value: ir.Value, part: Region, rows: int) -> SplitOperand:
-    """Copy a part of a kernel's operand of float32 in parts of bfloat16.
+def split_operand(tiler: Tiler, value: ir.Value, result: ir.Value, region: Region, rows: int) -> SplitOperand:
+    """Copy what a region of a kernel's result needs of an operand of float32, in parts of bfloat16.
 
     A left operand's has the dims ``[..., matrices, steps, part, rows, 32]``, with so many ``rows`` in each matrix; a
     right one's (``rows`` is 0) ``[tiles, steps, part, 2, 16, 32]``: for each 32 columns two matrices, which have 16
@@ -159,10 +159,12 @@ def split_operand(tiler: Tiler, value: ir.Value, part: Region, rows: int) -> Spl
     """
     reader = _find_reader(value)
     number = list(reader.operands).index(value)
+    sums = needed_region(result, region, reader.results[0])
+    part, _ = operand_region(indexing_maps(reader)[number], loop_intervals(reader, sums))
     kinds, places = iterator_types(reader), indexing_maps(reader)[number].results
     summed = [_walks_sum(places[dim], kinds) for dim in kept_dims(part)]
     if rows:
-        if not summed or any(summed[:-1]) or not summed[-1]:
+        if len(summed) < 2 or any(summed[:-1]) or not summed[-1]:
             raise NotSchedulable("a left operand that does not lie along the sum cannot be split")
         return SplitOperand(part, _split_rows(tiler.compute(value, part).value, rows), rows)
     if summed != [True, False] and summed != [False, True]:
@@ -186,6 +188,11 @@ def _find_reader(value: ir.Value) -> ir.Operation:
     return sums[0]
 
 
+def _without_stride(interval: Interval) -> Interval:
+    """Where elements lie in what only has such as are a stride apart."""
+    return Interval(interval.offset.exact_div(interval.stride), interval.size)
+
+
 def _walks_sum(expression: ir.AffineExpr, kinds: Sequence[str]) -> bool:
     return isinstance(expression, ir.AffineDimExpr) and kinds[expression.position] == "reduction"
 
@@ -202,21 +209,25 @@ def _split_rows(source: ir.Value, rows: int) -> ir.Value:
 
         def matrix(first: Linear, size: int, made: ir.Value) -> ir.Value:
             into = [*at, first.exact_div(rows)]
-            return for_each_chunk(size, 1, made, lambda row, _, value: split([*at, first + row], into, row, value))
+
+            def step(number: Linear, _: int, made: ir.Value) -> ir.Value:
+                return for_each_chunk(
+                    size, 1, made, lambda row, _, value: split([*at, first + row], [*into, number], row, value)
+                )
+
+            # A matrix after the other: each row of all of them would lie in as many pages.
+            made = for_each_chunk(whole, 1, made, step)
+            return step(Linear(whole), 1, made) if rest else made
 
         made = for_each_chunk(count - count % rows, rows, made, matrix)
         return matrix(Linear(count - count % rows), count % rows, made) if count % rows else made
 
     def split(at: Sequence[Linear], into: Sequence[Linear], row: Linear, made: ir.Value) -> ir.Value:
-        def step(number: Linear, _: int, made: ir.Value) -> ir.Value:
-            starts = [number * PARTS_STEP + Linear(half) for half in (0, COLUMNS)]
-            halves = [_split_bits(_read_bits(source, [*at, start], length)) for start in starts]
-            for part, pair in enumerate(zip(*halves, strict=True)):
-                made = _write(_pack_halves(*pair), made, [*into, number, Linear(part), row])
-            return made
-
-        made = for_each_chunk(whole, 1, made, step)
-        return step(Linear(whole), 1, made) if rest else made
+        starts = [into[-1] * PARTS_STEP + Linear(half) for half in (0, COLUMNS)]
+        halves = [_split_bits(_read_bits(source, [*at, start], length)) for start in starts]
+        for part, pair in enumerate(zip(*halves, strict=True)):
+            made = _write(_pack_halves(*pair), made, [*into, Linear(part), row])
+        return made
 
     return walk(outer, [], made)
 
