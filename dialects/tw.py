@@ -229,6 +229,12 @@ written.
 Written by passes/ir/kernel; read by passes/ir/kernel, passes/lower/wrap_kernel.
 """
 
+BLOCK = "tw.block"
+"""Function, unit: it is a block of a kernel of open sizes, and another one calls it for parts of its steps.
+
+Written by passes/schedule/dynamic/blocks; read by passes/schedule/families/split_blocks.
+"""
+
 COPIED = "tw.copied"
 """Function, unit: the columns of a product's right operand are a copy where it is read, which no schedule has to make.
 

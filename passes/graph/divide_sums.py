@@ -13,9 +13,12 @@ from ..analysis.classify import classify_op
 from ..analysis.kinds import Contraction
 from ..infra.base import Pass
 from ..ir.edit import body_of, list_programs, param_values, replace
-from ..ir.structure import indexing_maps, is_dynamic, iterator_types, list_ops, loop_extents, loops_along, shape_of
+from ..ir.structure import indexing_maps, iterator_types, list_ops, loop_extents, loops_along
 from ..schedule.families.split_blocks import count_sums
 from ..schedule.tiling.matrix_products import begins_at_zero
+
+# What open rows count as.
+_LIKELY = 128
 
 
 @dataclass(frozen=True)
@@ -61,15 +64,18 @@ class DivideSums(Pass):
 def _count_sums(op: ir.Operation, weights: Set[ir.Value], target: Target) -> int:
     """Into how many sums a product had better be divided; 1 for what is no such product."""
     kind = classify_op(op)
-    if not isinstance(kind, Contraction) or is_dynamic(op) or op.operands[kind.weight] not in weights:
+    if not isinstance(kind, Contraction) or op.operands[kind.weight] not in weights:
         return 1
     if not all(isinstance(builders.element_of(value), ir.F32Type) for value in op.operands) or not begins_at_zero(op):
         return 1
     extents = loop_extents(op)
     if any(extents[loop] != 1 for loop in kind.batch) or len([loop for loop in kind.k if extents[loop] != 1]) != 1:
         return 1
-    rows, columns, steps = (math.prod(extents[loop] for loop in loops) for loops in (kind.m, kind.n, kind.k))
-    return count_sums(rows, columns, steps, target)
+    rows, columns, steps = ([extents[loop] for loop in loops] for loops in (kind.m, kind.n, kind.k))
+    if min(columns + steps) < 0:
+        return 1
+    count = _LIKELY if min(rows, default=1) < 0 else math.prod(rows)
+    return count_sums(count, math.prod(columns), math.prod(steps), target)
 
 
 def _divide(op: ir.Operation, count: int) -> None:
@@ -93,12 +99,13 @@ def _slice_sum(op: ir.Operation, number: int, loop: int, start: int, length: int
     """The steps of a sum of an operand from ``start`` on."""
     value, walked = op.operands[number], loops_along(op, number)
     starts = [start if other == loop else 0 for other in walked]
-    sizes = [length if other == loop else extent for other, extent in zip(walked, shape_of(value), strict=True)]
+    extents = builders.shape_of(value)
+    sizes = [length if other == loop else extent for other, extent in zip(walked, extents, strict=True)]
     return builders.slice_(value, starts, sizes)
 
 
 def _add(made: ir.Value, total: ir.Value) -> ir.Value:
-    shape, element = shape_of(made), builders.element_of(made)
+    shape, element = builders.shape_of(total), builders.element_of(made)
     axes = list(range(len(shape)))
     out = builders.empty(shape, element)
     [added] = builders.generic([made, total], [out], [axes] * 3, "p" * len(shape), lambda a, b, _: arith.addf(a, b))

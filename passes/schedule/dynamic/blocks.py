@@ -77,6 +77,8 @@ _HELD = 256
 _HELD_ELEMENTS = 1 << 14
 # Strips of an image that go together.
 HELD_STRIPS = 8
+# Rows of a block whose products are of parts of bfloat16.
+_MANY_ROWS = 128
 # Bytes of a weight that stays in the second cache while pixels go over it, and of one that does not.
 _NEAR_WEIGHT, _FAR_WEIGHT = 1 << 18, 1 << 21
 # Elements of a block that are worth a share of their own.
@@ -104,7 +106,29 @@ def choose_blocks(function: func.FuncOp, choose: Chooser) -> Blocks:
     cuts = _cuts(function, result, {}, wide=True)
     if cuts != (narrow := _cuts(function, result, {})) and not _holds_pixels(function, cuts, choose):
         cuts = narrow
+    many = _cut_many_rows(function, result, cuts)
+    if many is not None and _splits_floats(function, result, many, choose):
+        cuts = many
     return _make_versions(function, cuts, choose)
+
+
+def _cut_many_rows(function: func.FuncOp, result: ir.Value, cuts: Mapping[int, Sizes]) -> dict[int, Sizes] | None:
+    """The cuts with blocks of many rows before the others; None where the kernel is no product of open rows alone."""
+    innermost = vector_axis(shape_of(result)) if shape_of(result) else 0
+    axes = [axis for axis, sizes in cuts.items() if sizes != (1,)]
+    if find_family(find_anchors(function)) is not PRODUCTS or len(axes) != 1 or axes == [innermost]:
+        return None
+    return {**cuts, axes[0]: (_MANY_ROWS, *cuts[axes[0]])}
+
+
+def _splits_floats(function: func.FuncOp, result: ir.Value, cuts: Mapping[int, Sizes], choose: Chooser) -> bool:
+    """Return whether the largest block multiplies float32 in parts of bfloat16."""
+    sizes = [cuts[axis][0] if axis in cuts else n for axis, n in enumerate(shape_of(result))]
+    try:
+        blocks = make_sums(function, tuple(sizes), find_dynamic_sums(result), choose)
+    except NotSchedulable:
+        return False
+    return any(stage.splits for block in blocks for stage in block.schedule.stages)
 
 
 def _holds_pixels(function: func.FuncOp, cuts: Mapping[int, Sizes], choose: Chooser) -> bool:
@@ -223,6 +247,7 @@ def make_block(function: func.FuncOp, sizes: Sizes, chunk: Mapping[int, int], ch
     """A block of a kernel's result. Raises NotSchedulable where no family takes it."""
     module = block_module(function, sizes, chunk)
     separate_windows(list_functions(module)[0])
+    list_functions(module)[0].attributes[tw.BLOCK] = ir.UnitAttr.get()
     schedule = choose(list_functions(module)[0])
     if schedule is None:
         raise NotSchedulable("no family takes a block")

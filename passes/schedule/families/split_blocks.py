@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ....core.target import Target
-from ....dialects import ir
+from ....dialects import ir, tw
 from ....dialects.builders import element_of
 from ...analysis.kinds import Contraction, Conv
 from ...ir.matrix_registers import COLUMNS, PARTS, PARTS_STEP, ROWS, SPLIT_WIDTH
@@ -26,6 +26,8 @@ _WEIGHT_STAYS, _ROWS_STAY = 0.4, 0.6
 # What takes time, in multiply-adds of float32 in vectors: a product; to split a number of the rows, or of the weight;
 # to write a sum and read it again. Where all that is more than the last number, there is no gain.
 _PRODUCT, _SPLIT_ROW, _SPLIT_WEIGHT, _SUM, _WORTH = 0.5, 13, 24, 10, 0.85
+# Columns that the rows of a block are split for.
+_SHARE = 256
 # Of a sum that is divided: its least steps; what it takes to add a number to that of the sum before, by whether these
 # stay in the second cache.
 _LEAST_STEPS, _ADD_NEAR, _ADD_FAR = 256, 25, 80
@@ -35,7 +37,8 @@ _LEAST_STEPS, _ADD_NEAR, _ADD_FAR = 256, 25, 80
 class _Product:
     """A product of rows by a weight: the result's axes of rows, outermost first, their extents, and its other sizes.
 
-    tiles: rows of a register tile along each axis.
+    tiles: rows of a register tile along each axis. in_block: whether it is one of a kernel's blocks, of which threads
+    take steps: nothing is computed before these.
     """
 
     axes: tuple[int, ...]
@@ -44,6 +47,7 @@ class _Product:
     steps: int
     tiles: tuple[int, ...]
     target: Target
+    in_block: bool = False
 
     @property
     def count(self) -> int:
@@ -63,7 +67,7 @@ class _Product:
     @property
     def keeps_weight(self) -> bool:
         """Return whether all parts of the weight stay in the second cache."""
-        return self.columns * self.row_bytes <= _WEIGHT_STAYS * self.target.l2_bytes
+        return not self.in_block and self.columns * self.row_bytes <= _WEIGHT_STAYS * self.target.l2_bytes
 
     def choose_blocks(self) -> tuple[int, int]:
         """Into how many blocks rows and columns are divided, of which each thread takes some: what splits fewest.
@@ -71,6 +75,8 @@ class _Product:
         Rows of a block stay in the second cache; all of them can go over the columns of each thread.
         """
         least = math.ceil(self.count * self.row_bytes / (_ROWS_STAY * self.target.l2_bytes))
+        if self.in_block:
+            return least, max(self.columns // _SHARE, 1)
         if least == 1:
             return 1, 1
         cores = self.target.cores
@@ -137,11 +143,12 @@ def _find_product(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv
     if [shape[axis] for axis in known] != [extents[loop] for loop in rows] or shape[channel] != width:
         return None
     sizes = [extents[loop] for loop in rows]
-    return _Product(tuple(known), tuple(sizes), width, steps, _tile_rows(sizes), target)
+    in_block = tw.BLOCK in kernel.function.attributes
+    return _Product(tuple(known), tuple(sizes), width, steps, _tile_rows(sizes), target, in_block)
 
 
 def _lies_right(op: ir.Operation, kind: Contraction | Conv) -> bool:
-    """Return whether both operands are in memory: the left one along the sum, the right one along columns or in blocks."""
+    """Return whether both operands are in memory, the left along the sum, the right along columns or in blocks."""
     left = 1 - kind.weight
     if isinstance(kind, Conv) and find_skipped_padding(op) is not None:
         return False
@@ -181,7 +188,7 @@ def _keep_rows(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv, p
     count, shares = product.choose_blocks()
     around = _cut_rows(product, count)
     coarse = -(-product.columns // (shares * SPLIT_WIDTH)) * SPLIT_WIDTH
-    outer = [*around, *([(axis, coarse)] if shares > 1 else [])]
+    outer = [*around, *([(axis, coarse)] if shares > 1 or product.in_block else [])]
     tiles = [cut for cut in zip(product.axes, product.tiles, strict=True) if cut not in around]
     made = carve(kernel.plain, by_name(kernel.plain.result.value, [*outer, (axis, SPLIT_WIDTH), *tiles]))
     made = join(made, max(len(outer), 1))
