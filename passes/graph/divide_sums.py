@@ -58,7 +58,7 @@ class DivideSums(Pass):
             weights = param_values(function)
             for op in list_ops(function):
                 if op.name == "linalg.generic" and (count := _count_sums(op, weights, target)) > 1:
-                    _divide(op, count)
+                    _divide_sum(op, count)
 
 
 def _count_sums(op: ir.Operation, weights: Set[ir.Value], target: Target) -> int:
@@ -78,7 +78,7 @@ def _count_sums(op: ir.Operation, weights: Set[ir.Value], target: Target) -> int
     return count_sums(count, math.prod(columns), math.prod(steps), target)
 
 
-def _divide(op: ir.Operation, count: int) -> None:
+def _divide_sum(op: ir.Operation, count: int) -> None:
     kind, extents = classify_op(op), loop_extents(op)
     assert isinstance(kind, Contraction)  # what `_count_sums` counts
     [along] = [loop for loop in kind.k if extents[loop] != 1]
@@ -90,7 +90,7 @@ def _divide(op: ir.Operation, count: int) -> None:
         for number in range(count):
             parts = [_slice_sum(op, operand, along, number * length, length) for operand in (0, 1)]
             [made] = builders.generic(parts, [op.operands[2]], places, iterators, body_of(op))
-            total = made if total is None else _add(made, total)
+            total = made if total is None else _add_sums(made, total)
     assert total is not None
     replace(op, [total])
 
@@ -104,7 +104,7 @@ def _slice_sum(op: ir.Operation, number: int, loop: int, start: int, length: int
     return builders.slice_(value, starts, sizes)
 
 
-def _add(made: ir.Value, total: ir.Value) -> ir.Value:
+def _add_sums(made: ir.Value, total: ir.Value) -> ir.Value:
     shape, element = builders.shape_of(total), builders.element_of(made)
     axes = list(range(len(shape)))
     out = builders.empty(shape, element)

@@ -75,12 +75,12 @@ def declare_shape(module: ir.Module, shape: Shape) -> str:
 def load_shape(name: str) -> None:
     kind = ir.MemRefType.get([64], ir.IntegerType.get_signless(8))
     constant = memref.GetGlobalOp(kind, ir.FlatSymbolRefAttr.get(name)).result
-    call("ldtilecfg", as_pointer(memref.ExtractAlignedPointerAsIndexOp(constant).result))
+    emit_instruction("ldtilecfg", as_pointer(memref.ExtractAlignedPointerAsIndexOp(constant).result))
 
 
 def as_operand(number: int) -> ir.Value:
     return arith.ConstantOp(ir.IntegerType.get_signless(8), number).result
 
 
-def call(instruction: str, *operands: ir.Value) -> None:
+def emit_instruction(instruction: str, *operands: ir.Value) -> None:
     llvm.CallIntrinsicOp(None, f"llvm.x86.{instruction}", list(operands), [], [])

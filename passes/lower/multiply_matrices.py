@@ -16,7 +16,17 @@ from ..infra.base import Pass
 from ..ir.kernel import count_of, list_functions
 from ..ir.matrix_registers import COLUMNS, ROWS, long_axis, steps_at_once
 from ..ir.structure import indexing_maps, terminator_of
-from .matrix_instructions import DATA, REGISTERS, WEIGHT, Address, Shape, as_operand, call, declare_shape, load_shape
+from .matrix_instructions import (
+    DATA,
+    REGISTERS,
+    WEIGHT,
+    Address,
+    Shape,
+    as_operand,
+    declare_shape,
+    emit_instruction,
+    load_shape,
+)
 from .multiply_split import SplitMatrices
 
 # Steps for which the lines of a weight are asked ahead: four layers of BERT in bytes take 0.91 of their time, resnet18
@@ -98,7 +108,7 @@ def _set_shape_once(function: func.FuncOp, name: str) -> None:
     with ir.InsertionPoint.at_block_begin(function.regions[0].blocks[0]), function.location:
         load_shape(name)
     with ir.InsertionPoint(terminator_of(function)), function.location:
-        call("tilerelease")
+        emit_instruction("tilerelease")
 
 
 def _choose_shapes(ops: Sequence[ir.Operation]) -> list[Shape]:
@@ -133,13 +143,13 @@ class _Matrices:
     def clear_sums(self) -> None:
         """Begin at zero."""
         for register, *_ in self._list_sums():
-            call("tilezero", as_operand(register))
+            emit_instruction("tilezero", as_operand(register))
 
     def store_sums(self) -> None:
         """Write the sums of all registers to memory."""
         sums = Address(_find_before(self.op.operands[2], self.around))
         for register, place, column in self._list_sums():
-            call("tilestored64", as_operand(register), sums.at([*place, column]), sums.step(self.along))
+            emit_instruction("tilestored64", as_operand(register), sums.at([*place, column]), sums.step(self.along))
 
     def add_products(self) -> None:
         """Multiply all steps: at once as many as registers hold."""
@@ -159,16 +169,16 @@ class _Matrices:
         order = [ir.AffineDimExpr(expression).position for expression in walked.results]
         columns = list(range(0, self.width, COLUMNS))
         for i, column in enumerate(columns):
-            call("tileloadd64", as_operand(WEIGHT + i), weight.at([group, column, 0]), weight.step(0))
+            emit_instruction("tileloadd64", as_operand(WEIGHT + i), weight.at([group, column, 0]), weight.step(0))
         for row, column in itertools.product(range(self.shape.groups), columns):
             ahead = arith.addi(group, index_constant(_STEPS_AHEAD * self.shape.groups + row))
             llvm.intr_prefetch(weight.at([ahead, column, 0]), 0, 3, 1)  # a read, into the first cache, of data
         registers = iter(range(REGISTERS))
         for place in self._list_places():
             where = [place[loop] if loop < len(place) else group if loop == len(place) + 1 else 0 for loop in order]
-            call("tileloadd64", as_operand(DATA), data.at(where), data.step(order.index(self.along)))
+            emit_instruction("tileloadd64", as_operand(DATA), data.at(where), data.step(order.index(self.along)))
             for i in range(len(columns)):
-                call(self.instruction, *map(as_operand, (next(registers), DATA, WEIGHT + i)))
+                emit_instruction(self.instruction, *map(as_operand, (next(registers), DATA, WEIGHT + i)))
 
     def _list_sums(self) -> Iterator[tuple[int, tuple[int, ...], int]]:
         """Each register of sums, with its first row and column in the tile."""

@@ -9,7 +9,7 @@ from ...dialects import ir, llvm, scf
 from ...dialects.builders import index_constant
 from ..ir.kernel import LINE
 from ..ir.matrix_registers import PART_PRODUCTS
-from .matrix_instructions import DATA, WEIGHT, Address, Shape, as_operand, call
+from .matrix_instructions import DATA, WEIGHT, Address, Shape, as_operand, emit_instruction
 
 # Registers of the data: those that four sums and two matrices of the weight leave.
 _DATA = (DATA, WEIGHT - 1)
@@ -33,7 +33,7 @@ class SplitMatrices:
     def emit(self) -> None:
         """Multiply all steps, at the insertion point."""
         for number, _ in self._list_sums():
-            call("tilezero", as_operand(number))
+            emit_instruction("tilezero", as_operand(number))
         self.data, self.weight, *ahead, sums = map(Address, self.op.operands)
         self.ahead = next(iter(ahead), None)
         if self.steps == 1:
@@ -44,7 +44,7 @@ class SplitMatrices:
                 self._add_step(loop.induction_variable)
                 scf.YieldOp([])
         for number, (place, block) in self._list_sums():
-            call("tilestored64", as_operand(number), sums.at([*place, 0, block, 0]), sums.step(len(place)))
+            emit_instruction("tilestored64", as_operand(number), sums.at([*place, 0, block, 0]), sums.step(len(place)))
 
     def _add_step(self, step: ir.Value) -> None:
         """The products of all pairs of parts. A matrix is loaded behind the last product with what its register has."""
@@ -71,13 +71,13 @@ class SplitMatrices:
         """Load the parts of the data of these matrices, and those of the weight of these blocks."""
         for number in places:
             where = self.data.at([*self.places[number], step, parts[0], 0, 0, 0])
-            call("tileloadd64", as_operand(_DATA[number]), where, self.data.step(-3))
+            emit_instruction("tileloadd64", as_operand(_DATA[number]), where, self.data.step(-3))
         for block in blocks:
             where = self.weight.at([step, parts[1], block, 0, 0, 0])
-            call("tileloadd64", as_operand(WEIGHT + block), where, self.weight.step(3))
+            emit_instruction("tileloadd64", as_operand(WEIGHT + block), where, self.weight.step(3))
 
     def _multiply(self, place: int, block: int) -> None:
-        call("tdpbf16ps", *map(as_operand, (place * self.blocks + block, _DATA[place], WEIGHT + block)))
+        emit_instruction("tdpbf16ps", *map(as_operand, (place * self.blocks + block, _DATA[place], WEIGHT + block)))
 
     def _list_lines(self, step: ir.Value) -> list[ir.Value]:
         """Where the lines are that are asked for in a step."""

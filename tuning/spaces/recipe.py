@@ -54,6 +54,8 @@ class Recipe:
 
 def read_recipe(schedule: Schedule) -> Recipe:
     """The choices of a schedule. Raises ScheduleError for one that no recipe makes."""
+    if any(stage.splits for stage in schedule.stages):
+        raise ScheduleError("it multiplies parts of bfloat16, whose blocks follow from the caches")
     outer = schedule.result.outer
     parts = [[part.name for part in loop.parts] for loop in outer]
     depths = {"": 0} | {loop.name: sum(map(len, parts[: i + 1])) for i, loop in enumerate(outer)}

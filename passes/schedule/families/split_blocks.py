@@ -34,7 +34,7 @@ _LEAST_STEPS, _ADD_NEAR, _ADD_FAR = 256, 25, 80
 
 
 @dataclass(frozen=True)
-class _Product:
+class _SplitSizes:
     """A product of rows by a weight: the result's axes of rows, outermost first, their extents, and its other sizes.
 
     tiles: rows of a register tile along each axis. in_block: whether it is one of a kernel's blocks, of which threads
@@ -95,7 +95,7 @@ class _Product:
     def cost(self) -> float:
         """The time that this takes, of that which as many multiply-adds in vectors take."""
         matrices = math.prod(self.extents[:-1]) * -(-self.extents[-1] // self.matrix_rows)
-        product = _PRODUCT * matrices * ROWS / self.count
+        product = _PRODUCT * matrices * ROWS / self.count * self.row_bytes / (2 * PARTS * self.steps)
         splits = self._cost_of_splits(*((1, 1) if self.keeps_weight else self.choose_blocks()))
         return product + splits + _SUM / self.steps
 
@@ -107,7 +107,7 @@ def count_sums(rows: int, columns: int, steps: int, target: Target) -> int:
     counts = [n for n in range(1, steps // _LEAST_STEPS + 1) if steps % (n * PARTS_STEP) == 0] or [1]
     tiles = _tile_rows([rows])
     add = _ADD_NEAR if 8 * rows * columns <= target.l2_bytes else _ADD_FAR
-    products = {n: _Product((0,), (rows,), columns, steps // n, tiles, target) for n in counts}
+    products = {n: _SplitSizes((0,), (rows,), columns, steps // n, tiles, target) for n in counts}
     costs = {n: product.cost + add * (n - 1) / steps for n, product in products.items()}
     best = min(counts, key=lambda n: costs[n])
     return best if costs[best] <= _WORTH else 1
@@ -121,7 +121,7 @@ def schedule_split(kernel: KernelView, op: ir.Operation, kind: Contraction | Con
     return _keep_weight(kernel, op, kind, product) if product.keeps_weight else _keep_rows(kernel, op, kind, product)
 
 
-def _find_product(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv) -> _Product | None:
+def _find_product(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv) -> _SplitSizes | None:
     target, shape, result = kernel.target, kernel.shape, kernel.result
     if not target.multiplies_matrices(16) or not begins_at_zero(op) or not _lies_right(op, kind):
         return None
@@ -144,7 +144,7 @@ def _find_product(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv
         return None
     sizes = [extents[loop] for loop in rows]
     in_block = tw.BLOCK in kernel.function.attributes
-    return _Product(tuple(known), tuple(sizes), width, steps, _tile_rows(sizes), target, in_block)
+    return _SplitSizes(tuple(known), tuple(sizes), width, steps, _tile_rows(sizes), target, in_block)
 
 
 def _lies_right(op: ir.Operation, kind: Contraction | Conv) -> bool:
@@ -172,7 +172,7 @@ def _tile_rows(extents: Sequence[int]) -> tuple[int, ...]:
     return (*(1 for _ in extents[:-2]), *(min(2, extent) for extent in extents[-2:-1]), step)
 
 
-def _keep_weight(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv, product: _Product) -> Schedule:
+def _keep_weight(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv, product: _SplitSizes) -> Schedule:
     """All of a small weight is split ahead, and then a tile of rows at a time."""
     channel = (vector_axis(kernel.shape), SPLIT_WIDTH)
     rows = list(zip(product.axes, product.tiles, strict=True))
@@ -182,7 +182,7 @@ def _keep_weight(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv,
     return _split(made, op, kind, product, loop_around(made, depth), "")
 
 
-def _keep_rows(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv, product: _Product) -> Schedule:
+def _keep_rows(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv, product: _SplitSizes) -> Schedule:
     """Rows that stay in the second cache are split ahead, and then a block of the weight at a time."""
     axis = vector_axis(kernel.shape)
     count, shares = product.choose_blocks()
@@ -196,7 +196,7 @@ def _keep_rows(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv, p
     return _split(made, op, kind, product, at_rows, at_columns)
 
 
-def _cut_rows(product: _Product, count: int) -> list[tuple[int, int]]:
+def _cut_rows(product: _SplitSizes, count: int) -> list[tuple[int, int]]:
     """Cuts of the outermost axes of rows into at least so many blocks of whole tiles."""
     cuts: list[tuple[int, int]] = []
     for axis, extent, tile in zip(product.axes, product.extents, product.tiles, strict=True):
@@ -209,7 +209,7 @@ def _cut_rows(product: _Product, count: int) -> list[tuple[int, int]]:
 
 
 def _split(
-    schedule: Schedule, op: ir.Operation, kind: Contraction | Conv, product: _Product, rows: str, columns: str
+    schedule: Schedule, op: ir.Operation, kind: Contraction | Conv, product: _SplitSizes, rows: str, columns: str
 ) -> Schedule:
     """Copy both operands in parts, inside of these loops."""
     data, weight = op.operands[1 - kind.weight], op.operands[kind.weight]

@@ -337,7 +337,7 @@ class _Loops:
         """Compute ahead, into buffers, what the schedule wants inside of a loop."""
         for stage, value in self.staged:
             if stage.at == at and stage.splits:
-                value = _unpacked(value)
+                value = _find_operand(value)
                 tiler.split[value] = split_operand(tiler, value, self.value, tuple(self.region), stage.matrix_rows)
             elif stage.at == at:
                 part = needed_region(self.value, widen_row(self.region, self.vector, tiler.form.wide), value)
@@ -376,7 +376,7 @@ def _compute(nest: Nest, value: ir.Value, part: Region, tiler: Tiler) -> Tile:
     return Tile(border.surround(made, part, phases), dims, phases)
 
 
-def _unpacked(value: ir.Value) -> ir.Value:
+def _find_operand(value: ir.Value) -> ir.Value:
     """What a packed weight makes, which is the operand; any other value is one itself."""
     users = [use.owner for use in value.uses]
     unpack = next((user for user in users if user.name == "linalg.unpack"), None)

@@ -96,7 +96,7 @@ class SplitProduct:
         rank = outer + 3 + 5
         dims = [ir.AffineExpr.get_dim(i) for i in range(rank)]
         *where, row, block, column, step, left, right, pair, one = dims
-        maps = [
+        maps: list[list[ir.AffineExpr]] = [
             [*where, step, left, row, pair, one],
             [step, right, block, pair, column, one],
             [*where, row, block, column],
@@ -224,7 +224,7 @@ def _split_rows(source: ir.Value, rows: int) -> ir.Value:
 
     def split(at: Sequence[Linear], into: Sequence[Linear], row: Linear, made: ir.Value) -> ir.Value:
         starts = [into[-1] * PARTS_STEP + Linear(half) for half in (0, COLUMNS)]
-        halves = [_split_bits(_read_bits(source, [*at, start], length)) for start in starts]
+        halves = [_split_bits(_load_bits(source, [*at, start], length)) for start in starts]
         for part, pair in enumerate(zip(*halves, strict=True)):
             made = _write(_pack_halves(*pair), made, [*into, Linear(part), row])
         return made
@@ -259,7 +259,7 @@ def _split_tile(source: ir.Value, number: Linear, made: ir.Value) -> ir.Value:
         def take(pair: Linear, _: int, made: ir.Value) -> ir.Value:
             for block in range(width // COLUMNS):
                 first = step * PARTS_STEP + pair * _PAIR
-                rows = [_read_bits(source, [first + Linear(n), Linear(block * COLUMNS)], width) for n in range(_PAIR)]
+                rows = [_load_bits(source, [first + Linear(n), Linear(block * COLUMNS)], width) for n in range(_PAIR)]
                 for part, both in enumerate(zip(*map(_split_bits, rows), strict=True)):
                     made = _write(_pack_pairs(*both), made, [number, step, Linear(part), Linear(block), pair])
             return made
@@ -287,35 +287,37 @@ def _write(words: ir.Value, made: ir.Value, place: Sequence[Linear]) -> ir.Value
 
 def _split_bits(bits: ir.Value) -> list[ir.Value]:
     """The parts of 16 floats, as bits of float32 of which the upper halves count."""
-    known = arith.cmpi(arith.CmpIPredicate.ult, arith.andi(bits, _bits(_UNSIGNED)), _bits(_LARGE))
-    zero, parts = _bits(0), []
+    known = arith.cmpi(arith.CmpIPredicate.ult, arith.andi(bits, _splat_bits(_UNSIGNED)), _splat_bits(_LARGE))
+    zero, parts = _splat_bits(0), []
     for _ in range(PARTS - 1):
-        rounded = arith.andi(arith.addi(bits, _bits(_HALF)), _bits(_UPPER))
+        rounded = arith.andi(arith.addi(bits, _splat_bits(_HALF)), _splat_bits(_UPPER))
         part = arith.select(known, rounded, zero)
         parts.append(part)
         left = arith.subf(_as_floats(bits), _as_floats(part))
-        bits = arith.bitcast(_vector_of(32), left)
+        bits = arith.bitcast(_words_type(), left)
     return [*parts, bits]
 
 
 def _pack_halves(first: ir.Value, second: ir.Value) -> ir.Value:
     """The upper halves of the bits of 16 floats and of 16 more."""
     narrow = ir.VectorType.get([2 * COLUMNS], ir.IntegerType.get_signless(16))
-    words = [vector.bitcast(narrow, value) for value in (first, second)]
-    return vector.bitcast(_packed(), vector.shuffle(*words, list(range(1, 4 * COLUMNS, 2))))
+    odd = list(range(1, 4 * COLUMNS, 2))
+    return vector.bitcast(
+        _pairs_type(), vector.shuffle(vector.bitcast(narrow, first), vector.bitcast(narrow, second), odd)
+    )
 
 
 def _pack_pairs(first: ir.Value, second: ir.Value) -> ir.Value:
     """The upper halves of the bits of 16 floats, each beside that of one of 16 more."""
-    low = arith.shrui(first, _bits(_HALF.bit_length()))
-    return vector.bitcast(_packed(), arith.ori(low, arith.andi(second, _bits(_UPPER))))
+    low = arith.shrui(first, _splat_bits(_HALF.bit_length()))
+    return vector.bitcast(_pairs_type(), arith.ori(low, arith.andi(second, _splat_bits(_UPPER))))
 
 
-def _read_bits(source: ir.Value, place: Sequence[Linear], end: int) -> ir.Value:
+def _load_bits(source: ir.Value, place: Sequence[Linear], end: int) -> ir.Value:
     """16 floats as bits; those behind the ``end`` of the last axis, which a known place may leave, are zero."""
     start = place[-1]
     if not start.terms and start.const >= end:
-        return _bits(0)
+        return _splat_bits(0)
     inside = bool(start.terms) or start.const + COLUMNS <= end
     made = vector.transfer_read(
         ir.VectorType.get([COLUMNS], ir.F32Type.get()),
@@ -325,18 +327,14 @@ def _read_bits(source: ir.Value, place: Sequence[Linear], end: int) -> ir.Value:
         arith.ConstantOp(ir.F32Type.get(), 0.0).result,
         [inside],
     )
-    return arith.bitcast(_vector_of(32), made)
+    return arith.bitcast(_words_type(), made)
 
 
-def _integer() -> ir.IntegerType:
-    return ir.IntegerType.get_signless(32)
+def _words_type() -> ir.VectorType:
+    return ir.VectorType.get([COLUMNS], ir.IntegerType.get_signless(32))
 
 
-def _vector_of(bits: int) -> ir.VectorType:
-    return ir.VectorType.get([COLUMNS], ir.IntegerType.get_signless(bits))
-
-
-def _packed() -> ir.VectorType:
+def _pairs_type() -> ir.VectorType:
     return ir.VectorType.get([PARTS_STEP], ir.BF16Type.get())
 
 
@@ -344,6 +342,6 @@ def _as_floats(bits: ir.Value) -> ir.Value:
     return arith.bitcast(ir.VectorType.get([COLUMNS], ir.F32Type.get()), bits)
 
 
-def _bits(number: int) -> ir.Value:
-    splat = ir.DenseElementsAttr.get_splat(_vector_of(32), ir.IntegerAttr.get(_integer(), number))
-    return arith.ConstantOp(_vector_of(32), splat).result
+def _splat_bits(number: int) -> ir.Value:
+    kind = _words_type()
+    return arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, ir.IntegerAttr.get(kind.element_type, number)))

@@ -55,3 +55,34 @@ func.func @unmarked(%x: memref<20x24x4xi8>, %w: memref<24x16x4xi8>, %y: memref<2
   }
   return
 }
+
+#parts = affine_map<(m, r, c, n, s, p, q, j, i) -> (m, s, p, r, j, i)>
+#columns = affine_map<(m, r, c, n, s, p, q, j, i) -> (s, q, c, j, n, i)>
+#total = affine_map<(m, r, c, n, s, p, q, j, i) -> (m, r, c, n)>
+
+// Of the products of three parts by three the six largest: 24 for two matrices of rows by two of columns. A register that
+// the next pair has, too, keeps its matrix.
+// CHECK-LABEL: func.func @split(
+// CHECK:         "llvm.x86.ldtilecfg"
+// CHECK-COUNT-4: "llvm.x86.tilezero"
+// CHECK:         scf.for
+// CHECK-COUNT-4:   "llvm.x86.tileloadd64"
+// CHECK-COUNT-24:  "llvm.x86.tdpbf16ps"
+// CHECK-NOT:       "llvm.x86.tdpbf16ps"
+// CHECK-COUNT-4: "llvm.x86.tilestored64"
+// CHECK-NOT:     linalg.generic
+// CHECK:         "llvm.x86.tilerelease"
+func.func @split(%data: memref<2x8x3x16x16x2xbf16>, %weight: memref<8x3x2x16x16x2xbf16>, %y: memref<2x16x2x16xf32>) {
+  linalg.generic {indexing_maps = [#parts, #columns, #total], iterator_types = ["parallel", "parallel", "parallel",
+      "parallel", "reduction", "reduction", "reduction", "reduction", "reduction"]}
+      ins(%data, %weight : memref<2x8x3x16x16x2xbf16>, memref<8x3x2x16x16x2xbf16>)
+      outs(%y : memref<2x16x2x16xf32>) attrs = {tw.split_product} {
+  ^bb0(%a: bf16, %b: bf16, %t: f32):
+    %u = arith.extf %a : bf16 to f32
+    %v = arith.extf %b : bf16 to f32
+    %p = arith.mulf %u, %v : f32
+    %r = arith.addf %t, %p : f32
+    linalg.yield %r : f32
+  }
+  return
+}

@@ -1,0 +1,151 @@
+"""Products of float32 as products of parts of bfloat16, in registers of matrices (AMX)."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from cpu_targets import FOR_THIS_MACHINE
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+from shared_kernels import noting_kernels
+
+import tilewright as tw
+from tilewright.core.target import detect_host
+
+RNG = np.random.default_rng(0)
+PARTS = "in parts of bfloat16"
+# What rounding makes of a sum's terms, of their sizes: in parts, and in one chain of sums.
+IN_PARTS, IN_A_CHAIN = 4 * 2.0**-24, 16 * 2.0**-24
+NO_MATRICES = pytest.mark.skipif(
+    not detect_host().multiplies_matrices(16), reason="this CPU has no registers of matrices of bfloat16"
+)
+
+
+def amx(test):
+    """A test of code for this machine, which has such registers."""
+    return FOR_THIS_MACHINE(NO_MATRICES(test))
+
+
+def product(rows: int | str, steps: int, columns: int, seed: int = 0) -> onnx.ModelProto:
+    rng = np.random.default_rng(seed)
+    weight, bias = (rng.standard_normal(shape).astype(np.float32) for shape in ((steps, columns), columns))
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"]), helper.make_node("Add", ["y", "b"], ["z"])]
+    return model(nodes, [rows, steps], [rows, columns], {"w": weight, "b": bias})
+
+
+def model(nodes, taken, given, weights) -> onnx.ModelProto:
+    x, z = (helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", taken), ("z", given)))
+    initializers = [numpy_helper.from_array(array, name) for name, array in weights.items()]
+    graph = helper.make_graph(nodes, "g", [x], [z], initializers)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+def compile_noting(made: onnx.ModelProto, target: str = "x86", **options) -> tuple[tw.Module, list[str]]:
+    with noting_kernels() as found:
+        module = tw.compile(made, target, workers=0, cache=False, **options)
+    return module, [kernel.schedule for kernel in found]
+
+
+def check_product(module: tw.Module, made: onnx.ModelProto, x: np.ndarray, bound: float) -> None:
+    weight, bias = (numpy_helper.to_array(each).astype(np.float64) for each in made.graph.initializer)
+    want, size = x.astype(np.float64) @ weight + bias, np.abs(x) @ np.abs(weight) + np.abs(bias)
+    [got] = module.run({"x": x})
+    assert np.max(np.abs(got - want) / size) < bound
+
+
+@amx
+@pytest.mark.parametrize(
+    ("rows", "steps", "columns"),
+    [
+        (128, 256, 256),  # the weight stays, in parts
+        (128, 768, 768),  # rows stay, and blocks of the weight are split one after another
+        (197, 768, 96),  # rows that fill no tile, nor a matrix
+        (600, 110, 176),  # steps and columns that fill no matrix
+        (1000, 1100, 704),  # rows in several blocks
+        (96, 3072, 512),  # a sum in several parts
+    ],
+)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_products_of_many_rows(rows: int, steps: int, columns: int, threads: int) -> None:
+    made = product(rows, steps, columns)
+    module, schedules = compile_noting(made, num_threads=threads)
+    assert any(PARTS in schedule for schedule in schedules)
+    check_product(module, made, np.random.default_rng(1).standard_normal((rows, steps)).astype(np.float32), IN_PARTS)
+
+
+@amx
+@settings(max_examples=8, deadline=None)
+@given(st.integers(300, 420), st.integers(40, 96), st.integers(8, 14))
+def test_products_of_any_sizes(rows: int, pairs: int, blocks: int) -> None:
+    made = product(rows, 2 * pairs, 16 * blocks)
+    module, _ = compile_noting(made)
+    check_product(
+        module, made, np.random.default_rng(1).standard_normal((rows, 2 * pairs)).astype(np.float32), IN_A_CHAIN
+    )
+
+
+@amx
+def test_open_rows() -> None:
+    """Blocks of many rows are multiplied in parts, and rests are not."""
+    made = product("rows", 256, 512)
+    module, schedules = compile_noting(made)
+    assert any(PARTS in schedule for schedule in schedules)
+    for rows in (1, 31, 127, 128, 129, 200, 256, 700):
+        for module.num_threads in (1, 3):
+            x = np.random.default_rng(rows).standard_normal((rows, 256)).astype(np.float32)
+            check_product(module, made, x, IN_A_CHAIN)
+
+
+@amx
+def test_numbers_that_have_no_parts() -> None:
+    """Infinities and NaN go where they do in float32, and a large number becomes none."""
+    made = product(128, 256, 128)
+    weight, bias = (numpy_helper.to_array(each).copy() for each in made.graph.initializer)
+    weight[3] = 0
+    made = model(list(made.graph.node), [128, 256], [128, 128], {"w": weight, "b": bias})
+    module, schedules = compile_noting(made)
+    assert any(PARTS in schedule for schedule in schedules)
+    x = RNG.standard_normal((128, 256)).astype(np.float32)
+    x[0, 0], x[1, 1], x[2, 2], x[4, :2], x[5, :2] = np.inf, -np.inf, np.nan, np.inf, (np.inf, -np.inf)
+    x[6], x[6, 3], x[7], x[7, 9], x[8] = 0, np.inf, 0, 3.4e38, x[8] * np.float32(1e30)
+    with np.errstate(all="ignore"):
+        want = (x.astype(np.float64) @ weight + bias).astype(np.float32)
+        size = np.abs(x).astype(np.float64) @ np.abs(weight) + np.abs(bias)
+    got = module.run({"x": x})[0].astype(np.float64)
+    np.testing.assert_array_equal(got[~np.isfinite(want)], want[~np.isfinite(want)])
+    with np.errstate(all="ignore"):
+        error = np.where(np.isfinite(want), np.abs(got - want) / size, 0).max(axis=1)
+    assert np.max(np.delete(error, 7)) < IN_PARTS
+    assert error[7] < 2.0**-7  # what is near the largest float has the bits of a bfloat16
+
+
+@amx
+@pytest.mark.parametrize(("channels", "size", "filters", "stride"), [(64, 32, 256, 1), (128, 30, 256, 2)])
+def test_convolutions_of_single_pixels(channels: int, size: int, filters: int, stride: int) -> None:
+    weights = {
+        "v": RNG.standard_normal((channels, channels, 3, 3)).astype(np.float32) / 24,
+        "w": RNG.standard_normal((filters, channels, 1, 1)).astype(np.float32) / 8,
+        "u": RNG.standard_normal((32, filters, 3, 3)).astype(np.float32) / 48,
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "v"], ["a"], pads=[1] * 4),
+        helper.make_node("Conv", ["a", "w"], ["b"], strides=[stride, stride]),
+        helper.make_node("Relu", ["b"], ["c"]),
+        helper.make_node("Conv", ["c", "u"], ["z"]),
+    ]
+    made = model(nodes, [1, channels, size, size], None, weights)
+    module, schedules = compile_noting(made)
+    assert any(PARTS in schedule for schedule in schedules)
+    x = RNG.standard_normal((1, channels, size, size)).astype(np.float32)
+    [want] = ort.InferenceSession(made.SerializeToString()).run(None, {"x": x})
+    np.testing.assert_allclose(module.run({"x": x})[0], np.asarray(want), rtol=1e-4, atol=1e-4)
+
+
+@FOR_THIS_MACHINE
+def test_few_rows_and_other_targets_have_vectors() -> None:
+    for rows, target in ((16, "x86 -mcpu=sapphirerapids"), (128, "x86 -mcpu=skylake-avx512")):
+        _, schedules = compile_noting(product(rows, 256, 256), target)
+        assert not any(PARTS in schedule for schedule in schedules)
