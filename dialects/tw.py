@@ -402,6 +402,12 @@ SPLIT_PRODUCT = "tw.split_product"
 Written by passes/schedule/tiling/split_products; read by passes/lower/multiply_matrices, passes/schedule/vectorize.
 """
 
+SPLIT_AHEAD = "tw.split_ahead"
+"""Loop over the steps of a block of a weight that is split into parts, unit: it may be done while another is multiplied.
+
+Written by passes/schedule/tiling/split_products; read by passes/lower/split_ahead.
+"""
+
 MATRIX_PRODUCT = "tw.matrix_product"
 """Structured op in a tile, integer: its products are added to sums that begin at zero in so many loops around it.
 

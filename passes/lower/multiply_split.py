@@ -10,6 +10,7 @@ from ...dialects.builders import index_constant
 from ..ir.kernel import LINE
 from ..ir.matrix_registers import PART_PRODUCTS
 from .matrix_instructions import DATA, WEIGHT, Address, Shape, as_operand, emit_instruction
+from .split_ahead import AheadOf
 
 # Registers of the data: those that four sums and two matrices of the weight leave.
 _DATA = (DATA, WEIGHT - 1)
@@ -20,11 +21,11 @@ class SplitMatrices:
 
     The weight is ``[steps, part, blocks, 16, 16, 2]``.
 
-    All its sums begin at zero, and are stored behind its last step.
+    ahead_of: what is split meanwhile. All its sums begin at zero, and are stored behind its last step.
     """
 
-    def __init__(self, op: ir.Operation) -> None:
-        self.op = op
+    def __init__(self, op: ir.Operation, ahead_of: AheadOf | None = None) -> None:
+        self.op, self.ahead_of = op, ahead_of
         *counts, self.steps, _, rows, groups, _ = ir.MemRefType(op.operands[0].type).shape
         self.places = list(itertools.product(*map(range, counts)))
         self.blocks = ir.MemRefType(op.operands[1].type).shape[2]
@@ -50,12 +51,15 @@ class SplitMatrices:
         """The products of all pairs of parts. A matrix is loaded behind the last product with what its register has."""
         places, blocks = range(len(self.places)), range(self.blocks)
         self._load(PART_PRODUCTS[0], step, places, blocks)
-        lines = self._list_lines(step)
-        share = -(-len(lines) // len(PART_PRODUCTS))
+        lines, pairs = self._list_lines(step), list(range(self.ahead_of.pairs if self.ahead_of else 0))
+        share, several = (-(-len(each) // len(PART_PRODUCTS)) for each in (lines, pairs))
         for (left, right), following in itertools.pairwise([*PART_PRODUCTS, PART_PRODUCTS[-1]]):
             for line in lines[:share]:
                 llvm.intr_prefetch(line, 0, 2, 1)  # a read, into the second cache, of data
-            del lines[:share]
+            for number in pairs[:several]:
+                assert self.ahead_of is not None
+                self.ahead_of.emit(step, number)
+            del lines[:share], pairs[:several]
             if left != following[0]:
                 for place in places:
                     for block in blocks:

@@ -122,7 +122,7 @@ class SplitProduct:
         return reshape(made, [steps, parts, sizes[3], pairs, length // _PAIR, _PAIR])
 
     def _read_ahead(self) -> ir.Value | None:
-        """This tile's share of the next block of the packed weight, in rows for each step: it is asked for meanwhile.
+        """This tile's share of the block that is split next, in rows for each step: it is asked for meanwhile.
 
         None where there is no next block that is split behind this one.
         """
@@ -140,7 +140,7 @@ class SplitProduct:
             place = place * count + interval.offset
         first = arith.divui((place * length).as_value(), index_constant(math.prod(counts)))
         start = arith.minui(first, index_constant(length - rows * steps))
-        following = arith.minui((self.block + Linear(1)).as_value(), index_constant(blocks - 1))
+        following = arith.minui((self.block + Linear(2)).as_value(), index_constant(blocks - 1))
         offsets = (Linear(0, ((following, 1),)), Linear(0, ((start, 1),)), Linear())
         made = extract(packed, tuple(map(Interval, offsets, (1, rows * steps, width)))).value
         return reshape(made, [steps, rows * width])
@@ -267,6 +267,10 @@ def _split_tile(source: ir.Value, number: Linear, made: ir.Value) -> ir.Value:
         return for_each_chunk(pairs, 1, made, take)
 
     made = for_each_chunk(whole, 1, made, lambda step, _, value: split(step, _PAIRS, value))
+    if whole > 1 and not rest and shape_of(made)[0] == 1:
+        loop = defining_op(made)
+        assert loop is not None
+        loop.attributes[tw.SPLIT_AHEAD] = ir.UnitAttr.get()
     return _clear(split(Linear(whole), rest, made), number, whole, rest) if rest else made
 
 
