@@ -41,7 +41,9 @@ class AheadOf:
         mapping = {**self.mapping, body.arguments[0]: step}
         if self.tiles * self.pairs > count:
             first = arith.minui(first, index_constant(count - 1))
-        mapping |= {within.arguments[0]: first, within.arguments[1]: mapping[body.arguments[1]]}
+        mapping[within.arguments[0]] = first
+        if len(within.arguments) > 1:
+            mapping[within.arguments[1]] = mapping[body.arguments[1]]
         for op in [*list(body.operations)[:-1], *list(within.operations)[:-1]]:
             if op.operation != inner:
                 clone(op.operation, mapping)
@@ -81,11 +83,13 @@ def _plan(split: ir.Operation, around: ir.Operation) -> dict[ir.Operation, Ahead
     trips = [_list_trips(product, around) for product in products]
     counts = [math.prod(count for _, count in each) for each in trips if each is not None]
     tiles = sum(counts)
-    if len(counts) < len(products) or tiles == 0 or -(-_count_steps(_inner_loop(split)) // tiles) > _MOST_PAIRS:
+    few = tiles * _MOST_PAIRS < _count_steps(_inner_loop(split))
+    buffer = _find_buffer(split, around)
+    if len(counts) < len(products) or few or buffer is None:
         return {}
     reads = _list_reads(split, around)
     first, end, _, *_ = around.operands
-    counter, buffer = around.regions[0].blocks[0].arguments[0], split.operands[3]
+    counter, handed_on = around.regions[0].blocks[0].arguments[0], len(split.results) > 0
     with ir.InsertionPoint(around), split.location:
         second = memref.AllocOp(ir.MemRefType(buffer.type), [], [], alignment=64).memref
         some = arith.cmpi(arith.CmpIPredicate.ult, first, end)
@@ -102,8 +106,11 @@ def _plan(split: ir.Operation, around: ir.Operation) -> dict[ir.Operation, Ahead
         mapping: dict[ir.Value, ir.Value] = {counter: following}
         for op in reads:
             clone(op, mapping)
-        mapping[split.regions[0].blocks[0].arguments[1]] = other
-    split.results[0].replace_all_uses_with(current)
+        mapping[split.regions[0].blocks[0].arguments[1] if handed_on else buffer] = other
+    if handed_on:
+        split.results[0].replace_all_uses_with(current)
+    else:
+        _exchange(buffer, current, split)
     found, before = {}, 0
     for product, loops, count in zip(products, trips, counts, strict=True):
         with ir.InsertionPoint(product), product.location:
@@ -114,6 +121,42 @@ def _plan(split: ir.Operation, around: ir.Operation) -> dict[ir.Operation, Ahead
         found[product] = AheadOf(split, mapping, tile, tiles)
         before += count
     return found
+
+
+def _find_buffer(split: ir.Operation, around: ir.Operation) -> ir.Value | None:
+    """The buffer that a split fills, allocated before the loop around it; None where it fills anything else."""
+    if len(split.results):
+        buffers = {split.operands[3]}
+    else:
+        buffers = {op.operands[1] for op in collect(split, lambda op: True, "vector.transfer_write")}
+    made = [defining_op(buffer) for buffer in buffers]
+    if len(made) != 1 or made[0] is None or made[0].name != "memref.alloc":
+        return None
+    if made[0].block == split.block:
+        made[0].move_before(around)
+    return made[0].results[0]
+
+
+def _exchange(buffer: ir.Value, current: ir.Value, split: ir.Operation) -> None:
+    """Let all that is behind a split in its block read ``current`` in place of the buffer that it fills."""
+    own = defining_op(current)
+    inside = {split, *collect(split, lambda op: True)}
+    for use in list(buffer.uses):
+        user = use.owner.operation
+        if user in inside or user == own or not _is_behind(user, split):
+            continue
+        for number, operand in enumerate(user.operands):
+            if operand == buffer:
+                user.operands[number] = current
+
+
+def _is_behind(op: ir.Operation, split: ir.Operation) -> bool:
+    """Return whether an op, or what it lies in, is in a split's block, behind that."""
+    while op.block != split.block:
+        if op.parent is None or op.name == "func.func":
+            return False
+        op = op.parent.operation
+    return split.is_before_in_block(op)
 
 
 def _list_reads(split: ir.Operation, around: ir.Operation) -> list[ir.Operation]:

@@ -21,16 +21,20 @@ from ..tiling.values import block_of, is_read, value_name
 from .copied_rows import long_loops, loop_around
 from .family import KernelView
 
-# Shares of the second cache that the parts of a weight may have which stays, or those of rows.
-_WEIGHT_STAYS, _ROWS_STAY = 0.4, 0.6
-# What takes time, in multiply-adds of float32 in vectors: a product; to split a number of the rows, or of the weight;
-# to write a sum and read it again. Where all that is more than the last number, there is no gain.
-_PRODUCT, _SPLIT_ROW, _SPLIT_WEIGHT, _SUM, _WORTH = 0.5, 13, 24, 10, 0.85
+# The share of the second cache that the parts of a weight may have which stays; that of rows, with two blocks of a
+# weight, from which on products take longer, and by how much for each share of it.
+_WEIGHT_STAYS, _NEAR, _FARTHER = 0.4, 0.42, 0.9
+# What takes time, in multiply-adds of float32 in vectors: a product; to split a number of the rows, or of the weight
+# (while products are made, or ahead of all); to write a sum and read it again. Where all that is more than the last
+# number, there is no gain.
+_PRODUCT, _SPLIT_ROW, _SPLIT_BESIDE, _SPLIT_AHEAD, _SUM, _WORTH = 0.5, 13, 10, 20, 10, 0.85
+# Blocks of rows for each core from which on cores share these alone.
+_MANY_BLOCKS = 4
 # Columns that the rows of a block are split for.
 _SHARE = 256
 # Of a sum that is divided: its least steps; what it takes to add a number to that of the sum before, by whether these
 # stay in the second cache.
-_LEAST_STEPS, _ADD_NEAR, _ADD_FAR = 256, 25, 80
+_LEAST_STEPS, _ADD_NEAR, _ADD_FAR = 256, 50, 100
 
 
 @dataclass(frozen=True)
@@ -70,21 +74,29 @@ class _SplitSizes:
         return not self.in_block and self.columns * self.row_bytes <= _WEIGHT_STAYS * self.target.l2_bytes
 
     def choose_blocks(self) -> tuple[int, int]:
-        """Into how many blocks rows and columns are divided, of which each thread takes some: what splits fewest.
+        """Into how many blocks rows and columns are divided, of which each thread takes some: those that take least.
 
         Rows of a block stay in the second cache; all of them can go over the columns of each thread.
         """
-        least = math.ceil(self.count * self.row_bytes / (_ROWS_STAY * self.target.l2_bytes))
+        cores, tiles = self.target.cores, -(-self.count // math.prod(self.tiles))
         if self.in_block:
-            return least, max(self.columns // _SHARE, 1)
-        if least == 1:
-            return 1, 1
-        cores = self.target.cores
-        choices = ((n, -(-cores // math.gcd(n, cores))) for n in range(least, least + cores))
-        return min((self._cost_of_splits(*choice), choice) for choice in choices)[1]
+            return 1, max(self.columns // _SHARE, 1)
+        shares = min(cores, max(self.columns // SPLIT_WIDTH, 1))
+        choices = [(n, 1 if n == 1 or n >= _MANY_BLOCKS * cores else shares) for n in range(1, tiles + 1)]
+        return min(choices, key=lambda choice: self._cost_of(*choice))
 
-    def _cost_of_splits(self, row_blocks: int, column_blocks: int) -> float:
-        return _SPLIT_ROW * column_blocks / self.columns + _SPLIT_WEIGHT * row_blocks / self.count
+    def _cost_of(self, row_blocks: int, column_blocks: int) -> float:
+        """The time of products, and of what is split for them, with so many blocks of rows and of columns."""
+        bytes_ = (-(-self.count // row_blocks) + 2 * SPLIT_WIDTH) * self.row_bytes
+        far = 1 + _FARTHER * max(bytes_ / self.target.l2_bytes - _NEAR, 0)
+        splits = _SPLIT_ROW * column_blocks / self.columns + _SPLIT_BESIDE * row_blocks / self.count
+        return self._product * far + splits
+
+    @property
+    def _product(self) -> float:
+        """The time of products alone: matrices are whole, and so are the steps of a row of these."""
+        matrices = math.prod(self.extents[:-1]) * -(-self.extents[-1] // self.matrix_rows)
+        return _PRODUCT * matrices * ROWS / self.count * self.row_bytes / (2 * PARTS * self.steps)
 
     @property
     def pays(self) -> bool:
@@ -94,10 +106,10 @@ class _SplitSizes:
     @property
     def cost(self) -> float:
         """The time that this takes, of that which as many multiply-adds in vectors take."""
-        matrices = math.prod(self.extents[:-1]) * -(-self.extents[-1] // self.matrix_rows)
-        product = _PRODUCT * matrices * ROWS / self.count * self.row_bytes / (2 * PARTS * self.steps)
-        splits = self._cost_of_splits(*((1, 1) if self.keeps_weight else self.choose_blocks()))
-        return product + splits + _SUM / self.steps
+        sums = _SUM / self.steps
+        if self.keeps_weight:
+            return self._product + _SPLIT_ROW / self.columns + _SPLIT_AHEAD / self.count + sums
+        return self._cost_of(*self.choose_blocks()) + sums
 
 
 def count_sums(rows: int, columns: int, steps: int, target: Target) -> int:
@@ -188,7 +200,7 @@ def _keep_rows(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv, p
     count, shares = product.choose_blocks()
     around = _cut_rows(product, count)
     coarse = -(-product.columns // (shares * SPLIT_WIDTH)) * SPLIT_WIDTH
-    outer = [*around, *([(axis, coarse)] if shares > 1 or product.in_block else [])]
+    outer = [*([(axis, coarse)] if shares > 1 or product.in_block else []), *around]
     tiles = [cut for cut in zip(product.axes, product.tiles, strict=True) if cut not in around]
     made = carve(kernel.plain, by_name(kernel.plain.result.value, [*outer, (axis, SPLIT_WIDTH), *tiles]))
     made = join(made, max(len(outer), 1))
@@ -197,12 +209,12 @@ def _keep_rows(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv, p
 
 
 def _cut_rows(product: _SplitSizes, count: int) -> list[tuple[int, int]]:
-    """Cuts of the outermost axes of rows into at least so many blocks of whole tiles."""
+    """Cuts of the outermost axes of rows into so many blocks of whole tiles, or more."""
     cuts: list[tuple[int, int]] = []
     for axis, extent, tile in zip(product.axes, product.extents, product.tiles, strict=True):
         if count <= 1:
             break
-        block = max(extent // (count * tile), 1) * tile
+        block = -(-(-(-extent // tile)) // count) * tile
         cuts.append((axis, block))
         count = -(-count // -(-extent // block))
     return cuts
