@@ -24,17 +24,16 @@ from .family import KernelView
 # The share of the second cache that the parts of a weight may have which stays; that of rows, with two blocks of a
 # weight, from which on products take longer, and by how much for each share of it.
 _WEIGHT_STAYS, _NEAR, _FARTHER = 0.4, 0.42, 0.9
-# What takes time, in multiply-adds of float32 in vectors: a product; to split a number of the rows, or of the weight
-# (while products are made, or ahead of all); to write a sum and read it again. Where all that is more than the last
-# number, there is no gain.
-_PRODUCT, _SPLIT_ROW, _SPLIT_BESIDE, _SPLIT_AHEAD, _SUM, _WORTH = 0.5, 13, 10, 20, 10, 0.85
+# What takes time, in multiply-adds of float32 in vectors: a product; to split a number of the rows; to read one of the
+# weight and to split it, while products are made, from near or from memory, or ahead of all; to write a sum and read it
+# again. Where all that is more than the last number, there is no gain.
+_PRODUCT, _SPLIT_ROW, _READ_NEAR, _READ_FAR, _SPLIT_AHEAD, _SUM, _WORTH = 0.5, 13, 8, 20, 20, 10, 0.85
 # Blocks of rows for each core from which on cores share these alone.
 _MANY_BLOCKS = 4
 # Columns that the rows of a block are split for.
 _SHARE = 256
-# Of a sum that is divided: its least steps; what it takes to add a number to that of the sum before, by whether these
-# stay in the second cache.
-_LEAST_STEPS, _ADD_NEAR, _ADD_FAR = 256, 50, 100
+# Of a sum that is divided: its least steps; what it takes to add a number to that of the sum before.
+_LEAST_STEPS, _ADD = 256, 120
 
 
 @dataclass(frozen=True)
@@ -89,13 +88,16 @@ class _SplitSizes:
         """The time of products, and of what is split for them, with so many blocks of rows and of columns."""
         bytes_ = (-(-self.count // row_blocks) + 2 * SPLIT_WIDTH) * self.row_bytes
         far = 1 + _FARTHER * max(bytes_ / self.target.l2_bytes - _NEAR, 0)
-        splits = _SPLIT_ROW * column_blocks / self.columns + _SPLIT_BESIDE * row_blocks / self.count
+        read = _READ_NEAR if 16 * self.columns * self.steps <= self.target.l2_bytes else _READ_FAR
+        splits = _SPLIT_ROW * column_blocks / self.columns + read * row_blocks / self.count
         return self._product * far + splits
 
     @property
     def _product(self) -> float:
         """The time of products alone: matrices are whole, and so are the steps of a row of these."""
-        matrices = math.prod(self.extents[:-1]) * -(-self.extents[-1] // self.matrix_rows)
+        whole, rest = divmod(self.extents[-1], self.tiles[-1])
+        of_tile, of_rest = (-(-rows // self.matrix_rows) for rows in (self.tiles[-1], rest))
+        matrices = math.prod(self.extents[:-1]) * (whole * of_tile + of_rest)
         return _PRODUCT * matrices * ROWS / self.count * self.row_bytes / (2 * PARTS * self.steps)
 
     @property
@@ -118,9 +120,8 @@ def count_sums(rows: int, columns: int, steps: int, target: Target) -> int:
         return 1
     counts = [n for n in range(1, steps // _LEAST_STEPS + 1) if steps % (n * PARTS_STEP) == 0] or [1]
     tiles = _tile_rows([rows])
-    add = _ADD_NEAR if 8 * rows * columns <= target.l2_bytes else _ADD_FAR
     products = {n: _SplitSizes((0,), (rows,), columns, steps // n, tiles, target) for n in counts}
-    costs = {n: product.cost + add * (n - 1) / steps for n, product in products.items()}
+    costs = {n: product.cost + _ADD * (n - 1) / steps for n, product in products.items()}
     best = min(counts, key=lambda n: costs[n])
     return best if costs[best] <= _WORTH else 1
 
@@ -178,10 +179,14 @@ def _lies_right(op: ir.Operation, kind: Contraction | Conv) -> bool:
 def _tile_rows(extents: Sequence[int]) -> tuple[int, ...]:
     """Rows of a register tile along each axis: two matrices, of the last axis or of neighbours along the one before."""
     last = extents[-1]
-    step = -(-last // -(-last // (2 * ROWS)))
-    if step > ROWS:
-        return (*(1 for _ in extents[:-1]), step + step % 2)
-    return (*(1 for _ in extents[:-2]), *(min(2, extent) for extent in extents[-2:-1]), step)
+    if last <= ROWS:
+        return (*(1 for _ in extents[:-2]), *(min(2, extent) for extent in extents[-2:-1]), last)
+
+    def count_matrices(step: int) -> tuple[int, int]:
+        whole, rest = divmod(last, step)
+        return 2 * whole + -(-rest // (step // 2)), step
+
+    return (*(1 for _ in extents[:-1]), min(range(ROWS + 2, 2 * ROWS + 1, 2), key=count_matrices))
 
 
 def _keep_weight(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv, product: _SplitSizes) -> Schedule:
@@ -214,7 +219,7 @@ def _cut_rows(product: _SplitSizes, count: int) -> list[tuple[int, int]]:
     for axis, extent, tile in zip(product.axes, product.extents, product.tiles, strict=True):
         if count <= 1:
             break
-        block = -(-(-(-extent // tile)) // count) * tile
+        block = math.ceil(extent / tile / count) * tile
         cuts.append((axis, block))
         count = -(-count // -(-extent // block))
     return cuts
