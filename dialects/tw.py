@@ -399,7 +399,8 @@ passes/lower/wrap_kernel.
 SPLIT_PRODUCT = "tw.split_product"
 """Structured op in a tile, unit: its sums begin at zero, and are of those products of parts that a float32 has room for.
 
-Written by passes/schedule/tiling/split_products; read by passes/lower/multiply_matrices, passes/schedule/vectorize.
+Written by passes/schedule/tiling/split_products; read by passes/lower/multiply_matrices, passes/lower/split_ahead,
+passes/schedule/vectorize.
 """
 
 SPLIT_AHEAD = "tw.split_ahead"

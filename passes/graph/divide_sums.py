@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from ...core.target import Target, detect_host
 from ...dialects import arith, builders, ir
+from ...dialects.walk import defining_op
 from ..analysis.classify import classify_op
 from ..analysis.kinds import Contraction
 from ..infra.base import Pass
@@ -90,7 +91,7 @@ def _divide_sum(op: ir.Operation, count: int) -> None:
         for number in range(count):
             parts = [_slice_sum(op, operand, along, number * length, length) for operand in (0, 1)]
             [made] = builders.generic(parts, [op.operands[2]], places, iterators, body_of(op))
-            total = made if total is None else _add_sums(made, total)
+            total = made if total is None else _add_sums(made, total, op.operands[2])
     assert total is not None
     replace(op, [total])
 
@@ -104,9 +105,13 @@ def _slice_sum(op: ir.Operation, number: int, loop: int, start: int, length: int
     return builders.slice_(value, starts, sizes)
 
 
-def _add_sums(made: ir.Value, total: ir.Value) -> ir.Value:
-    shape, element = builders.shape_of(total), builders.element_of(made)
-    axes = list(range(len(shape)))
-    out = builders.empty(shape, element)
-    [added] = builders.generic([made, total], [out], [axes] * 3, "p" * len(shape), lambda a, b, _: arith.addf(a, b))
+def _add_sums(made: ir.Value, total: ir.Value, fill: ir.Value) -> ir.Value:
+    """The sum of two tensors as large as the one that is filled."""
+    filled = defining_op(fill)
+    assert filled is not None  # what `begins_at_zero` asks for
+    rank = ir.RankedTensorType(made.type).rank
+    axes = list(range(rank))
+    [added] = builders.generic(
+        [made, total], [filled.operands[1]], [axes] * 3, "p" * rank, lambda a, b, _: arith.addf(a, b)
+    )
     return added

@@ -30,12 +30,12 @@ class AheadOf:
     @property
     def pairs(self) -> int:
         """The pairs of a step that this product splits."""
-        return -(-_count_steps(_inner_loop(self.split)) // self.tiles)
+        return -(-_count_trips(_inner_loop(self.split)) // self.tiles)
 
     def emit(self, step: ir.Value, number: int) -> None:
         """Split one of the pairs of a step, at the insertion point; the last one again where there are no more."""
         inner = _inner_loop(self.split)
-        count = _count_steps(inner)
+        count = _count_trips(inner)
         first = arith.addi(arith.muli(self.tile, index_constant(self.pairs)), index_constant(number))
         body, within = self.split.regions[0].blocks[0], inner.regions[0].blocks[0]
         mapping = {**self.mapping, body.arguments[0]: step}
@@ -83,11 +83,11 @@ def _plan(split: ir.Operation, around: ir.Operation) -> dict[ir.Operation, Ahead
     trips = [_list_trips(product, around) for product in products]
     counts = [math.prod(count for _, count in each) for each in trips if each is not None]
     tiles = sum(counts)
-    few = tiles * _MOST_PAIRS < _count_steps(_inner_loop(split))
+    few = tiles * _MOST_PAIRS < _count_trips(_inner_loop(split))
     buffer = _find_buffer(split, around)
     if len(counts) < len(products) or few or buffer is None:
         return {}
-    reads = _list_reads(split, around)
+    reads = _find_slice(split, around)
     first, end, _, *_ = around.operands
     counter, handed_on = around.regions[0].blocks[0].arguments[0], len(split.results) > 0
     with ir.InsertionPoint(around), split.location:
@@ -159,7 +159,7 @@ def _is_behind(op: ir.Operation, split: ir.Operation) -> bool:
     return split.is_before_in_block(op)
 
 
-def _list_reads(split: ir.Operation, around: ir.Operation) -> list[ir.Operation]:
+def _find_slice(split: ir.Operation, around: ir.Operation) -> list[ir.Operation]:
     """The ops of a loop's body that make what a split in it reads, in order."""
     body = around.regions[0].blocks[0]
     wanted: set[ir.Operation] = set()
@@ -191,7 +191,7 @@ def _inner_loop(split: ir.Operation) -> ir.Operation:
     return next(op.operation for op in split.regions[0].blocks[0].operations if op.operation.name == "scf.for")
 
 
-def _count_steps(loop: ir.Operation) -> int:
+def _count_trips(loop: ir.Operation) -> int:
     count = integer_of(loop.operands[1])
     assert count is not None  # a number that the schedule says
     return count

@@ -5,16 +5,22 @@
 #kn = affine_map<(m, n, k) -> (k, n)>
 #mn = affine_map<(m, n, k) -> (m, n)>
 
-// The parts of 128 rows of 3072 numbers are 2.25 MiB: those of two sums of 1536 stay in a cache of 2 MiB.
+// The parts of 128 rows of 3072 numbers are 2.25 MiB: those of four sums of 768 stay in a cache of 2 MiB.
 // CHECK-LABEL: func.func @long(
-// CHECK:         tensor.extract_slice %arg0[0, 0] [128, 1536] [1, 1]
-// CHECK:         tensor.extract_slice %arg1[0, 0] [1536, 768] [1, 1]
+// CHECK:         tensor.extract_slice %arg0[0, 0] [128, 768] [1, 1]
+// CHECK:         tensor.extract_slice %arg1[0, 0] [768, 768] [1, 1]
 // CHECK:         %[[A:.*]] = linalg.generic
-// CHECK:         tensor.extract_slice %arg0[0, 1536] [128, 1536] [1, 1]
-// CHECK:         tensor.extract_slice %arg1[1536, 0] [1536, 768] [1, 1]
+// CHECK:         tensor.extract_slice %arg0[0, 768] [128, 768] [1, 1]
+// CHECK:         tensor.extract_slice %arg1[768, 0] [768, 768] [1, 1]
 // CHECK:         %[[B:.*]] = linalg.generic
 // CHECK:         %[[S:.*]] = linalg.generic {{.*}} ins(%[[B]], %[[A]] :
-// CHECK:         return %[[S]]
+// CHECK:         tensor.extract_slice %arg0[0, 1536] [128, 768] [1, 1]
+// CHECK:         %[[C:.*]] = linalg.generic
+// CHECK:         %[[T:.*]] = linalg.generic {{.*}} ins(%[[C]], %[[S]] :
+// CHECK:         tensor.extract_slice %arg0[0, 2304] [128, 768] [1, 1]
+// CHECK:         %[[D:.*]] = linalg.generic
+// CHECK:         %[[U:.*]] = linalg.generic {{.*}} ins(%[[D]], %[[T]] :
+// CHECK:         return %[[U]]
 // VECTORS-LABEL: func.func @long(
 // VECTORS-NOT:     tensor.extract_slice
 // VECTORS:         return
@@ -34,7 +40,7 @@ func.func @long(%x: tensor<128x3072xf32>, %w: tensor<3072x768xf32> {tw.param = "
 
 // Open rows count as many.
 // CHECK-LABEL: func.func @open(
-// CHECK-COUNT-4: tensor.extract_slice
+// CHECK-COUNT-8: tensor.extract_slice
 // CHECK-NOT:     tensor.extract_slice
 // CHECK:         return
 func.func @open(%x: tensor<?x3072xf32>, %w: tensor<3072x768xf32> {tw.param = "w"}) -> tensor<?x768xf32> {

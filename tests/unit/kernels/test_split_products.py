@@ -100,6 +100,17 @@ def test_open_rows() -> None:
 
 
 @amx
+def test_rows_of_two_open_axes_and_a_sum_in_parts() -> None:
+    rng = np.random.default_rng(0)
+    weight, bias = (rng.standard_normal(shape).astype(np.float32) for shape in ((3072, 256), 256))
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"]), helper.make_node("Add", ["y", "b"], ["z"])]
+    made = model(nodes, ["b", "m", 3072], ["b", "m", 256], {"w": weight, "b": bias})
+    module, _ = compile_noting(made)
+    for rows in ((1, 5), (2, 70), (3, 100)):
+        check_product(module, made, rng.standard_normal((*rows, 3072)).astype(np.float32), IN_A_CHAIN)
+
+
+@amx
 def test_numbers_that_have_no_parts() -> None:
     """Infinities and NaN go where they do in float32, and a large number becomes none."""
     made = product(128, 256, 128)
