@@ -204,7 +204,7 @@ def _keep_rows(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv, p
     axis = vector_axis(kernel.shape)
     count, shares = product.choose_blocks()
     around = _cut_rows(product, count)
-    coarse = -(-product.columns // (shares * SPLIT_WIDTH)) * SPLIT_WIDTH
+    coarse = min(-(-product.columns // (shares * SPLIT_WIDTH)) * SPLIT_WIDTH, product.columns)
     outer = [*([(axis, coarse)] if shares > 1 or product.in_block else []), *around]
     tiles = [cut for cut in zip(product.axes, product.tiles, strict=True) if cut not in around]
     made = carve(kernel.plain, by_name(kernel.plain.result.value, [*outer, (axis, SPLIT_WIDTH), *tiles]))
