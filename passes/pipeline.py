@@ -44,6 +44,7 @@ from .graph.outline import Outline
 from .graph.outline_control import OutlineControl
 from .graph.pack_weights import PackWeights
 from .graph.pad_rows import PadRows
+from .graph.pad_sums import PadSums
 from .graph.plan_memory import PlanMemory, check_arena, plan_calls
 from .graph.recognize_composites import RecognizeComposites
 from .graph.reparameterize_branches import ReparameterizeBranches
@@ -172,6 +173,7 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
         FoldTransposes(),
         MoveOperands(),  # after what folds the copies that it makes
         DivideSums(target=target),  # after whatever else makes products
+        PadSums(target=target),  # before weights are packed
         PackWeights(target=target),  # after all passes that change a weight
         TabulateBytes(target=target),  # before what is computed ahead of time
         SplitPrepare(),  # after all passes that compute with weights alone

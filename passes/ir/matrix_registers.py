@@ -36,6 +36,13 @@ def steps_at_once(length: int, group: int) -> int:
     return next((n for n in range(most, least - 1, -group) if length % n == 0), 0)
 
 
+def pad_length(length: int, group: int) -> int:
+    """The least length from so many steps on that the fewest instructions take, in groups of so many."""
+    least, most = (size * group // _WORD for size in (_FEWEST_BYTES, ROW_BYTES))
+    count = -(-length // most)
+    return count * max(least, -(-length // (count * group)) * group)
+
+
 def count_matrices(rows: Sequence[int], width: int) -> int:
     """The matrices of sums of a tile: of ``width`` columns, whose rows lie along some axes."""
     along = long_axis(rows)

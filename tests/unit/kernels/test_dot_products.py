@@ -266,6 +266,22 @@ def test_blocks_of_any_number_of_rows_are_few(cpu: str) -> None:
             np.testing.assert_array_equal(module(x)[0], (x.astype(np.int32) - 7) @ weight.astype(np.int32))
 
 
+@FOR_THIS_MACHINE
+@pytest.mark.parametrize("cpu", ["x86", "x86 -mcpu=haswell"])
+@pytest.mark.parametrize("given", [True, False], ids=["weight", "two inputs"])
+def test_sums_of_odd_lengths_are_exact(cpu: str, given: bool) -> None:
+    """Registers of matrices take both operands padded; what the zero points add is that of the numbers alone."""
+    inputs = "uint8[3, 33, 257] x" if given else "uint8[3, 33, 257] x, int8[257, 65] w"
+    text = f"({inputs}) => (int32[3, 33, 65] y) {{ y = MatMulInteger(x, w, z, v) }}"
+    made = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 18]> g {text}')
+    weight = np.random.default_rng(4).integers(-128, 128, (257, 65)).astype(np.int8)
+    known = {"z": np.array(7, np.uint8), "v": np.array(-3, np.int8)} | ({"w": weight} if given else {})
+    made.graph.initializer.extend(onnx.numpy_helper.from_array(a, n) for n, a in known.items())
+    x = bytes_of(np.uint8, 3, 33, 257)
+    want = (x.astype(np.int32) - 7) @ (weight.astype(np.int32) + 3)
+    np.testing.assert_array_equal(tw.compile(made, cpu, workers=0)(x, *([] if given else [weight]))[0], want)
+
+
 def test_a_schedule_without_the_instruction_is_refused():
     text = matmul(8, 32, 16, 32)
     values = Schedule.start(_values(text))
