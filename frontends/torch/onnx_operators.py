@@ -13,6 +13,7 @@ from torch._decomp import decomposition_table
 from ..nodes import Constant
 from .arithmetic import aten
 from .nodes import make_node
+from .resizing import list_resizing
 
 _NODE_FLOATS = (torch.float32, torch.float64)
 
@@ -72,6 +73,7 @@ def list_onnx_operators(open_sizes: bool, sized: Collection[Any] = ()) -> dict[A
         for name, mode in (("reflection", "reflect"), ("replication", "replicate"))
         for rank in (1, 2, 3)
     }
+    found |= list_resizing()
     if not any(operator in sized for operator in pads):  # one becomes another
         found |= pads
     if not open_sizes:

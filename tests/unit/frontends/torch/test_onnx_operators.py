@@ -88,6 +88,28 @@ CASES: dict[str, Callable[[Any], Any]] = {
         F.fold(t.columns, (6, 8), 2, stride=2),
         F.fold(t.columns[0, :, :6], (4, 6), (3, 4), dilation=(1, 1)),
     ),
+    "resized": lambda t: (
+        F.interpolate(t.image, scale_factor=2, mode="bilinear"),
+        F.interpolate(t.image, scale_factor=1.5, mode="bicubic"),  # 7 columns become ten and a half
+        F.interpolate(t.image, size=(4, 9), mode="bilinear", align_corners=True),
+        F.interpolate(t.image, size=(1, 1), mode="bilinear", align_corners=True),
+        F.interpolate(t.image.half(), size=(4, 9), mode="bilinear").float(),
+        F.interpolate(t.image[0], scale_factor=3, mode="linear"),
+        F.interpolate(t.image[None].double(), size=(2, 12, 4), mode="trilinear"),
+    ),
+    "repeated": lambda t: (
+        F.interpolate(t.image, size=(3, 21)),
+        F.interpolate(t.image, scale_factor=2, mode="nearest-exact"),
+        F.interpolate(t.image, size=(2, 14), mode="nearest-exact"),
+        F.interpolate(t.image, size=(5, 11)),
+        F.interpolate(t.image, scale_factor=1.5),
+    ),
+    "adaptive means": lambda t: (
+        F.adaptive_avg_pool2d(t.image, (4, 5)),
+        F.adaptive_avg_pool2d(t.image, (8, 7)),
+        F.adaptive_avg_pool3d(t.image, (3, 4, 2)),
+        F.adaptive_avg_pool1d(t.rows[1:2], 5),
+    ),
     "matrices": lambda t: (torch.linalg.det(t.square), torch.linalg.inv(t.square), torch.linalg.slogdet(t.square)),
     "bits": lambda t: (t.rows[1:2].view(torch.int32) + 1, t.places.int().view(torch.float32) * 0),
     "bags": lambda t: (
@@ -181,6 +203,21 @@ def test_a_program_of_open_sizes_has_nodes_whose_attributes_are_known():
     program = tw.compile(Rows(), example_inputs=(torch.randn(2, 12),), dynamic_shapes=sizes, num_threads=1)
     x = torch.randn(2, 31)
     torch.testing.assert_close(program(x), compute(x))
+
+
+def test_images_of_open_sizes_are_resized():
+    """By whole factors, or to a known size; the batch is open as well."""
+
+    class Larger(nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            wide = F.interpolate(x, scale_factor=2, mode="bilinear")
+            return wide, F.interpolate(x, scale_factor=2), F.interpolate(x, size=(5, 7), mode="bilinear")
+
+    sizes = ({0: Dim("n", max=9), 2: Dim("h", min=8, max=90)},)
+    program = tw.compile(Larger(), example_inputs=(torch.randn(2, 3, 30, 20),), dynamic_shapes=sizes, num_threads=1)
+    for shape in ((1, 3, 9, 20), (5, 3, 44, 20)):
+        x = torch.randn(shape)
+        torch.testing.assert_close(program(x), Larger()(x), rtol=2e-5, atol=2e-5)
 
 
 def make_text(node: str, size: int = 9) -> str:
