@@ -126,7 +126,7 @@ class ApplySchedule(Pass):
 _STATIC: tuple[Callable[[func.FuncOp, Chooser, Target], LoopPlan], ...] = (
     lambda function, choose, target: choose_moves(function, target),
     lambda function, choose, target: choose_few_rows(function),
-    lambda function, choose, target: plan_nest(require_schedule(function, target), function),
+    lambda function, choose, target: plan_nest(require_schedule(function, target), function, target),
 )
 _DYNAMIC: tuple[Callable[[func.FuncOp, Chooser, Target], LoopPlan], ...] = (
     lambda function, choose, target: choose_copy(function),
@@ -163,7 +163,7 @@ def _build_asked(function: func.FuncOp, schedule: Schedule, target: Target) -> t
             )
     try:
         schedule.check()
-        plan = plan_nest(schedule, function)
+        plan = plan_nest(schedule, function, target)
         return plan, plan.build(function, target)
     except (NotSchedulable, ScheduleError) as error:
         raise ScheduleError(f"the schedule of kernel '{name}' cannot be carried out: {error}") from error

@@ -70,9 +70,9 @@ def makes_one_tensor(function: func.FuncOp) -> bool:
     return len(end.operands) == 1 and not dynamic and 0 not in shape_of(end.operands[0])
 
 
-def threads_pay(function: func.FuncOp, extent: int) -> int | None:
-    """``parallel_from`` of a kernel of known sizes: all or none."""
-    return 0 if extent > 1 and estimate_work(function) >= PARALLEL_WORK else None
+def threads_pay(function: func.FuncOp, extent: int, at_once: int = 1) -> int | None:
+    """``parallel_from`` of a kernel of known sizes: all or none. ``at_once``: see ``estimate_work``."""
+    return 0 if extent > 1 and estimate_work(function, at_once) >= PARALLEL_WORK else None
 
 
 def dynamic_threads_pay(function: func.FuncOp) -> int:
@@ -81,14 +81,17 @@ def dynamic_threads_pay(function: func.FuncOp) -> int:
     return PARALLEL_WORK * elements // max(estimate_work(function), 1)
 
 
-def estimate_work(function: func.FuncOp) -> int:
-    """Scalar operations of a kernel, or bytes that it reads and writes if they are more, to weigh against a fork."""
+def estimate_work(function: func.FuncOp, at_once: int = 1) -> int:
+    """Scalar operations of a kernel, or bytes that it reads and writes if they are more, to weigh against a fork.
+
+    ``at_once``: how many of the operations take the time of one on floats.
+    """
     operations, points = _count(function, 1)
     # An array may have more than is read of it: a table of words.
     types = [value.type for value in (*function.arguments, *terminator_of(function).operands)]
     tensors = [ir.ShapedType(t) for t in types if isinstance(t, ir.RankedTensorType) and not is_dynamic_type(t)]
     moved = sum(min(nbytes(t), points * element_bits(t.element_type) // 8) for t in tensors)
-    return max(operations, moved)
+    return max(operations // at_once, moved)
 
 
 def _count(op: AnyOp, times: int) -> tuple[int, int]:

@@ -35,7 +35,7 @@ from ..tiling.border import Border
 from ..tiling.destination_passing import destination_passing
 from ..tiling.forms import TileForm
 from ..tiling.nest import HANDLERS, write_tile
-from ..tiling.nest_plan import NestPlan
+from ..tiling.nest_plan import NestPlan, count_at_once
 from ..tiling.tiler import Tiler
 from .counted_loops import as_linear, share_loops
 from .nest_script import STORED_RESULT, make_nest_script
@@ -57,12 +57,13 @@ class ScriptedNest(NestPlan):
             return super().build(function, target)
 
 
-def plan_nest(schedule: Schedule, function: func.FuncOp) -> NestPlan:
+def plan_nest(schedule: Schedule, function: func.FuncOp, target: Target) -> NestPlan:
     """How the nest of a schedule is made: by a script, where the transform dialect has all of its loops."""
+    at_once = count_at_once(function, target)
     try:
-        return ScriptedNest(schedule, make_nest_script(schedule, terminator_of(function).operands[0]))
+        return ScriptedNest(schedule, at_once, make_nest_script(schedule, terminator_of(function).operands[0]))
     except NotSchedulable:
-        return NestPlan(schedule)
+        return NestPlan(schedule, at_once)
 
 
 _FIRST = Interval(Linear(), 1)  # all of an axis of extent 1

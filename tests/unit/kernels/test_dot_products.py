@@ -266,6 +266,18 @@ def test_blocks_of_any_number_of_rows_are_few(cpu: str) -> None:
             np.testing.assert_array_equal(module(x)[0], (x.astype(np.int32) - 7) @ weight.astype(np.int32))
 
 
+@pytest.mark.parametrize(
+    "cpu, rows, shared",
+    [("sapphirerapids", 50, False), ("sapphirerapids", 200, True), ("icelake-server", 50, True)],
+)
+def test_threads_share_products_that_take_longer_than_a_fork(cpu, rows, shared):
+    """Registers of matrices make 1024 products in a cycle: 50 rows by 256 x 256 take two microseconds."""
+    target = Target.parse(f"x86 -mcpu={cpu}")
+    with make_context(), ir.Location.unknown():
+        _, described = lower_kernel(bytecode(matmul(rows, 256, 256, 32)), target, PassContext())
+    assert "dot_product" in described.schedule and described.parallel == shared
+
+
 @FOR_THIS_MACHINE
 @pytest.mark.parametrize("cpu", ["x86", "x86 -mcpu=haswell"])
 @pytest.mark.parametrize("given", [True, False], ids=["weight", "two inputs"])
