@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ....core.target import Target
-from ....dialects import bufferization, func, ir, tensor, transform, tw
-from ....dialects.builders import index_constant
+from ....dialects import bufferization, func, ir, linalg, tensor, transform, tw
+from ....dialects.builders import element_of, index_constant, scalar
 from ....dialects.context import keep
 from ....dialects.types import DYNAMIC
 from ....dialects.walk import defining_op
 from ...ir.dynamic_sizes import find_destination_operand
-from ...ir.edit import clone
+from ...ir.edit import clone, splat_of
 from ...ir.kernel import in_place, list_functions, run_upstream
 from ...ir.maps import order_loops
 from ...ir.structure import (
@@ -29,6 +29,8 @@ from .part_nests import Chooser, build_part_nests
 
 # Tensor ops that have no bufferization become structured ones.
 _TENSORS = ("convert-tensor-to-linalg", "linalg-generalize-named-ops", "canonicalize", "cse")
+# What makes a tensor of known sizes that upstream would copy before others write over it.
+_WRITTEN_OVER = ("bufferization.to_tensor", "arith.constant")
 _NO_WORK = ("arith.constant", "tensor.empty", "func.return")
 
 
@@ -115,8 +117,8 @@ def _packs_script() -> transform.Script:
 def write_into(result: ir.Value, dest: ir.Value) -> None:
     """Let the ops that make a result write it where it belongs.
 
-    What they write over, unless it is nothing, is copied there first. Of static shapes upstream has that proven but for
-    arguments, which it would copy to a buffer of their own.
+    What they write over, unless it is nothing, is copied there first, or filled in where it is one number. Of static
+    shapes upstream has that proven but for arguments and constants, which it would copy to a buffer of their own.
     """
     value, reader, place = result, None, 0
     while (number := find_destination_operand(value)) is not None:
@@ -124,15 +126,14 @@ def write_into(result: ir.Value, dest: ir.Value) -> None:
         assert reader is not None  # it has an operand
         value = reader.operands[place]
     source = defining_op(value)
-    if (
-        reader is None
-        or value == dest
-        or (is_static(value) and (source is None or source.name != "bufferization.to_tensor"))
-    ):
+    if reader is None or value == dest or (is_static(value) and (source is None or source.name not in _WRITTEN_OVER)):
         return
     with ir.InsertionPoint(reader):
         into = dest if value.type == dest.type else tensor.CastOp(value.type, dest).result
-        if is_static(value):
+        number = splat_of(value)
+        if is_static(value) and number is not None:
+            into = linalg.fill(scalar(number, element_of(value)), into)
+        elif is_static(value):
             into = bufferization.MaterializeInDestinationOp(into.type, value, into).results[0]
         elif source is None or source.name != "tensor.empty":
             rank = ir.RankedTensorType(value.type).rank

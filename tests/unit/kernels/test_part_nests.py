@@ -143,3 +143,34 @@ def test_an_op_that_changes_what_is_there(width: int, step: int) -> None:
     for t in range(steps):
         want[:, t : t + (width - 1) * step + 1 : step] += x[t]
     np.testing.assert_allclose(kernel([x, y], want), want, rtol=1e-6)
+
+
+SCATTER = """func.func @k(%i: tensor<9xi64>, %u: tensor<9xf32>) -> tensor<40xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c9 = arith.constant 9 : index
+  %c39 = arith.constant 39 : index
+  %before = arith.constant dense<NUMBERS> : tensor<40xf32>
+  %y = scf.for %n = %c0 to %c9 step %c1 iter_args(%r = %before) -> (tensor<40xf32>) {
+    %at = tensor.extract %i[%n] : tensor<9xi64>
+    %place = arith.index_cast %at : i64 to index
+    %low = arith.maxsi %place, %c0 : index
+    %inside = arith.minsi %low, %c39 : index
+    %v = tensor.extract %u[%n] : tensor<9xf32>
+    %next = tensor.insert %v into %r[%inside] : tensor<40xf32>
+    scf.yield %next : tensor<40xf32>
+  }
+  return %y : tensor<40xf32>
+}"""
+
+
+@pytest.mark.parametrize("numbers", [np.full(40, 2.5), np.arange(40.0)], ids=["one number", "several"])
+def test_a_loop_writes_over_constants_where_the_result_lies(numbers: np.ndarray) -> None:
+    text = "2.5" if numbers[0] == numbers[1] else str(numbers.tolist())
+    kernel = CompiledKernel(SCATTER.replace("NUMBERS", text))
+    places, want = np.random.default_rng(0).integers(0, 40, 9), numbers.astype(np.float32)
+    values = np.arange(9, dtype=np.float32)
+    for place, value in zip(places, values, strict=True):
+        want[place] = value
+    np.testing.assert_array_equal(kernel([places, values], want), want)
+    assert kernel.kernel.scratch_bytes == 0
