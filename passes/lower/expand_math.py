@@ -57,7 +57,7 @@ EXPANSIONS: dict[str, Expand] = {
 }
 
 # The same in double precision; others of these functions are rare, and left to libm.
-_DOUBLES: dict[str, Expand] = {"math.exp": doubles.exp, "math.tanh": doubles.tanh}
+_DOUBLES: dict[str, Expand] = {"math.exp": doubles.exp, "math.log": doubles.log, "math.tanh": doubles.tanh}
 
 # Instead of these, on CPUs that multiply by powers of two in one instruction.
 _SCALING: dict[str, Expand] = {"math.exp": exponential.exp_scaled}

@@ -1,11 +1,16 @@
-"""exp and tanh in double precision: as in ``exponential.py``, with Taylor's series, whose next term is below an ulp."""
+"""exp, tanh and log in double precision.
+
+The first two are as in ``exponential.py``, with Taylor's series, whose next term is below an ulp. log(x) is
+e ln2 + log(1 + f) with sqrt(1/2) <= 1 + f < sqrt(2), by the odd powers of f / (2 + f): FreeBSD's e_log.c (Sun
+Microsystems, 1993), which is within an ulp.
+"""
 
 from __future__ import annotations
 
 import math as numbers
 
 from ....dialects import arith, ir, math
-from .emit import Value, at_least, at_most, f64, horner
+from .emit import INF, NAN, Value, at_least, at_most, equal, f64, horner, less
 from .exponential import LOG2E
 
 # The first has so few bits that a multiple by 11 bits is exact.
@@ -13,6 +18,11 @@ _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 _DOUBLE_ROUNDER = 1.5 * 2**52  # as for float32, a double of this size has steps of 1
 _MOST_TERM = 13
 _INVERSE_FACTORIALS = tuple(1 / numbers.factorial(k) for k in range(_MOST_TERM, -1, -1))
+
+_LOG_TERMS = (1.479819860511658591e-01, 1.531383769920937332e-01, 1.818357216161805012e-01, 2.222219843214978396e-01)
+_LOG_TERMS += (2.857142874366239149e-01, 3.999999999940941908e-01, 6.666666666666735130e-01)
+# The bits of sqrt(1/2), of 1 and of 2^52, to whose last bits an exponent is added; the exponent of 1.
+_ROOT_HALF, _ONE, _WHOLE_STEPS, _BIAS = 0x3FE6A09E667F3BCD, 0x3FF << 52, 0x433 << 52, 1023
 
 
 def _i64(value: int) -> Value:
@@ -65,3 +75,21 @@ def tanh(x: Value) -> Value:
     # The quotient has the sign of x, but for -0.
     sign = arith.andi(_bits(x), _i64(-(1 << 63)))
     return _from_bits(arith.ori(_bits(arith.divf(h, arith.addf(h, f64(1.0)))), sign))
+
+
+def log(x: Value) -> Value:
+    """The natural logarithm; denormals are scaled first."""
+    tiny = less(x, f64(2.0**-1022))
+    scaled = arith.select(tiny, arith.mulf(x, f64(2.0**54)), x)
+    word = arith.addi(_bits(scaled), _i64(_ONE - _ROOT_HALF))
+    exponent = _from_bits(arith.ori(arith.shrui(word, _i64(52)), _i64(_WHOLE_STEPS)))
+    e = arith.subf(exponent, arith.select(tiny, f64(2.0**52 + _BIAS + 54), f64(2.0**52 + _BIAS)))
+    f = arith.subf(_from_bits(arith.addi(arith.andi(word, _i64((1 << 52) - 1)), _i64(_ROOT_HALF))), f64(1.0))
+    s = arith.divf(f, arith.addf(f, f64(2.0)))
+    square, half = arith.mulf(s, s), arith.mulf(arith.mulf(f, f), f64(0.5))
+    rest = arith.addf(half, arith.mulf(square, horner(square, *_LOG_TERMS)))
+    low = arith.subf(half, math.fma(s, rest, arith.mulf(e, f64(_LN2_LOW))))
+    made = math.fma(e, f64(_LN2_HIGH), arith.subf(f, low))
+    made = arith.select(less(x, f64(INF)), made, x)
+    made = arith.select(equal(x, f64(0.0)), f64(-INF), made)
+    return arith.select(less(x, f64(0.0)), f64(NAN), made)
