@@ -17,6 +17,9 @@ _LANCZOS_SHIFT = 7
 _LANCZOS = (0.99999999999980993, 676.5203681218851, -1259.1392167224028, 771.32342877765313, -176.61502916214059)
 _LANCZOS += (12.507343278686905, -0.13857109526572012, 9.9843695780195716e-6, 1.5056327351493116e-7)
 
+# Terms of the sine of pi x, the last of which is less than an ulp at a half.
+_SINE = tuple((-1) ** k * math.pi ** (2 * k + 1) / math.factorial(2 * k + 1) for k in range(12))
+
 # B(2k) / 2k of the asymptotic series of the digamma function: Abramowitz and Stegun, 6.3.18.
 _DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
 _DIGAMMA_FROM = 8  # where the series has 15 digits
@@ -60,9 +63,17 @@ def _log_gamma(x: Tensor) -> Any:
         series = series + factor / (z + number)
     t = z + (_LANCZOS_SHIFT + 0.5)
     made = 0.5 * math.log(2 * math.pi) + (z + 0.5) * torch.log(t) - t + torch.log(series)
-    sine = torch.sin(math.pi * (wide - torch.round(wide))).abs()  # exactly zero at whole numbers
+    sine = _sine_of_part(wide - torch.round(wide)).abs()  # exactly zero at whole numbers
     made = torch.where(mirrored, math.log(math.pi) - torch.log(sine) - made, made)
     return torch.where(wide.abs() == float("inf"), float("inf"), made).to(x.dtype)
+
+
+def _sine_of_part(part: Tensor) -> Tensor:
+    """``sin(pi * part)`` of numbers up to a half, in float64, whose sines would be calls: by Taylor's series."""
+    square, made = part * part, torch.zeros_like(part)
+    for factor in reversed(_SINE):
+        made = made * square + factor
+    return made * part
 
 
 def _digamma(x: Tensor) -> Any:
