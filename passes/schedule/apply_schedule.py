@@ -25,6 +25,7 @@ from .dynamic.dynamic_rows import choose_attention, choose_rows
 from .dynamic.few_channels import choose_few_channels
 from .dynamic.joined_axes import choose_joined
 from .dynamic.joined_images import choose_joined_images, join_images
+from .dynamic.matrix_blocks import choose_matrix_blocks
 from .dynamic.pieces import choose_pieces
 from .dynamic.pool_strips import choose_pool_strips
 from .dynamic.pool_vectors import choose_pool_vectors
@@ -143,6 +144,7 @@ _DYNAMIC: tuple[Callable[[func.FuncOp, Chooser, Target], LoopPlan], ...] = (
     choose_pool_vectors,
     choose_pool_strips,
     choose_depthwise_strips,
+    choose_matrix_blocks,
     lambda function, choose, target: choose_joined(function, choose),
     lambda function, choose, target: choose_joined_images(function, choose),
     lambda function, choose, target: choose_blocks(function, choose),

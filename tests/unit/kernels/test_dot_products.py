@@ -294,6 +294,31 @@ def test_sums_of_odd_lengths_are_exact(cpu: str, given: bool) -> None:
     np.testing.assert_array_equal(tw.compile(made, cpu, workers=0)(x, *([] if given else [weight]))[0], want)
 
 
+@FOR_THIS_MACHINE
+@pytest.mark.parametrize("columns", [32, 72, 128])
+def test_fewer_rows_than_matrices_have_are_copied(columns: int) -> None:
+    """All blocks of registers of matrices have 16 rows: to set other shapes takes as long as a panel's products."""
+    text = f"(uint8[A, B, 80] x, float[A, B, {columns}] r) => (float[A, B, {columns}] y)"
+    ops = f"p = MatMulInteger(x, w, z) c = Cast<to = {onnx.TensorProto.FLOAT}>(p) m = Mul(c, s) y = Add(m, r)"
+    made = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 18]> g {text} {{ {ops} }}')
+    weight, zero = bytes_of(np.int8, 80, columns), np.array(7, np.uint8)
+    scales = RNG.random(columns, np.float32)
+    weights = ((weight, "w"), (zero, "z"), (scales, "s"))
+    made.graph.initializer.extend(onnx.numpy_helper.from_array(a, n) for a, n in weights)
+    with noting_kernels() as found:
+        tw.compile(made, "x86 -mcpu=sapphirerapids", workers=0)
+    schedules = [line for kernel in found for line in kernel.schedule.splitlines() if line.startswith("blocks of")]
+    assert [f"blocks of {rows} x {columns}:" for rows in (32, 16, 3, 2, 1)] == schedules
+    assert any("fewer rows than 16, from 3 on, are copied into a block of these" in kernel.schedule for kernel in found)
+    module = tw.compile(made, workers=0)
+    for images, rows in ((0, 3), *((1, rows) for rows in range(51)), (2, 5), (3, 5), (5, 19), (1, 300)):
+        x = bytes_of(np.uint8, images, rows, 80)
+        r = RNG.random((images, rows, columns), np.float32)
+        want = ((x.astype(np.int32) - 7) @ weight.astype(np.int32)) * scales + r
+        for module.num_threads in (1, 3):
+            np.testing.assert_allclose(module(x, r)[0], want, rtol=1e-6)
+
+
 def test_a_schedule_without_the_instruction_is_refused():
     text = matmul(8, 32, 16, 32)
     values = Schedule.start(_values(text))
