@@ -28,6 +28,8 @@ STAGED = 0.85
 _BALANCE = 1.2
 # Patches of a block, in one row, where height and width are dynamic.
 _ROW = (14, 7, 4, 1)
+# Patches of a block where one axis is dynamic, as in a signal: whole tiles of registers, of twelve or of four rows.
+_SIGNAL = (24, 12, 4, 1)
 # How often the bytes of patches move that are written and read once.
 _WRITTEN = 3
 # Of blocks of some rows of patches: the axis of a sound may have a million.
@@ -87,13 +89,13 @@ def transforms_apart(products: ir.Operation, outputs: ir.Value, target: Target) 
     there again for the last block, half of its compile time. Layers take 0.93 to 1.00 of the time; of four times the
     cache they take 1.2 times as long.
 
-    Of images whose height and width are dynamic it is where filters do not stay in the cache, and reading them again
-    for each block is more than writing patches, and reading these for each block of channels: 64 channels take half of
-    the time in one kernel, 128 take 0.75 to 0.9, 512 take up to 1.2 times as long.
+    Of images whose height and width are dynamic, and of signals of any length, it is where filters do not stay in the
+    cache, and reading them again for each block is more than writing patches, and reading these for each block of
+    channels: 64 channels take half of the time in one kernel, 128 take 0.75 to 0.9, 512 take up to 1.2 times as long.
     """
     patches = Patches.of(products, outputs)
     if patches is not None and min(shape_of(outputs)) < 0:
-        dynamic = patches.rows < 0 and patches.tiles < 0 and patches.filters > _budget(target)
+        dynamic = patches.rows < 0 and (patches.tiles < 0 or patches.tiles == 1) and patches.filters > _budget(target)
         return dynamic and patches.f / _ROW[0] > _WRITTEN + patches.f / patches.columns
     if patches is None or target.cores == 1:
         return False
@@ -313,7 +315,7 @@ WINOGRAD = Family(
     "winograd",
     lambda anchors: _find_kinds(anchors) == [Transform, Contraction, Transform],
     schedule_winograd,
-    replace(WINDOW_BLOCKS, plane=((1,), _ROW)),
+    replace(WINDOW_BLOCKS, rows=_SIGNAL, plane=((1,), _ROW)),
     repeats=True,
     singles=True,
     begin=_begin,
@@ -325,7 +327,7 @@ PATCH_PRODUCTS = Family(
     "winograd, patches apart",
     lambda anchors: _find_kinds(anchors)[-2:] == [Contraction, Transform],
     schedule_winograd,
-    replace(WINDOW_BLOCKS, plane=((4, 1), (7, 4, 2, 1))),
+    replace(WINDOW_BLOCKS, rows=_SIGNAL, plane=((4, 1), (7, 4, 2, 1))),
     repeats=True,
     singles=True,
 )

@@ -54,3 +54,22 @@ def test_patches_are_large_where_those_of_all_larger_images_are() -> None:
     side = math.isqrt(form.least_pixels)
     assert form._prefers_many(12) and not form._prefers_many(side - 1) and side > 14
     assert all(form._prefers_many(larger) for larger in range(side, 64))
+
+
+def test_signals_read_large_filters_once_for_many_patches() -> None:
+    """Their patches are made by a kernel of their own, so that blocks of the products share panels of the filters."""
+    kind, channels = "float[N, 512, L]", 512
+    text = f"({kind} x) => ({kind} y) {{ y = Conv<pads = [1, 1]>(x, w) }}"
+    made = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 18]> g {text}')
+    weight = RNG.standard_normal((channels, channels, 3)).astype(np.float32) / 32
+    made.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+    session, module = make_session(made), tw.compile(made, workers=0)
+    routine = module.manifest.program.routine
+    assert routine is not None
+    names = [step.facts.get("kernel", "") for step in routine.calls]
+    assert any(name.startswith("matmul_transform") for name in names)
+    for n, length in ((1, 1), (1, 3), (2, 7), (1, 50), (1, 101), (3, 49), (0, 9)):
+        x = RNG.standard_normal((n, channels, length), dtype=np.float32)
+        [want] = session.run(None, {"x": x})
+        for module.num_threads in (1, 2):
+            np.testing.assert_allclose(module(x)[0], want, rtol=1e-3, atol=1e-3)
