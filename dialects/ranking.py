@@ -21,7 +21,7 @@ from .bounds import (
     stays_in_cache,
 )
 from .loops import States, for_loop, index, sequential, while_loop
-from .short_rows import MOST_ELEMENTS, ShortRow
+from .short_rows import MOST_ELEMENTS, WIDTHS, ShortRow
 from .sorting import sort_words
 
 # Words that are held, at least, before they are sorted: to sort by digits takes a thousand steps for any number.
@@ -141,6 +141,40 @@ class _Row:
         return self._sort_first(into, keys, least, count, blocks, bound, below)
 
     def rank_dynamic(self, into: ir.Value, count: int) -> list[ir.Value]:
+        """Write the row's indices: only the run knows whether the row is short."""
+        most = MOST_ELEMENTS if count <= _FEW_OF_SHORT else min(_SHORT_SHARE * count, MOST_ELEMENTS)
+        if count > most:
+            return self._rank_long(into, count)
+        extent = index(builders.shape_of(self.numbers)[1])
+        short = scalars.both(scalars.compare("le", extent, index(most)), scalars.compare("ge", extent, index(count)))
+
+        def rank_short(_: ir.Value, states: States) -> tuple[ir.Value, list[ir.Value]]:
+            return scalars.bool_constant(False), self._rank_short(states[0], count)
+
+        def rank_long(_: ir.Value, states: States) -> tuple[ir.Value, list[ir.Value]]:
+            return scalars.bool_constant(False), self._rank_long(states[0], count)
+
+        return while_loop(None, scalars.invert(short), while_loop(None, short, [into], rank_short), rank_long)
+
+    def _rank_short(self, into: ir.Value, count: int) -> list[ir.Value]:
+        """``ShortRow`` of the row's keys, filled up with such that come last to one of a few widths."""
+        row = DynamicRow(self.numbers, self.row)
+        keys = row.make_keys(lambda number: order_key(number, self.largest, self.signed))
+        extent, states, widths = index(row.extent), [into], [width for width in WIDTHS if width >= count]
+        for number, width in enumerate(widths):
+            fits = scalars.compare("le", extent, index(width))
+            if number:
+                fits = scalars.both(fits, scalars.compare("gt", extent, index(widths[number - 1])))
+
+            def rank(_: ir.Value, states: States, width: int = width) -> tuple[ir.Value, list[ir.Value]]:
+                some = loops.at(keys, {0: index(0)}, {0: width})
+                short = ShortRow(self.numbers, self.row, width, self.largest, self.signed, some)
+                return scalars.bool_constant(False), short.rank(states[0], count)
+
+            states = while_loop(None, fits, states, rank)
+        return states
+
+    def _rank_long(self, into: ir.Value, count: int) -> list[ir.Value]:
         """Write the row's indices: only the run knows whether the row stays in a cache."""
         if count <= _LEAST_KEPT:
             return self.keep(into, count)

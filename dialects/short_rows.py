@@ -8,8 +8,8 @@ from . import arith, builders, ir, scalars, tensor
 from .bounds import order_key
 from .loops import States, for_loop
 
-# Of a short row.
-MOST_ELEMENTS = 128
+# Of a short row; the numbers of elements that rows of dynamic length are filled up to.
+MOST_ELEMENTS, WIDTHS = 128, (16, 64, 128)
 # Cycles that it takes to find one more element, besides two for each vector of eight.
 _STEP = 32
 _LAST = (1 << 63) - 1
@@ -17,7 +17,7 @@ _LAST = (1 << 63) - 1
 
 @dataclass(frozen=True)
 class ShortRow:
-    """A row of a matrix of so many elements.
+    """A row of a matrix of so many elements, or ``keys`` of one, behind which there may be keys that come last.
 
     An element is a word of its key, which are 32 bits, and its place; where the key has 64 bits, a word of either.
     Words are in the order of signed numbers, which x86 compares in one step less.
@@ -28,6 +28,7 @@ class ShortRow:
     extent: int
     largest: bool
     signed: bool
+    keys: ir.Value | None = None
 
     def rank(self, into: ir.Value, count: int) -> list[ir.Value]:
         """Write the indices of the first ``count`` elements into the row of ``into``, those of equal ones in order."""
@@ -107,6 +108,8 @@ class ShortRow:
         whole = ir.IntegerType.get_signless(64)
 
         def make_key(at: ir.Value) -> ir.Value:
+            if self.keys is not None:
+                return builders.extract(self.keys, [at])
             return order_key(builders.extract(self.numbers, [self.row, at]), self.largest, self.signed)
 
         def turn_sign(word: ir.Value) -> ir.Value:

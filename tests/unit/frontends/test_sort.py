@@ -12,6 +12,7 @@ from tilewright.dialects.bounds import MOST_HALVED
 from tilewright.driver import api
 from tilewright.frontends import import_model
 from tilewright.tools.debugging.oracle import make_session
+from tilewright.tools.networks.open_sizes import open_sizes
 
 RANDOM = np.random.default_rng(0)
 
@@ -58,14 +59,17 @@ def test_chosen_numbers_of_compiled_programs(extent, k, largest):
 
 @pytest.mark.parametrize("largest", [0, 1])
 @pytest.mark.parametrize("dtype", [np.float32, np.int32, np.uint8, np.float64, np.int64, np.uint64])
-@pytest.mark.parametrize(("extent", "k"), [(64, 2), (61, 9), (19, 19)])
-def test_short_rows_of_compiled_programs(dtype, extent, k, largest):
+@pytest.mark.parametrize(
+    ("extent", "k", "opened"), [(64, 2, False), (61, 9, False), (19, 19, False), (61, 9, True), (12, 12, True)]
+)
+def test_short_rows_of_compiled_programs(dtype, extent, k, opened, largest):
     """Also of the least and the greatest numbers, of equal ones, and of what is no number."""
     limits = np.finfo(dtype) if np.issubdtype(dtype, np.floating) else np.iinfo(dtype)
     special = [limits.max, limits.min, 0, 1] + ([np.nan, np.inf] if isinstance(limits, np.finfo) else [])
     few, all_equal = RANDOM.choice(np.array(special, dtype), (4, extent)), np.full((1, extent), limits.max, dtype)
     x = np.concatenate([few, all_equal, RANDOM.integers(0, 99, (3, extent)).astype(dtype)])
     model, _ = node_model("TopK", [x, np.array([k])], [1], outputs=2, largest=largest)
+    model = open_sizes(model)[0] if opened else model
     values, indices = tw.compile(model, workers=0, num_threads=1, cache=False).run({"in0": x})
     places = np.arange(extent)
     for row, found in zip(x, indices, strict=True):
@@ -119,10 +123,11 @@ def test_numbers_of_64_bits(dtype, largest):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "k", "largest"), [(np.float32, 6, 1), (np.float32, 20, 0), (np.float64, 10, 1), (np.uint8, 40, 0)]
+    ("dtype", "k", "largest"),
+    [(np.float32, 6, 1), (np.float32, 20, 0), (np.float64, 10, 1), (np.uint8, 40, 0), (np.float32, 2, 0)],
 )
 def test_chosen_numbers_of_dynamic_rows(dtype, k, largest):
-    """Rows of all elements, of whole steps and of a rest, of as many as a cache holds keys of, and of one more."""
+    """Rows of all elements, short ones, of whole steps and of a rest, of as many as a cache holds keys of, and more."""
     model, _ = node_model("TopK", [np.ones((1, k), dtype), np.array([k])], [1], outputs=2, largest=largest)
     for number, dim in enumerate(model.graph.input[0].type.tensor_type.shape.dim):
         dim.dim_param = f"n{number}"
@@ -130,9 +135,11 @@ def test_chosen_numbers_of_dynamic_rows(dtype, k, largest):
     for rows, extent in (
         (2, k),
         (1, k + 1),
+        *((2, extent) for extent in (16, 17, 63) if extent >= k),
         (2, 64),
         (3, 65),
         (2, 128),
+        (2, 129),
         (1, 300),
         (1, MOST_HALVED),
         (1, MOST_HALVED + 1),
