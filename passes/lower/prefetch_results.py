@@ -54,8 +54,8 @@ class PrefetchResults(Pass):
     their time, one of 12544 x 64 in 0.8, of 144 x 3136 in 0.7 (AVX-512, 2 MiB).
 
     Left are results that the caches hold anyhow (of sums half of the second one, of tiles the first one), those that
-    pass the caches (``stream-stores``), those of open sizes, rows of whole lines near each other, and stores whose
-    places only the code behind the sum computes.
+    pass the caches (``stream-stores``), those of open sizes (``turned_rows.py`` asks for its own), rows of whole lines
+    near each other, and stores whose places only the code behind the sum computes.
 
     Options:
         least: bytes of a result; 0 for those of the target's caches.

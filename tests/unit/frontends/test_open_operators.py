@@ -56,6 +56,11 @@ CASES: dict[str, tuple[str, list[list[np.ndarray]], dict[str, Any]]] = {
         [[f(2, c, h, w)] for c, h, w in ((2, 5, 7), (3, 4, 4), (4, 40, 30), (5, 4, 6), (1, 3, 3), (3, 1, 5))],
         {"perm": [0, 2, 3, 1]},
     ),
+    "large matrices, before whose tiles lines are asked for": (
+        "Transpose",
+        [[f(2, m, n)] for m, n in ((130, 129), (200, 80), (91, 257))],
+        {"perm": [0, 2, 1]},
+    ),
     "several tiles of four rows as one": (
         "Transpose",
         [[f(m, n)] for m, n in ((17, 5), (16, 12), (100, 15), (15, 7), (33, 6))],

@@ -10,9 +10,13 @@ import pytest
 from cpu_targets import FOR_THIS_MACHINE
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_runner import CompiledKernel, assembly, schedule_text
+from kernel_runner import CompiledKernel, assembly, bytecode, schedule_text
 
 from tilewright.core.target import Target
+from tilewright.dialects import codegen, ir
+from tilewright.dialects.context import make_context
+from tilewright.passes.infra.context import PassContext
+from tilewright.passes.pipeline import lower_kernel
 
 RNG = np.random.default_rng(0)
 DTYPES = {
@@ -210,6 +214,29 @@ def test_transposes_are_shuffles(element: str, shape: tuple[int, ...], order: li
     made = assembly(permutation(shape, order, element)[0])
     assert not re.search("vgather|vpinsr|vpextr[bwd]|vinsertps|vextractps|vmovss|vmovsd", made)
     assert re.search("vpermt2|vpermi2|vpunpck|vunpck|vshuf|vperm", made)
+
+
+OPEN_TRANSPOSE = """func.func @k(%x: tensor<?x?xf32>, %n: index, %m: index) -> tensor<?x?xf32>
+    attributes {tw.result_sizes = 2 : i64, tw.same_sizes = [array<i64: 0, 0, 2, -1, 3, 1>, array<i64: 0, 1, 1, -1, 3, 0>]} {
+  %e = tensor.empty(%n, %m) : tensor<?x?xf32>
+  %r = linalg.generic {
+    indexing_maps = [affine_map<(d0, d1) -> (d1, d0)>, affine_map<(d0, d1) -> (d0, d1)>],
+    iterator_types = ["parallel", "parallel"]
+  } ins(%x : tensor<?x?xf32>) outs(%e : tensor<?x?xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    linalg.yield %v : f32
+  } -> tensor<?x?xf32>
+  return %r : tensor<?x?xf32> }"""
+
+
+@pytest.mark.parametrize(("cpu", "rows"), [("skylake-avx512", 16), ("haswell", 8)])
+def test_lines_are_asked_for_ahead_where_the_run_finds_a_large_matrix(cpu: str, rows: int) -> None:
+    """Only of the largest tiles, a line for each of their rows, in a loop of its own."""
+    named = Target.parse(f"x86 -mcpu={cpu}")
+    with make_context(), ir.Location.unknown():
+        module, _ = lower_kernel(bytecode(OPEN_TRANSPOSE), named, PassContext())
+        made = codegen.emit_code(module, named, "asm").decode()
+    assert made.count("prefetch") == rows
 
 
 def test_transposes_that_leave_few_elements_together(target: Target) -> None:
