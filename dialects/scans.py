@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ..core.sizes import Extent, count_elements, max_of, min_of
-from . import builders, ir, scalars, tensor
-from .loops import at, index, sequential, store
+from . import builders, extents, ir, scalars, tensor
+from .loops import at, index, sequential, store, while_loop
 
 Fold2 = Callable[[ir.Value, ir.Value], ir.Value]
 
@@ -16,6 +16,8 @@ _TOTAL_BITS = 8192
 # Elements of blocks of a row that threads share, and of a vector. Rows of short blocks lie apart, in which the CPU sees
 # no stream: 2048 columns by 256 take 1.6 times as long as row by row, by 1024 1.4 times.
 _BLOCK, _VECTOR, _FEW_ROWS = 4096, 16, 32
+# Columns of blocks where only the run knows how many there are, and so many that are no stream.
+_OPEN_BLOCKS, _SHORT_ROW = (64, 16, 1), 128
 
 
 def prefix_scan(
@@ -46,25 +48,71 @@ class _Scan:
         """All of it."""
         outer, extent, inner = shape = builders.shape_of(self.x)
         elem = builders.element_of(self.x)
+        if not isinstance(inner, int):
+            return self._compute_open()
         # Each step of a loop over blocks has its own part: threads share them.
         if isinstance(inner, int) and (width := _choose_block(inner, extent, scalars.width(elem))):
             shape = (outer, extent, inner // width, width)
         scan = replace(self, x=builders.reshape(self.x, shape))
         made = builders.empty(shape, elem)
         counts = [outer, *shape[2:-1]]
-        [made] = sequential(counts, [made], lambda part, states: [scan._rows(states[0], part)])
+        pieces = _cut_row(shape[-1], scalars.width(elem))
+        [made] = sequential(counts, [made], lambda part, states: [scan._rows(states[0], part, pieces)])
         return builders.reshape(made, builders.shape_of(self.x))
 
-    def _rows(self, made: ir.Value, part: Sequence[ir.Value]) -> ir.Value:
-        """``made`` with an item, or a block of its columns, row by row: pieces of these, with their totals."""
+    def _compute_open(self) -> ir.Value:
+        """Where only the run knows the columns: blocks of few rows, or of short ones, and else whole rows."""
+        outer, extent, inner = shape = builders.shape_of(self.x)
+        rows, columns, zero = index(extent), index(inner), index(0)
+        few = scalars.either(
+            scalars.compare("le", rows, index(_FEW_ROWS)), scalars.compare("le", columns, index(_SHORT_ROW))
+        )
+        in_blocks, whole = scalars.select(few, columns, zero), scalars.select(few, zero, index(1))
+
+        def scan_blocks(
+            item: ir.Value, made: ir.Value, start: ir.Value, left: ir.Value, width: int
+        ) -> tuple[ir.Value, ir.Value]:
+            """As many blocks as there are; gives the columns that they have, too."""
+            count = scalars.div(left, index(width), signed=False)
+
+            def scan_block(at: Sequence[ir.Value], states: Sequence[ir.Value]) -> list[ir.Value]:
+                column = scalars.add(start, scalars.mul(at[0], index(width)))
+                return [self._rows(states[0], [item], [_Piece(0, width)], column)]
+
+            return sequential([count], [made], scan_block)[0], scalars.mul(count, index(width))
+
+        def scan_item(item: ir.Value, states: Sequence[ir.Value]) -> list[ir.Value]:
+            [made], start, left = states, zero, in_blocks
+            for width in _OPEN_BLOCKS:
+                made, done = scan_blocks(item, made, start, left, width)
+                start, left = scalars.add(start, done), scalars.sub(left, done)
+            return sequential([whole], [made], lambda _, own: [self._rows(own[0], [item], [_Piece(0, inner)])])
+
+        made = builders.empty(shape, builders.element_of(self.x))
+        if outer != 1:  # which threads share
+            return sequential([outer], [made], lambda at, own: scan_item(at[0], own))[0]
+
+        def once(at: ir.Value, own: Sequence[ir.Value]) -> tuple[ir.Value, list[ir.Value]]:
+            return scalars.bool_constant(True), scan_item(at, own)
+
+        # No loop that is dropped around one item: outside of loops each op would be a kernel.
+        return extents.note(while_loop(index(1), scalars.bool_constant(True), [made], once)[0], shape)
+
+    def _rows(
+        self, made: ir.Value, part: Sequence[ir.Value], pieces: Sequence[_Piece], column: ir.Value | None = None
+    ) -> ir.Value:
+        """``made`` with an item, or a block of its columns, row by row: pieces of these, with their totals.
+
+        ``column``: where the pieces' columns are counted from.
+        """
         item, *block = part
         extent, elem = builders.shape_of(self.x)[1], builders.element_of(made)
         neutral = builders.scalar(self.neutral, elem)
-        pieces = _cut_row(builders.shape_of(self.x)[-1], scalars.width(elem))
         starts = [neutral if piece.size == 1 else builders.full((piece.size,), neutral) for piece in pieces]
 
         def place_of(number: ir.Value, piece: _Piece) -> list[ir.Value]:
-            return [item, self._place(number), *block, index(piece.start)]
+            start = index(piece.start) if column is None else scalars.add(column, index(piece.start))
+            return [item, self._place(number), *block, start]
 
         def step(where: Sequence[ir.Value], states: Sequence[ir.Value]) -> list[ir.Value]:
             made, *totals = states

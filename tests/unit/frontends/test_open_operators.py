@@ -245,6 +245,14 @@ CASES: dict[str, tuple[str, list[list[np.ndarray]], dict[str, Any]]] = {
         [[f(2, a, n), f(2, b, n), f(2, 1, n)] for a, b, n in ((3, 2, 70), (1, 40, 1), (0, 2, 5))],
         {"axis": 1},
     ),
+    "scans of blocks of columns, where rows are few or short, and of whole rows": (
+        "CumSum",
+        [
+            [f(n, m, k), np.array(1)]
+            for n, m, k in ((1, 40, 33), (3, 3, 200), (2, 33, 129), (1, 34, 300), (2, 1, 81), (1, 5, 0), (2, 0, 7))
+        ],
+        {"known": [1], "exclusive": 1, "reverse": 1},
+    ),
     "running sums of columns": (
         "CumSum",
         [[f(2, 5, n), np.array(1)] for n in (77, 3, 64)],
