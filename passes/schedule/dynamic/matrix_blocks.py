@@ -47,7 +47,7 @@ from .part_loops import Computation, Part, Segment, cut_axis
 # Sizes of blocks, the last of which are vectors of sums. Rows that are copied are as many as the size between.
 WHOLE_ROWS, FEW_ROWS, SINGLE_ROWS = (2 * ROWS, ROWS), 3, (2, 1)
 # Rows of a copy are so many bytes longer: such as lie a page apart would all be in one set of the first cache.
-_GAP = 64
+_BYTES_BETWEEN = 64
 # Rows that go over a panel of a weight together.
 _HELD_ROWS = 256
 
@@ -166,7 +166,7 @@ class CopiedRows(Part):
             if isinstance(held, ir.Value) and along:
                 copies[value] = self._copy(buffer_of(held), part, along[0])
         self.arguments = {**self.arguments, **copies}
-        self.made = _hold(self.whole, self.computed.buffer)
+        self.made = _allocate_part(self.whole, self.computed.buffer)
 
     def compute(self, region: Region, place: ir.Value, panel: ir.Value | None) -> None:
         """The rows, or a panel of them."""
@@ -203,7 +203,7 @@ class CopiedRows(Part):
 
     def _copy(self, source: ir.Value, part: Region, axis: int) -> Held:
         """A part of an operand, whose rows are along an axis, as the thread keeps it."""
-        dims, made = kept_dims(part), _hold(part, source)
+        dims, made = kept_dims(part), _allocate_part(part, source)
         kept = full_region([part[d].size for d in dims])
         self._move(source, part, axis, made, kept, dims.index(axis))
         return Held(tensor_of(made), part, dims)
@@ -224,9 +224,9 @@ def _row_of(part: Region, axis: int, row: Linear) -> Region:
     return (*part[:axis], Interval(part[axis].offset + row, 1), *part[axis + 1 :])
 
 
-def _hold(part: Region, like: ir.Value) -> ir.Value:
+def _allocate_part(part: Region, like: ir.Value) -> ir.Value:
     """Memory for a part of a buffer, whose rows lie a bit apart."""
     sizes, kind = [part[d].size for d in kept_dims(part)], ir.MemRefType(like.type)
-    gap = _GAP * 8 // element_bits(kind.element_type) if len(sizes) > 1 else 0
+    gap = _BYTES_BETWEEN * 8 // element_bits(kind.element_type) if len(sizes) > 1 else 0
     made = memref.alloc(ir.MemRefType.get([*sizes[:-1], sizes[-1] + gap], kind.element_type), [], [])
     return view_of(made, full_region(sizes)) if gap else made
