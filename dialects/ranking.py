@@ -146,7 +146,9 @@ class _Row:
         if count > most:
             return self._rank_long(into, count)
         extent = index(builders.shape_of(self.numbers)[1])
-        short = scalars.both(scalars.compare("le", extent, index(most)), scalars.compare("ge", extent, index(count)))
+        short = scalars.both(
+            scalars.compare("le", extent, index(most)), scalars.compare("ge", extent, index(max(count, _LEAST_SHORT)))
+        )
 
         def rank_short(_: ir.Value, states: States) -> tuple[ir.Value, list[ir.Value]]:
             return scalars.bool_constant(False), self._rank_short(states[0], count)
