@@ -4,7 +4,8 @@
 calls it by, if the host holds it; then, for each output, its address, how many bytes there are, and its extents.
 
 The memory of a state that grows is the caller's: its address is that of the input. The program may leave another one
-there, of new memory, and then the old memory is still the caller's to free. Behind the outputs, there are for each such
+there, of new memory, and then the old memory is still the caller's to free. A run that succeeds leaves its next length
+there, too, so that the frame is ready for the next run. Behind the outputs, there are for each such
 state the bytes of its memory, and whether it has to do with these. An output that is one has extents alone, and so has
 one that is written over its input. The last word, if there are such, says whether the run has begun to.
 """

@@ -6,7 +6,7 @@ import copy
 import math
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
@@ -21,7 +21,7 @@ from ..core.states import State
 from .artifact.state_file import read_states, write_states
 from .outputs import Outputs
 from .tensors import tensor
-from .tensors.state_memory import StateMemory
+from .tensors.state_memory import HeldInputs, StateMemory
 
 if TYPE_CHECKING:
     from .artifact.manifest import Manifest
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 Execute = Callable[[list[Any], "float | None"], list[Any]]
 _Value = StateMemory | np.ndarray
 _SHAPE = attrgetter("shape")
+_BUSY = "the session is running: make one session for each thread, or fork it"
 _KEPT_SHAPES = 64  # of inputs that were found right
 
 
@@ -55,6 +56,7 @@ class Session:
         self._manifest, self._execute = manifest, execute
         self._states = manifest.states
         self._grown = {state.input for state in self._states if manifest.session and state.axis is not None}
+        self._first_grown = next((state.input for state in self._states if state.input in self._grown), None)
         self._infos = own.inputs
         held = {state.input for state in self._states}
         self._given = [number for number in range(len(own.inputs)) if number not in held]
@@ -66,15 +68,18 @@ class Session:
         self._made = [number for number in range(len(own.outputs)) if number not in left]
         self._names = tuple(own.outputs[number].name for number in self._made)
         self._written = frozenset(state.input for state in own.frame.written) if manifest.session else frozenset()
+        self._lock = threading.Lock()
+        self._holding = _Holding(self._lock)
         self._capacity, self._sizes = _check_capacity(capacity), _check_sizes(sizes, self._infos)
         self._shared = tuple(dict.fromkeys(_list_symbols(self._asked)))
         self._places = _place_symbols(own.inputs, sorted(held), self._shared)
         self._check = lru_cache(_KEPT_SHAPES)(self._check_given)
+        self._checked: tuple[Any, ...] | None = None  # the shapes and sizes of the last run
         self._all_tensors = not any(info.dtype in OBJECTS for info in self._asked)
         self._replaced = sorted(held - self._grown - self._written)
         self._replacing = [state for state in self._states if state.input in self._replaced]
-        self._lock = threading.Lock()
         self._values: dict[int, _Value] = {}
+        self._held_inputs, self._held_values = HeldInputs(()), self._values  # made of these
         self._initial = {self._find(name).input: value for name, value in (initial or {}).items()}
 
     @property
@@ -90,16 +95,18 @@ class Session:
     @property
     def length(self) -> int:
         """How many elements the first state that grows has along the axis on which it does; 0 where none grows."""
-        state = next((state for state in self._states if state.input in self._grown), None)
-        return self._values[state.input].shape[0] if state and self._values else 0
+        return self._values[self._first_grown].shape[0] if self._values and self._first_grown is not None else 0
 
     def run(self, inputs: Mapping[str, Any] | Sequence[Any], timeout: float | None = None) -> Outputs:
         """Run on arrays by name, or on a list of them in the order of ``inputs``; returns the outputs but for states.
 
         Raises as ``Module.run`` does, and InputError where a state with a ``capacity`` would need more.
         """
-        with self._hold():
-            self._demand_states()
+        if not self._lock.acquire(blocking=False):  # as few calls as may be: after a run none of this is in a cache
+            raise InputError(_BUSY)
+        try:
+            if self._written:
+                self._demand_states()
             arrays = self._order(inputs)
             before = self._values
             try:
@@ -108,24 +115,34 @@ class Session:
                 self._values = before
                 raise
             for state in self._replacing:
-                self._values[state.input] = made[state.output]
+                self._values[state.input] = self._held_inputs[state.input] = made[state.output]
             outputs = Outputs([made[number] for number in self._made])
             outputs.names = self._names
             return outputs
+        finally:
+            self._lock.release()
 
     def _step(self, arrays: Sequence[np.ndarray], timeout: float | None) -> list[Any]:
         """All outputs for inputs and the states, which begin in the first run."""
         shapes = tuple(map(_SHAPE, arrays) if self._all_tensors else map(tensor.given_shape_of, arrays, self._asked))
-        found = self._check(shapes, self._find_sizes())
-        if not self._values:
-            self._values = {state.input: self._begin(state, found) for state in self._states}
-            self._check(shapes, self._find_sizes())
-        everything: list[Any] = [None] * len(self._infos)
+        known = shapes, self._find_sizes()
+        if known != self._checked or not self._values:
+            found = self._check(*known)
+            if not self._values:
+                self._values = {state.input: self._begin(state, found) for state in self._states}
+                self._check(shapes, self._find_sizes())
+            self._checked = known
+        inputs = self._held_inputs
+        if self._held_values is not self._values:
+            inputs = self._held_inputs = HeldInputs(map(self._values.get, range(len(self._infos))))
+            self._held_values = self._values
         for number, array in zip(self._given, arrays, strict=True):
-            everything[number] = array
-        for number, value in self._values.items():
-            everything[number] = value
-        return self._execute(everything, timeout)
+            inputs[number] = array
+        try:
+            return self._execute(inputs, timeout)
+        finally:
+            for number in self._given:
+                inputs[number] = None
 
     def _check_given(self, shapes: Sequence[tuple[int, ...]], sizes: Sequence[int | None]) -> Mapping[Sym, int]:
         """Sizes by symbols: those of inputs of these shapes, which have to fit the states' of ``_find_sizes``."""
@@ -147,6 +164,7 @@ class Session:
             self._demand_states()
             made = copy.copy(self)  # what is derived from the manifest takes a millisecond for a large program
             made._lock = threading.Lock()
+            made._holding = _Holding(made._lock)
             made._values = {number: value.copy() for number, value in self._values.items()}
             return made
 
@@ -155,11 +173,11 @@ class Session:
         with self._hold():
             if not self._all_grow:
                 raise InputError("a session can be truncated if all of its states grow: fork it before, or reset it")
-            if not 0 <= length <= self.length:
-                raise InputError(f"the session has {self.length} elements, and cannot be truncated to {length}")
-            for value in self._values.values():
-                assert isinstance(value, StateMemory)
-                value.cut(length)
+            longest = self.length
+            if not 0 <= length <= longest:
+                raise InputError(f"the session has {longest} elements, and cannot be truncated to {length}")
+            for value in cast("Iterable[StateMemory]", self._values.values()):
+                value.words[1] = length
 
     def __getitem__(self, name: str) -> np.ndarray:
         """A copy of the state of this name; InputError where there is none, or no run has begun."""
@@ -222,14 +240,17 @@ class Session:
         return isinstance(value, StateMemory) and value.lost
 
     def _hold(self) -> _Holding:
-        return _Holding(self._lock)
+        return self._holding
 
     def _order(self, inputs: Any) -> list[np.ndarray]:
         """The inputs that are no states, in the model's order."""
-        if isinstance(inputs, Mapping) and not self._held_names.isdisjoint(inputs):
+        try:
+            return tensor.order_inputs(inputs, self._asked_infos, "session")
+        except InputError:
+            if not isinstance(inputs, Mapping) or self._held_names.isdisjoint(inputs):
+                raise
             name = next(state.name for state in self.states if state.name in inputs)
-            raise InputError(f"'{name}' is a state, which the session keeps: set session['{name}']")
-        return tensor.order_inputs(inputs, self._asked_infos, "session")
+            raise InputError(f"'{name}' is a state, which the session keeps: set session['{name}']") from None
 
     def _find_sizes(self) -> tuple[int | None, ...]:
         """The sizes that the states give the symbols of inputs; None for those that they lack.
@@ -336,7 +357,7 @@ class _Holding:
 
     def __enter__(self) -> None:
         if not self._lock.acquire(blocking=False):
-            raise InputError("the session is running: make one session for each thread, or fork it")
+            raise InputError(_BUSY)
 
     def __exit__(self, *_: object) -> None:
         self._lock.release()

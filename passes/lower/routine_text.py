@@ -1,11 +1,11 @@
 """The text of ``main`` of a program with a routine: its steps as code, with memory for tensors of any size.
 
 ``main`` takes the address of a frame (``frame.mlir``), in which the caller has put the inputs and finds the outputs, or
-also the inputs themselves, which it puts there. It returns whether the outputs have the extents that the frame had. A
-tensor is its address, the block that owns its memory (none for inputs, weights and outputs), and its extents; what the
-host holds is an owner alone. Each register has a reference to its owner, which ends with the last step that reads it.
-Whole numbers have 64 bits and stay at the largest one where they would be larger; floats are doubles. ``routine/`` has
-the steps.
+also the inputs themselves, which it puts there. It returns whether the outputs have the extents that the frame had, and
+states that grow lie where they lay; the frame then has their next lengths as those of the inputs. A tensor is its
+address, the block that owns its memory (none for inputs, weights and outputs), and its extents; what the host holds is
+an owner alone. Each register has a reference to its owner, which ends with the last step that reads it. Whole numbers
+have 64 bits and stay at the largest one where they would be larger; floats are doubles. ``routine/`` has the steps.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from ...core.arena import align_size
 from ...core.program import Kernel, Program, RegisterType
+from ...core.states import State
 from ...dialects import packed
 from .routine.control import StepWriter
 from .routine.values import Object, Tensor, Value
@@ -78,7 +79,7 @@ class _Writer(StepWriter):
         return Tensor(self._load(at, "!llvm.ptr"), "", extents, element)
 
     def _end(self) -> None:
-        """Leave the results in the frame, and say whether their extents are those that the caller has put there."""
+        """Leave the results in the frame; say whether extents are those that are there, and no state has moved."""
         kept = {state.output for state in (*self._layout.grown, *self._layout.written)}
         expected = self._constant(1)
         for number, (register, place) in enumerate(zip(self._routine.results, self._layout.outputs, strict=True)):
@@ -93,7 +94,18 @@ class _Writer(StepWriter):
             elif isinstance(value, Object):
                 self._store_words([self._handle(value)], at)
                 expected = self._constant(0)
+        for state in self._layout.grown:
+            expected = self._leave_state(state, expected)
         self._emit(f"llvm.br ^done({expected} : i64)")
+
+    def _leave_state(self, state: State, expected: str) -> str:
+        """Leave the length of a state that grows where the next run reads it; 0 if it has moved, else ``expected``."""
+        routine, place = self._routine, self._layout.inputs[state.input]
+        before, after = (self._tensor(n) for n in (routine.arguments[state.input], routine.results[state.output]))
+        self._store_words([self._constant(after.shape[0])], self._frame_place(place + 1))
+        now = self._load(self._frame_place(place), "!llvm.ptr")
+        same = self._new(f'llvm.icmp "eq" {now}, {before.data} : !llvm.ptr')
+        return self._new(f"llvm.select {same}, {expected}, %zero : i1, i64")
 
     def _compare_words(self, shape: Sequence[str | int], first: int, expected: str) -> str:
         """1 where ``expected`` is, and the frame has these extents from the ``first`` word on."""

@@ -23,7 +23,7 @@ from ...core.target import find_missing_features
 from .validation import validate, validate_ranges
 
 FORMAT = 14  # of the text
-ABI = 6  # of the code: what `create`, `main` and `run_calls` take, how kernels are called
+ABI = 7  # of the code: what `create`, `main` and `run_calls` take, how kernels are called
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ from ...core.errors import InputError
 from ...core.frame import FrameLayout
 from ...core.model import OBJECTS, numpy_dtype
 from ...core.program import Program, Step
-from ...core.states import State
 from ..process import memory
 from ..process.deadline import Deadline
 from ..process.ffi import tvm_ffi
@@ -29,6 +28,7 @@ from ..tensors.pool import Block, MemoryPool, block_bytes
 from ..tensors.state_memory import free
 from ..tensors.tensor import address_of, is_exported
 from .packed import create_main
+from .state_frame import StatePlaces
 from .watching import KernelCalls, Watcher
 
 _BYTE = np.dtype(np.uint8)
@@ -48,25 +48,8 @@ class _OutputWords(NamedTuple):
     dtype: np.dtype | None
 
 
-class _GrownWords(NamedTuple):
-    """The numbers of a state that grows, as an input and an output, and its words in a frame.
-
-    They are its address at ``place``, the bytes of its memory at ``room``, and its next extents in [first, end).
-    """
-
-    input: int
-    output: int
-    place: int
-    room: int
-    first: int
-    end: int
-
-    @staticmethod
-    def of(state: State, layout: FrameLayout, room: int) -> _GrownWords:
-        """Those of a state whose memory is described from the word ``room`` on."""
-        first = layout.outputs[state.output] + 2
-        end = first + len(layout.types[state.output][1] or ())
-        return _GrownWords(state.input, state.output, layout.inputs[state.input], room, first, end)
+# Of each output that a run is taken to make: the word of its address, its shape, its dtype and the size of its memory.
+_Taken = tuple[tuple[int, tuple[int, ...], Any, int], ...]
 
 
 class _Guess(NamedTuple):
@@ -77,7 +60,7 @@ class _Guess(NamedTuple):
     """
 
     frame: array
-    outputs: tuple[tuple[int, tuple[int, ...], np.dtype, int], ...]
+    outputs: _Taken
 
 
 class HookCall(IntEnum):
@@ -123,8 +106,14 @@ class RoutineRunner:
             for place, dtype, (_, shape) in zip(layout.outputs, dtypes, layout.types, strict=True)
         ]
         self._pool = MemoryPool()
+        self._states = StatePlaces(layout, [shape for _, shape in routine.types[: len(program.inputs)]])
         places = enumerate(zip(layout.inputs, program.inputs, strict=True))
         self._objects = [(number, place) for number, (place, info) in places if info.dtype in OBJECTS]
+        self._tensors = [
+            (number, place)
+            for number, (place, info) in enumerate(zip(layout.inputs, program.inputs, strict=True))
+            if info.dtype not in OBJECTS and number not in self._states.inputs
+        ]
         self._exported = all(info.dtype in OBJECTS or is_exported(numpy_dtype(info.dtype)) for info in program.inputs)
         self._make_watcher, self._asks = make_watcher, bool(self._hosts or self._objects or make_watcher)
         self._kernels = KernelCalls(library, routine, threads) if make_watcher else None
@@ -135,15 +124,7 @@ class RoutineRunner:
             for number, words in enumerate(self._outputs)
             if words.dtype is not None and words.first <= words.end and number not in kept
         ]
-        self._grown = [
-            _GrownWords.of(state, layout, room) for room, state in zip(layout.states, layout.grown, strict=True)
-        ]
-        self._states = [
-            (number, layout.inputs[number], layout.inputs[number] + 1 + len(routine.types[number][1] or ()))
-            for number in [state.input for state in (*layout.grown, *layout.written)]
-        ]
         self._held = sorted(set(range(len(self._outputs))) - kept - set(self._guessed))
-        self._arrays_alone = not self._objects and not self._states
         self._guesses_alone = len(self._guessed) == len(self._outputs) and make_watcher is None
         self._guess = self._first_guess(layout)
 
@@ -172,107 +153,102 @@ class RoutineRunner:
         It has the new shape when the run has succeeded. After a run that fails its elements are those of before. One
         that is written over is lost where a run fails after that.
         """
-        template, guessed = guess = self._guess  # one object, which other threads may replace
-        state, frame = None, template[:]
-        if self._asks:
-            state = self._new_state(deadline)
-            hook = tvm_ffi.convert(state.answer)
-            frame[0] = hook.__chandle__()
-        if deadline is not None:
-            frame[2] = time.monotonic_ns() + int(deadline.check() * 1_000_000_000)
-        arrays = inputs if self._arrays_alone else self._put_held(frame, inputs, state)
+        held = None
+        frame, guessed = self._guess  # one object, which other threads may replace
+        if self._states.inputs:
+            held = self._states.frame_of(self, inputs, frame, guessed)
+            frame, guessed = held.words, held.guessed
+        else:
+            frame = frame[:]
+        state, _hook = self._begin_run(frame, inputs, deadline)
         made, blocks = [], []
         for place, shape, dtype, size in guessed:
             own, frame[place], skip = block = self._pool.take(size) if size else _NO_BLOCK
             made.append(np.ndarray(shape, dtype, own, skip) if size else np.empty(shape, dtype))
             blocks.append(block)
         try:
-            if self._exported:
-                try:
-                    as_guessed = self._main(frame.buffer_info()[0], *arrays)
-                except BufferError:  # of an array that numpy does not export: a read-only one
-                    if state is not None and state.error is not None:
-                        raise
-                    as_guessed = self._run_put(frame, arrays)
-            else:
-                as_guessed = self._run_put(frame, arrays)
+            as_guessed = self._run_on(frame, inputs, state)
         except BaseException as error:
-            self._take_states(frame, inputs)
-            for written in self._layout.written:
-                inputs[written.input].lost = bool(frame[self._layout.mark])
+            if held is not None:
+                self._states.take_memory(held, inputs)
+                self._states.lose(held, inputs)
             self._explain_failure(error, frame, blocks, state, deadline)
             raise
         if as_guessed and self._guesses_alone:
             return made
         if not as_guessed or self._make_watcher is not None:
-            made = self._read_outputs(frame, guess, made, blocks, state)
-        return self._collect(frame, inputs, made, state)
-
-    def _run_put(self, frame: array, arrays: Sequence[np.ndarray | None]) -> int:
-        """Run on arrays whose addresses and extents are put into the frame here."""
-        for place, value in zip(self._layout.inputs, arrays, strict=True):
-            if value is not None:
-                frame[place : place + 1 + value.ndim] = array("q", (address_of(value), *value.shape))
-        return self._main(frame.buffer_info()[0])
-
-    def _put_held(self, frame: array, inputs: Sequence[Any], state: _State | None) -> list[Any]:
-        """Leave in a frame what the host holds, and the memory of states; the other inputs are arrays."""
-        arrays: list[Any] = list(inputs)
-        if state is not None:
-            for number, place in self._objects:
-                frame[place] = state.hold(inputs[number])
-                arrays[number] = None
-        for number, place, end in self._states:
-            frame[place:end] = inputs[number].words
-            arrays[number] = None
-        for number, _, _, room, _, _ in self._grown:
-            frame[room : room + 2] = inputs[number].room
-        return arrays
-
-    def _take_states(self, frame: array, inputs: Sequence[Any]) -> None:
-        """Let states that grow own the memory that they lie in now."""
-        for number, _, place, room, _, _ in self._grown:
-            memory, address = inputs[number], frame[place]
-            if address != memory.words[0]:
-                memory.take(address, frame[room])
-
-    def _new_state(self, deadline: Deadline | None) -> _State:
-        watcher = self._make_watcher() if self._make_watcher else None
-        return _State(self._calls, self._hosts, watcher, self._kernels, deadline)
-
-    def _collect(
-        self, frame: array, inputs: Sequence[Any], made: Sequence[np.ndarray], state: _State | None
-    ) -> list[Any]:
-        """All outputs of a run, those that are states or the host's besides the arrays that it has made."""
-        outputs: list[Any] = [None] * len(self._outputs)
-        self._take_states(frame, inputs)
-        for number, output, _, _, first, end in self._grown:
-            outputs[output] = memory = inputs[number]
-            memory.words[1:] = frame[first:end]
-        for written in self._layout.written:
-            outputs[written.output] = inputs[written.input]
+            made, guess = self._read_outputs(frame, guessed, made, blocks, state)
+            if held is None:
+                self._guess = guess
+            else:
+                held.guessed = guess.outputs
+                self._states.take_memory(held, inputs)
+        outputs: list[Any] = held.results[:] if held is not None else [None] * len(self._outputs)
         for number, value in zip(self._guessed, made, strict=True):
             outputs[number] = value
+        return self._add_held(outputs, frame, state) if self._held else outputs
+
+    def _begin_run(
+        self, frame: array, inputs: Sequence[Any], deadline: Deadline | None
+    ) -> tuple[_State | None, tvm_ffi.Function | None]:
+        """Leave in a frame when the run has to end, whom it may ask, and handles for inputs that are no tensors.
+
+        Returns what the host has of the run, if anything, and the function that answers the run while it is kept.
+        """
+        frame[2] = 0 if deadline is None else time.monotonic_ns() + int(deadline.check() * 1_000_000_000)
+        if not self._asks:
+            return None, None
+        watcher = self._make_watcher() if self._make_watcher else None
+        state = _State(self._calls, self._hosts, watcher, self._kernels, deadline)
+        hook = tvm_ffi.convert(state.answer)
+        frame[0] = hook.__chandle__()
+        for number, place in self._objects:
+            frame[place] = state.hold(inputs[number])
+        return state, hook
+
+    def _run_on(self, frame: array, inputs: Sequence[Any], state: _State | None) -> int:
+        """Call ``main`` on inputs, of which the frame has those that are no tensors; see there what it returns."""
+        address = frame.buffer_info()[0]
+        if self._exported and not self._states.inputs:
+            arrays: Any = inputs
+            if self._objects:
+                arrays = list(inputs)
+                for number, _ in self._objects:
+                    arrays[number] = None
+            try:
+                return self._main(address, *arrays)
+            except BufferError:  # of an array that numpy does not export: a read-only one
+                if state is not None and state.error is not None:
+                    raise
+        for number, place in self._tensors:
+            value = inputs[number]
+            frame[place : place + 1 + value.ndim] = array("q", (address_of(value), *value.shape))
+        return self._main(address)
+
+    def _add_held(self, outputs: list[Any], frame: array, state: _State | None) -> list[Any]:
+        """The outputs of a run with those that the host holds."""
+        assert state is not None
         for number in self._held:
-            assert state is not None
             place, _, _, dtype = self._outputs[number]
             value = state.held[frame[place]]
             outputs[number] = value if dtype is None else value.view(dtype)
         return outputs
 
     def _read_outputs(
-        self, frame: array, guess: _Guess, made: Sequence[np.ndarray], blocks: Sequence[Block], state: _State | None
-    ) -> list[np.ndarray]:
-        """The arrays that a run has made, which are others than they were taken to be, as the next run's will be."""
+        self, frame: array, guessed: _Taken, made: Sequence[np.ndarray], blocks: Sequence[Block], state: _State | None
+    ) -> tuple[list[np.ndarray], _Guess]:
+        """The arrays that a run has made, which are others than they were taken to be, as the next run's will be.
+
+        What the next run is taken to make is left in the frame, too.
+        """
         outputs, found = [], []
-        for (place, shape, dtype, size), value, block in zip(guess.outputs, made, blocks, strict=True):
+        for (place, shape, dtype, size), value, block in zip(guessed, made, blocks, strict=True):
             extents = tuple(frame[place + 2 : place + 2 + len(shape)])
             if extents != shape or frame[place] != block[1]:
                 value, size = self._read_output(frame[place], extents, dtype, block, size, state)
             outputs.append(value)
             found.append((extents, size))
-        self._guess = self._make_guess(guess.frame[:], found)
-        return outputs
+        return outputs, self._make_guess(frame, found)
 
     def _read_output(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import weakref
 from array import array
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -26,11 +27,12 @@ class StateMemory:
     has written over is ``lost``.
     """
 
-    __slots__ = ("__weakref__", "_finalizer", "dtype", "lost", "room", "words")
+    __slots__ = ("__weakref__", "_finalizer", "_owned", "dtype", "lost", "room", "words")
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype, nbytes: int = 0, fixed: bool = False) -> None:
-        self.words, self.room = array("q", (0, *shape)), array("q", (0, fixed))
+        self.words, self.room = memoryview(array("q", (0, *shape))), memoryview(array("q", (0, fixed)))
         self.dtype, self.lost = dtype, False
+        self._owned = 0  # the address of the memory to be freed
         self._finalizer: Any = None
         if nbytes:
             memory.demand(nbytes, "a state")
@@ -59,15 +61,19 @@ class StateMemory:
 
     def take(self, address: int, nbytes: int) -> None:
         """Own this memory, and free what was there before."""
-        if address != self.address:
+        if address != self._owned:
             if self._finalizer is not None:
                 self._finalizer()
-            self._finalizer = weakref.finalize(self, free, address)
+            self._finalizer, self._owned = weakref.finalize(self, free, address), address
         self.words[0], self.room[0] = address, nbytes
 
-    def cut(self, length: int) -> None:
-        """Forget what is behind the first elements."""
-        self.words[1] = length
+    def move_words(self, words: memoryview, room: memoryview | None) -> None:
+        """Keep the words at this place of a frame from now on, and those of its room, if it has a place for these."""
+        words[:] = self.words
+        self.words = words
+        if room is not None:
+            room[:] = self.room
+            self.room = room
 
     def look(self) -> np.ndarray:
         """What lies there, as an array that is to be dropped before the next run."""
@@ -80,6 +86,16 @@ class StateMemory:
         made = StateMemory(self.shape, self.dtype, self.nbytes, self.fixed)
         made.look()[...] = self.look()
         return made
+
+
+class HeldInputs(list[Any]):
+    """All inputs of a session's program, from run to run, and the ``frame`` in which its states have their words."""
+
+    __slots__ = ("frame",)
+
+    def __init__(self, values: Iterable[Any]) -> None:
+        super().__init__(values)
+        self.frame: Any = None
 
 
 def _raise_exhausted(nbytes: int) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import functools
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -119,6 +121,42 @@ def test_a_step_writes_what_is_new_where_the_state_lies():
         session(tokens(1))
     assert [memory_of(session, number).address for number in (1, 2)] == before
     np.testing.assert_array_equal(session["past_key"][:, :, :5], first)
+
+
+def test_states_keep_their_words_in_one_frame_from_run_to_run():
+    session = attention().session()
+    session(tokens(5))
+    words = [memory_of(session, number).words for number in (1, 2)]
+    for _ in range(20):  # the memory moves, the words do not
+        session(tokens(9))
+    assert all(memory_of(session, number).words is kept for number, kept in zip((1, 2), words, strict=True))
+    assert words[0].obj is words[1].obj
+    assert words[0][1] == session.length == 185
+
+
+def test_a_session_its_fork_and_another_take_turns():
+    sessions, expected = [attention().session()], [Expected()]
+    sessions[0](tokens(3))
+    expected[0].run(tokens(3))
+    sessions += [sessions[0].fork(), attention().session()]
+    expected += [copy.copy(expected[0]), Expected()]
+    for step in range(12):
+        for number, (session, wanted) in enumerate(zip(sessions, expected, strict=True)):
+            x = tokens(1 + (step + number) % 4, seed=step)
+            np.testing.assert_allclose(session(x)[0], wanted.run(x), rtol=1e-5, atol=1e-6)
+    for session, wanted in zip(sessions, expected, strict=True):
+        np.testing.assert_array_equal(session["past_key"], wanted.states[0])
+    sessions[0]["past_key"] = 2 * sessions[0]["past_key"]
+    expected[0].states[0] = 2 * expected[0].states[0]
+    x = tokens(2)
+    np.testing.assert_allclose(sessions[0](x)[0], expected[0].run(x), rtol=1e-5, atol=1e-6)
+
+
+def test_a_session_does_not_keep_its_inputs():
+    session, x = attention().session(), tokens(2)
+    kept = sys.getrefcount(x)
+    session(x)
+    assert sys.getrefcount(x) == kept
 
 
 def test_memory_grows_by_doubling():
