@@ -297,13 +297,14 @@ class Kernel:
     with, the open extents of its results being the last.
 
     ``parallel_from``: where only the run knows how many elements its result has, more than one thread is worth it from
-    so many on, each counted as often as the sizes say that its calls have as ``summed``. ``schedule`` is its loop nest
-    as text ("" for plain loops), ``schedule_json`` the same to be read back. ``reason``: why the kernel as a whole has
-    none. ``signature`` is what it takes and gives, as text. ``flushes_denormals``: while it runs, its thread takes
-    denormals for zero; then as before. ``same_sizes``: classes of its sizes that must be one, as numbers of arguments
-    (results come after them) and axes, -1 for a size that it is called with; all others may differ. ``inserts``: it
-    writes a part of its result, and an operand or other calls have the rest. ``counts``: how much of its result it
-    writes, it finds itself.
+    so many on, each counted as often as the sizes say that its calls have as ``summed``. ``streamed_from``: the same
+    where what its products read is in no core's cache (1: one row is enough, 0: no more is said). ``schedule`` is its
+    loop nest as text ("" for plain loops), ``schedule_json`` the same to be read back. ``reason``: why the kernel as a
+    whole has none. ``signature`` is what it takes and gives, as text. ``flushes_denormals``: while it runs, its thread
+    takes denormals for zero; then as before. ``same_sizes``: classes of its sizes that must be one, as numbers of
+    arguments (results come after them) and axes, -1 for a size that it is called with; all others may differ.
+    ``inserts``: it writes a part of its result, and an operand or other calls have the rest. ``counts``: how much of
+    its result it writes, it finds itself.
     ``flops`` and ``bytes`` are the work of one run: its arithmetic, and the sizes of its arguments and results.
 
     ``tuned``: its schedule is from a record of tuning, and not its family's.
@@ -327,6 +328,7 @@ class Kernel:
     exchanges: bool = False
     asks_scratch: bool = False
     parallel_from: int = 0
+    streamed_from: int = 0
     flushes_denormals: bool = False
     signature: Signature = Signature((), ())
     same_sizes: SameSizes = ()
@@ -343,6 +345,14 @@ class Kernel:
         -1 is one as well, of threads that wait for each other.
         """
         return -1 if self.exchanges else 1 if self.ahead else _PIECES
+
+    @property
+    def streamed(self) -> Kernel:
+        """The kernel in a program whose weights no core's cache holds."""
+        if not self.streamed_from:
+            return self
+        least = 0 if self.streamed_from == 1 else self.streamed_from
+        return replace(self, parallel=True, parallel_from=min(self.parallel_from, least) if self.parallel else least)
 
     @property
     def described(self) -> Kernel:

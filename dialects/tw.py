@@ -349,6 +349,13 @@ Written by passes/schedule/apply_schedule; read by passes/ir/kernel, passes/lowe
 passes/lower/wrap_kernel.
 """
 
+STREAMED_FROM = "tw.streamed_from"
+"""Function, integer: the same, if what its products read comes from beyond a core's caches: a weight, keys and values.
+
+Written by passes/schedule/apply_schedule; read by passes/ir/kernel, passes/lower/exchange_blocks,
+passes/lower/wrap_kernel.
+"""
+
 AHEAD = "tw.ahead"
 """Function, unit: each call computes something before its steps.
 

@@ -51,9 +51,15 @@ def compile_kernels(
         _add_kernels(compilation, plan, prepare, kernels, len(wanted))
         on_prepared({part.name: kernels[part] for part in prepare})
         made = _add_kernels(compilation, plan, called, kernels, len(wanted), others)
-        found = {part.name: kernels[part] for part in called}
+        held = sum(info.nbytes for info in plan.params)
+        found = {part.name: _fit_threads(kernels[part], part.target, held) for part in called}
         compilation.report.notes += note_tuned([kernels[part] for part in dict.fromkeys(called)])
         return found, made
+
+
+def _fit_threads(kernel: Kernel, target: Target, weight_bytes: int) -> Kernel:
+    """The kernel in a program with so many bytes of weights: threads pay sooner if no core's cache holds these."""
+    return kernel.streamed if weight_bytes > target.l2_bytes else kernel
 
 
 def kernel_names(programs: Iterable[Program]) -> list[str]:

@@ -193,5 +193,7 @@ def describe_kernel(op: ir.OpView | ir.Operation) -> Kernel:
     asks, exchanges = tw.ASKS_SCRATCH in attributes, tw.EXCHANGES in attributes
     made = Kernel(symbol_of(op), b"", extent, parallel, scratch, schedule=schedule, schedule_json=as_json, ahead=ahead)
     flushes = tw.FLUSH_DENORMALS in attributes
-    made = replace(made, reason=texts.get(tw.REASON, ""), exchanges=exchanges)
+    made = replace(
+        made, reason=texts.get(tw.REASON, ""), exchanges=exchanges, streamed_from=count_of(op, tw.STREAMED_FROM)
+    )
     return replace(made, asks_scratch=asks, parallel_from=count_of(op, tw.PARALLEL_FROM), flushes_denormals=flushes)

@@ -160,7 +160,7 @@ def _run_alone(function: func.FuncOp) -> None:
         with ir.InsertionPoint.at_block_begin(entry), ir.Location.unknown():
             argument.replace_all_uses_with(index_constant(end))
     function.attributes[tw.EXTENT] = integer_attr(1)
-    for name in (tw.EXCHANGES, tw.PARALLEL, tw.PARALLEL_FROM):
+    for name in (tw.EXCHANGES, tw.PARALLEL, tw.PARALLEL_FROM, tw.STREAMED_FROM):
         if name in function.attributes:
             del function.attributes[name]
 

@@ -43,6 +43,7 @@ _DESCRIBING = (
     tw.AHEAD,
     tw.EXCHANGES,
     tw.PARALLEL_FROM,
+    tw.STREAMED_FROM,
     tw.SCRATCH,
     tw.ASKS_SCRATCH,
     tw.FLUSH_DENORMALS,

@@ -33,7 +33,7 @@ from .families.table import choose_schedule, has_nests, require_schedule
 from .language.by_hand import GivenSchedule
 from .language.notation import value_text
 from .language.schedule import Schedule
-from .loop_plan import LoopPlan
+from .loop_plan import LoopPlan, find_streamed
 from .scripts.given import build_given
 from .scripts.scripted import ScriptPlan
 from .scripts.scripted_nest import plan_nest
@@ -190,3 +190,5 @@ def _note_plan(source: func.FuncOp, plan: LoopPlan | None, made: func.FuncOp, re
         made.attributes[tw.PARALLEL] = ir.UnitAttr.get()
         if is_dynamic_kernel(source):
             made.attributes[tw.PARALLEL_FROM] = integer_attr(least)
+    if plan.extent > 1 and (streamed := find_streamed(source)):
+        made.attributes[tw.STREAMED_FROM] = integer_attr(streamed)

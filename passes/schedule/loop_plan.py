@@ -7,12 +7,19 @@ from typing import Any, Protocol
 
 from ...core.target import Target
 from ...dialects import func, ir
+from ...dialects.builders import element_of
 from ...dialects.types import element_bits, is_dynamic_type, nbytes
 from ...dialects.walk import integer_of
-from ..ir.structure import AnyOp, list_ops, loop_extents, shape_of, terminator_of
+from ..analysis.classify import classify_op
+from ..analysis.kinds import Contraction, OpClass
+from ..ir.kernel import stated_summed
+from ..ir.structure import AnyOp, is_structured, list_ops, loop_extents, shape_of, terminator_of
 
 # Below this many scalar operations a fork of threads costs more than it saves (a few microseconds).
 PARALLEL_WORK = 400_000
+# What a product reads for few rows, a weight or a cache of keys, may come from beyond a core's own caches, at 29 bytes
+# a nanosecond from an Emerald Rapids' third one. Then a fork is worth it from so many bytes on.
+STREAMED_BYTES = 1 << 18
 # Steps of the parallel axis that callers see where sizes tell how many there are: each stands for a share of these.
 STEPS = 1 << 12
 _POLYNOMIAL = 10  # operations of an exponential, a sine ...
@@ -73,6 +80,31 @@ def makes_one_tensor(function: func.FuncOp) -> bool:
 def threads_pay(function: func.FuncOp, extent: int, at_once: int = 1) -> int | None:
     """``parallel_from`` of a kernel of known sizes: all or none. ``at_once``: see ``estimate_work``."""
     return 0 if extent > 1 and estimate_work(function, at_once) >= PARALLEL_WORK else None
+
+
+def find_streamed(function: func.FuncOp) -> int:
+    """From how many elements of the result on threads pay if all that products read comes from beyond the caches.
+
+    Each element counts as often as the open sizes are that the kernel sums along: attention by keys and values. 0 where
+    no more is said than by the work, 1 where one row is enough.
+    """
+    products = [(op, kind) for op in list_ops(function) if isinstance(kind := _kind_of(op), Contraction)]
+    if max((_count_read(op, kind) for op, kind in products), default=0) >= STREAMED_BYTES:
+        return 1
+    if len(products) < 2 or not stated_summed(function):
+        return 0
+    return STREAMED_BYTES // sum(element_bits(element_of(op.operands[kind.rhs])) // 8 for op, kind in products)
+
+
+def _kind_of(op: ir.Operation) -> OpClass | None:
+    return classify_op(op) if is_structured(op) else None
+
+
+def _count_read(op: ir.Operation, kind: Contraction) -> int:
+    """The bytes of the larger operand of a product; an open extent counts as one."""
+    shapes = [shape_of(op.operands[number]) for number in (kind.lhs, kind.rhs)]
+    elements = max(math.prod(extent for extent in shape if extent > 0) for shape in shapes)
+    return elements * element_bits(element_of(op.operands[kind.rhs])) // 8
 
 
 def dynamic_threads_pay(function: func.FuncOp) -> int:

@@ -121,7 +121,7 @@ def _check_kernel(kernel: Kernel) -> None:
     texts = (kernel.codegen, kernel.generated)
     _require(all(isinstance(text, str) for text in texts), f"{where} has a code generator whose name is no text")
     _require(_is_size(kernel.extent) and kernel.extent > 0, f"{where} has {kernel.extent!r} steps")
-    sizes = (kernel.scratch_bytes, kernel.parallel_from)
+    sizes = (kernel.scratch_bytes, kernel.parallel_from, kernel.streamed_from)
     _require(all(map(_is_size, sizes)), f"{where} has sizes that are none")
     _require(all(_is_size(n, 1 << 80) for n in (kernel.flops, kernel.bytes)), f"{where} does work that is none")
     flags = (kernel.parallel, kernel.ahead, kernel.exchanges, kernel.asks_scratch)
