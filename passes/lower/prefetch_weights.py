@@ -18,6 +18,7 @@ from ..infra.base import Pass
 from ..ir.kernel import LINE, scheduled_functions
 
 _FEW_ROWS = 4
+_CLOSE_ROWS = 2048  # bytes from one row to the next up to which the hardware finds them itself
 _ARITHMETIC = ("arith.addi", "arith.muli", "arith.divui", "arith.remui")
 
 
@@ -50,6 +51,11 @@ class PrefetchWeights(Pass):
     once are as many streams, each of which is asked for ``apart`` steps ahead, into that cache, too: one row takes
     0.95 of the time, 0.9 with AVX2. Targets that pass vectors in halves read as fast as they can without.
 
+    A cache of keys or values has rows of other heads between those of one, and only the run knows how many there are.
+    Where most of a page is others', each step asks for a row some steps ahead, into the second cache: one row of
+    attention to 500 keys of 12 heads, 37 MB in 12 layers, takes 0.72 of the time, to 1,500 keys 0.64 (AVX-512). Of 8
+    heads of 64 numbers, whose rows are 2 kB apart, it is 0.95 from memory, but 1.15 from a third cache.
+
     Past the last row an address is only computed: a prefetch never faults. The prefetches stand at the beginning of the
     loop, since LLVM moves no load across one: among the loads they made accumulators spill.
 
@@ -58,6 +64,7 @@ class PrefetchWeights(Pass):
         tiles: with more tiles of rows than these the first one's waiting does not matter.
         apart: how many steps ahead, where steps lie apart.
         few: how many steps ahead, where the weight comes from memory for a few rows.
+        cached: how many steps ahead, where rows of a cache are a head's.
     """
 
     name: ClassVar[str] = "prefetch-weights"
@@ -66,6 +73,7 @@ class PrefetchWeights(Pass):
     tiles: int = 64
     apart: int = 8
     few: int = 16
+    cached: int = 32
     target: Target | None = None
 
     def apply(self, module: ir.Module) -> None:
@@ -76,6 +84,8 @@ class PrefetchWeights(Pass):
                 self._prefetch(load)
             for load in collect(function, self._is_part, "vector.load") if parts else ():
                 self._prefetch_part(load)
+            for load in collect(function, _is_cached_row, "vector.load") if parts else ():
+                self._prefetch_cached(load)
 
     def _waits(self, load: ir.Operation) -> bool:
         """Return whether a few rows are all that a load from memory is for, which takes longer than they do."""
@@ -106,6 +116,17 @@ class PrefetchWeights(Pass):
             ahead = arith.addi(step, index_constant(self.apart))
             for column in range(0, kind.shape[-1], LINE * 8 // element_bits(kind.element_type)):
                 memref.PrefetchOp(buffer, [*outer, ahead, index_constant(column)], False, 2, True)
+
+    def _prefetch_cached(self, load: ir.Operation) -> None:
+        """Ask for a row of a cache some steps ahead, behind what computes its place."""
+        buffer, *indices = list(load.operands)
+        kind, axis = ir.MemRefType(buffer.type), _find_walked(load)
+        assert axis is not None
+        with ir.InsertionPoint(list(load.block.operations)[-1]), load.location:
+            ahead = arith.addi(indices[axis], index_constant(self.cached))
+            place = [*indices[:axis], ahead, *indices[axis + 1 : -1]]
+            for column in range(0, kind.shape[-1], LINE * 8 // element_bits(kind.element_type)):
+                memref.PrefetchOp(buffer, [*place, index_constant(column)], False, 2, True)
 
     def _prefetch(self, load: ir.Operation) -> None:
         buffer, *outer, step, _ = list(load.operands)
@@ -216,6 +237,8 @@ def _factor(index: ir.Value, counter: ir.Value) -> int:
     op = defining_op(index)
     if op is None:
         return 0
+    if op.name == "affine.apply":
+        return _factor_of_sum(op, counter)
     if op.name == "arith.addi":
         return _factor(op.operands[0], counter) + _factor(op.operands[1], counter)
     if op.name == "arith.muli":
@@ -223,6 +246,14 @@ def _factor(index: ir.Value, counter: ir.Value) -> int:
         factor = next((n for n in numbers if n is not None), 0)
         return factor * sum(_factor(v, counter) for v, n in zip(op.operands, numbers, strict=True) if n is None)
     return 0
+
+
+def _factor_of_sum(op: ir.Operation, counter: ir.Value) -> int:
+    """The same for the place that is one index more than another, which a map adds; 0 for any other map."""
+    [expression] = ir.AffineMapAttr(op.attributes["map"]).value.results
+    if str(expression) not in ("d0 + d1", "d0 + s0", "s0 + s1"):
+        return 0
+    return sum(_factor(value, counter) for value in op.operands)
 
 
 def _loops_in(index: ir.Value) -> set[ir.Value]:
@@ -269,6 +300,31 @@ def _lies_behind(step: ir.Value, other: ir.Value, least: int) -> bool:
         return False
     distance = integer_of(op.operands[1])
     return distance is not None and distance > least
+
+
+def _is_cached_row(op: ir.Operation) -> bool:
+    """Return whether the op loads a factor of products: a row of an open number of them, which lie apart."""
+    loop = op.parent.operation if op.parent is not None else None
+    kind, vector = ir.MemRefType(op.operands[0].type), ir.VectorType(op.results[0].type)
+    if loop is None or loop.name != "scf.for" or kind.rank < 3 or list(vector.shape) != list(kind.shape[-1:]):
+        return False
+    users = {use.owner.name for use in op.results[0].uses}
+    return bool(users & {"arith.mulf", "vector.fma"}) and _find_walked(op) is not None
+
+
+def _find_walked(op: ir.Operation) -> int | None:
+    """The open axis along which a load of rows goes on by one in each step of its loop; None if there are no such.
+
+    Its rows lie far from each other.
+    """
+    shape, counter = ir.MemRefType(op.operands[0].type).shape, op.block.arguments[0]
+    factors = [_factor(index, counter) for index in list(op.operands)[1:]]
+    walked = [axis for axis, factor in enumerate(factors) if factor]
+    if len(walked) != 1 or factors[walked[0]] != 1 or shape[walked[0]] >= 0:
+        return None
+    behind = shape[walked[0] + 1 :]
+    apart = math.prod(behind) * element_bits(ir.MemRefType(op.operands[0].type).element_type) // 8
+    return walked[0] if min(behind) > 0 and apart > _CLOSE_ROWS else None
 
 
 def _streams(op: ir.Operation) -> bool:

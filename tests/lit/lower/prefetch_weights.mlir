@@ -356,3 +356,50 @@ func.func @few_rows(%w: memref<256x512x32xf32>, %block: index) -> (vector<2x32xf
   }
   return %two, %five : vector<2x32xf32>, vector<5x32xf32>
 }
+
+// Keys of one head among twelve, of which only the run knows how many there are: 32 steps ahead, into the second cache.
+// CHECK-LABEL: func.func @cached_keys(
+// CHECK:         %[[KEY:.*]] = affine.apply
+// CHECK:         vector.load
+// CHECK:         %[[AHEAD:.*]] = arith.addi %[[KEY]], %{{.*}} : index
+// CHECK-COUNT-4: memref.prefetch %{{.*}}[%[[AHEAD]], %{{.*}}, %{{.*}}], read, locality<2>, data
+// CHECK-NOT:     memref.prefetch
+// HALVES-LABEL: func.func @cached_keys(
+// HALVES-NOT:   memref.prefetch
+func.func @cached_keys(%keys: memref<?x12x64xf32>, %query: vector<64xf32>, %scores: memref<?xf32>, %head: index,
+                       %first: index) attributes {tw.schedule = "rows"} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c16 = arith.constant 16 : index
+  %zero = arith.constant 0.0 : f32
+  scf.for %i = %c0 to %c16 step %c1 {
+    %place = affine.apply affine_map<(d0, d1) -> (d0 + d1)>(%first, %i)
+    %key = vector.load %keys[%place, %head, %c0] : memref<?x12x64xf32>, vector<64xf32>
+    %products = arith.mulf %query, %key fastmath<contract> : vector<64xf32>
+    %score = vector.reduction <add>, %products, %zero : vector<64xf32> into f32
+    memref.store %score, %scores[%i] : memref<?xf32>
+  }
+  return
+}
+
+// Rows near each other, of a known number, and those that no product reads are left alone.
+// CHECK-LABEL: func.func @rejects_other_rows(
+// CHECK-NOT:     memref.prefetch
+// HALVES-LABEL: func.func @rejects_other_rows(
+func.func @rejects_other_rows(%near: memref<?x4x64xf32>, %known: memref<128x12x64xf32>, %copied: memref<?x12x64xf32>,
+                              %query: vector<64xf32>, %made: memref<?x64xf32>, %head: index)
+    attributes {tw.schedule = "rows"} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c16 = arith.constant 16 : index
+  scf.for %i = %c0 to %c16 step %c1 {
+    %a = vector.load %near[%i, %head, %c0] : memref<?x4x64xf32>, vector<64xf32>
+    %b = vector.load %known[%i, %head, %c0] : memref<128x12x64xf32>, vector<64xf32>
+    %c = vector.load %copied[%i, %head, %c0] : memref<?x12x64xf32>, vector<64xf32>
+    %d = arith.mulf %query, %a : vector<64xf32>
+    %e = arith.mulf %d, %b : vector<64xf32>
+    vector.store %e, %made[%i, %c0] : memref<?x64xf32>, vector<64xf32>
+    vector.store %c, %made[%i, %c0] : memref<?x64xf32>, vector<64xf32>
+  }
+  return
+}
