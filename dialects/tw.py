@@ -404,14 +404,14 @@ passes/lower/wrap_kernel.
 """
 
 SPLIT_PRODUCT = "tw.split_product"
-"""Structured op in a tile, unit: its sums begin at zero, and are of those products of parts that a float32 has room for.
+"""Structured op in a tile, unit: its sums begin at zero, and are of the products of parts that a float32 has bits for.
 
 Written by passes/schedule/tiling/split_products; read by passes/lower/multiply_matrices, passes/lower/split_ahead,
 passes/schedule/vectorize.
 """
 
 SPLIT_AHEAD = "tw.split_ahead"
-"""Loop over the steps of a block of a weight that is split into parts, unit: it may be done while another is multiplied.
+"""Loop over the steps of a block of a weight that is split, unit: it may be done while another block is multiplied.
 
 Written by passes/schedule/tiling/split_products; read by passes/lower/split_ahead.
 """

@@ -188,10 +188,10 @@ class CopiedRows(Part):
             return
         last = arith.cmpi(arith.CmpIPredicate.eq, panel, index_constant(self.panels - 1))
         branch = scf.IfOp(last, has_else=True)
-        with ir.InsertionPoint(branch.then_block):
+        with ir.InsertionPoint(branch.regions[0].blocks[0]):
             give(Linear(extent - rest), rest)
             scf.YieldOp([])
-        with ir.InsertionPoint(branch.else_block):
+        with ir.InsertionPoint(branch.regions[1].blocks[0]):
             give(Linear(0, ((first, part.step),)), width)
             scf.YieldOp([])
 
