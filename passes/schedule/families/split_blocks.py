@@ -128,13 +128,13 @@ def count_sums(rows: int, columns: int, steps: int, target: Target) -> int:
 
 def schedule_split(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv) -> Schedule | None:
     """The schedule of a product of float32 on a target that multiplies matrices of bfloat16, where it pays."""
-    product = _find_sizes(kernel, op, kind)
+    product = _measure_product(kernel, op, kind)
     if product is None or not product.pays:
         return None
     return _keep_weight(kernel, op, kind, product) if product.keeps_weight else _keep_rows(kernel, op, kind, product)
 
 
-def _find_sizes(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv) -> _SplitSizes | None:
+def _measure_product(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv) -> _SplitSizes | None:
     target, shape, result = kernel.target, kernel.shape, kernel.result
     if not target.multiplies_matrices(16) or not begins_at_zero(op) or not _lies_right(op, kind):
         return None

@@ -1,6 +1,7 @@
 """Programs on disk: written whole or not at all, loaded without MLIR, refused in words."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -83,6 +84,18 @@ def test_a_replaced_file_is_loaded_anew_while_the_old_one_runs(tmp_path):
     affine_module(2).export_library(path)
     np.testing.assert_allclose(tw.load_module(path)(X)[0], affine(X), rtol=1e-6)
     np.testing.assert_array_equal(old(X)[0], X)
+
+
+def test_constants_of_a_loaded_program_are_in_the_process(exported):
+    """Masked loads of pages that nobody has read yet are slow."""
+    module = tw.load_module(exported)
+    entries = re.split(r"^(?=[0-9a-f]+-[0-9a-f]+ )", Path("/proc/self/smaps").read_text(), flags=re.MULTILINE)
+    own = [each for each in entries if str(exported.resolve()) in each and " r--p " in each.splitlines()[0]]
+    sizes = [
+        [int(re.search(rf"^{word}: +(\d+) kB", each, re.MULTILINE)[1]) for word in ("Size", "Rss")] for each in own
+    ]
+    assert sizes and all(size == present for size, present in sizes)
+    del module
 
 
 def test_two_loads_of_one_file_are_two_programs(exported):
