@@ -85,6 +85,11 @@ GOLDEN: dict[str, tuple[Schedule, Change, str]] = {
         lambda s: s.cache_read("%arg0", "n.0", 2),
         "...|for n.0 in 24 x 32|stage %arg0 in 2 phases|for %arg0.d0 by 1|...",
     ),
+    "cache_split": (
+        filled(),
+        lambda s: s.cache_split("%arg0", "n.0", 14),
+        "...|for n.0 in 24 x 32|stage %arg0 in parts of bfloat16, by 14 rows|for m.0 in 9 x 14 + 4|...",
+    ),
     "cache_write": (
         filled(),
         lambda s: s.cache_write("%5").split("%5.d2", 64).vectorize("%5.d2.1"),
@@ -223,6 +228,11 @@ REFUSALS: dict[str, list[tuple[Schedule, Change, str]]] = {
             lambda s: s.unroll("row.0", 2, True),
             r"unroll 'row.0' apart: rows are read in order",
         ),
+    ],
+    "cache_split": [
+        (plain(), lambda s: s.cache_split("%arg7"), r"stage '%arg7'; there are %arg0, %5"),
+        (plain(), lambda s: s.cache_split("%arg0", "b", 17), r"matrices of rows: 17: give a number from 0 to the 16"),
+        (plain(), lambda s: s.cache_split("%5", "b"), r"'%5' is computed: cache_write\('%5', ...\) stages it"),
     ],
     "cache_read": [
         (plain(), lambda s: s.cache_read("%arg7"), r"stage '%arg7'; there are %arg0, %5"),

@@ -116,7 +116,7 @@ def _cut_many_rows(function: func.FuncOp, result: ir.Value, cuts: Mapping[int, S
     """The cuts with blocks of many rows before the others; None where the kernel is no product of open rows alone."""
     innermost = vector_axis(shape_of(result)) if shape_of(result) else 0
     axes = [axis for axis, sizes in cuts.items() if sizes != (1,)]
-    if find_family(find_anchors(function)) is not PRODUCTS or len(axes) != 1 or axes == [innermost]:
+    if find_family(find_anchors(function)) not in (PRODUCTS, CONVOLUTIONS) or len(axes) != 1 or axes == [innermost]:
         return None
     return {**cuts, axes[0]: (_MANY_ROWS, *cuts[axes[0]])}
 
