@@ -235,6 +235,12 @@ BLOCK = "tw.block"
 Written by passes/schedule/dynamic/blocks; read by passes/schedule/families/split_blocks.
 """
 
+PART = "tw.part"
+"""Function, unit: it stands for one op of a kernel of plain loops, whose nest lies among others.
+
+Written by passes/schedule/tiling/part_nests; read by passes/schedule/families/split_blocks.
+"""
+
 COPIED = "tw.copied"
 """Function, unit: the columns of a product's right operand are a copy where it is read, which no schedule has to make.
 
@@ -244,7 +250,8 @@ Written by passes/schedule/dynamic/blocks; read by passes/ir/kernel, passes/sche
 OPEN_SUM = "tw.open_sum"
 """Function, unit: a block whose sums are of open length; it has the length of a chunk in place of that.
 
-Written by passes/schedule/dynamic/blocks; read by passes/schedule/families/contraction.
+Written by passes/schedule/dynamic/blocks; read by passes/schedule/families/contraction,
+passes/schedule/families/split_blocks.
 """
 
 IN_PHASES = "tw.in_phases"

@@ -35,8 +35,8 @@ class DivideSums(Pass):
 
     After::
 
-        %a = linalg.generic {contraction} ins(%x[0 to 1024], %w[0 to 1024])
-        %b = linalg.generic {contraction} ins(%x[1024 to 2048], %w[1024 to 2048])
+        %a = linalg.generic {contraction} ins(%x[0 to 768], %w[0 to 768])
+        %b = linalg.generic {contraction} ins(%x[768 to 1536], %w[768 to 1536])
         %s = linalg.generic {add} ins(%b, %a)
         ...
 

@@ -17,8 +17,8 @@ MOST_SUMS = 4
 _WORD = 4  # bytes of a group
 # Parts of bfloat16 whose sum a float32 is, and the steps of a sum that a row of such a matrix has.
 PARTS, PARTS_STEP = 3, ROW_BYTES // 2
-# Columns that are multiplied together: two matrices, beside two of rows.
-SPLIT_WIDTH = 2 * COLUMNS
+# Matrices of rows that are multiplied together, and columns: those of two matrices.
+MOST_ROW_MATRICES, SPLIT_WIDTH = 2, 2 * COLUMNS
 # Of the products of parts those that a float32 has room for, by parts of the data and of the weight. Neighbours share
 # one of both.
 PART_PRODUCTS = ((0, 2), (0, 1), (1, 1), (1, 0), (0, 0), (2, 0))

@@ -105,6 +105,8 @@ def _find_target(loop: ir.Operation) -> ir.Value | None:
     memory = find_memory(target)
     owner = defining_op(memory)
     others = any(find_memory(base) == memory and base != target for _, _, base in uses)
+    # A step that writes all of it, as a copy that bufferization needs may, writes over the blocks of other threads.
+    others |= any(op.operands[number] == target and op.name.startswith("linalg.") for op, number, _ in uses)
     own = owner is not None and owner.name == "memref.alloc"
     return target if own and _has_no_gaps(target) and not others else None
 

@@ -17,11 +17,10 @@ _DATA = (DATA, WEIGHT - 1)
 
 
 class SplitMatrices:
-    """The registers of one such product: of data ``[..., matrices, steps, part, rows, 16, 2]``.
+    """The registers of one such product: all its sums begin at zero, and are stored behind its last step.
 
-    The weight is ``[steps, part, blocks, 16, 16, 2]``.
-
-    ahead_of: what is split meanwhile. All its sums begin at zero, and are stored behind its last step.
+    Its data are ``[..., matrices, steps, part, rows, 16, 2]``, its weight ``[steps, part, blocks, 16, 16, 2]``.
+    ahead_of: what is split meanwhile.
     """
 
     def __init__(self, op: ir.Operation, ahead_of: AheadOf | None = None) -> None:

@@ -84,8 +84,7 @@ def _plan(split: ir.Operation, around: ir.Operation) -> dict[ir.Operation, Ahead
     counts = [math.prod(count for _, count in each) for each in trips if each is not None]
     tiles = sum(counts)
     few = tiles * _MOST_PAIRS < _count_trips(_inner_loop(split))
-    buffer = _find_buffer(split, around)
-    if len(counts) < len(products) or few or buffer is None:
+    if len(counts) < len(products) or few or (buffer := _find_buffer(split, around)) is None:
         return {}
     reads = _find_slice(split, around)
     first, end, _, *_ = around.operands
@@ -139,13 +138,9 @@ def _find_buffer(split: ir.Operation, around: ir.Operation) -> ir.Value | None:
 
 def _exchange(buffer: ir.Value, current: ir.Value, split: ir.Operation) -> None:
     """Let all that is behind a split in its block read ``current`` in place of the buffer that it fills."""
-    own = defining_op(current)
-    inside = {split, *collect(split, lambda op: True)}
     for use in list(buffer.uses):
         user = use.owner.operation
-        if user in inside or user == own or not _is_behind(user, split):
-            continue
-        for number, operand in enumerate(user.operands):
+        for number, operand in enumerate(user.operands if _is_behind(user, split) else ()):
             if operand == buffer:
                 user.operands[number] = current
 

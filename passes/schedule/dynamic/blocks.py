@@ -113,7 +113,7 @@ def choose_blocks(function: func.FuncOp, choose: Chooser) -> Blocks:
 
 
 def _cut_many_rows(function: func.FuncOp, result: ir.Value, cuts: Mapping[int, Sizes]) -> dict[int, Sizes] | None:
-    """The cuts with blocks of many rows before the others; None where the kernel is no product of open rows alone."""
+    """The cuts with blocks of many rows before the others; None where it is no product whose rows alone are open."""
     innermost = vector_axis(shape_of(result)) if shape_of(result) else 0
     axes = [axis for axis, sizes in cuts.items() if sizes != (1,)]
     if find_family(find_anchors(function)) not in (PRODUCTS, CONVOLUTIONS) or len(axes) != 1 or axes == [innermost]:

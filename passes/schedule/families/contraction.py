@@ -95,16 +95,35 @@ def schedule_products(kernel: KernelView) -> Schedule | None:
     by_steps = panel or grouped_loop(op, kind) is not None or _sums_open_rows(kernel, made)
     if isinstance(element_of(op.results[0]), ir.FloatType) and not by_steps:
         made = stream_sum(made, target) if _reads_weight_once(op, kind, shape, target) else unroll_sum(made, target)
-    columns = 1 if block_of(op, kind) else width
     heads = len([axis for axis, _ in outer if shape[axis] > 1])
-    if panel:
-        made = _overlap_columns(share(made, most=heads + 1), channel_axis, columns)
-        return copy_rows(made, op, kind.weight, kind.k, heads + 1, lanes)
+    return _share_steps(kernel, op, kind, made, (channel_axis, width), heads, panel > 0)
+
+
+def _share_steps(
+    kernel: KernelView,
+    op: ir.Operation,
+    kind: Contraction | Conv,
+    made: Schedule,
+    tile: tuple[int, int],
+    heads: int,
+    copied: bool,
+) -> Schedule:
+    """Let threads share the steps, the last of whose tiles of columns may overlap, and copy what they read.
+
+    Args:
+        tile: the axis of columns, and how many a tile has.
+        heads: cuts around those of rows and columns.
+        copied: whether tiles read a copy of columns of the right operand.
+    """
+    axis, columns = tile[0], 1 if block_of(op, kind) else tile[1]
+    if copied:
+        made = _overlap_columns(share(made, most=heads + 1), axis, columns)
+        return copy_rows(made, op, kind.weight, kind.k, heads + 1, kernel.lanes)
     in_place = tw.OPEN_SUM in kernel.function.attributes  # rows of any length
     if in_place or not isinstance(kind, Contraction) or not reads_rows_apart(op, kind.lhs, kind.m):
-        return _overlap_columns(share(made), channel_axis, columns)
-    made = _overlap_columns(share(made, most=max(heads, 1)), channel_axis, columns)
-    return copy_rows(made, op, kind.lhs, kind.m, heads, lanes)
+        return _overlap_columns(share(made), axis, columns)
+    made = _overlap_columns(share(made, most=max(heads, 1)), axis, columns)
+    return copy_rows(made, op, kind.lhs, kind.m, heads, kernel.lanes)
 
 
 def _sums_open_rows(kernel: KernelView, schedule: Schedule) -> bool:

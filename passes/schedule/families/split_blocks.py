@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from ....core.target import Target
 from ....dialects import ir, tw
@@ -72,16 +73,20 @@ class _SplitSizes:
         """Return whether all parts of the weight stay in the second cache."""
         return not self.in_block and self.columns * self.row_bytes <= _WEIGHT_STAYS * self.target.l2_bytes
 
-    def choose_blocks(self) -> tuple[int, int]:
+    @cached_property
+    def blocks(self) -> tuple[int, int]:
         """Into how many blocks rows and columns are divided, of which each thread takes some: those that take least.
 
-        Rows of a block stay in the second cache; all of them can go over the columns of each thread.
+        Rows of a block stay in the second cache; all of them can go over the columns of each thread. Once they stay,
+        and cores share nothing else, smaller blocks take longer.
         """
-        cores, tiles = self.target.cores, -(-self.count // math.prod(self.tiles))
         if self.in_block:
             return 1, max(self.columns // _SHARE, 1)
-        shares = min(cores, max(self.columns // SPLIT_WIDTH, 1))
-        choices = [(n, 1 if n == 1 or n >= _MANY_BLOCKS * cores else shares) for n in range(1, tiles + 1)]
+        tiles, alone = -(-self.count // math.prod(self.tiles)), _MANY_BLOCKS * self.target.cores
+        near = int(_NEAR * self.target.l2_bytes / self.row_bytes) - 2 * SPLIT_WIDTH
+        most = min(tiles, max(alone, -(-self.count // near))) if near > 0 else tiles
+        shares = min(self.target.cores, max(self.columns // SPLIT_WIDTH, 1))
+        choices = [(n, 1 if n == 1 or n >= alone else shares) for n in range(1, most + 1)]
         return min(choices, key=lambda choice: self._cost_of(*choice))
 
     def _cost_of(self, row_blocks: int, column_blocks: int) -> float:
@@ -111,7 +116,7 @@ class _SplitSizes:
         sums = _SUM / self.steps
         if self.keeps_weight:
             return self._product + _SPLIT_ROW / self.columns + _SPLIT_AHEAD / self.count + sums
-        return self._cost_of(*self.choose_blocks()) + sums
+        return self._cost_of(*self.blocks) + sums
 
 
 def count_sums(rows: int, columns: int, steps: int, target: Target) -> int:
@@ -138,6 +143,9 @@ def _measure_product(kernel: KernelView, op: ir.Operation, kind: Contraction | C
     target, shape, result = kernel.target, kernel.shape, kernel.result
     if not target.multiplies_matrices(16) or not begins_at_zero(op) or not _lies_right(op, kind):
         return None
+    # Of these functions one stands for sums of any length, and one for an op among others, which set their own shapes.
+    if any(mark in kernel.function.attributes for mark in (tw.OPEN_SUM, tw.PART)):
+        return None
     if any(not isinstance(element_of(value), ir.F32Type) for value in (*op.operands, result)):
         return None
     m, n, k = (kind.m, kind.n, kind.k) if isinstance(kind, Contraction) else ((*kind.n, *kind.o), kind.f, kind.c)
@@ -161,9 +169,9 @@ def _measure_product(kernel: KernelView, op: ir.Operation, kind: Contraction | C
 
 
 def _lies_right(op: ir.Operation, kind: Contraction | Conv) -> bool:
-    """Return whether both operands are in memory, the left along the sum, the right along columns or in blocks."""
+    """Return whether two operands are in memory, the left along the sum, the right along columns or in blocks."""
     left = 1 - kind.weight
-    if isinstance(kind, Conv) and find_skipped_padding(op) is not None:
+    if op.operands[left] == op.operands[kind.weight] or (isinstance(kind, Conv) and find_skipped_padding(op)):
         return False
     walked, extents = loops_along(op, left), loop_extents(op)
     long = [loop for loop in walked if loop is None or extents[loop] != 1]
@@ -194,15 +202,14 @@ def _keep_weight(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv,
     channel = (vector_axis(kernel.shape), SPLIT_WIDTH)
     rows = list(zip(product.axes, product.tiles, strict=True))
     made = carve(kernel.plain, by_name(kernel.plain.result.value, [*rows, channel]))
-    depth = len([axis for axis, _ in rows])
-    made = share(made, most=depth)
-    return _split(made, op, kind, product, loop_around(made, depth), "")
+    made = share(made, most=len(rows))
+    return _split(made, op, kind, product, loop_around(made, len(rows)), "")
 
 
 def _keep_rows(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv, product: _SplitSizes) -> Schedule:
     """Rows that stay in the second cache are split ahead, and then a block of the weight at a time."""
     axis = vector_axis(kernel.shape)
-    count, shares = product.choose_blocks()
+    count, shares = product.blocks
     around = _cut_rows(product, count)
     coarse = min(-(-product.columns // (shares * SPLIT_WIDTH)) * SPLIT_WIDTH, product.columns)
     outer = [*([(axis, coarse)] if shares > 1 or product.in_block else []), *around]

@@ -119,6 +119,8 @@ def build_nest(
     border = Border.of(result)
     owner = defining_op(result)
     assert owner is not None  # a kernel computes its result
+    if any(stage.splits for stage in schedule.stages) and not target.multiplies_matrices(16):
+        raise NotSchedulable("the CPU has no registers of matrices of bfloat16 (AMX), which split operands are for")
     staged = [(stage, value_called(stage.value.name, owner.block)) for stage in schedule.stages]
     overwritten = [argument for argument, value in arguments.items() if value == dest]
     form = TileForm.of(schedule.result).apply(border.inner, RESULT, target.lanes, target)

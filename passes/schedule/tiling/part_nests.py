@@ -153,6 +153,7 @@ class _ResultPart:
         with ir.InsertionPoint(module.body), op.location:
             types = [v.type for v in (*inputs, *([initial] if changes else []))]
             function = func.FuncOp("part", (types, [op.results[number].type]))
+            function.attributes[tw.PART] = ir.UnitAttr.get()
             if changes:
                 mark_in_place(function, [count])
             with ir.InsertionPoint(function.add_entry_block()):

@@ -16,15 +16,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ....dialects import arith, ir, linalg, tw, vector
-from ....dialects.builders import index_constant, reshape
+from ....dialects.builders import element_of, index_constant, reshape
 from ....dialects.walk import defining_op
 from ...analysis.classify import classify_op
 from ...analysis.kinds import Contraction, Conv
-from ...ir.matrix_registers import COLUMNS, PARTS, PARTS_STEP, SPLIT_WIDTH
+from ...ir.matrix_registers import COLUMNS, MOST_ROW_MATRICES, PARTS, PARTS_STEP, SPLIT_WIDTH
 from ...ir.structure import indexing_maps, iterator_types, shape_of
 from ..tiles.loops import for_each_chunk
 from ..tiles.regions import Interval, Linear, NotSchedulable, Region, kept_dims, operand_region, relative_to
 from ..tiles.structured import Tile, extract, insert, make_empty, make_generic, write_vector
+from .matrix_products import begins_at_zero
 from .tiler import SplitOperand, Tiler, loop_intervals, needed_region
 
 _PAIR = 2  # steps of a sum that lie together
@@ -60,6 +61,8 @@ class SplitProduct:
         data, weight = (tiler.split.get(op.operands[number]) for number in numbers)
         if data is None or weight is None or not data.rows or weight.rows:
             raise NotSchedulable("both operands of a sum of products have to be split, the left one in rows")
+        if not begins_at_zero(op):
+            raise NotSchedulable("only sums that begin at zero are made of split operands")
         loops = loop_intervals(op, region)
         parts = [operand_region(indexing_maps(op)[number], loops)[0] for number in numbers]
         inside, beside = map(relative_to, parts, (data.region, weight.region))
@@ -68,6 +71,8 @@ class SplitProduct:
         columns = beside[weight.axis]
         if columns.size > SPLIT_WIDTH or columns.size % COLUMNS:
             raise NotSchedulable("a tile of other columns than those that are split together")
+        if math.prod(interval.size for interval in (*outer, last)) > MOST_ROW_MATRICES:
+            raise NotSchedulable(f"a tile of more rows than {MOST_ROW_MATRICES} matrices of split operands have")
         sizes, number = [*(interval.size for interval in outer), along.size], columns.offset.exact_div(SPLIT_WIDTH)
         block = parts[1][weight.axis].offset.exact_div(SPLIT_WIDTH)
         return SplitProduct(op, sizes, data, weight, (*outer, last), Interval(number, columns.size), block)
@@ -157,6 +162,8 @@ def split_operand(tiler: Tiler, value: ir.Value, result: ir.Value, region: Regio
     right one's (``rows`` is 0) ``[tiles, steps, part, 2, 16, 32]``: for each 32 columns two matrices, which have 16
     pairs of steps, of each those of 16 columns.
     """
+    if not isinstance(element_of(value), ir.F32Type):
+        raise NotSchedulable("only operands of float32 can be split into parts of bfloat16")
     reader = _find_reader(value)
     number = list(reader.operands).index(value)
     sums = needed_region(result, region, reader.results[0])

@@ -90,3 +90,27 @@ func.func @rejects_results(%r: memref<4xf32>, %lo: index, %hi: index) attributes
   }
   return
 }
+
+// So it does where each step writes all of the buffer, and with it what other threads have written.
+// CHECK-LABEL: func.func @rejects_whole_copies(
+// CHECK-SAME:    attributes {tw.extent = 1 : i64}
+// CHECK:         scf.for %{{.*}} = %c0{{.*}} to %c4
+// CHECK-NOT:     atomic
+// CHECK:         return
+func.func @rejects_whole_copies(%r: memref<4xf32>, %lo: index, %hi: index) attributes {tw.exchanges = 1 : i64, tw.extent = 4 : i64, tw.parallel} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c9 = arith.constant 9 : index
+  %zero = arith.constant 0.0 : f32
+  %p = memref.alloc() : memref<4xf32>
+  scf.for %t = %c0 to %c9 step %c1 {
+    scf.for %i = %lo to %hi step %c1 {
+      %q = memref.alloc() : memref<4xf32>
+      linalg.copy ins(%p : memref<4xf32>) outs(%q : memref<4xf32>)
+      memref.store %zero, %q[%i] : memref<4xf32>
+      linalg.copy ins(%q : memref<4xf32>) outs(%p : memref<4xf32>)
+    } {tw.exchange}
+    linalg.copy ins(%p : memref<4xf32>) outs(%r : memref<4xf32>)
+  }
+  return
+}

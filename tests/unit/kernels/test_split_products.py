@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import onnx
 import onnxruntime as ort
@@ -9,11 +11,21 @@ import pytest
 from cpu_targets import FOR_THIS_MACHINE
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernel_runner import bytecode
+from kernel_texts import matmul
 from onnx import TensorProto, helper, numpy_helper
 from shared_kernels import noting_kernels
 
 import tilewright as tw
-from tilewright.core.target import detect_host
+from tilewright.core.errors import ScheduleError
+from tilewright.core.program import Kernel
+from tilewright.core.target import Target, detect_host
+from tilewright.dialects import codegen, ir
+from tilewright.dialects.context import make_context
+from tilewright.passes.infra.context import PassContext
+from tilewright.passes.pipeline import lower_kernel
+from tilewright.passes.schedule.language.schedule import Schedule
+from tilewright.tuning.spaces.recipe import read_recipe
 
 RNG = np.random.default_rng(0)
 PARTS = "in parts of bfloat16"
@@ -100,6 +112,53 @@ def test_open_rows() -> None:
 
 
 @amx
+@pytest.mark.parametrize("rows", [128, 200])
+def test_a_product_of_a_tensor_with_itself(rows: int) -> None:
+    """Neither operand is a weight, and what is copied in parts of one layout cannot be read in another."""
+    made = model([helper.make_node("MatMul", ["x", "x"], ["z"])], [rows, rows], [rows, rows], {})
+    module, _ = compile_noting(made)
+    x = np.random.default_rng(0).standard_normal((rows, rows)).astype(np.float32)
+    np.testing.assert_allclose(module.run({"x": x})[0], x.astype(np.float64) @ x, rtol=0, atol=1e-4)
+
+
+@amx
+def test_two_inputs_of_open_rows() -> None:
+    pair = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", ["m", 256]), ("y", [256, 512]))]
+    result = helper.make_tensor_value_info("z", TensorProto.FLOAT, ["m", 512])
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "y"], ["z"])], "g", pair, [result])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    module, schedules = compile_noting(made)
+    assert any(PARTS in schedule for schedule in schedules)
+    y = RNG.standard_normal((256, 512)).astype(np.float32)
+    for rows in (1, 128, 300):
+        x = RNG.standard_normal((rows, 256)).astype(np.float32)
+        np.testing.assert_allclose(module.run({"x": x, "y": y})[0], x.astype(np.float64) @ y, rtol=0, atol=2e-4)
+
+
+@amx
+def test_products_in_loops_that_are_kernels_have_vectors() -> None:
+    """Their nests lie among others: as a tile of vectors, a product of parts would take LLVM minutes."""
+    scan = onnx.parser.parse_model(
+        """<ir_version: 9, opset_import: ["": 18]> g (float[128, 64] s, float[4, 128, 64] x, float[64, 64] w)
+        => (float[128, 64] z) {
+          z, y = Scan <num_scan_inputs = 1, body = b (float[128, 64] h, float[128, 64] v)
+            => (float[128, 64] k, float[128, 64] o) {
+              p = MatMul(h, w)
+              k = Add(p, v)
+              o = Identity(k)
+            }> (s, x)
+        }"""
+    )
+    module, schedules = compile_noting(scan)
+    assert not any(PARTS in schedule for schedule in schedules)
+    given = {n: RNG.standard_normal(s).astype(np.float32) for n, s in (("s", (128, 64)), ("x", (4, 128, 64)))}
+    given["w"] = RNG.standard_normal((64, 64)).astype(np.float32) / 8
+    [want] = ort.InferenceSession(scan.SerializeToString()).run(["z"], given)
+    for module.num_threads in (1, 2, 3):  # each step reads what all threads have made of the one before
+        np.testing.assert_allclose(module.run(given)[0], np.asarray(want), rtol=1e-4, atol=1e-4)
+
+
+@amx
 def test_rows_of_two_open_axes_and_a_sum_in_parts() -> None:
     rng = np.random.default_rng(0)
     weight, bias = (rng.standard_normal(shape).astype(np.float32) for shape in ((3072, 256), 256))
@@ -160,3 +219,50 @@ def test_few_rows_and_other_targets_have_vectors() -> None:
     for rows, target in ((16, "x86 -mcpu=sapphirerapids"), (128, "x86 -mcpu=skylake-avx512")):
         _, schedules = compile_noting(product(rows, 256, 256), target)
         assert not any(PARTS in schedule for schedule in schedules)
+
+
+def lower_product(schedule: Schedule | None = None, cpu: str = "sapphirerapids") -> tuple[str, Kernel]:
+    """128 rows of 768 by 768 numbers, whose weight lies in blocks of 32, as assembly, and their description."""
+    target = Target.parse(f"x86 -mcpu={cpu}")
+    context = PassContext(config={"schedules": {"k": schedule}} if schedule is not None else {})
+    with make_context(), ir.Location.unknown():
+        module, described = lower_kernel(bytecode(matmul(128, 768, 768, 32)), target, context)
+        return codegen.emit_code(module, target, "asm").decode(), described
+
+
+@FOR_THIS_MACHINE
+def test_a_block_is_split_while_another_is_multiplied() -> None:
+    """On any machine: six products of four matrices a step, and beside them a share of the next block's vectors."""
+    code, described = lower_product()
+    assert PARTS in described.schedule
+    loops = code.split(".LBB")
+    products = [loop for loop in loops if "tdpbf16ps" in loop]
+    assert [loop.count("tdpbf16ps") for loop in products] == [24] and products[0].count("tileloadd") == 14
+    assert products[0].count("vsubps") == 4 * 8, "four pairs of steps of two blocks, of which two parts are taken off"
+    assert "(%rsp), %zmm" not in products[0], "vectors are spilled"
+    assert code.count("\tldtilecfg") == 1
+
+
+def default_schedule() -> Schedule:
+    return Schedule.from_json(lower_product()[1].schedule_json)
+
+
+@FOR_THIS_MACHINE
+def test_schedules_by_hand_that_cannot_be_are_refused() -> None:
+    """In words, and not by an instruction that the CPU lacks."""
+    schedule = default_schedule()
+    with pytest.raises(ScheduleError, match="the CPU has no registers of matrices of bfloat16"):
+        lower_product(schedule, "skylake-avx512")
+    one = replace(schedule, stages=schedule.stages[:1])
+    with pytest.raises(ScheduleError, match="both operands of a sum of products have to be split"):
+        lower_product(one)
+    tile = Schedule.start(schedule.values).tile("m", 64, "n", 32).vectorize("n.1").unroll("m.1").pack(1, "n", 32)
+    wide = tile.tensorize("m.1", "outer_product").cache_split("%arg0", "", 16).cache_split("%arg1", "n.0")
+    with pytest.raises(ScheduleError, match="a tile of more rows than 2 matrices of split operands have"):
+        lower_product(wide)
+
+
+@FOR_THIS_MACHINE
+def test_such_a_schedule_is_not_tuned() -> None:
+    with pytest.raises(ScheduleError, match="multiplies parts of bfloat16, whose blocks follow from the caches"):
+        read_recipe(default_schedule())
