@@ -152,7 +152,7 @@ def test_products_in_loops_that_are_kernels_have_vectors() -> None:
     module, schedules = compile_noting(scan)
     assert not any(PARTS in schedule for schedule in schedules)
     given = {n: RNG.standard_normal(s).astype(np.float32) for n, s in (("s", (128, 64)), ("x", (4, 128, 64)))}
-    given["w"] = RNG.standard_normal((64, 64)).astype(np.float32) / 8
+    given["w"] = (RNG.standard_normal((64, 64)) / 8).astype(np.float32)
     [want] = ort.InferenceSession(scan.SerializeToString()).run(["z"], given)
     for module.num_threads in (1, 2, 3):  # each step reads what all threads have made of the one before
         np.testing.assert_allclose(module.run(given)[0], np.asarray(want), rtol=1e-4, atol=1e-4)
@@ -180,7 +180,8 @@ def test_numbers_that_have_no_parts() -> None:
     assert any(PARTS in schedule for schedule in schedules)
     x = RNG.standard_normal((128, 256)).astype(np.float32)
     x[0, 0], x[1, 1], x[2, 2], x[4, :2], x[5, :2] = np.inf, -np.inf, np.nan, np.inf, (np.inf, -np.inf)
-    x[6], x[6, 3], x[7], x[7, 9], x[8] = 0, np.inf, 0, 3.4e38, x[8] * np.float32(1e30)
+    x[6], x[6, 3], x[7], x[7, 9] = 0, np.inf, 0, 3.4e38
+    x[8] *= np.float32(1e30)
     with np.errstate(all="ignore"):
         want = (x.astype(np.float64) @ weight + bias).astype(np.float32)
         size = np.abs(x).astype(np.float64) @ np.abs(weight) + np.abs(bias)
