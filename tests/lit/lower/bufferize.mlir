@@ -122,6 +122,44 @@ func.func @elements(%x: memref<8xf32>, %r: memref<8xf32>) {
   return
 }
 
+// Each branch stores a tile of what the loop was handed: the tile alone is stored, as where there are no branches.
+// CHECK-LABEL: func.func @tiles_of_branches(
+// CHECK-NOT:     memref.alloc
+// CHECK:         scf.for
+// CHECK:           scf.if
+// CHECK-NOT:     copy
+// CHECK:           } else {
+// CHECK-NOT:     copy
+// CHECK:         return
+func.func @tiles_of_branches(%x: memref<8xf32>, %r: memref<8xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c3 = arith.constant 3 : index
+  %t = bufferization.to_tensor %x restrict : memref<8xf32> to tensor<8xf32>
+  %d = bufferization.to_tensor %r restrict writable : memref<8xf32> to tensor<8xf32>
+  %y = scf.for %i = %c0 to %c3 step %c1 iter_args(%a = %d) -> tensor<8xf32> {
+    %last = arith.cmpi eq, %i, %c2 : index
+    %b = scf.if %last -> tensor<8xf32> {
+      %v = tensor.extract_slice %t[6] [2] [1] : tensor<8xf32> to tensor<2xf32>
+      %o = tensor.extract_slice %a[6] [2] [1] : tensor<8xf32> to tensor<2xf32>
+      %n = linalg.negf ins(%v : tensor<2xf32>) outs(%o : tensor<2xf32>) -> tensor<2xf32>
+      %s = tensor.insert_slice %n into %a[6] [2] [1] : tensor<2xf32> into tensor<8xf32>
+      scf.yield %s : tensor<8xf32>
+    } else {
+      %j = arith.muli %i, %c3 : index
+      %v = tensor.extract_slice %t[%j] [3] [1] : tensor<8xf32> to tensor<3xf32>
+      %o = tensor.extract_slice %a[%j] [3] [1] : tensor<8xf32> to tensor<3xf32>
+      %n = linalg.negf ins(%v : tensor<3xf32>) outs(%o : tensor<3xf32>) -> tensor<3xf32>
+      %s = tensor.insert_slice %n into %a[%j] [3] [1] : tensor<3xf32> into tensor<8xf32>
+      scf.yield %s : tensor<8xf32>
+    }
+    scf.yield %b : tensor<8xf32>
+  }
+  bufferization.materialize_in_destination %y in restrict writable %r : (tensor<8xf32>, memref<8xf32>) -> ()
+  return
+}
+
 // One that reads the state as it was before the element was written has a copy of it.
 // CHECK-LABEL: func.func @rejects_elements_under_a_reader(
 // CHECK:         scf.for
