@@ -11,10 +11,12 @@ NETWORKS := resnet18 resnet50 mobilenet_v2 squeezenet1_1 vgg16 bert_base gpt2 vi
 
 setup: $(STAMP)
 
-# What it takes to compile and run models, and nothing else.
+# What it takes to compile and run models, and nothing else. Modules are compiled as pip does for a package that is not
+# editable: with PYTHONDONTWRITEBYTECODE in the environment each process would compile all that it imports.
 $(PROGRAM): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	$(BIN)/python -m compileall -q -j 0 *.py $(dir $(wildcard */__init__.py))
 	touch $@
 
 $(STAMP): $(PROGRAM)
