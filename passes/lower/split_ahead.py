@@ -80,6 +80,8 @@ def plan_ahead(function: ir.Operation) -> dict[ir.Operation, AheadOf]:
 
 def _plan(split: ir.Operation, around: ir.Operation) -> dict[ir.Operation, AheadOf]:
     products = collect(around, lambda op: tw.SPLIT_PRODUCT in op.attributes, "linalg.generic")
+    if not all(_is_behind(product, split) for product in products):
+        return {}  # others are multiplied before, of a part of the loop's steps
     trips = [_list_trips(product, around) for product in products]
     counts = [math.prod(count for _, count in each) for each in trips if each is not None]
     tiles = sum(counts)

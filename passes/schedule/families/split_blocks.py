@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ....core.target import Target
@@ -42,7 +42,8 @@ class _SplitSizes:
     """A product of rows by a weight: the result's axes of rows, outermost first, their extents, and its other sizes.
 
     tiles: rows of a register tile along each axis. in_block: whether it is one of a kernel's blocks, of which threads
-    take steps: nothing is computed before these.
+    take steps: nothing is computed before these. batch: the result's axes, before those of rows, along which each
+    product has a right operand of its own; products: how many these are.
     """
 
     axes: tuple[int, ...]
@@ -52,6 +53,8 @@ class _SplitSizes:
     tiles: tuple[int, ...]
     target: Target
     in_block: bool = False
+    batch: tuple[int, ...] = ()
+    products: int = 1
 
     @property
     def count(self) -> int:
@@ -70,8 +73,9 @@ class _SplitSizes:
 
     @property
     def keeps_weight(self) -> bool:
-        """Return whether all parts of the weight stay in the second cache."""
-        return not self.in_block and self.columns * self.row_bytes <= _WEIGHT_STAYS * self.target.l2_bytes
+        """Return whether all parts of the weight stay in the second cache, of several weights beside the next one's."""
+        weights = 2 if self.batch else 1
+        return not self.in_block and weights * self.columns * self.row_bytes <= _WEIGHT_STAYS * self.target.l2_bytes
 
     @cached_property
     def blocks(self) -> tuple[int, int]:
@@ -82,6 +86,8 @@ class _SplitSizes:
         """
         if self.in_block:
             return 1, max(self.columns // _SHARE, 1)
+        if self.batch:
+            return self._balance_blocks(), 1
         tiles, alone = -(-self.count // math.prod(self.tiles)), _MANY_BLOCKS * self.target.cores
         near = int(_NEAR * self.target.l2_bytes / self.row_bytes) - 2 * SPLIT_WIDTH
         most = min(tiles, max(alone, -(-self.count // near))) if near > 0 else tiles
@@ -89,11 +95,22 @@ class _SplitSizes:
         choices = [(n, 1 if n == 1 or n >= alone else shares) for n in range(1, most + 1)]
         return min(choices, key=lambda choice: self._cost_of(*choice))
 
+    def _balance_blocks(self) -> int:
+        """Into how many blocks the rows of each product are divided, where cores share these and the products alone."""
+        cores, tiles = self.target.cores, -(-self.count // math.prod(self.tiles))
+
+        def weigh(blocks: int) -> float:
+            steps = self.products * blocks
+            return self._cost_of(blocks, 1) * -(-steps // cores) * cores / steps
+
+        return min(range(1, tiles + 1), key=weigh)
+
     def _cost_of(self, row_blocks: int, column_blocks: int) -> float:
         """The time of products, and of what is split for them, with so many blocks of rows and of columns."""
         bytes_ = (-(-self.count // row_blocks) + 2 * SPLIT_WIDTH) * self.row_bytes
         far = 1 + _FARTHER * max(bytes_ / self.target.l2_bytes - _NEAR, 0)
-        read = _READ_NEAR if 16 * self.columns * self.steps <= self.target.l2_bytes else _READ_FAR
+        near = not self.batch and 16 * self.columns * self.steps <= self.target.l2_bytes
+        read = _READ_NEAR if near else _READ_FAR
         splits = _SPLIT_ROW * column_blocks / self.columns + read * row_blocks / self.count
         return self._product * far + splits
 
@@ -114,7 +131,7 @@ class _SplitSizes:
     def cost(self) -> float:
         """The time that this takes, of that which as many multiply-adds in vectors take."""
         sums = _SUM / self.steps
-        if self.keeps_weight:
+        if self.keeps_weight and not self.batch:
             return self._product + _SPLIT_ROW / self.columns + _SPLIT_AHEAD / self.count + sums
         return self._cost_of(*self.blocks) + sums
 
@@ -149,23 +166,28 @@ def _measure_product(kernel: KernelView, op: ir.Operation, kind: Contraction | C
     if any(not isinstance(element_of(value), ir.F32Type) for value in (*op.operands, result)):
         return None
     m, n, k = (kind.m, kind.n, kind.k) if isinstance(kind, Contraction) else ((*kind.n, *kind.o), kind.f, kind.c)
-    others = kind.batch if isinstance(kind, Contraction) else (*kind.g, *kind.k)
+    others = () if isinstance(kind, Contraction) else (*kind.g, *kind.k)
     extents, channel = loop_extents(op), vector_axis(shape)
     rows, columns, sums = long_loops(op, m), long_loops(op, n), long_loops(op, k)
     if long_loops(op, others) or len(columns) != 1 or len(sums) != 1 or not rows:
         return None
-    axes = [result_axis(op, loop, result) for loop in rows]
+    batch = long_loops(op, kind.batch) if isinstance(kind, Contraction) else []
+    axes = [result_axis(op, loop, result) for loop in (*batch, *rows)]
     known = [axis for axis in axes if axis is not None]
     if result_axis(op, columns[0], result) != channel or len(known) < len(axes) or known != sorted(known):
         return None
     width, steps = extents[columns[0]], extents[sums[0]]
     if width % COLUMNS or width < SPLIT_WIDTH or steps % 2 or steps < PARTS_STEP:
         return None
-    if [shape[axis] for axis in known] != [extents[loop] for loop in rows] or shape[channel] != width:
+    if [shape[axis] for axis in known] != [extents[loop] for loop in (*batch, *rows)] or shape[channel] != width:
         return None
-    sizes = [extents[loop] for loop in rows]
+    sizes, several = [extents[loop] for loop in rows], len(batch)
     in_block = tw.BLOCK in kernel.function.attributes
-    return _SplitSizes(tuple(known), tuple(sizes), width, steps, _tile_rows(sizes), target, in_block)
+    if batch and in_block:
+        return None
+    products = math.prod(extents[loop] for loop in batch)
+    made = _SplitSizes(tuple(known[several:]), tuple(sizes), width, steps, _tile_rows(sizes), target, in_block)
+    return replace(made, batch=tuple(known[:several]), products=products)
 
 
 def _lies_right(op: ir.Operation, kind: Contraction | Conv) -> bool:
@@ -198,19 +220,25 @@ def _tile_rows(extents: Sequence[int]) -> tuple[int, ...]:
 
 
 def _keep_weight(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv, product: _SplitSizes) -> Schedule:
-    """All of a small weight is split ahead, and then a tile of rows at a time."""
+    """All of a small weight is split ahead, and then a tile of rows at a time.
+
+    Of several products each has that of its own, which a block of its rows may split for itself.
+    """
     channel = (vector_axis(kernel.shape), SPLIT_WIDTH)
     rows = list(zip(product.axes, product.tiles, strict=True))
-    made = carve(kernel.plain, by_name(kernel.plain.result.value, [*rows, channel]))
-    made = share(made, most=len(rows))
-    return _split(made, op, kind, product, loop_around(made, len(rows)), "")
+    outer = [*((axis, 1) for axis in product.batch), *(_cut_rows(product, product.blocks[0]) if product.batch else [])]
+    tiles = [cut for cut in rows if cut not in outer]
+    made = carve(kernel.plain, by_name(kernel.plain.result.value, [*outer, *tiles, channel]))
+    made = join(made, len(outer)) if outer else share(made, most=len(rows))
+    at_columns, at_rows = loop_around(made, len(outer)), loop_around(made, len(outer) + len(tiles))
+    return _split(made, op, kind, product, at_rows, at_columns)
 
 
 def _keep_rows(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv, product: _SplitSizes) -> Schedule:
     """Rows that stay in the second cache are split ahead, and then a block of the weight at a time."""
     axis = vector_axis(kernel.shape)
     count, shares = product.blocks
-    around = _cut_rows(product, count)
+    around = [*((axis, 1) for axis in product.batch), *_cut_rows(product, count)]
     coarse = min(-(-product.columns // (shares * SPLIT_WIDTH)) * SPLIT_WIDTH, product.columns)
     outer = [*([(axis, coarse)] if shares > 1 or product.in_block else []), *around]
     tiles = [cut for cut in zip(product.axes, product.tiles, strict=True) if cut not in around]

@@ -122,6 +122,32 @@ def test_a_product_of_a_tensor_with_itself(rows: int) -> None:
 
 
 @amx
+@pytest.mark.parametrize(
+    ("batch", "rows", "steps", "columns"),
+    [
+        ((5,), 200, 256, 272),  # each right operand stays, and the next one is split meanwhile
+        ((2, 3), 200, 256, 208),
+        ((2,), 200, 512, 1008),  # rows stay, and columns fill no block in the end
+    ],
+)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_several_products(batch: tuple[int, ...], rows: int, steps: int, columns: int, threads: int) -> None:
+    """Each has a right operand of its own."""
+    shapes = {"x": (*batch, rows, steps), "y": (*batch, steps, columns)}
+    pair = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items()]
+    result = helper.make_tensor_value_info("z", TensorProto.FLOAT, (*batch, rows, columns))
+    nodes = [helper.make_node("MatMul", ["x", "y"], ["p"]), helper.make_node("Relu", ["p"], ["z"])]
+    made = helper.make_model(helper.make_graph(nodes, "g", pair, [result]), opset_imports=[helper.make_opsetid("", 17)])
+    made.ir_version = 9
+    module, schedules = compile_noting(made, num_threads=threads)
+    assert any(PARTS in schedule for schedule in schedules)
+    given = {name: np.random.default_rng(1).standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    want = np.maximum(given["x"].astype(np.float64) @ given["y"], 0)
+    size = np.abs(given["x"]) @ np.abs(given["y"])
+    assert np.max(np.abs(module.run(given)[0] - want) / size) < IN_PARTS
+
+
+@amx
 def test_two_inputs_of_open_rows() -> None:
     pair = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", ["m", 256]), ("y", [256, 512]))]
     result = helper.make_tensor_value_info("z", TensorProto.FLOAT, ["m", 512])
