@@ -50,10 +50,11 @@ def _bound_share(prepared: Prepared, rates: Rates) -> float:
     """How near a kernel's default is to what the machine can do; 0 where that is not known.
 
     That is where several threads share it, and where it took less time than it can: something else had slowed down what
-    the machine's rates were measured by.
+    the machine's rates were measured by. These are those of vectors: what matrices in registers can do is not known.
     """
     task = prepared.task
-    share = rates.least_seconds(task.flops, task.bytes) / prepared.seconds
+    matrices = task.default is not None and any(stage.splits for stage in task.default.stages)
+    share = rates.least_seconds(0 if matrices else task.flops, task.bytes) / prepared.seconds
     return share if task.threads == 1 and share <= 1 else 0.0
 
 

@@ -69,12 +69,16 @@ def plan_ahead(function: ir.Operation) -> dict[ir.Operation, AheadOf]:
     Vectors split while matrices are multiplied, each in a part of the processor of its own: 128 rows of 768 by 768
     numbers take 0.75 of the time.
     """
-    found: dict[ir.Operation, AheadOf] = {}
+    splits: dict[ir.Operation, list[ir.Operation]] = {}
     for split in collect(function, lambda op: tw.SPLIT_AHEAD in op.attributes, "scf.for"):
         del split.attributes[tw.SPLIT_AHEAD]
         around = enclosing_loops(split)
         if around and split.parent == around[0] and integer_of(around[0].operands[2]) == 1:
-            found |= _plan(split, around[0])
+            splits.setdefault(around[0], []).append(split)
+    found: dict[ir.Operation, AheadOf] = {}
+    for loop, inside in splits.items():
+        if len(inside) == 1:  # of several, one of blocks of fewer rows, each has but a part of the loop's products
+            found |= _plan(inside[0], loop)
     return found
 
 

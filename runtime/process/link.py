@@ -9,6 +9,7 @@ from typing import Protocol
 
 from ...core.errors import ArtifactError, InputError, first_line
 from ...core.program import make_export_name
+from ...core.target import host_features
 from .ffi import tvm_ffi
 from .threads import load_openmp
 
@@ -45,6 +46,7 @@ def link(objects: Sequence[bytes | Path]) -> tvm_ffi.Module:
     import tvm_ffi_orcjit
 
     load_openmp()
+    host_features()  # asks Linux for registers of matrices, without which their first instruction ends the process
     try:
         return tvm_ffi_orcjit.default_session().load_module(list(objects), cxx=_NO_COMPILER)
     except (RuntimeError, ValueError) as error:

@@ -15,6 +15,7 @@ from ...core.target import Target
 from ...passes.schedule.language.cuts import Cut
 from ...passes.schedule.language.loopnest import MAX_TILE, RESULT, KernelValue
 from ...passes.schedule.language.schedule import Schedule
+from .part_choices import fit_matrices, list_tiles, set_rows
 from .recipe import NestRecipe, Recipe, make_schedule, read_recipe, tile_of
 from .space import Knob, Point
 
@@ -26,6 +27,8 @@ _BLOCKS = (2, 4, 8, 16, 32, 64)
 _ROW_VECTORS = (1, 2, 4, 8, 16)
 # Orders that are listed whole; of more, those which move one loop of the default.
 _MOST_ORDERS = 720
+# Blocks that may be around the default's loops, inside of which operands are split.
+_MORE_DEPTHS = 2
 # Vectors that a tile may have for each register: a few more than there are cost little, many are slow for certain.
 _SPILLED = 1.25
 
@@ -53,14 +56,23 @@ class NestSpace:
         recipe = self.recipe
         known = {each.value: self._value(each.value) for each in (recipe.result, *recipe.stages)}
         patches = any(value.intrinsic == "linear_transform" for value in known.values())
-        found = [*_list_choices(recipe.result, known[RESULT], self.target, patches)]
+        if self._splits:
+            found = [*_list_part_choices(recipe.result, known[RESULT])]
+        else:
+            found = [*_list_choices(recipe.result, known[RESULT], self.target, patches)]
         for stage in recipe.stages:
-            found += _list_choices(stage, known[stage.value], self.target, patches, stage.value)
-            depths = tuple(range(len(recipe.result.cuts) + 1))
+            if not stage.splits:
+                found += _list_choices(stage, known[stage.value], self.target, patches, stage.value)
+            depths = tuple(range(len(recipe.result.cuts) + (_MORE_DEPTHS if stage.splits else 0) + 1))
             found.append((Knob(f"{stage.value}.depth", depths), stage.depth))
         if recipe.joined:
             found.append((Knob("joined", tuple(range(1, len(recipe.result.cuts) + 1))), recipe.joined))
         return tuple((knob, option) for knob, option in found if len(knob.options) > 1)
+
+    @cached_property
+    def _splits(self) -> frozenset[str]:
+        """The values that are copied in parts of bfloat16."""
+        return frozenset(stage.value for stage in self.recipe.stages if stage.splits)
 
     @property
     def knobs(self) -> tuple[Knob, ...]:
@@ -85,6 +97,8 @@ class NestSpace:
                 )
                 for stage in recipe.stages
             )
+            if self._splits:
+                stages = set_rows(stages, self._value(RESULT), tile_of(result, _axis_extents(self._value(RESULT))))
             joined = min(chosen.get("joined", recipe.joined), len(result.cuts))
             made = replace(recipe, result=result, stages=stages, joined=joined)
             return make_schedule(made) if all(map(self._fits, (result, *stages))) and self._can_build(made) else None
@@ -95,6 +109,8 @@ class NestSpace:
         """The point of a schedule, which may be another kernel's with loops of the same names: then the one that is
         most like it. None where there is none. Raises ScheduleError for a schedule that no recipe makes."""
         recipe = read_recipe(schedule)
+        if bool(self._splits) != any(stage.splits for stage in recipe.stages):
+            return None
         same = recipe.values == self.recipe.values
         chosen: dict[str, Any] = {"joined": recipe.joined}
         for nest in (recipe.result, *recipe.stages):
@@ -141,6 +157,8 @@ class NestSpace:
         value = self._value(nest.value)
         tile = tile_of(nest, _axis_extents(value))
         rows = math.prod(tile.values())
+        if nest.splits or (self._splits and nest.value == RESULT):
+            return nest.splits or fit_matrices(value, tile)
         if value.row and rows > 1 and rows * _axis_extents(value)[value.row] > MAX_TILE:  # rows are whole in a tile
             return False
         lanes, along = self.target.lanes, tile.get(value.contiguous, 1)
@@ -176,10 +194,7 @@ def _list_choices(
             lies = axis == value.contiguous
             sizes = _vector_sizes(extents[axis], target.lanes) if lies else [n for n in _ROWS if n <= extents[axis]]
             yield Knob(f"{prefix}tile.{axis}", _sort_options(sizes, size)), size
-        levels = _list_blocks(nest, axis, size)
-        for number, default in enumerate([0] if not levels and not of else levels):
-            blocks = [n for n in _BLOCKS if n * size < extents[axis]]
-            yield Knob(f"{prefix}block{number or ''}.{axis}", _sort_options([0, *blocks], default)), default
+        yield from _list_block_choices(nest, axis, size, extents[axis], prefix)
     if not of and len(nest.cuts) + len(nest.whole) > 1:
         yield _list_orders(_slots(nest, tile))
     if len(nest.sums) > 1:
@@ -190,6 +205,28 @@ def _list_choices(
         yield Knob(f"{prefix}row", _sort_options(chunks, nest.row_chunk)), nest.row_chunk
     if not value.once:
         yield Knob(f"{prefix}overlap", (False, True)), bool(nest.overlapping)
+
+
+def _list_part_choices(nest: NestRecipe, value: KernelValue) -> Iterator[tuple[Knob, Any]]:
+    """The knobs of a product of operands in parts of bfloat16."""
+    extents = _axis_extents(value)
+    tile = tile_of(nest, extents)
+    for axis, sizes in list_tiles(value, tile, extents):
+        yield Knob(f"tile.{axis}", _sort_options(sizes, tile[axis])), tile[axis]
+    for axis, size in tile.items():
+        yield from _list_block_choices(nest, axis, size, extents[axis])
+    if len(nest.cuts) + len(nest.whole) > 1:
+        yield _list_orders(_slots(nest, tile))
+
+
+def _list_block_choices(
+    nest: NestRecipe, axis: str, size: int, extent: int, of: str = ""
+) -> Iterator[tuple[Knob, Any]]:
+    """How many tiles the blocks around those of an axis have; a stage has such blocks where its default has them."""
+    levels = _list_blocks(nest, axis, size)
+    for number, default in enumerate([0] if not levels and not of else levels):
+        blocks = [n for n in _BLOCKS if n * size < extent]
+        yield Knob(f"{of}block{number or ''}.{axis}", _sort_options([0, *blocks], default)), default
 
 
 def _is_batch(axis: str, prefix: str) -> bool:

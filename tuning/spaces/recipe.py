@@ -27,6 +27,7 @@ class NestRecipe:
     overlapping: the numbers of the cuts whose last steps overlap.
     depth: of what is staged, how many of the result's cuts it is inside of.
     phases: into how many rows each row of a copy goes.
+    splits, matrix_rows: whether a copy has floats in parts of bfloat16, and the rows of its matrices; 0 for columns.
     """
 
     value: str
@@ -40,6 +41,8 @@ class NestRecipe:
     depth: int = 0
     across: bool = False
     phases: int = 1
+    splits: bool = False
+    matrix_rows: int = 0
 
 
 @dataclass(frozen=True)
@@ -54,8 +57,6 @@ class Recipe:
 
 def read_recipe(schedule: Schedule) -> Recipe:
     """The choices of a schedule. Raises ScheduleError for one that no recipe makes."""
-    if any(stage.splits for stage in schedule.stages):
-        raise ScheduleError("it multiplies parts of bfloat16, whose blocks follow from the caches")
     outer = schedule.result.outer
     parts = [[part.name for part in loop.parts] for loop in outer]
     depths = {"": 0} | {loop.name: sum(map(len, parts[: i + 1])) for i, loop in enumerate(outer)}
@@ -69,6 +70,8 @@ def read_recipe(schedule: Schedule) -> Recipe:
 
 def _read_nest(nest: Nest, depth: int) -> NestRecipe:
     value = nest.value
+    if nest.splits:
+        return NestRecipe(value.name, (), depth=depth, splits=True, matrix_rows=nest.matrix_rows)
     parts = [(loop, part) for loop in nest.outer for part in loop.parts]
     cuts = tuple((part.axis, part.step) for _, part in parts)
     cut = {axis for axis, _ in cuts}
@@ -97,10 +100,7 @@ def make_schedule(recipe: Recipe) -> Schedule:
         made = join(made, recipe.joined)
     known = {value.name: value for value in recipe.values}
     for stage in recipe.stages:
-        place = loop_around(made, stage.depth)
-        read = known[stage.value].read
-        staged = made.cache_read(stage.value, place, stage.phases) if read else made.cache_write(stage.value, place)
-        made = _make_nest(staged, stage)
+        made = _stage_value(made, stage, known[stage.value].read)
     for nest in (recipe.result, *recipe.stages):
         names = [(loop.name, len(loop.parts)) for loop in made.nest(nest.value).outer]
         of_cuts = [name for name, count in names for _ in range(count)]
@@ -108,6 +108,15 @@ def make_schedule(recipe: Recipe) -> Schedule:
             made = made.overlap(name)
     made.check()
     return made
+
+
+def _stage_value(schedule: Schedule, stage: NestRecipe, read: bool) -> Schedule:
+    """Copy or compute what a stage has ahead."""
+    place = loop_around(schedule, stage.depth)
+    if stage.splits:
+        return schedule.cache_split(stage.value, place, stage.matrix_rows)
+    staged = schedule.cache_read(stage.value, place, stage.phases) if read else schedule.cache_write(stage.value, place)
+    return _make_nest(staged, stage)
 
 
 def _make_nest(schedule: Schedule, recipe: NestRecipe) -> Schedule:

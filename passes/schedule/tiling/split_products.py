@@ -66,7 +66,7 @@ class SplitProduct:
         loops = loop_intervals(op, region)
         parts = [operand_region(indexing_maps(op)[number], loops)[0] for number in numbers]
         inside, beside = map(relative_to, parts, (data.region, weight.region))
-        *outer, along, _ = (_without_stride(inside[dim]) for dim in kept_dims(data.region))
+        *outer, along, _ = (_without_stride(inside[dim], data.region[dim].stride) for dim in kept_dims(data.region))
         last = Interval(along.offset.exact_div(data.rows), -(-along.size // data.rows))
         columns = beside[weight.axis]
         if columns.size > SPLIT_WIDTH or columns.size % COLUMNS:
@@ -195,9 +195,9 @@ def _find_reader(value: ir.Value) -> ir.Operation:
     return sums[0]
 
 
-def _without_stride(interval: Interval) -> Interval:
-    """Where elements lie in what only has such as are a stride apart."""
-    return Interval(interval.offset.exact_div(interval.stride), interval.size)
+def _without_stride(interval: Interval, stride: int) -> Interval:
+    """Where elements lie in what only has such as are a stride apart, of which one alone has none."""
+    return Interval(interval.offset.exact_div(stride), interval.size)
 
 
 def _walks_sum(expression: ir.AffineExpr, kinds: Sequence[str]) -> bool:

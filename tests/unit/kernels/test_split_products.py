@@ -24,8 +24,8 @@ from tilewright.dialects import codegen, ir
 from tilewright.dialects.context import make_context
 from tilewright.passes.infra.context import PassContext
 from tilewright.passes.pipeline import lower_kernel
+from tilewright.passes.schedule.families import split_blocks
 from tilewright.passes.schedule.language.schedule import Schedule
-from tilewright.tuning.spaces.recipe import read_recipe
 
 RNG = np.random.default_rng(0)
 PARTS = "in parts of bfloat16"
@@ -222,6 +222,11 @@ def test_numbers_that_have_no_parts() -> None:
 @amx
 @pytest.mark.parametrize(("channels", "size", "filters", "stride"), [(64, 32, 256, 1), (128, 30, 256, 2)])
 def test_convolutions_of_single_pixels(channels: int, size: int, filters: int, stride: int) -> None:
+    assert any(PARTS in schedule for schedule in check_pixels(channels, size, filters, stride))
+
+
+def check_pixels(channels: int, size: int, filters: int, stride: int) -> list[str]:
+    """Check a convolution of single pixels between two others; the schedules of all of them."""
     weights = {
         "v": RNG.standard_normal((channels, channels, 3, 3)).astype(np.float32) / 24,
         "w": RNG.standard_normal((filters, channels, 1, 1)).astype(np.float32) / 8,
@@ -235,10 +240,18 @@ def test_convolutions_of_single_pixels(channels: int, size: int, filters: int, s
     ]
     made = model(nodes, [1, channels, size, size], None, weights)
     module, schedules = compile_noting(made)
-    assert any(PARTS in schedule for schedule in schedules)
     x = RNG.standard_normal((1, channels, size, size)).astype(np.float32)
     [want] = ort.InferenceSession(made.SerializeToString()).run(None, {"x": x})
     np.testing.assert_allclose(module.run({"x": x})[0], np.asarray(want), rtol=1e-4, atol=1e-4)
+    return schedules
+
+
+@amx
+def test_a_last_row_of_a_strided_convolution(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of seven rows a tile has two: the last one alone has no stride, and lies in the parts of all."""
+    monkeypatch.setattr(split_blocks, "_WORTH", 9.0)
+    monkeypatch.setattr(split_blocks, "_WEIGHT_STAYS", 0.0)
+    check_pixels(64, 14, 128, 2)
 
 
 @FOR_THIS_MACHINE
@@ -290,6 +303,11 @@ def test_schedules_by_hand_that_cannot_be_are_refused() -> None:
 
 
 @FOR_THIS_MACHINE
-def test_such_a_schedule_is_not_tuned() -> None:
-    with pytest.raises(ScheduleError, match="multiplies parts of bfloat16, whose blocks follow from the caches"):
-        read_recipe(default_schedule())
+def test_a_weight_that_is_split_for_blocks_of_unequal_rows() -> None:
+    """52, 52 and 24 rows: the weight's blocks of the last are others than those of the first, in one loop."""
+    schedule = Schedule.start(default_schedule().values)
+    schedule = schedule.split("n", 256).split("n.1", 32).split("m", 52).split("m.1", 26)
+    schedule = schedule.reorder("n.0", "n.1.0", "m.0", "m.1.0", "k", "m.1.1", "n.1.1").unroll("m.1.1")
+    schedule = schedule.vectorize("n.1.1").tensorize("m.1.1", "outer_product").pack(1, "n", 32).parallel("n.0")
+    code, _ = lower_product(schedule.cache_split("%arg0", "n.1.0", 13).cache_split("%arg1", "m.0"))
+    assert "tdpbf16ps" in code

@@ -8,15 +8,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from onnx import helper, numpy_helper
 
 from tilewright.core.program import Kernel
+from tilewright.core.target import detect_host
 from tilewright.dialects import codegen
+from tilewright.driver import api
 from tilewright.tuning import laboratory as laboratory_module
 from tilewright.tuning.laboratory import Laboratory, Prepared
 from tilewright.tuning.measuring import bench as bench_module
 from tilewright.tuning.measuring.bench import Bench
 from tilewright.tuning.measuring.spin import Spin
 from tilewright.tuning.task import Task
+from tilewright.tuning.tasks import extract_tasks
 
 _KERNEL = "define void @{name}(ptr %args, i64 %lo, i64 %hi, ptr %scratch) {{\n{body}\n}}"
 
@@ -43,6 +47,20 @@ def test_a_default_against_itself_is_right_and_takes_the_same_time(laboratory: L
     found = laboratory.race(prepared, prepared.default, 1.0)
     assert not found.error and len(found.seconds) == len(found.default_seconds) >= 3
     assert prepared.seconds > 0 and all(second > 0 for second in found.seconds)
+
+
+@pytest.mark.skipif(not detect_host().multiplies_matrices(16), reason="this CPU has no registers of matrices")
+def test_kernels_in_registers_of_matrices_are_measured() -> None:
+    """A process has to ask Linux for these, or dies of its first such instruction."""
+    weight = numpy_helper.from_array(np.ones((256, 256), np.float32), "w")
+    x, y = (helper.make_tensor_value_info(name, 1, [128, 256]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "net", [x], [y], [weight])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10).SerializeToString()
+    [task] = extract_tasks(model, options=api.make_options(num_threads=1, records=False), workers=0)
+    assert task.default is not None and any(stage.splits for stage in task.default.stages)
+    with Laboratory(task.target, 1) as laboratory:
+        [prepared] = laboratory.prepare([task])
+        assert not laboratory.race(prepared, prepared.default, 1.0).error
 
 
 def test_a_candidate_is_compiled_and_right(laboratory: Laboratory, prepared: Prepared) -> None:

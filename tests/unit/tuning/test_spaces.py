@@ -10,10 +10,14 @@ import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernel_runner import bytecode
+from kernel_texts import matmul
 from onnx import helper, numpy_helper
 
 import tilewright as tw
 from tilewright.core.target import Target
+from tilewright.dialects import ir
+from tilewright.dialects.context import make_context
 from tilewright.driver import api
 from tilewright.passes import pipeline
 from tilewright.passes.infra.context import PassContext
@@ -52,22 +56,33 @@ def softmax_across(rows: int, columns: int) -> tw.Schedule:
     return share(carve(tw.Schedule.start([result]), [("d0", 16)], across=True))
 
 
+def parts(rows: int, steps: int, columns: int) -> tw.Schedule:
+    """A product in parts of bfloat16: all rows are split ahead, and then a block of the weight at a time."""
+    made = product(rows, columns, steps, rows=32, packed=True)
+    values = [made.values[0], *(KernelValue(f"%arg{n}", (), read=True) for n in range(2))]
+    made = tw.Schedule.start(values).tile("m", 32, "n", 32).reorder("n.0", "m.0", "k", "m.1", "n.1").unroll("m.1")
+    made = made.vectorize("n.1").tensorize("m.1", "outer_product").pack(1, "n", 32).parallel("n.0")
+    return made.cache_split("%arg0", "", 16).cache_split("%arg1", "n.0")
+
+
 SCHEDULES = [
     product(96, 128, 512),
     product(37, 50, 3),
     product(64, 64, 64, packed=True),
     softmax(12, 64),
     softmax_across(96, 7),
+    parts(128, 256, 96),
 ]
+NAMES = ["product", "odd", "packed", "staged", "across", "parts"]
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES, ids=["product", "odd", "packed", "staged", "across"])
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=NAMES)
 def test_a_recipe_makes_its_schedule_again(schedule: tw.Schedule) -> None:
     made = make_schedule(read_recipe(schedule))
     assert made == schedule and str(made) == str(schedule)
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES, ids=["product", "odd", "packed", "staged", "across"])
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=NAMES)
 def test_the_default_of_a_space_is_the_schedule(schedule: tw.Schedule) -> None:
     space = NestSpace(schedule, TARGET)
     assert space.schedule(space.default) == schedule
@@ -75,7 +90,7 @@ def test_the_default_of_a_space_is_the_schedule(schedule: tw.Schedule) -> None:
     assert describe_change(space, space.default) == ""
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES, ids=["product", "odd", "packed", "staged", "across"])
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=NAMES)
 def test_drawn_points_are_legal_new_and_found_again(schedule: tw.Schedule) -> None:
     space, seen = NestSpace(schedule, TARGET), set[str]()
     for point in itertools.islice(draw_points(space, Random(1)), 25):
@@ -138,6 +153,24 @@ def test_points_are_refused_in_data(network: bytes, kernel: str) -> None:
         assert schedule is not None
         context = PassContext(config={"schedules": {task.name: schedule}})
         assert pipeline.describe_loops(task.code, task.target, context).schedule
+
+
+def test_tiles_of_parts_are_matrices_that_registers_hold() -> None:
+    """Of any point two matrices of rows at most, of equal size; the code of each is one of registers of matrices."""
+    target, k = Target.parse("x86 -mcpu=sapphirerapids"), bytecode(matmul(128, 768, 768, 32))
+    default = tw.Schedule.from_json(pipeline.describe_loops(k, target, PassContext()).schedule_json)
+    space = NestSpace(default, target)
+    assert {"tile.m", "block.m", "order", "%arg0.depth", "%arg1.depth"} <= {knob.name for knob in space.knobs}
+    for point in itertools.islice(draw_points(space, Random(5)), 12):
+        schedule = space.schedule(point)
+        assert schedule is not None
+        [rows] = [loop.steps for loop in schedule.result.tile if loop.axis == "m"]
+        [matrix] = [stage.matrix_rows for stage in schedule.stages if stage.matrix_rows]
+        assert rows == matrix or rows == 2 * matrix
+        context = PassContext(config={"schedules": {"k": schedule}})
+        with make_context(), ir.Location.unknown():
+            module, _ = pipeline.lower_kernel(k, target, context)
+            assert "tdpbf16ps" in str(module)
 
 
 def test_a_packed_operand_keeps_its_blocks() -> None:

@@ -1,0 +1,43 @@
+"""The choices of a product in parts of bfloat16: tiles of one or two matrices, and where its operands are split."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from ...passes.ir.matrix_registers import MOST_ROW_MATRICES, ROWS
+from ...passes.schedule.language.loopnest import KernelValue
+from .recipe import NestRecipe
+
+# Rows of a tile: of one matrix, or of two of equal size.
+_ROWS = (4, 8, 10, 12, 14, 16, 20, 24, 26, 28, 30, 32)
+
+
+def list_tiles(
+    value: KernelValue, tile: Mapping[str, int], extents: Mapping[str, int]
+) -> Iterator[tuple[str, list[int]]]:
+    """The axes of rows, with the rows of a tile along each: matrices lie along the last one."""
+    *others, last = rows_of(value, tile)
+    for axis in others:
+        yield axis, [n for n in range(1, MOST_ROW_MATRICES + 1) if n <= extents[axis]]
+    most = extents[last]
+    yield last, [n for n in (*_ROWS, *([most] if most <= ROWS else [])) if n <= most]
+
+
+def rows_of(value: KernelValue, tile: Mapping[str, int]) -> list[str]:
+    """The axes of a tile's rows, outermost first."""
+    return [axis.name for axis in value.axes if axis.name in tile and axis.name != value.contiguous]
+
+
+def fit_matrices(value: KernelValue, tile: Mapping[str, int]) -> bool:
+    """Return whether the rows of a tile are so many matrices as are multiplied together."""
+    *others, last = (tile[axis] for axis in rows_of(value, tile))
+    return math.prod(others) * -(-last // ROWS) <= MOST_ROW_MATRICES and (last <= ROWS or last % 2 == 0)
+
+
+def set_rows(stages: Sequence[NestRecipe], value: KernelValue, tile: Mapping[str, int]) -> tuple[NestRecipe, ...]:
+    """The stages with matrices of as many rows as a tile's have."""
+    last = tile[rows_of(value, tile)[-1]]
+    rows = last if last <= ROWS else last // 2
+    return tuple(replace(stage, matrix_rows=rows) if stage.matrix_rows else stage for stage in stages)
