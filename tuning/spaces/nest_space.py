@@ -158,7 +158,7 @@ class NestSpace:
         tile = tile_of(nest, _axis_extents(value))
         rows = math.prod(tile.values())
         if nest.splits or (self._splits and nest.value == RESULT):
-            return nest.splits or fit_matrices(value, tile)
+            return nest.splits or fit_matrices(value, tile, _axis_extents(value))
         if value.row and rows > 1 and rows * _axis_extents(value)[value.row] > MAX_TILE:  # rows are whole in a tile
             return False
         lanes, along = self.target.lanes, tile.get(value.contiguous, 1)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ...passes.ir.matrix_registers import MOST_ROW_MATRICES, ROWS
+from ...passes.schedule.families.split_blocks import count_matrix_rows
 from ...passes.schedule.language.loopnest import KernelValue
 from .recipe import NestRecipe
 
@@ -22,7 +23,7 @@ def list_tiles(
     for axis in others:
         yield axis, [n for n in range(1, MOST_ROW_MATRICES + 1) if n <= extents[axis]]
     most = extents[last]
-    yield last, [n for n in (*_ROWS, *([most] if most <= ROWS else [])) if n <= most]
+    yield last, [n for n in (*_ROWS, *([most] if most <= 2 * ROWS else [])) if n <= most]
 
 
 def rows_of(value: KernelValue, tile: Mapping[str, int]) -> list[str]:
@@ -30,14 +31,15 @@ def rows_of(value: KernelValue, tile: Mapping[str, int]) -> list[str]:
     return [axis.name for axis in value.axes if axis.name in tile and axis.name != value.contiguous]
 
 
-def fit_matrices(value: KernelValue, tile: Mapping[str, int]) -> bool:
-    """Return whether the rows of a tile are so many matrices as are multiplied together."""
-    *others, last = (tile[axis] for axis in rows_of(value, tile))
-    return math.prod(others) * -(-last // ROWS) <= MOST_ROW_MATRICES and (last <= ROWS or last % 2 == 0)
+def fit_matrices(value: KernelValue, tile: Mapping[str, int], extents: Mapping[str, int]) -> bool:
+    """Return whether the rows of a tile are so many matrices as are multiplied together, and begin where these do."""
+    *others, last = rows_of(value, tile)
+    rows = tile[last]
+    begins = rows <= ROWS or rows % 2 == 0 or rows == extents[last]
+    return begins and math.prod(tile[axis] for axis in others) * -(-rows // ROWS) <= MOST_ROW_MATRICES
 
 
 def set_rows(stages: Sequence[NestRecipe], value: KernelValue, tile: Mapping[str, int]) -> tuple[NestRecipe, ...]:
     """The stages with matrices of as many rows as a tile's have."""
-    last = tile[rows_of(value, tile)[-1]]
-    rows = last if last <= ROWS else last // 2
+    rows = count_matrix_rows(tile[rows_of(value, tile)[-1]])
     return tuple(replace(stage, matrix_rows=rows) if stage.matrix_rows else stage for stage in stages)

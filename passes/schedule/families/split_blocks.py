@@ -64,7 +64,7 @@ class _SplitSizes:
     @property
     def matrix_rows(self) -> int:
         """Rows of a matrix, along the last axis."""
-        return self.tiles[-1] if self.tiles[-1] <= ROWS else self.tiles[-1] // 2
+        return count_matrix_rows(self.tiles[-1])
 
     @property
     def row_bytes(self) -> int:
@@ -216,7 +216,13 @@ def _tile_rows(extents: Sequence[int]) -> tuple[int, ...]:
         whole, rest = divmod(last, step)
         return 2 * whole + -(-rest // (step // 2)), step
 
-    return (*(1 for _ in extents[:-1]), min(range(ROWS + 2, 2 * ROWS + 1, 2), key=count_matrices))
+    best = min(range(ROWS + 2, 2 * ROWS + 1, 2), key=count_matrices)
+    return (*(1 for _ in extents[:-1]), min(best, last))
+
+
+def count_matrix_rows(tile: int) -> int:
+    """Rows of the one or two matrices that so many rows of a tile are; of 27 the second one has 13."""
+    return tile if tile <= ROWS else -(-tile // 2)
 
 
 def _keep_weight(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv, product: _SplitSizes) -> Schedule:

@@ -220,7 +220,9 @@ def test_numbers_that_have_no_parts() -> None:
 
 
 @amx
-@pytest.mark.parametrize(("channels", "size", "filters", "stride"), [(64, 32, 256, 1), (128, 30, 256, 2)])
+@pytest.mark.parametrize(
+    ("channels", "size", "filters", "stride"), [(64, 32, 256, 1), (128, 30, 256, 2), (64, 27, 256, 1)]
+)
 def test_convolutions_of_single_pixels(channels: int, size: int, filters: int, stride: int) -> None:
     assert any(PARTS in schedule for schedule in check_pixels(channels, size, filters, stride))
 
