@@ -64,7 +64,15 @@ from .infra.base import ModuleForm, Pass
 from .infra.context import SCHEDULES, PassContext, check_context, snapshot
 from .ir.edit import list_programs, needs_routine, string_attr
 from .ir.facts import remembering_facts
-from .ir.kernel import describe_kernel, find_kernel, find_schedule_text, is_generated, list_functions, symbol_of
+from .ir.kernel import (
+    describe_kernel,
+    find_kernel,
+    find_schedule_text,
+    is_dynamic_kernel,
+    is_generated,
+    list_functions,
+    symbol_of,
+)
 from .ir.signatures import list_attributes, list_params
 from .lower.align_stack import AlignStack
 from .lower.bufferize import Bufferize
@@ -107,8 +115,10 @@ from .plan_routine import plan_routine
 from .schedule.apply_schedule import ApplySchedule
 from .schedule.arrange_sums import ArrangeSums
 from .schedule.collapse_loops import CollapseLoops
+from .schedule.families.table import list_others
 from .schedule.language import by_hand
 from .schedule.language.by_hand import GivenSchedule
+from .schedule.language.schedule import Schedule
 from .schedule.separate_windows import SeparateWindows
 from .schedule.vectorize import Vectorize
 from .verify.forms import is_after_each_pass, is_enabled, verify
@@ -339,6 +349,18 @@ def describe_loops(bytecode: bytes, target: Target, context: PassContext) -> Ker
             return lower_external(find_kernel(module), target)[1]
         [stated] = [_describe(function) for function in list_functions(module)]
         return replace(describe_kernel(_schedule_kernel(module, target, context)), **stated)
+
+
+def list_schedules(bytecode: bytes, target: Target) -> list[Schedule]:
+    """Schedules of other kinds that a kernel may have in place of its own (``Family.forms``)."""
+    with reused_context(), ir.Location.unknown():
+        module = ir.Module.parse(bytecode)
+        if is_generated(module) or any(map(is_dynamic_kernel, list_functions(module))):
+            return []
+        context, passes = PassContext(), kernel_passes(target)
+        until = next(number for number, stage in enumerate(passes) if isinstance(stage, ApplySchedule))
+        _run_passes(passes[:until], module, context, ModuleForm.TENSORS)
+        return [other for function in list_functions(module) for other in list_others(function, target)]
 
 
 def _schedule_kernel(module: ir.Module, target: Target, context: PassContext) -> func.FuncOp:

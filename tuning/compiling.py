@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ..core.errors import CompileError, ScheduleError, first_line
 from ..core.program import Kernel
 from ..driver.jobs import Settings
+from ..passes.schedule.language.schedule import Schedule
 
 
 @dataclass(frozen=True)
@@ -22,11 +23,12 @@ class Candidate:
     reason: str = ""
 
 
-def describe_kernel(bytecode: bytes, settings: Settings) -> tuple[Kernel, Settings]:
-    """A kernel as far as its loops are chosen, without code."""
+def describe_kernel(bytecode: bytes, settings: Settings) -> tuple[tuple[Kernel, list[Schedule]], Settings]:
+    """A kernel as far as its loops are chosen, without code, and schedules of other kinds that it may have."""
     from ..passes import pipeline
 
-    return pipeline.describe_loops(bytecode, settings.target, settings.pass_context()), settings
+    described = pipeline.describe_loops(bytecode, settings.target, settings.pass_context())
+    return (described, pipeline.list_schedules(bytecode, settings.target)), settings
 
 
 def compile_candidate(

@@ -14,8 +14,8 @@ from ..records.trial import Trial, target_key
 from .laboratory import Laboratory, Prepared
 from .progress import TaskProgress
 from .search.table import make_search
-from .spaces.nest_space import NestSpace
-from .spaces.space import Point
+from .spaces.form_space import make_space
+from .spaces.space import Point, Space
 from .task import Task
 
 # Of a task's share of the program's time: less is not worth a trial.
@@ -37,10 +37,12 @@ def prepare_tasks(
         share = each.seconds * each.task.calls / total
         task = each.task
         assert task.default is not None
-        space = NestSpace(task.default, task.target)
+        space = make_space(task.default, task.others, task.target)
         if share < _LEAST_SHARE or not space.knobs:
             continue
         made = TaskProgress(each, space, make_search(search, space, seed), share, _bound_share(each, rates))
+        others = (space.find(schedule) for schedule in task.others)
+        made.suggested.extend(point for point in others if point is not None)
         made.suggested.extend(_list_nearest(task, space, database))
         found.append(made)
     return found
@@ -58,7 +60,7 @@ def _bound_share(prepared: Prepared, rates: Rates) -> float:
     return share if task.threads == 1 and share <= 1 else 0.0
 
 
-def _list_nearest(task: Task, space: NestSpace, database: Database) -> list[Point]:
+def _list_nearest(task: Task, space: Space, database: Database) -> list[Point]:
     """The points like the best schedules of other kernels whose loops have the same names, the most alike first."""
     assert task.default is not None
     shape = _loop_extents(task.default)

@@ -20,6 +20,7 @@ class Task:
     default: the schedule that it has without tuning; None, with the ``reason``, for one that is not tuned.
     weights: the numbers of its inputs that are weights of the program, which has ``network_bytes`` of them.
     flops, bytes: the work of a call.
+    others: schedules of other kinds that the search may begin with, too.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Task:
     network_bytes: int = 0
     flops: int = 0
     bytes: int = 0
+    others: tuple[Schedule, ...] = ()
 
     @property
     def default_steps(self) -> str:

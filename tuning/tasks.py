@@ -68,11 +68,11 @@ def make_tasks(compilation: Compilation, made: Plan) -> list[Task]:
         PassJob(f"kernel '{name}'", compiling.describe_kernel, (made.kernels[name],), options.target, name)
         for name in names
     ]
-    described: Sequence[Kernel] = compilation.run(jobs)
+    described: Sequence[tuple[Kernel, list[Schedule]]] = compilation.run(jobs)
     counts, nodes = Counter(call.kernel for call in made.main.calls), nodes_of(made)
     weights = {call.kernel: tuple(i for i, s in enumerate(call.args) if s.space == "param") for call in made.main.calls}
     tasks = []
-    for name, kernel in zip(names, described, strict=True):
+    for name, (kernel, others) in zip(names, described, strict=True):
         default, reason = _read_schedule(kernel)
         tasks.append(
             Task(
@@ -89,6 +89,7 @@ def make_tasks(compilation: Compilation, made: Plan) -> list[Task]:
                 sum(info.nbytes for info in made.main.params),
                 kernel.flops,
                 kernel.bytes,
+                tuple(others),
             )
         )
     return tasks

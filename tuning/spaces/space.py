@@ -81,8 +81,13 @@ def list_neighbours(space: Space, point: Point) -> Iterator[Point]:
 
 
 def describe_change(space: Space, point: Point) -> str:
-    """How a point differs from the default: "tile.n 32 -> 64, order k m n -> m k n"; "" where it does not."""
-    return describe_difference(space.knobs, space.default, point)
+    """How a point differs from the default: "tile.n 32 -> 64, order k m n -> m k n"; "" where it does not.
+
+    Options that make no difference to its schedule are left out.
+    """
+    made = space.schedule(point)
+    found = space.find(made) if made is not None else None
+    return describe_difference(space.knobs, space.default, point if found is None else found)
 
 
 def describe_difference(knobs: Sequence[Knob], old: Point, new: Point) -> str:

@@ -44,23 +44,43 @@ _FILTERS = 14
 
 
 def schedule_products(kernel: KernelView) -> Schedule | None:
+    """Registers of matrices where the target has them and it pays, or of vectors."""
+    [(op, kind)] = kernel.anchors
+    assert isinstance(kind, Contraction | Conv)  # the families are those of these
+    if isinstance(kind, Conv) and reads_windows_as_columns(op, kind):
+        return _schedule_columns(kernel, op, kind)
+    if not _has_columns(kernel, op, kind):
+        return None
+    return schedule_split(kernel, op, kind) or _schedule_vectors(kernel, op, kind)
+
+
+def list_forms(kernel: KernelView) -> list[Schedule]:
+    """The schedules in vectors and in parts of bfloat16, where a kernel may have both."""
+    [(op, kind)] = kernel.anchors
+    assert isinstance(kind, Contraction | Conv)  # the families are those of these
+    if (isinstance(kind, Conv) and reads_windows_as_columns(op, kind)) or not _has_columns(kernel, op, kind):
+        return []
+    split = schedule_split(kernel, op, kind, trying=True)
+    return [_schedule_vectors(kernel, op, kind), split] if split is not None else []
+
+
+def _has_columns(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv) -> bool:
+    """Return whether the result's vectors, and those of the right operand, lie along the output channels."""
+    channels = kind.n if isinstance(kind, Contraction) else kind.f
+    if not channels or result_axis(op, channels[-1], kernel.result) != vector_axis(kernel.shape):
+        return False
+    return _lies_along(op, kind, channels[-1])
+
+
+def _schedule_vectors(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv) -> Schedule:
     """A register tile of rows by output channels; weight blocks outermost, so that a block stays in the cache.
 
     ``rows * columns + columns + 1`` registers hold accumulators, a row of the right operand and a broadcast.
     """
-    [(op, kind)] = kernel.anchors
-    assert isinstance(kind, Contraction | Conv)  # the families are those of these
     result, shape, lanes, target = kernel.result, kernel.shape, kernel.lanes, kernel.target
-    channels = kind.n if isinstance(kind, Contraction) else kind.f
     walked = kind.m if isinstance(kind, Contraction) else _find_rows(op, kind)
     rows = [loop for loop in walked if loop_extents(op)[loop] != 1]  # the result may lack an axis of one
     channel_axis = vector_axis(shape)
-    if isinstance(kind, Conv) and reads_windows_as_columns(op, kind):
-        return _schedule_columns(kernel, op, kind)
-    if not channels or result_axis(op, channels[-1], result) != channel_axis or not _lies_along(op, kind, channels[-1]):
-        return None
-    if (split := schedule_split(kernel, op, kind)) is not None:
-        return split
     columns = block_of(op, kind) // lanes or _columns(shape, [result_axis(op, loop, result) for loop in rows], lanes)
     width = columns * lanes
     near = shape[channel_axis] % width == 0 and stays_near(op, kind, target)
@@ -317,6 +337,7 @@ PRODUCTS = Family(
     lambda anchors: len(anchors) == 1 and isinstance(anchors[0][1], Contraction),
     schedule_products,
     replace(PRODUCT_BLOCKS, rows=_ROWS),
+    forms=list_forms,
     begin=lambda op, facts, target: [op] if isinstance(facts.kind(op), Contraction) else None,
     pack=pack_product,
 )
@@ -325,6 +346,7 @@ CONVOLUTIONS = Family(
     lambda anchors: len(anchors) == 1 and isinstance(anchors[0][1], Conv),
     schedule_products,
     CONVOLUTION_BLOCKS,
+    forms=list_forms,
     repeats=True,
     # Four pixels wait for no sum, and a row or a column that is left over takes a quarter to half of a block: 768
     # filters of 32x32 over 7x7 pixels then take 0.84 of the time, 7x1 over 17x17 0.81.

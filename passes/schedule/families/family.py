@@ -150,6 +150,8 @@ class Family:
     matches: whether a kernel with such anchors is of the family; the first family of the table that matches has it.
     schedule: the kernel's loops; None for plain loops.
     blocks: the sizes of blocks where sizes are dynamic.
+    forms: schedules of several kinds that a kernel may have, of which a search tries others than its own; none where it
+        has but that.
     repeats: whether blocks may overlap: no tile reads what it has written, so each thread writes the same.
     singles: whether a rest of less than half a block goes in the smallest blocks: elements take too long to repeat.
     begin: the ops that a kernel has at first whose last anchor is the given op; None if it is not of the family. What
@@ -165,6 +167,7 @@ class Family:
     matches: Callable[[Anchors], bool]
     schedule: Callable[[KernelView], Schedule | None]
     blocks: BlockSizes
+    forms: Callable[[KernelView], list[Schedule]] = field(default=lambda kernel: [], kw_only=True)
     repeats: bool = field(default=False, kw_only=True)
     singles: bool = field(default=False, kw_only=True)
     begin: Callable[[ir.Operation, OpFacts, Target], list[ir.Operation] | None] = lambda op, facts, target: None

@@ -29,6 +29,8 @@ _WEIGHT_STAYS, _NEAR, _FARTHER = 0.4, 0.42, 0.9
 # weight and to split it, while products are made, from near or from memory, or ahead of all; to write a sum and read it
 # again. Where all that is more than the last number, there is no gain.
 _PRODUCT, _SPLIT_ROW, _READ_NEAR, _READ_FAR, _SPLIT_AHEAD, _SUM, _WORTH = 0.5, 13, 8, 20, 20, 10, 0.85
+# Where it is more than this, a search need not try it either.
+_WORTH_TRYING = 1.5
 # Blocks of rows for each core from which on cores share these alone.
 _MANY_BLOCKS = 4
 # Columns that the rows of a block are split for.
@@ -148,10 +150,15 @@ def count_sums(rows: int, columns: int, steps: int, target: Target) -> int:
     return best if costs[best] <= _WORTH else 1
 
 
-def schedule_split(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv) -> Schedule | None:
-    """The schedule of a product of float32 on a target that multiplies matrices of bfloat16, where it pays."""
+def schedule_split(
+    kernel: KernelView, op: ir.Operation, kind: Contraction | Conv, trying: bool = False
+) -> Schedule | None:
+    """The schedule of a product of float32 on a target that multiplies matrices of bfloat16, where it pays.
+
+    Where a search is ``trying`` it, it need only be that it may.
+    """
     product = _measure_product(kernel, op, kind)
-    if product is None or not product.pays:
+    if product is None or not (product.cost <= _WORTH_TRYING if trying else product.pays):
         return None
     return _keep_weight(kernel, op, kind, product) if product.keeps_weight else _keep_rows(kernel, op, kind, product)
 

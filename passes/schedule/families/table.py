@@ -97,6 +97,16 @@ def require_schedule(function: func.FuncOp, target: Target) -> Schedule:
     return schedule
 
 
+def list_others(function: func.FuncOp, target: Target) -> list[Schedule]:
+    """Schedules of other kinds than a kernel's own, which a search may begin with, too."""
+    own = choose_schedule(function, target)
+    anchors = find_anchors(function)
+    family = find_family(anchors)
+    if own is None or family is None:
+        return []
+    return [schedule for schedule in family.forms(KernelView(function, target, anchors)) if schedule != own]
+
+
 def _reads_diagonal(op: ir.Operation) -> bool:
     """Return whether the loop of an op's vectors, or one that it sums along, walks two dims of an operand."""
     if op.name != "linalg.generic":

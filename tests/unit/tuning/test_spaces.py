@@ -23,6 +23,7 @@ from tilewright.passes import pipeline
 from tilewright.passes.infra.context import PassContext
 from tilewright.passes.schedule.language.cuts import carve, overlap, share, stream_sum, unroll_sum
 from tilewright.passes.schedule.language.loopnest import Axis, Block, KernelValue
+from tilewright.tuning.spaces.form_space import make_space
 from tilewright.tuning.spaces.nest_space import NestSpace
 from tilewright.tuning.spaces.recipe import make_schedule, read_recipe
 from tilewright.tuning.spaces.space import describe_change, draw_points, list_neighbours
@@ -171,6 +172,36 @@ def test_tiles_of_parts_are_matrices_that_registers_hold() -> None:
         with make_context(), ir.Location.unknown():
             module, _ = pipeline.lower_kernel(k, target, context)
             assert "tdpbf16ps" in str(module)
+
+
+def test_a_space_of_two_forms() -> None:
+    """In parts by default, and in vectors: the default, the other form, and what is drawn of both can be built."""
+    target, k = Target.parse("x86 -mcpu=sapphirerapids"), bytecode(matmul(128, 768, 768, 32))
+    default = tw.Schedule.from_json(pipeline.describe_loops(k, target, PassContext()).schedule_json)
+    [other] = pipeline.list_schedules(k, target)
+    space = make_space(default, [other], target)
+    assert space.schedule(space.default) == default and space.find(default) == space.default
+    found = space.find(other)
+    assert found is not None and space.schedule(found) == other
+    assert describe_change(space, found) == "form parts -> vectors"
+    forms = set[bool]()
+    for point in itertools.islice(draw_points(space, Random(6)), 12):
+        schedule = space.schedule(point)
+        assert schedule is not None
+        forms.add(any(stage.splits for stage in schedule.stages))
+        if any(stage.splits for stage in schedule.stages):
+            assert "vectors." not in describe_change(space, point)
+        again = space.find(schedule)
+        assert again is not None and space.schedule(again) == schedule
+        assert pipeline.describe_loops(k, target, PassContext(config={"schedules": {"k": schedule}})).schedule
+    assert forms == {False, True}
+
+
+def test_a_kernel_that_has_one_form_has_one_space() -> None:
+    target, k = Target.parse("x86 -mcpu=skylake-avx512"), bytecode(matmul(128, 768, 768, 32))
+    assert pipeline.list_schedules(k, target) == []
+    default = tw.Schedule.from_json(pipeline.describe_loops(k, target, PassContext()).schedule_json)
+    assert "form" not in [knob.name for knob in make_space(default, [], target).knobs]
 
 
 def test_a_packed_operand_keeps_its_blocks() -> None:
