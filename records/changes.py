@@ -84,8 +84,14 @@ def _say_overlap(loop: str) -> Facts:
     return {f"{_shorten(loop)} overlapping": ""}
 
 
-def _say_stage(value: str, at: str = "") -> Facts:
-    return {f"{_shorten(value)} staged": f"in {_shorten(at)}" if at else "ahead"}
+def _say_stage(value: str, at: str = "", phases: int = 1) -> Facts:
+    rows = f" in {int(phases)} phases" if phases != 1 else ""
+    return {f"{_shorten(value)} staged": f"{f'in {_shorten(at)}' if at else 'ahead'}{rows}"}
+
+
+def _say_split_stage(value: str, at: str = "", rows: int = 0) -> Facts:
+    matrices = f", matrices of {int(rows)} rows" if rows else ""
+    return {f"{_shorten(value)} in parts": f"{f'in {_shorten(at)}' if at else 'ahead'}{matrices}"}
 
 
 def _say_pack(argument: int, axis: str, block: int) -> Facts:
@@ -107,6 +113,7 @@ _FACTS: Mapping[str, Callable[..., Facts]] = {
     "overlap": _say_overlap,
     "cache_read": _say_stage,
     "cache_write": _say_stage,
+    "cache_split": _say_split_stage,
     "compute_at": _say_stage,
     "pack": _say_pack,
     "tensorize": _say_tensorize,

@@ -195,9 +195,9 @@ def _loop_steps(trial: Trial) -> Iterator[list[Any]]:
         elif name == "unroll" and first >= 0:
             whole = len(arguments) == 1 or not arguments[1]
             yield ["AN", result, first, 1] if whole else ["PR", result, first, f"auto_unroll_max_step${arguments[1]}"]
-        elif name in ("cache_read", "cache_write") and arguments:
+        elif name in ("cache_read", "cache_split", "cache_write") and arguments:
             stage = loops.stage(arguments[0])
-            yield ["CHR", stage, "local", [result]] if name == "cache_read" else ["CHW", stage, "local"]
+            yield ["CHW", stage, "local"] if name == "cache_write" else ["CHR", stage, "local", [result]]
         elif name == "compute_at" and len(arguments) == 2 and (at := loops.find(arguments[1])) >= 0:
             yield ["CA", loops.stage(arguments[0]), result, at]
         loops.apply(name, arguments)

@@ -155,6 +155,15 @@ def test_what_a_schedule_changes_is_said_in_words() -> None:
     ]
 
 
+def test_copies_in_parts_and_in_phases_are_said_in_words() -> None:
+    old = [["cache_read", "%arg0", "m.0", 2], ["cache_split", "%arg1", "", 16], ["cache_split", "%arg2", "n.0"]]
+    new = [["cache_read", "%arg0", "m.0"], ["cache_split", "%arg1", "m.0", 14], ["cache_split", "%arg2", "n.0"]]
+    assert describe_changes(json.dumps(old), json.dumps(new)) == [
+        "%arg0 staged in m.0 in 2 phases -> in m.0",
+        "%arg1 in parts ahead, matrices of 16 rows -> in m.0, matrices of 14 rows",
+    ]
+
+
 @pytest.mark.parametrize(
     "steps", ["3", "[3]", '["split"]', '[["split", "m"]]', '[["unroll", "m", [1]]]', "[[[]]]", "{", '[{"a": 1}]']
 )
