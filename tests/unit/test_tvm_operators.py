@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as tf
 
 import tilewright.tvm as tvm
+from tilewright.core.errors import ModelError
 from tilewright.tvm import relay
 from tilewright.tvm.network.conversion import write_model
 from tilewright.tvm.network.registry import TABLE
@@ -256,9 +257,30 @@ MOVES: dict[str, Case] = {
         (LAST,),
         lambda n: np.where(np.eye(5)[n] > 0, 2, -1).astype(np.float32),
     ),
+    "adv_index": (
+        lambda x, n, m: relay.adv_index([x, n, m]),
+        (X, LAST % 3, np.array([[3], [0]], np.int32)),
+        lambda x, n, m: x[n, m],
+    ),
+    "adv_index of one": (lambda x, n: relay.adv_index([x, n]), (SQUARE, LAST), lambda x, n: x[n]),
+    "segment_sum": (
+        lambda x, n: relay.segment_sum(x, n, 5),
+        (SQUARE, np.array([0, 2, 2, 4], np.int32)),
+        lambda x, n: np.stack([x[n == each].sum(axis=0) for each in range(5)]),
+    ),
+    "unique": (
+        lambda n: relay.unique(n, return_counts=True).astuple(),
+        (np.array([7, 3, 7, 9, 3, 7]),),
+        lambda n: _list_unique(n),
+    ),
     "argwhere": (relay.argwhere, (B,), lambda b: np.argwhere(b).astype(np.int32)),
     "let": (lambda x: relay.Let(v := relay.var("v"), relay.exp(x), v + v), (X,), lambda x: 2 * np.exp(x)),
 }
+
+
+def _list_unique(n: np.ndarray) -> list[np.ndarray]:
+    values, first, inverse, counts = np.unique(n, True, True, True)
+    return [values, *(each.astype(np.int32) for each in (first, inverse, np.array([len(values)]), counts))]
 
 
 def _set_part(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -272,6 +294,77 @@ def _written(x: np.ndarray, n: np.ndarray, y: np.ndarray) -> np.ndarray:
     made[n[0], n[1]] = y
     return made
 
+
+def _scales(*numbers: float) -> list[Any]:
+    """Scales and zero points by turns, as constants."""
+    return [relay.const(n, "int32" if i % 2 else "float32") for i, n in enumerate(numbers)]
+
+
+def _stored(x: np.ndarray, scale: float, zero: int, dtype: Any = np.int8) -> np.ndarray:
+    limits = np.iinfo(dtype)
+    return np.clip(np.rint(x / np.float32(scale)) + zero, limits.min, limits.max).astype(dtype)
+
+
+def _real(q: np.ndarray, scale: Any, zero: Any) -> np.ndarray:
+    return (q.astype(np.int32) - zero).astype(np.float32) * np.asarray(scale, np.float32)
+
+
+qnn = relay.qnn.op
+SUMS = np.arange(-3000, 3000, 500, dtype=np.int32).reshape(3, 4)
+QUANTIZED: dict[str, Case] = {
+    "quantize": (lambda x: qnn.quantize(x, *_scales(0.1, 3)), (X,), lambda x: _stored(x, 0.1, 3)),
+    "quantize to unsigned": (
+        lambda x: qnn.quantize(x, *_scales(0.1, 128), out_dtype="uint8"),
+        (X,),
+        lambda x: _stored(x, 0.1, 128, np.uint8),
+    ),
+    "dequantize": (lambda q: qnn.dequantize(q, *_scales(0.5, -2)), (BYTES,), lambda q: _real(q, 0.5, -2)),
+    "dequantize by channels": (
+        lambda q: qnn.dequantize(q, relay.const(np.array([1, 2, 3, 4], np.float32)), relay.const(7), axis=1),
+        (SUMS,),
+        lambda q: _real(q, [1, 2, 3, 4], 7),
+    ),
+    "requantize": (
+        lambda q: qnn.requantize(q, *_scales(0.25, 10, 8.0, -3)),
+        (SUMS,),
+        lambda q: _stored(_real(q, 0.25, 10), 8.0, -3),
+    ),
+    "dense": (
+        lambda x, w: qnn.dense(x, w, *map(relay.const, (2, -1)), *map(relay.const, (0.5, 0.1)), 6),
+        (BYTES[0, 0], BYTES[0, 1]),
+        lambda x, w: (x.astype(np.int32) - 2) @ (w.astype(np.int32) + 1).T,
+    ),
+    "batch_matmul": (
+        lambda x, y: qnn.batch_matmul(x, y, *map(relay.const, (1, 0)), *map(relay.const, (0.5, 0.1))),
+        (BYTES[0], BYTES[0, ::-1].copy()),
+        lambda x, y: (x.astype(np.int32) - 1) @ y.astype(np.int32).transpose(0, 2, 1),
+    ),
+    "conv2d": (
+        lambda x, w: qnn.conv2d(x, w, *map(relay.const, (3, 1)), *map(relay.const, (0.5, 0.1)), (3, 3), 3, padding=1),
+        (BYTES, BYTE_KERNEL),
+        lambda x, w: _torch(tf.conv2d, x.astype(np.float32) - 3, w.astype(np.float32) - 1, padding=1).astype(np.int32),
+    ),
+    "add": (
+        lambda x, y: qnn.add(x, y, *_scales(0.5, 1, 0.25, 0, 0.75, 2)),
+        (BYTES, BYTES[:, ::-1].copy()),
+        lambda x, y: _stored(_real(x, 0.5, 1) + _real(y, 0.25, 0), 0.75, 2),
+    ),
+    "subtract": (
+        lambda x, y: qnn.subtract(x, y, *_scales(0.5, 1, 0.25, 0, 0.75, 2)),
+        (BYTES, BYTES[:, ::-1].copy()),
+        lambda x, y: _stored(_real(x, 0.5, 1) - _real(y, 0.25, 0), 0.75, 2),
+    ),
+    "mul": (
+        lambda x, y: qnn.mul(x, y, *_scales(0.5, 1, 0.25, 0, 0.75, 2)),
+        (BYTES, BYTES[:, ::-1].copy()),
+        lambda x, y: _stored(_real(x, 0.5, 1) * _real(y, 0.25, 0), 0.75, 2),
+    ),
+    "concatenate": (
+        lambda x, y: qnn.concatenate([x, y], _scales(0.5, 0)[:1] * 2, [relay.const(1)] * 2, *_scales(0.25, 0), axis=1),
+        (BYTES, BYTES),
+        lambda x, y: _stored(_real(np.concatenate([x, y], 1), 0.5, 1), 0.25, 0),
+    ),
+}
 
 NETWORKS: dict[str, Case] = {
     "dense": (relay.nn.dense, (_floats(3, 5), _floats(7, 5)), lambda x, w: x @ w.T),
@@ -432,7 +525,21 @@ NETWORKS: dict[str, Case] = {
     ),
 }
 
-CASES = ELEMENTS | MOVES | NETWORKS
+
+def test_what_quantized_operators_do_not_have_is_refused():
+    x = relay.var("x", shape=(2, 3))
+    with pytest.raises(ModelError, match="out_dtype is 'float16': it is int8, uint8, int16, uint16"):
+        write_model(relay.Function([x], qnn.quantize(x, *_scales(0.5, 0), out_dtype="float16")), {}, {})
+    with pytest.raises(ModelError, match="the zero point 300 is no int8"):
+        write_model(relay.Function([x], qnn.quantize(x, *_scales(0.5, 300))), {}, {})
+    with pytest.raises(ModelError, match="rounding is 'UP'"):
+        write_model(relay.Function([x], qnn.requantize(x, *_scales(0.5, 0, 0.5, 0), rounding="UP")), {}, {})
+    ids = relay.var("n", shape=(2,), dtype="int32")
+    with pytest.raises(ModelError, match="give num_segments"):
+        write_model(relay.Function([x, ids], relay.segment_sum(x, ids)), {}, {})
+
+
+CASES = ELEMENTS | MOVES | NETWORKS | {f"qnn.{name}": case for name, case in QUANTIZED.items()}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -466,7 +573,7 @@ def test_all_operators_are_beside_others():
     }
 
 
-@pytest.mark.parametrize("cases", [ELEMENTS, MOVES, NETWORKS])
+@pytest.mark.parametrize("cases", [ELEMENTS, MOVES, NETWORKS, QUANTIZED])
 def test_operators_as_one_program(cases: dict[str, Case]):
     """What the compiler makes of them."""
     variables, bodies, given, wanted = [], [], [], []

@@ -7,7 +7,21 @@ from typing import Any as _Any
 from ..absent import refuse_name
 from ..network.registry import FUNCTIONS
 from ..runtime import load_param_dict, save_param_dict
-from . import analysis, backend, build_module, expr, expr_functor, frontend, function, op, testing, transform, ty, vm
+from . import (
+    analysis,
+    backend,
+    build_module,
+    expr,
+    expr_functor,
+    frontend,
+    function,
+    op,
+    qnn,
+    testing,
+    transform,
+    ty,
+    vm,
+)
 from .build_module import build, create_executor
 from .expr import (
     Call,
@@ -64,6 +78,7 @@ __all__ = [
     "load_param_dict",
     "nn",
     "op",
+    "qnn",
     "save_param_dict",
     "scalar_type",
     "testing",

@@ -1,6 +1,18 @@
 """Relay's operators by their kinds: each function is a conversion, and by its decorator what scripts call."""
 
-from . import convolution, dense, elementwise, images, movement, normalization, pooling, reduction, selection, shapes
+from . import (
+    convolution,
+    dense,
+    elementwise,
+    images,
+    movement,
+    normalization,
+    pooling,
+    quantization,
+    reduction,
+    selection,
+    shapes,
+)
 
 __all__ = [
     "convolution",
@@ -10,6 +22,7 @@ __all__ = [
     "movement",
     "normalization",
     "pooling",
+    "quantization",
     "reduction",
     "selection",
     "shapes",

@@ -112,15 +112,25 @@ def _arrange_filters(w: Writer, data: Value, weight: Value, groups: int, layouts
 
 
 def convolve(
-    w: Writer, data: Value, weight: Value, window: Window, given: tuple[Any, Any], layouts: Layouts, out_dtype: str
+    w: Writer,
+    data: Value,
+    weight: Value,
+    window: Window,
+    given: tuple[Any, Any],
+    layouts: Layouts,
+    out_dtype: str,
+    zeros: Sequence[Value] = (),
 ) -> Value:
-    """A convolution; ``given`` are the number of filters and the size of a window, where the call has them."""
+    """A convolution; ``given`` are the number of filters and the size of a window, where the call has them.
+
+    ``zeros`` are the zero points of bytes, where they have any.
+    """
     _shape_weight(w, data, weight, (*given, window.groups), layouts, "O")
     filters = _arrange_filters(w, data, weight, window.groups, layouts)
     _check_filters(w, filters, given, layouts)
     image = permute(w, data, layouts.data, layouts.own, "data_layout")
     if data.dtype in ("int8", "uint8"):
-        made = as_dtype(w, w.node("ConvInteger", image, filters, **window.attributes), out_dtype or data.dtype)
+        made = as_dtype(w, w.node("ConvInteger", image, filters, *zeros, **window.attributes), out_dtype or data.dtype)
     else:
         made = w.node("Conv", as_dtype(w, image, out_dtype), as_dtype(w, filters, out_dtype), **window.attributes)
     return permute(w, made, layouts.own, layouts.out or layouts.data, "out_layout")

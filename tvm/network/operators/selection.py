@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..registry import operator
-from ..writer import Value, Writer
+from ..writer import Value, Values, Writer
 from .elementwise import as_dtype
 from .shapes import read_numbers
 
@@ -125,6 +125,56 @@ def one_hot(
     pair: Any = (off_value, on_value)
     values = w.node("Concat", *(w.node("Reshape", as_dtype(w, each, dtype), w.ints(1)) for each in pair), axis=0)
     return w.node("OneHot", as_dtype(w, indices, "int64"), w.constant(int(depth), "int64"), values, axis=int(axis))
+
+
+@operator("adv_index")
+def adv_index(w: Writer, inputs: Values) -> Value:
+    """The elements, or parts, of the first tensor at places whose coordinates along its first axes the others have."""
+    data, *places = inputs
+    if not places:
+        w.refuse("it takes a tuple of the data and of the places along each of its first axes")
+    if len(places) == 1:
+        return w.node("Gather", data, _as_places(w, places[0]))
+    shapes = [[n for n in each.shape if isinstance(n, int)] for each in places]
+    if any(len(known) < each.rank for known, each in zip(shapes, places, strict=True)):
+        w.refuse("the extents of the places are known only at run time")
+    try:
+        shape = w.ints(*np.broadcast_shapes(*shapes))
+    except ValueError:
+        w.refuse(f"places of the shapes {', '.join(map(str, shapes))} do not fit")
+    rows = [w.node("Expand", as_dtype(w, each, "int64"), shape) for each in places]
+    last = [w.node("Unsqueeze", each, w.ints(-1)) for each in rows]
+    return w.node("GatherND", data, w.node("Concat", *last, axis=-1))
+
+
+@operator("segment_sum")
+def segment_sum(w: Writer, data: Value, segment_ids: Value, num_segments: int | None = None) -> Value:
+    """Sums of the parts of the first axis that have one id each; of ids that none has they are 0."""
+    if num_segments is None:
+        known = segment_ids.data
+        if known is None:
+            w.refuse("give num_segments: the ids are known only at run time")
+        num_segments = int(np.max(known)) + 1 if known.size else 0
+    tail = [each for each in data.shape[1:] if isinstance(each, int)]
+    if len(tail) < data.rank - 1:
+        w.refuse("the extents of the data behind its first axis are known only at run time")
+    zeros = w.constant(np.zeros((int(num_segments), *tail), data.dtype))
+    places = w.node("Unsqueeze", as_dtype(w, segment_ids, "int64"), w.ints(-1))
+    return w.node("ScatterND", zeros, places, data, reduction="add")
+
+
+@operator("unique", lambda attrs, _operands: 5 if attrs["return_counts"] else 4)
+def unique(w: Writer, data: Value, is_sorted: bool = True, return_counts: bool = False) -> Values:
+    """The numbers of a vector, each once, the places where each comes first, for each element the place of its number,
+    how many numbers there are, and how often each comes.
+
+    The vectors are as long as there are numbers, where TVM's have the length of the data.
+    """
+    made = w.nodes("Unique", [data], 4, sorted=int(is_sorted))
+    values, *places = made
+    first, inverse, counts = (as_dtype(w, each, "int32") for each in places)
+    number = as_dtype(w, w.node("Shape", values), "int32")
+    return [values, first, inverse, number, *([counts] if return_counts else [])]
 
 
 @operator("argwhere")

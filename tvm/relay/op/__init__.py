@@ -7,9 +7,9 @@ from typing import Any
 from ...absent import refuse_name
 from ...network.expr import Op
 from ...network.registry import FUNCTIONS, find_operator
-from . import image, nn
+from . import image, nn, qnn
 
-__all__ = ["Op", "get", "image", "nn"]
+__all__ = ["Op", "get", "image", "nn", "qnn"]
 
 
 def get(op_name: str) -> Op:
