@@ -24,9 +24,19 @@ class FormSpace:
 
     spaces: tuple[NestSpace, ...]
 
-    @cached_property
+    @property
     def knobs(self) -> tuple[Knob, ...]:
         """See ``Space``."""
+        return self._knobs
+
+    @property
+    def default(self) -> Point:
+        """See ``Space``."""
+        return (0, *(option for space in self.spaces for option in space.default))
+
+    @cached_property
+    def _knobs(self) -> tuple[Knob, ...]:
+        """The choice between the spaces, and the knobs of each; those of others than the first begin with its name."""
         names = [_name_form(space.start) for space in self.spaces]
         of_others = [
             Knob(f"{name}.{knob.name}", knob.options, knob.nearby)
@@ -34,11 +44,6 @@ class FormSpace:
             for knob in space.knobs
         ]
         return (Knob("form", tuple(names)), *self.spaces[0].knobs, *of_others)
-
-    @cached_property
-    def default(self) -> Point:
-        """See ``Space``."""
-        return (0, *(option for space in self.spaces for option in space.default))
 
     def schedule(self, point: Point) -> Schedule | None:
         """See ``Space``."""
@@ -49,8 +54,8 @@ class FormSpace:
         """See ``Space``."""
         for number, space in enumerate(self.spaces):
             if (found := space.find(schedule)) is not None:
-                begin, end = self._place(number)
-                return (number, *self.default[1:begin], *found, *self.default[end:])
+                (begin, end), default = self._place(number), self.default
+                return (number, *default[1:begin], *found, *default[end:])
         return None
 
     def _place(self, number: int) -> tuple[int, int]:
