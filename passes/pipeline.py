@@ -190,7 +190,7 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
         JoinSums(),
         SinkViews(),  # before fusion, which a view between two ops ends
         PadRows(target=target),
-        SkipPadding(),
+        SkipPadding(target=target),
         StoreConcat(),
         StorePadded(),  # the last that changes what a kernel writes
         FuseOps(fuse_opt_level=opt_level, target=target),

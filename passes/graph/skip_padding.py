@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ...core.target import Target, detect_host
 from ...dialects import builders, ir
 from ...dialects.walk import defining_op
 from ..analysis.classify import classify_sum
@@ -14,6 +15,7 @@ from ..infra.base import Pass
 from ..ir.edit import erase_dead, list_programs
 from ..ir.structure import is_static, list_ops, shape_of, terminator_of
 from ..ir.uses import users_of
+from ..schedule.families.split_blocks import splits_windows
 from ..schedule.tiles.structured import capture_scalar
 from ..schedule.tiling.pool_windows import Window, amounts_of, find_clipped_windows, windows_of
 
@@ -40,18 +42,24 @@ class SkipPadding(Pass):
         %p = tensor.pad %q low[6, 0, 0] high[6, 0, 0]       // not written: of the convolution's kernel
         %c = linalg.generic {convolution} ins(%p, %w)
 
-    A padding that has other readers stays as it is.
+    A padding that has other readers stays as it is, and so does that of convolutions in parts of bfloat16 (AMX), whose
+    matrices have pixels of several rows.
+
+    Options:
+        target: the machine; None is this one.
     """
 
     name: ClassVar[str] = "skip-padding"
     opt_level: ClassVar[int] = 1
+    target: Target | None = None
 
     def apply(self, module: ir.Module) -> None:
         """Rewrite all programs of the module."""
+        target = self.target or detect_host()
         for function in list_programs(module):
             for op in list_ops(function):
                 kind = classify_sum(op)
-                if isinstance(kind, Conv):
+                if isinstance(kind, Conv) and not splits_windows(op, kind, target):
                     _divide_padding(op, kind)
             erase_dead(function)
 

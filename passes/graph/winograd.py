@@ -24,6 +24,8 @@ from ..infra.base import Pass
 from ..ir.dynamic_sizes import note_sizes
 from ..ir.edit import erase_dead, list_programs, node_names, param_values, replace
 from ..ir.structure import body_ops, list_ops, loops_along, shape_of
+from ..schedule.families.split_blocks import cost_of_windows
+from ..schedule.tiling.tiler import WindowWalk
 from .rewriting.minimal_filtering import count_points, has_matrices, list_phases, make_matrices
 from .rewriting.patches import EitherPatches, WholePatches, is_zero_number, zeros_around
 from .split_prepare import is_kept
@@ -226,8 +228,24 @@ class _Form:
 
     @property
     def direct(self) -> float:
-        """The cost of the direct sum and of reading its weights, in multiply-adds."""
-        return (math.prod(self.likely) + self.weight_cost) * self.c * self.f * math.prod(self.taps)
+        """The cost of the direct sum and of reading its weights, in multiply-adds of vectors."""
+        of_row = self.c * self.f * math.prod(self.taps)
+        vectors = (math.prod(self.likely) + self.weight_cost) * of_row
+        parts = self._cost_in_parts
+        return vectors if parts is None else min(vectors, parts * math.prod(self.likely) * of_row)
+
+    @property
+    def _cost_in_parts(self) -> float | None:
+        """The share of its multiply-adds' time that the direct sum takes in parts of bfloat16; None where it is not."""
+        sizes = (self.n, self.h, self.w)
+        if min(sizes) < 0 or not self.known:
+            return None
+        frames = max(self.stacked, 1)
+        walks = (
+            WindowWalk(self.kind.strides[0] if self.stacked else 1, frames),
+            *map(WindowWalk, self.strides, self.taps),
+        )
+        return cost_of_windows(sizes, walks, self.c // frames, self.f, self.target)
 
     def cost(self, choice: int) -> float:
         """The cost of the products, of reading their weights, and of both transforms, in multiply-adds."""

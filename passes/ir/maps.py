@@ -108,3 +108,22 @@ def collapse_dims(value: ir.Value, groups: Sequence[Sequence[int]]) -> ir.Value:
     """A tensor with each group of its dims as one."""
     kind = ir.RankedTensorType.get(collapse_extents(shape_of(value), groups), builders.element_of(value))
     return tensor.CollapseShapeOp(kind, value, [[*group] for group in groups]).result
+
+
+def find_coefficients(expression: ir.AffineExpr, rank: int) -> tuple[int, list[int]] | None:
+    """Constant and coefficients of an affine expression over ``rank`` dims; None where it is not linear."""
+    if isinstance(expression, ir.AffineConstantExpr):
+        return expression.value, [0] * rank
+    if isinstance(expression, ir.AffineDimExpr):
+        return 0, [int(i == expression.position) for i in range(rank)]
+    if not isinstance(expression, ir.AffineAddExpr | ir.AffineMulExpr):
+        return None
+    left, right = (find_coefficients(each, rank) for each in (expression.lhs, expression.rhs))
+    if left is None or right is None:
+        return None
+    (c0, v0), (c1, v1) = left, right
+    if isinstance(expression, ir.AffineAddExpr):
+        return c0 + c1, [a + b for a, b in zip(v0, v1, strict=True)]
+    if any(v0) and any(v1):
+        return None
+    return c0 * c1, [a * c1 + b * c0 for a, b in zip(v0, v1, strict=True)]

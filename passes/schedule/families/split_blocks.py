@@ -10,14 +10,16 @@ from functools import cached_property
 from ....core.target import Target
 from ....dialects import ir, tw
 from ....dialects.builders import element_of
+from ....dialects.walk import defining_op
 from ...analysis.kinds import Contraction, Conv
 from ...ir.matrix_registers import COLUMNS, PARTS, PARTS_STEP, ROWS, SPLIT_WIDTH
-from ...ir.structure import loop_extents, loops_along
+from ...ir.structure import loop_extents, loops_along, shape_of
 from ..language.cuts import by_name, carve, join, share
 from ..language.schedule import Schedule
 from ..tiles.axes import result_axis, vector_axis
 from ..tiling.matrix_products import begins_at_zero
 from ..tiling.pool_windows import find_skipped_padding
+from ..tiling.tiler import WindowWalk
 from ..tiling.values import block_of, is_read, value_name
 from .copied_rows import long_loops, loop_around
 from .family import KernelView
@@ -35,6 +37,8 @@ _WORTH_TRYING = 1.5
 _MANY_BLOCKS = 4
 # Columns that the rows of a block are split for.
 _SHARE = 256
+# The share of the second cache that the parts of a block's rows have beside a weight that stays.
+_BLOCK_STAYS = 0.25
 # Of a sum that is divided: its least steps; what it takes to add a number to that of the sum before.
 _LEAST_STEPS, _ADD = 256, 120
 
@@ -44,8 +48,9 @@ class _SplitSizes:
     """A product of rows by a weight: the result's axes of rows, outermost first, their extents, and its other sizes.
 
     tiles: rows of a register tile along each axis. in_block: whether it is one of a kernel's blocks, of which threads
-    take steps: nothing is computed before these. batch: the result's axes, before those of rows, along which each
-    product has a right operand of its own; products: how many these are.
+    take steps: nothing is computed before these. windows: how those of a convolution move along the axes of rows; none
+    where they have one element. batch: the result's axes, before those of rows, along which each product has a right
+    operand of its own; products: how many these are.
     """
 
     axes: tuple[int, ...]
@@ -55,6 +60,7 @@ class _SplitSizes:
     tiles: tuple[int, ...]
     target: Target
     in_block: bool = False
+    windows: tuple[WindowWalk, ...] = ()
     batch: tuple[int, ...] = ()
     products: int = 1
 
@@ -69,15 +75,33 @@ class _SplitSizes:
         return count_matrix_rows(self.tiles[-1])
 
     @property
-    def row_bytes(self) -> int:
-        """The bytes of the parts of a row, or of a column of the weight."""
-        return -(-self.steps // PARTS_STEP) * PARTS_STEP * PARTS * 2
+    def channels(self) -> int:
+        """The steps of each element of a window."""
+        return self.steps // math.prod(window.taps for window in self.windows)
+
+    @property
+    def element_bytes(self) -> int:
+        """The bytes of the parts of one element of a window, or of a row where there are no windows."""
+        return -(-self.channels // PARTS_STEP) * PARTS_STEP * PARTS * 2
+
+    @property
+    def column_bytes(self) -> int:
+        """The bytes of the parts of a column of the weight."""
+        return self.element_bytes * (self.steps // self.channels)
+
+    def count_read(self, row_blocks: int) -> int:
+        """How many elements the rows of one of so many blocks read."""
+        cuts = dict(cut_rows(self, row_blocks))
+        sizes = [cuts.get(axis, extent) for axis, extent in zip(self.axes, self.extents, strict=True)]
+        if not self.windows:
+            return -(-self.count // row_blocks)
+        return math.prod(window.extent(size) for window, size in zip(self.windows, sizes, strict=True))
 
     @property
     def keeps_weight(self) -> bool:
         """Return whether all parts of the weight stay in the second cache, of several weights beside the next one's."""
         weights = 2 if self.batch else 1
-        return not self.in_block and weights * self.columns * self.row_bytes <= _WEIGHT_STAYS * self.target.l2_bytes
+        return not self.in_block and weights * self.columns * self.column_bytes <= _WEIGHT_STAYS * self.target.l2_bytes
 
     @cached_property
     def blocks(self) -> tuple[int, int]:
@@ -90,8 +114,9 @@ class _SplitSizes:
             return 1, max(self.columns // _SHARE, 1)
         if self.batch:
             return self._balance_blocks(), 1
-        tiles, alone = -(-self.count // math.prod(self.tiles)), _MANY_BLOCKS * self.target.cores
-        near = int(_NEAR * self.target.l2_bytes / self.row_bytes) - 2 * SPLIT_WIDTH
+        tiles, alone = self.count_tiles(), _MANY_BLOCKS * self.target.cores
+        left = _NEAR * self.target.l2_bytes - 2 * SPLIT_WIDTH * self.column_bytes
+        near = int(left * self.count / (self.element_bytes * self.count_read(1)))
         most = min(tiles, max(alone, -(-self.count // near))) if near > 0 else tiles
         shares = min(self.target.cores, max(self.columns // SPLIT_WIDTH, 1))
         choices = [(n, 1 if n == 1 or n >= alone else shares) for n in range(1, most + 1)]
@@ -99,7 +124,7 @@ class _SplitSizes:
 
     def _balance_blocks(self) -> int:
         """Into how many blocks the rows of each product are divided, where cores share these and the products alone."""
-        cores, tiles = self.target.cores, -(-self.count // math.prod(self.tiles))
+        cores, tiles = self.target.cores, self.count_tiles()
 
         def weigh(blocks: int) -> float:
             steps = self.products * blocks
@@ -107,14 +132,29 @@ class _SplitSizes:
 
         return min(range(1, tiles + 1), key=weigh)
 
+    @cached_property
+    def staying_blocks(self) -> int:
+        """Into how many blocks the rows of windows are divided, of which threads take some, where the weight stays."""
+        tiles, wanted = self.count_tiles(), _MANY_BLOCKS * self.target.cores
+        bytes_ = _BLOCK_STAYS * self.target.l2_bytes / self.element_bytes
+        return next((n for n in range(min(tiles, wanted), tiles) if self.count_read(n) <= bytes_), tiles)
+
+    def count_tiles(self) -> int:
+        """Register tiles of rows."""
+        return -(-self.count // math.prod(self.tiles))
+
     def _cost_of(self, row_blocks: int, column_blocks: int) -> float:
         """The time of products, and of what is split for them, with so many blocks of rows and of columns."""
-        bytes_ = (-(-self.count // row_blocks) + 2 * SPLIT_WIDTH) * self.row_bytes
+        bytes_ = self.count_read(row_blocks) * self.element_bytes + 2 * SPLIT_WIDTH * self.column_bytes
         far = 1 + _FARTHER * max(bytes_ / self.target.l2_bytes - _NEAR, 0)
         near = not self.batch and 16 * self.columns * self.steps <= self.target.l2_bytes
         read = _READ_NEAR if near else _READ_FAR
-        splits = _SPLIT_ROW * column_blocks / self.columns + read * row_blocks / self.count
-        return self._product * far + splits
+        return self._product * far + self._split_rows(row_blocks) * column_blocks + read * row_blocks / self.count
+
+    def _split_rows(self, row_blocks: int) -> float:
+        """The time that it takes to split what the rows of so many blocks read."""
+        read = row_blocks * self.count_read(row_blocks) * self.channels if self.windows else self.count * self.steps
+        return _SPLIT_ROW * read / (self.count * self.columns * self.steps)
 
     @property
     def _product(self) -> float:
@@ -122,7 +162,7 @@ class _SplitSizes:
         whole, rest = divmod(self.extents[-1], self.tiles[-1])
         of_tile, of_rest = (-(-rows // self.matrix_rows) for rows in (self.tiles[-1], rest))
         matrices = math.prod(self.extents[:-1]) * (whole * of_tile + of_rest)
-        return _PRODUCT * matrices * ROWS / self.count * self.row_bytes / (2 * PARTS * self.steps)
+        return _PRODUCT * matrices * ROWS / self.count * self.element_bytes / (2 * PARTS * self.channels)
 
     @property
     def pays(self) -> bool:
@@ -134,7 +174,8 @@ class _SplitSizes:
         """The time that this takes, of that which as many multiply-adds in vectors take."""
         sums = _SUM / self.steps
         if self.keeps_weight and not self.batch:
-            return self._product + _SPLIT_ROW / self.columns + _SPLIT_AHEAD / self.count + sums
+            blocks = self.staying_blocks if self.windows else 1
+            return self._product + self._split_rows(blocks) + _SPLIT_AHEAD / self.count + sums
         return self._cost_of(*self.blocks) + sums
 
 
@@ -160,7 +201,42 @@ def schedule_split(
     product = _measure_product(kernel, op, kind)
     if product is None or not (product.cost <= _WORTH_TRYING if trying else product.pays):
         return None
-    return _keep_weight(kernel, op, kind, product) if product.keeps_weight else _keep_rows(kernel, op, kind, product)
+    if not product.keeps_weight:
+        return _keep_rows(kernel, op, kind, product)
+    return (_keep_filters if product.windows else _keep_weight)(kernel, op, kind, product)
+
+
+def cost_of_windows(
+    extents: Sequence[int], windows: Sequence[WindowWalk], channels: int, filters: int, target: Target
+) -> float | None:
+    """The time that a convolution in parts takes, of that which its multiply-adds in vectors take.
+
+    None where it is left to these. Its rows have the ``extents``, along each of which windows move.
+    """
+    long = [(extent, window) for extent, window in zip(extents, windows, strict=True) if extent > 1]
+    fits = target.multiplies_matrices(16) and channels % PARTS_STEP == 0 and filters % COLUMNS == 0
+    taps = math.prod(window.taps for window in windows)
+    if not long or not fits or filters < SPLIT_WIDTH or taps != math.prod(window.taps for _, window in long):
+        return None
+    sizes, walks = zip(*long, strict=True)
+    axes, tiles = tuple(range(len(sizes))), _tile_rows(sizes)
+    product = _SplitSizes(axes, sizes, filters, channels * taps, tiles, target, windows=walks if taps > 1 else ())
+    return product.cost if product.pays else None
+
+
+def splits_windows(op: ir.Operation, kind: Conv, target: Target) -> bool:
+    """Return whether a convolution with a packed weight, whose windows have several elements, is one of parts."""
+    extents, packed = loop_extents(op), defining_op(op.operands[kind.weight])
+    if any(not isinstance(element_of(value), ir.F32Type) for value in op.operands) or long_loops(op, kind.g):
+        return False
+    if packed is None or packed.name != "linalg.unpack" or shape_of(packed.operands[0])[-1] != SPLIT_WIDTH:
+        return False
+    if any(extent < 0 for extent in extents) or not long_loops(op, kind.k):
+        return False
+    walks = [WindowWalk()] * len(kind.n)
+    walks += [WindowWalk(s, extents[k], d) for k, s, d in zip(kind.k, kind.strides, kind.dilations, strict=True)]
+    channels, filters = (math.prod(extents[loop] for loop in loops) for loops in (kind.c, kind.f))
+    return cost_of_windows([extents[o] for o in (*kind.n, *kind.o)], walks, channels, filters, target) is not None
 
 
 def _measure_product(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv) -> _SplitSizes | None:
@@ -173,7 +249,7 @@ def _measure_product(kernel: KernelView, op: ir.Operation, kind: Contraction | C
     if any(not isinstance(element_of(value), ir.F32Type) for value in (*op.operands, result)):
         return None
     m, n, k = (kind.m, kind.n, kind.k) if isinstance(kind, Contraction) else ((*kind.n, *kind.o), kind.f, kind.c)
-    others = () if isinstance(kind, Contraction) else (*kind.g, *kind.k)
+    others = () if isinstance(kind, Contraction) else kind.g
     extents, channel = loop_extents(op), vector_axis(shape)
     rows, columns, sums = long_loops(op, m), long_loops(op, n), long_loops(op, k)
     if long_loops(op, others) or len(columns) != 1 or len(sums) != 1 or not rows:
@@ -190,11 +266,22 @@ def _measure_product(kernel: KernelView, op: ir.Operation, kind: Contraction | C
         return None
     sizes, several = [extents[loop] for loop in rows], len(batch)
     in_block = tw.BLOCK in kernel.function.attributes
-    if batch and in_block:
+    windows = _find_windows(op, kind, rows) if isinstance(kind, Conv) and long_loops(op, kind.k) else ()
+    if windows is None or (windows and (in_block or steps % PARTS_STEP)) or (batch and in_block):
         return None
-    products = math.prod(extents[loop] for loop in batch)
-    made = _SplitSizes(tuple(known[several:]), tuple(sizes), width, steps, _tile_rows(sizes), target, in_block)
-    return replace(made, batch=tuple(known[:several]), products=products)
+    steps *= math.prod(window.taps for window in windows)
+    made = _SplitSizes(tuple(known[several:]), tuple(sizes), width, steps, _tile_rows(sizes), target, in_block, windows)
+    return replace(made, batch=tuple(known[:several]), products=math.prod(extents[loop] for loop in batch))
+
+
+def _find_windows(op: ir.Operation, kind: Conv, rows: Sequence[int]) -> tuple[WindowWalk, ...] | None:
+    """How windows move along the axes of rows; None where they have several elements along any other one."""
+    extents, found = loop_extents(op), dict[int, WindowWalk]()
+    for o, k, stride, dilation in zip(kind.o, kind.k, kind.strides, kind.dilations, strict=True):
+        found[o] = WindowWalk(stride, extents[k], dilation)
+        if o not in rows and extents[k] > 1:
+            return None
+    return tuple(found.get(loop, WindowWalk()) for loop in rows)
 
 
 def _lies_right(op: ir.Operation, kind: Contraction | Conv) -> bool:
@@ -239,7 +326,7 @@ def _keep_weight(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv,
     """
     channel = (vector_axis(kernel.shape), SPLIT_WIDTH)
     rows = list(zip(product.axes, product.tiles, strict=True))
-    outer = [*((axis, 1) for axis in product.batch), *(_cut_rows(product, product.blocks[0]) if product.batch else [])]
+    outer = [*((axis, 1) for axis in product.batch), *(cut_rows(product, product.blocks[0]) if product.batch else [])]
     tiles = [cut for cut in rows if cut not in outer]
     made = carve(kernel.plain, by_name(kernel.plain.result.value, [*outer, *tiles, channel]))
     made = join(made, len(outer)) if outer else share(made, most=len(rows))
@@ -247,11 +334,21 @@ def _keep_weight(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv,
     return _split(made, op, kind, product, at_rows, at_columns)
 
 
+def _keep_filters(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv, product: _SplitSizes) -> Schedule:
+    """All of a small weight is split ahead, and then what the windows of a block of rows read."""
+    channel = (vector_axis(kernel.shape), SPLIT_WIDTH)
+    around = cut_rows(product, product.staying_blocks)
+    tiles = [cut for cut in zip(product.axes, product.tiles, strict=True) if cut not in around]
+    made = carve(kernel.plain, by_name(kernel.plain.result.value, [*around, *tiles, channel]))
+    made = share(made, most=max(len(around), 1))
+    return _split(made, op, kind, product, loop_around(made, len(around)), "")
+
+
 def _keep_rows(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv, product: _SplitSizes) -> Schedule:
     """Rows that stay in the second cache are split ahead, and then a block of the weight at a time."""
     axis = vector_axis(kernel.shape)
     count, shares = product.blocks
-    around = [*((axis, 1) for axis in product.batch), *_cut_rows(product, count)]
+    around = [*((axis, 1) for axis in product.batch), *cut_rows(product, count)]
     coarse = min(-(-product.columns // (shares * SPLIT_WIDTH)) * SPLIT_WIDTH, product.columns)
     outer = [*([(axis, coarse)] if shares > 1 or product.in_block else []), *around]
     tiles = [cut for cut in zip(product.axes, product.tiles, strict=True) if cut not in around]
@@ -261,7 +358,7 @@ def _keep_rows(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv, p
     return _split(made, op, kind, product, at_rows, at_columns)
 
 
-def _cut_rows(product: _SplitSizes, count: int) -> list[tuple[int, int]]:
+def cut_rows(product: _SplitSizes, count: int) -> list[tuple[int, int]]:
     """Cuts of the outermost axes of rows into so many blocks of whole tiles, or more."""
     cuts: list[tuple[int, int]] = []
     for axis, extent, tile in zip(product.axes, product.extents, product.tiles, strict=True):

@@ -10,6 +10,7 @@ from ....dialects import arith, ir
 from ....dialects.builders import index_constant
 from ....dialects.types import DYNAMIC
 from ...ir.dynamic_extent import DynamicExtent
+from ...ir.maps import find_coefficients
 from ...ir.structure import dims_in
 
 
@@ -131,19 +132,10 @@ def without_unit_dims(region: Region, shape: Sequence[int]) -> tuple[Region, tup
 
 def linear_coefficients(expression: ir.AffineExpr, rank: int) -> tuple[int, list[int]]:
     """Constant and coefficients of an affine expression over ``rank`` dims, or NotSchedulable."""
-    if isinstance(expression, ir.AffineConstantExpr):
-        return expression.value, [0] * rank
-    if isinstance(expression, ir.AffineDimExpr):
-        return 0, [int(i == expression.position) for i in range(rank)]
-    if isinstance(expression, ir.AffineAddExpr | ir.AffineMulExpr):
-        (c0, v0), (c1, v1) = (linear_coefficients(e, rank) for e in (expression.lhs, expression.rhs))
-        if isinstance(expression, ir.AffineAddExpr):
-            return c0 + c1, [a + b for a, b in zip(v0, v1, strict=True)]
-        if not any(v1):
-            return c0 * c1, [a * c1 for a in v0]
-        if not any(v0):
-            return c0 * c1, [a * c0 for a in v1]
-    raise NotSchedulable(f"index expression {expression} is not linear")
+    found = find_coefficients(expression, rank)
+    if found is None:
+        raise NotSchedulable(f"index expression {expression} is not linear")
+    return found
 
 
 def operand_region(indexing_map: ir.AffineMap, loops: Sequence[Interval]) -> tuple[Region, list[int | None]]:

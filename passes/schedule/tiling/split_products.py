@@ -21,12 +21,22 @@ from ....dialects.walk import defining_op
 from ...analysis.classify import classify_op
 from ...analysis.kinds import Contraction, Conv
 from ...ir.matrix_registers import COLUMNS, MOST_ROW_MATRICES, PARTS, PARTS_STEP, SPLIT_WIDTH
-from ...ir.structure import indexing_maps, iterator_types, shape_of
+from ...ir.structure import dims_in, indexing_maps, iterator_types, shape_of
 from ..tiles.loops import for_each_chunk
-from ..tiles.regions import Interval, Linear, NotSchedulable, Region, kept_dims, operand_region, relative_to
+from ..tiles.regions import (
+    Interval,
+    Linear,
+    NotSchedulable,
+    Region,
+    cover,
+    kept_dims,
+    linear_coefficients,
+    operand_region,
+    relative_to,
+)
 from ..tiles.structured import Tile, extract, insert, make_empty, make_generic, write_vector
 from .matrix_products import begins_at_zero
-from .tiler import SplitOperand, Tiler, loop_intervals, needed_region
+from .tiler import SplitOperand, Tiler, WindowWalk, loop_intervals, needed_region
 
 _PAIR = 2  # steps of a sum that lie together
 _PAIRS = PARTS_STEP // _PAIR
@@ -63,18 +73,17 @@ class SplitProduct:
             raise NotSchedulable("both operands of a sum of products have to be split, the left one in rows")
         if not begins_at_zero(op):
             raise NotSchedulable("only sums that begin at zero are made of split operands")
-        loops = loop_intervals(op, region)
-        parts = [operand_region(indexing_maps(op)[number], loops)[0] for number in numbers]
-        inside, beside = map(relative_to, parts, (data.region, weight.region))
-        *outer, along, _ = (_without_stride(inside[dim], data.region[dim].stride) for dim in kept_dims(data.region))
+        maps, loops = indexing_maps(op), loop_intervals(op, region)
+        part, _ = operand_region(maps[kind.weight], loops)
+        *outer, along = _locate_rows(data, maps[1 - kind.weight], loops)
         last = Interval(along.offset.exact_div(data.rows), -(-along.size // data.rows))
-        columns = beside[weight.axis]
+        [columns] = relative_to(part[weight.axis : weight.axis + 1], weight.region[weight.axis : weight.axis + 1])
         if columns.size > SPLIT_WIDTH or columns.size % COLUMNS:
             raise NotSchedulable("a tile of other columns than those that are split together")
         if math.prod(interval.size for interval in (*outer, last)) > MOST_ROW_MATRICES:
             raise NotSchedulable(f"a tile of more rows than {MOST_ROW_MATRICES} matrices of split operands have")
         sizes, number = [*(interval.size for interval in outer), along.size], columns.offset.exact_div(SPLIT_WIDTH)
-        block = parts[1][weight.axis].offset.exact_div(SPLIT_WIDTH)
+        block = part[weight.axis].offset.exact_div(SPLIT_WIDTH)
         return SplitProduct(op, sizes, data, weight, (*outer, last), Interval(number, columns.size), block)
 
     def compute(self, tiler: Tiler, region: Region, dest: ir.Value | None) -> Tile:
@@ -93,24 +102,22 @@ class SplitProduct:
         return Tile(made, kept_dims(region))
 
     def _multiply(self, sums: ir.Value) -> ir.Value:
-        """The op of a tile: for each matrix, row, block of columns and column a sum over steps, parts, and a step's."""
-        all_of = [Interval(Linear(), n) for n in shape_of(self.data.value)[len(self.matrices) :]]
-        data = reshape(extract(self.data.value, (*self.matrices, *all_of)).value, self._data_shape())
-        weight = self._read_weight()
-        outer = len(self.matrices)
-        rank = outer + 3 + 5
+        """The op of a tile: for each matrix, row, block of columns and column a sum over taps, steps, parts, pairs."""
+        taps, outer = self._taps, len(self.matrices)
+        rank = outer + 3 + len(taps) + 5
         dims = [ir.AffineExpr.get_dim(i) for i in range(rank)]
-        *where, row, block, column, step, left, right, pair, one = dims
+        where, (row, block, column), walked = dims[:outer], dims[outer : outer + 3], dims[outer + 3 : -5]
+        step, left, right, pair, one = dims[-5:]
         maps: list[list[ir.AffineExpr]] = [
-            [*where, step, left, row, pair, one],
-            [step, right, block, pair, column, one],
+            [*self._place_data(where, row, walked, (step, left)), pair, one],
+            [*walked, step, right, block, pair, column, one],
             [*where, row, block, column],
         ]
-        inputs = [data, weight]
+        inputs = [self._read_data(), self._read_weight()]
         if (ahead := self._read_ahead()) is not None:
             inputs.append(ahead)
-            maps.insert(2, [step, ir.AffineExpr.get_constant(0)])
-        kinds = ["parallel"] * (outer + 3) + ["reduction"] * 5
+            maps.insert(2, [*walked, step, ir.AffineExpr.get_constant(0)])
+        kinds = ["parallel"] * (outer + 3) + ["reduction"] * (len(taps) + 5)
         made, body = make_generic(inputs, [sums], [ir.AffineMap.get(rank, 0, m) for m in maps], kinds)
         made.attributes[tw.SPLIT_PRODUCT] = ir.UnitAttr.get()
         number, factor, *_, total = body.arguments
@@ -119,12 +126,56 @@ class SplitProduct:
             linalg.YieldOp([arith.addf(total, product)])
         return made.results[0]
 
+    @property
+    def _taps(self) -> list[int]:
+        """The extents of windows along the axes of rows, where these are more than one."""
+        return [walk.taps for walk in self.data.walks if walk.taps > 1]
+
+    @property
+    def _steps(self) -> list[int]:
+        """The steps of the sum: those of taps, and of the channels of each."""
+        taps = self._taps
+        return [*taps, shape_of(self.weight.value)[1] // math.prod(taps)]
+
+    def _place_data(
+        self,
+        where: Sequence[ir.AffineExpr],
+        row: ir.AffineExpr,
+        walked: Sequence[ir.AffineExpr],
+        inner: Sequence[ir.AffineExpr],
+    ) -> list[ir.AffineExpr]:
+        """Where a row of a matrix lies, by matrix, row, tap, and the dims of a step and of a part."""
+        if not self.data.walks:
+            return [*where, *inner, row]
+        *outer, matrix = where
+        taps, places = iter(walked), list[ir.AffineExpr]()
+        for walk, place in zip(self.data.walks, [*outer, matrix * self.data.rows + row], strict=True):
+            made = place * walk.stride
+            places.append(made + next(taps) * walk.dilation if walk.taps > 1 else made)
+        return [*places[:-1], *inner, places[-1]]
+
+    def _read_data(self) -> ir.Value:
+        """The matrices of the data, or all that windows read: ``[..., steps, part, rows, 16, 2]``."""
+        sizes, outer = shape_of(self.data.value), len(self.matrices)
+        taken = list(self.matrices)
+        rows = Interval(Linear(), sizes[-2])
+        if self.data.walks:
+            *walks, along = self.data.walks
+            *places, last = self.matrices
+            taken = [Interval(i.offset * w.stride, w.extent(i.size)) for i, w in zip(places, walks, strict=True)]
+            taken.append(Interval(Linear(), 1))
+            rows = Interval(last.offset * (self.data.rows * along.stride), along.extent(last.size * self.data.rows))
+        steps, parts, _, length = sizes[outer:]
+        whole = (*taken, Interval(Linear(), steps), Interval(Linear(), parts), rows, Interval(Linear(), length))
+        lead = [i.size for i in (taken[:-1] if self.data.walks else taken)]
+        return reshape(extract(self.data.value, whole).value, [*lead, steps, parts, rows.size, length // _PAIR, _PAIR])
+
     def _read_weight(self) -> ir.Value:
-        _, steps, parts, _, pairs, length = sizes = shape_of(self.weight.value)
+        _, _, parts, _, pairs, length = sizes = shape_of(self.weight.value)
         sizes[0], sizes[3] = 1, self.columns.size // COLUMNS
         starts = [self.columns.offset, *(Linear() for _ in sizes[1:])]
         made = extract(self.weight.value, tuple(map(Interval, starts, sizes))).value
-        return reshape(made, [steps, parts, sizes[3], pairs, length // _PAIR, _PAIR])
+        return reshape(made, [*self._steps, parts, sizes[3], pairs, length // _PAIR, _PAIR])
 
     def _read_ahead(self) -> ir.Value | None:
         """This tile's share of the block that is split next, in rows for each step: it is asked for meanwhile.
@@ -135,7 +186,7 @@ class SplitProduct:
         if packed is None or shape_of(self.weight.value)[0] > 1:
             return None
         blocks, length, width = shape_of(packed)
-        steps, *counts = shape_of(self.weight.value)[1:2] + shape_of(self.data.value)[: len(self.matrices)]
+        steps, counts = shape_of(self.weight.value)[1], self._count_matrices()
         tiles = math.prod(counts) // math.prod(interval.size for interval in self.matrices)
         rows = -(-length // (steps * max(tiles, 1)))
         if blocks == 1 or rows * steps > length:
@@ -148,11 +199,15 @@ class SplitProduct:
         following = arith.minui((self.block + Linear(2)).as_value(), index_constant(blocks - 1))
         offsets = (Linear(0, ((following, 1),)), Linear(0, ((start, 1),)), Linear())
         made = extract(packed, tuple(map(Interval, offsets, (1, rows * steps, width)))).value
-        return reshape(made, [steps, rows * width])
+        return reshape(made, [*self._steps, rows * width])
 
-    def _data_shape(self) -> list[int]:
-        steps, parts, rows, length = shape_of(self.data.value)[len(self.matrices) :]
-        return [*(interval.size for interval in self.matrices), steps, parts, rows, length // _PAIR, _PAIR]
+    def _count_matrices(self) -> list[int]:
+        """The matrices that the data have, along each axis."""
+        if not self.data.walks:
+            return shape_of(self.data.value)[: len(self.matrices)]
+        sizes = [self.data.region[dim].size for dim in kept_dims(self.data.region)[:-1]]
+        *outer, along = (walk.count(size) for walk, size in zip(self.data.walks, sizes, strict=True))
+        return [*outer, -(-along // self.data.rows)]
 
 
 def split_operand(tiler: Tiler, value: ir.Value, result: ir.Value, region: Region, rows: int) -> SplitOperand:
@@ -166,25 +221,86 @@ def split_operand(tiler: Tiler, value: ir.Value, result: ir.Value, region: Regio
         raise NotSchedulable("only operands of float32 can be split into parts of bfloat16")
     reader = _find_reader(value)
     number = list(reader.operands).index(value)
-    sums = needed_region(result, region, reader.results[0])
-    part, _ = operand_region(indexing_maps(reader)[number], loop_intervals(reader, sums))
+    loops = loop_intervals(reader, needed_region(result, region, reader.results[0]))
     kinds, places = iterator_types(reader), indexing_maps(reader)[number].results
+    if rows and _has_windows(places, kinds, loops):
+        return _split_windows(tiler, value, indexing_maps(reader)[number], kinds, loops, rows)
+    part, _ = operand_region(indexing_maps(reader)[number], loops)
     summed = [_walks_sum(places[dim], kinds) for dim in kept_dims(part)]
     if rows:
         if len(summed) < 2 or any(summed[:-1]) or not summed[-1]:
             raise NotSchedulable("a left operand that does not lie along the sum cannot be split")
         return SplitOperand(part, _split_rows(tiler.compute(value, part).value, rows), rows)
-    if summed != [True, False] and summed != [False, True]:
-        raise NotSchedulable("a right operand of more than two axes cannot be split")
+    if summed.count(False) != 1 or summed.count(True) < 1:
+        raise NotSchedulable("a right operand with other axes than columns and those of its sum cannot be split")
     axis = kept_dims(part)[summed.index(False)]
     return SplitOperand(part, _split_columns(tiler, value, part, axis), axis=axis, packed=_find_packed(tiler, value))
 
 
+def _split_windows(
+    tiler: Tiler,
+    value: ir.Value,
+    places: ir.AffineMap,
+    kinds: Sequence[str],
+    loops: Sequence[Interval],
+    rows: int,
+) -> SplitOperand:
+    """Copy what the windows of a convolution read: rows of each line of pixels lie together, where ``rows`` of them
+    that are a window's stride apart are a matrix.
+    """
+    part = tuple(cover(expression, loops) for expression in places.results)
+    dims = kept_dims(part)
+    if len(dims) < 2 or not _walks_sum(places.results[dims[-1]], kinds):
+        raise NotSchedulable("a left operand that does not lie along the sum cannot be split")
+    walks = tuple(_find_walk(places.results[dim], kinds, loops) for dim in dims[:-1])
+    count = walks[-1].count(part[dims[-2]].size)
+    length = walks[-1].extent(-(-count // rows) * rows)
+    return SplitOperand(part, _split_rows(tiler.compute(value, part).value, length), rows, walks=walks)
+
+
+def _has_windows(places: Sequence[ir.AffineExpr], kinds: Sequence[str], loops: Sequence[Interval]) -> bool:
+    """Return whether an operand's map adds several taps to the places of windows."""
+    walked = [dims_in(place) for place in places if isinstance(place, ir.AffineAddExpr)]
+    return any(kinds[loop] == "reduction" and loops[loop].size > 1 for dims in walked for loop in dims)
+
+
+def _find_walk(place: ir.AffineExpr, kinds: Sequence[str], loops: Sequence[Interval]) -> WindowWalk:
+    """How windows move along an axis, whose places are a sum of one of windows and one of taps."""
+    _, coefficients = linear_coefficients(place, len(loops))
+    walked = [loop for loop, coefficient in enumerate(coefficients) if coefficient]
+    windows = [loop for loop in walked if kinds[loop] == "parallel"]
+    taps = [loop for loop in walked if kinds[loop] == "reduction" and loops[loop].size > 1]
+    if len(windows) != 1 or len(taps) > 1:
+        raise NotSchedulable("a left operand that windows do not walk along its rows cannot be split")
+    [window] = windows
+    if not taps:
+        return WindowWalk(coefficients[window])
+    return WindowWalk(coefficients[window], loops[taps[0]].size, coefficients[taps[0]])
+
+
+def _locate_rows(data: SplitOperand, places: ir.AffineMap, loops: Sequence[Interval]) -> list[Interval]:
+    """Which rows of split data a tile of loops has, along each axis of them."""
+    dims = kept_dims(data.region)
+    if not data.walks:
+        part, _ = operand_region(places, loops)
+        inside = relative_to(part, data.region)
+        return [_without_stride(inside[dim], data.region[dim].stride) for dim in dims[:-1]]
+    part = tuple(cover(expression, loops) for expression in places.results)
+    inside = relative_to(part, data.region)
+    found = zip(data.walks, (inside[dim] for dim in dims), strict=False)
+    return [Interval(place.offset.exact_div(walk.stride), walk.count(place.size)) for walk, place in found]
+
+
 def _find_packed(tiler: Tiler, value: ir.Value) -> ir.Value | None:
-    """The packed weight ``[blocks, steps, 32]`` that an operand is, in memory; None for any other."""
+    """The packed weight that an operand is, in memory, as ``[blocks, steps, 32]``; None for others, or one block."""
     unpack = defining_op(value)
-    packed = tiler.arguments.get(unpack.operands[0]) if unpack is not None and unpack.name == "linalg.unpack" else None
-    return packed if packed is not None and len(shape_of(packed)) == 3 else None
+    if unpack is None or unpack.name != "linalg.unpack" or shape_of(unpack.operands[0])[0] == 1:
+        return None
+    packed = tiler.arguments.get(unpack.operands[0])
+    if packed is None:
+        return None
+    blocks, *steps, width = shape_of(packed)
+    return reshape(packed, [blocks, math.prod(steps), width])
 
 
 def _find_reader(value: ir.Value) -> ir.Operation:
@@ -241,7 +357,7 @@ def _split_rows(source: ir.Value, rows: int) -> ir.Value:
 
 def _split_columns(tiler: Tiler, value: ir.Value, part: Region, axis: int) -> ir.Value:
     """The parts of the columns of floats, which lie along ``axis``."""
-    width, [length] = part[axis].size, [i.size for d, i in enumerate(part) if d != axis and i.size != 1]
+    width, length = part[axis].size, math.prod(i.size for d, i in enumerate(part) if d != axis)
     if width % COLUMNS or length % _PAIR:
         raise NotSchedulable("a right operand is split in blocks of 16 columns and of two steps of its sum")
     steps, blocks = -(-length // PARTS_STEP), min(width, SPLIT_WIDTH) // COLUMNS
@@ -252,7 +368,7 @@ def _split_columns(tiler: Tiler, value: ir.Value, part: Region, axis: int) -> ir
         read = tiler.scope().compute(value, (*part[:axis], taken, *part[axis + 1 :]))
         if read.dims[-1] != axis:
             raise NotSchedulable("a right operand that does not lie along its columns cannot be split")
-        return _split_tile(read.value, start.exact_div(SPLIT_WIDTH), made)
+        return _split_tile(reshape(read.value, [length, size]), start.exact_div(SPLIT_WIDTH), made)
 
     return for_each_chunk(width, SPLIT_WIDTH, made, tile)
 

@@ -88,10 +88,28 @@ class Form:
 
 
 @dataclass(frozen=True)
+class WindowWalk:
+    """How windows move along an axis of a left operand: by ``stride``, over ``taps`` that lie ``dilation`` apart."""
+
+    stride: int = 1
+    taps: int = 1
+    dilation: int = 1
+
+    def count(self, extent: int) -> int:
+        """The windows that so many elements are for."""
+        return (extent - (self.taps - 1) * self.dilation - 1) // self.stride + 1
+
+    def extent(self, count: int) -> int:
+        """The elements that so many windows read."""
+        return (count - 1) * self.stride + (self.taps - 1) * self.dilation + 1
+
+
+@dataclass(frozen=True)
 class SplitOperand:
     """A ``region`` of an operand of a sum of products, copied in parts of bfloat16 in matrices (``split_operand``).
 
     rows: of a left operand's matrices; 0 for a right operand. axis: of this one's columns. packed: what it lies in.
+    walks: of the axes of rows of a convolution whose windows have several elements; none for any other product.
     """
 
     region: Region
@@ -99,6 +117,7 @@ class SplitOperand:
     rows: int = 0
     axis: int = 0
     packed: ir.Value | None = None
+    walks: tuple[WindowWalk, ...] = ()
 
 
 class Tiler:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import onnx
@@ -48,7 +50,12 @@ def product(rows: int | str, steps: int, columns: int, seed: int = 0) -> onnx.Mo
     return model(nodes, [rows, steps], [rows, columns], {"w": weight, "b": bias})
 
 
-def model(nodes, taken, given, weights) -> onnx.ModelProto:
+def model(
+    nodes: Sequence[onnx.NodeProto],
+    taken: Sequence[int | str],
+    given: Sequence[int | str] | None,
+    weights: Mapping[str, np.ndarray],
+) -> onnx.ModelProto:
     x, z = (helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", taken), ("z", given)))
     initializers = [numpy_helper.from_array(array, name) for name, array in weights.items()]
     graph = helper.make_graph(nodes, "g", [x], [z], initializers)
@@ -254,6 +261,76 @@ def test_a_last_row_of_a_strided_convolution(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(split_blocks, "_WORTH", 9.0)
     monkeypatch.setattr(split_blocks, "_WEIGHT_STAYS", 0.0)
     check_pixels(64, 14, 128, 2)
+
+
+def convolution(data: Sequence[int], weight: Sequence[int], **attributes: Any) -> onnx.ModelProto:
+    """A convolution with a bias, and ReLU: its padding keeps the extents, but for strides."""
+    rng = np.random.default_rng(0)
+    factors = rng.standard_normal(weight).astype(np.float32) / np.float32(np.sqrt(np.prod(weight[1:])))
+    taps = attributes.get("dilations", [1] * len(weight[2:]))
+    pads = [d * (k // 2) for d, k in zip(taps, weight[2:], strict=True)] * 2
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["y"], **{"pads": pads, **attributes}),
+        helper.make_node("Relu", ["y"], ["z"]),
+    ]
+    return model(nodes, list(data), None, {"w": factors, "b": rng.standard_normal(weight[0]).astype(np.float32)})
+
+
+def check_convolution(made: onnx.ModelProto, threads: int = 1) -> list[str]:
+    module, schedules = compile_noting(made, num_threads=threads)
+    [taken] = made.graph.input
+    shape = [dim.dim_value for dim in taken.type.tensor_type.shape.dim]
+    x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+    [want] = ort.InferenceSession(made.SerializeToString()).run(None, {"x": x})
+    np.testing.assert_allclose(module.run({"x": x})[0], np.asarray(want), rtol=1e-4, atol=1e-5)
+    return schedules
+
+
+@amx
+@pytest.mark.parametrize(
+    ("data", "weight", "attributes"),
+    [
+        ((1, 32, 40, 56), (64, 32, 3, 3), {"strides": [2, 2]}),  # whole matrices
+        ((2, 64, 21, 30), (48, 64, 5, 3), {"strides": [1, 2]}),  # images, a block of filters that is not whole
+        ((1, 64, 30, 45), (96, 64, 3, 3), {"dilations": [2, 3]}),
+        ((1, 32, 43, 30), (64, 32, 7, 7), {}),
+        ((1, 128, 15, 15), (256, 128, 3, 3), {"dilations": [2, 2]}),  # matrices of a line, of two lines
+        ((1, 128, 30, 32), (320, 128, 3, 3), {"dilations": [2, 2]}),  # blocks of filters that do not stay in the cache
+        ((1, 64, 700), (64, 64, 11), {}),  # sounds
+        ((1, 64, 1000), (128, 64, 7), {"dilations": [3]}),
+        ((1, 96, 333), (64, 96, 3), {"strides": [2], "pads": [0, 0]}),
+        ((1, 32, 5, 12, 30), (64, 32, 3, 1, 3), {"dilations": [1, 1, 2]}),  # videos
+    ],
+)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_convolutions_with_windows(data, weight, attributes: dict[str, list[int]], threads: int) -> None:
+    schedules = check_convolution(convolution(data, weight, **attributes), threads)
+    assert any(PARTS in schedule for schedule in schedules)
+
+
+@amx
+@settings(max_examples=8, deadline=None)
+@given(st.data())
+def test_convolutions_of_any_sizes(drawn) -> None:
+    def draw(least: int, most: int) -> int:
+        return drawn.draw(st.integers(least, most))
+
+    window, dilations, strides = ([draw(1, most) for _ in range(2)] for most in (5, 2, 2))
+    data, weight = (draw(1, 2), 32 * draw(1, 3), draw(12, 40), draw(26, 60)), (16 * draw(2, 7), window)
+    made = convolution(data, (weight[0], data[1], *window), strides=strides, dilations=dilations)
+    check_convolution(made)
+
+
+@amx
+def test_convolutions_that_are_vectors() -> None:
+    """Channels that fill no step of a matrix, groups, windows along an axis that has one of them, and few pixels."""
+    for data, weight, more in (
+        ((1, 24, 40, 56), (64, 24, 7, 7), {}),
+        ((1, 64, 40, 56), (64, 32, 7, 7), {"group": 2}),
+        ((1, 64, 7, 56), (64, 64, 7, 7), {"pads": [0, 3, 0, 3]}),
+        ((1, 64, 7, 7), (64, 64, 3, 3), {"strides": [2, 2]}),
+    ):
+        assert not any(PARTS in schedule for schedule in check_convolution(convolution(data, weight, **more)))
 
 
 @FOR_THIS_MACHINE
