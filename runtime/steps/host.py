@@ -202,8 +202,9 @@ def _unique(attributes: Attributes, x: np.ndarray) -> tuple[Any, ...]:
     axis = attributes["axis"]
     wide = x.astype(np.float32) if x.dtype.kind == "V" else x
     numbers = wide.dtype.kind in "biu" or (wide.dtype.kind == "f" and not np.isnan(wide).any())
-    if axis is not None and wide.size and numbers:
-        values, first, inverse, counts = _find_unique_slices(wide, axis)
+    if wide.size and numbers:
+        found = _find_unique_numbers(wide) if axis is None else _find_unique_slices(wide, axis)
+        values, first, inverse, counts = found
     else:
         values, first, inverse, counts = np.unique(wide, True, True, True, axis=axis)
     if not attributes["sorted"]:
@@ -212,6 +213,22 @@ def _unique(attributes: Attributes, x: np.ndarray) -> tuple[Any, ...]:
         inverse = np.argsort(order)[inverse.reshape(-1)]
     places = [np.ascontiguousarray(a.reshape(-1), np.int64) for a in (first, inverse, counts)]
     return np.ascontiguousarray(values.astype(x.dtype)), *places
+
+
+def _find_unique_numbers(x: np.ndarray) -> tuple[np.ndarray, ...]:
+    """What numpy's ``unique`` finds of numbers that are equal to themselves.
+
+    That sorts so that equal numbers keep their order, to know the first of each, which takes longer than to ask for the
+    least place of each: numpy sorts places in any order by vectors.
+    """
+    numbers = x.reshape(-1)
+    order = np.argsort(numbers)
+    ordered = numbers[order]
+    begins = np.concatenate(([True], ordered[1:] != ordered[:-1]))
+    starts = np.flatnonzero(begins)
+    first, inverse = np.minimum.reduceat(order, starts), np.empty(len(order), np.int64)
+    inverse[order] = np.cumsum(begins) - 1
+    return numbers[first], first, inverse, np.diff(starts, append=len(order))
 
 
 def _find_unique_slices(x: np.ndarray, axis: int) -> tuple[np.ndarray, ...]:
