@@ -59,19 +59,65 @@ def conv_transpose(
     full = [s * (n - 1) + e + r + 1 for s, n, e, r in zip(strides, x.shape[2:], extra, reach, strict=True)]
     ctx.demand_size((*x.shape[:1], group * w.shape[1], *full), x.dtype)
     low, high = _transposed_pads(full, x.shape[2:], strides, pads, auto_pad, output_shape)
+    sizes = [n - a - b for n, a, b in zip(full, low, high, strict=True)]
+    if max(dilations) > 1:
+        y = _convolve_spread(ctx, x, w, group, strides, dilations, low, sizes)
+    elif _leaves_gaps(w, strides):
+        y = _convolve_apart(ctx, x, w, group, strides, low, sizes)
+    else:
+        return _convolve(ctx, x, w, b, group, strides, low, sizes)
+    return y if b is None else add_bias(ctx, y, b)
+
+
+def _convolve(
+    ctx: Context, x: Tensor, w: Tensor, b: Tensor | None, group: int, strides: Ints, starts: Ints, sizes: Ints
+) -> Tensor:
+    """The part ``starts, sizes`` of a transposed convolution, in the way that takes least."""
     filters = w.shape[1]
     few = group > 1 and not (isinstance(filters, int) and filters * math.prod(strides) >= _LEAST_OUTPUTS)
-    sizes = [n - a - b for n, a, b in zip(full, low, high, strict=True)]
-    if max(dilations) == 1 and _has_few_products(x, w, group, strides):
-        return _add_products(ctx, x, w, b, group, strides, low, sizes)
-    if max(strides) > 1 and max(dilations) == 1 and not few:
-        return _subpixel(ctx, x, w, b, group, strides, low, sizes)
-    spread = _dilate_data(ctx, x, strides)
-    before = [r - a for r, a in zip(reach, low, strict=True)]
-    after = [r - a + e for r, a, e in zip(reach, high, extra, strict=True)]
-    padded = pad_spatial(ctx, spread, before, after, 0)
-    y = ctx.wrap(builders.conv(padded.value, _flip_windows(ctx, w, group), [1] * spatial, dilations, group), x.dtype)
+    if _has_few_products(x, w, group, strides):
+        return _add_products(ctx, x, w, b, group, strides, starts, sizes)
+    if max(strides) > 1 and not few:
+        return _subpixel(ctx, x, w, b, group, strides, starts, sizes)
+    y = _convolve_spread(ctx, x, w, group, strides, [1] * len(strides), starts, sizes)
     return y if b is None else add_bias(ctx, y, b)
+
+
+def _convolve_spread(
+    ctx: Context, x: Tensor, w: Tensor, group: int, strides: Ints, dilations: Ints, starts: Ints, sizes: Ints
+) -> Tensor:
+    """The part ``starts, sizes`` of a convolution of the input with zeros between its elements."""
+    spread, reach = _dilate_data(ctx, x, strides), [(k - 1) * d for k, d in zip(w.shape[2:], dilations, strict=True)]
+    before = [r - a for r, a in zip(reach, starts, strict=True)]
+    after = [a + m - n for a, m, n in zip(starts, sizes, spread.shape[2:], strict=True)]
+    padded, ones = pad_spatial(ctx, spread, before, after, 0), [1] * len(strides)
+    return ctx.wrap(builders.conv(padded.value, _flip_windows(ctx, w, group), ones, dilations, group), x.dtype)
+
+
+def _leaves_gaps(w: Tensor, strides: Ints) -> bool:
+    """Return whether there are outputs that no element of a window falls on. Windows of open sizes leave none."""
+    return any(isinstance(k, int) and k < s for k, s in zip(w.shape[2:], strides, strict=True))
+
+
+def _convolve_apart(ctx: Context, x: Tensor, w: Tensor, group: int, strides: Ints, starts: Ints, sizes: Ints) -> Tensor:
+    """The part ``starts, sizes`` where windows leave gaps: the outputs of smaller strides, with zeros between them.
+
+    Windows of one pixel with a stride of two fall on one output of eight in three dimensions.
+    """
+    axes = list(zip(x.shape[2:], w.shape[2:], strides, starts, sizes, strict=True))
+    gaps = [isinstance(k, int) and k < s for _, k, s, _, _ in axes]
+    near = [k if gap else s for gap, (_, k, s, _, _) in zip(gaps, axes, strict=True)]
+    first = [0 if gap else a for gap, (_, _, _, a, _) in zip(gaps, axes, strict=True)]
+    pairs = [(n, k) if gap else (m, 1) for gap, (n, k, _, _, m) in zip(gaps, axes, strict=True)]
+    y = _convolve(ctx, x, w, None, group, near, first, [n * k for n, k in pairs])
+    apart = builders.reshape(y.value, (*y.shape[:2], *itertools.chain(*pairs)))
+    left = [n for gap, (_, k, s, _, _) in zip(gaps, axes, strict=True) for n in (0, s - k if gap else 0)]
+    spread = builders.pad(apart, [0] * (2 + len(left)), [0, 0, *left], scalars.const(0, element_type(x.dtype)))
+    whole = [n * s if gap else m for gap, (n, _, s, _, m) in zip(gaps, axes, strict=True)]
+    joined = ctx.wrap(builders.reshape(spread, (*y.shape[:2], *whole)), x.dtype)
+    before = [-a if gap else 0 for gap, (_, _, _, a, _) in zip(gaps, axes, strict=True)]
+    after = [a + m - n if gap else 0 for gap, n, (_, _, _, a, m) in zip(gaps, whole, axes, strict=True)]
+    return pad_spatial(ctx, joined, before, after, 0)
 
 
 def _has_few_products(x: Tensor, w: Tensor, group: int, strides: Ints) -> bool:

@@ -63,6 +63,10 @@ TRANSPOSED: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] =
     "one_dim": ((1, 2, 5), (2, 3, 4), {"strides": [3]}),
     "stride_of_the_kernel": ((2, 3, 4, 5), (3, 2, 2, 2), {"strides": [2, 2]}),
     "stride_beyond_the_kernel": ((1, 3, 4, 5), (3, 2, 2, 1), {"strides": [3, 2], "output_padding": [2, 1]}),
+    "single_pixels_apart": ((2, 5, 3, 4, 2), (5, 4, 1, 1, 1), {"strides": [2, 2, 3]}),
+    "gaps_along_one_axis": ((1, 3, 4, 5), (3, 2, 2, 4), {"strides": [3, 2], "pads": [1, 1, 2, 0]}),
+    "gaps_that_are_cut_off": ((1, 3, 4, 5), (3, 2, 1, 2), {"strides": [3, 4], "pads": [2, 1, 1, 3]}),
+    "gaps_of_groups": ((1, 4, 3, 3), (4, 1, 1, 2), {"group": 4, "strides": [2, 3], "output_padding": [1, 2]}),
     "kernel_of_two_strides_and_a_bit": ((1, 2, 3, 4), (2, 3, 5, 4), {"strides": [2, 3], "pads": [2, 1, 0, 3]}),
     "filters_in_parts": (
         (1, 2, 4, 5),
@@ -88,6 +92,13 @@ TRANSPOSED: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] =
 def test_conv_transpose(name: str) -> None:
     x, w, attributes = TRANSPOSED[name]
     check_node("ConvTranspose", random(*x), random(*w), random(w[1] * attributes.get("group", 1)), **attributes)
+
+
+def test_outputs_that_no_window_falls_on_are_not_computed() -> None:
+    x, w = random(1, 6, 4, 5), random(6, 8, 1, 1)
+    model, _ = node_model("ConvTranspose", [x, w], [1], strides=[2, 2])
+    text = str(import_model(model).module)
+    assert "tensor<1x8x4x5xf32>" in text and "1x32x" not in text
 
 
 def test_a_program_reads_nothing_below_its_image() -> None:
