@@ -35,6 +35,7 @@ from .graph.fold_transposes import FoldTransposes
 from .graph.fuse_broadcasts import FuseBroadcasts
 from .graph.fuse_ops import FuseOps
 from .graph.generalize import Generalize
+from .graph.join_bytes import JoinBytes
 from .graph.join_sums import JoinSums
 from .graph.keep_packed import KeepPacked
 from .graph.keep_states import KeepStates
@@ -183,6 +184,7 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
         FoldTransposes(),
         MoveOperands(),  # after what folds the copies that it makes
         DivideSums(target=target),  # after whatever else makes products
+        JoinBytes(),  # after what folds transposes
         PadSums(target=target),  # before weights are packed
         PackWeights(target=target),  # after all passes that change a weight
         TabulateBytes(target=target),  # before what is computed ahead of time

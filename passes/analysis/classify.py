@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from ...dialects import ir
-from ...dialects.walk import defining_op, is_constant
+from ...dialects.walk import defining_op, integer_of, is_constant
+from ..ir.byte_words import Words, read_byte_products
 from ..ir.facts import known_facts
 from ..ir.structure import (
     AnyOp,
@@ -76,8 +77,8 @@ def _describe_generic(op: ir.Operation) -> Hashable:
     def visit(inner: ir.Operation) -> ir.WalkResult:
         steps.append(inner.name)
         if numbers is not None:
-            steps.extend(numbers.get(v, -1) for v in inner.operands)
-            numbers.update((result, len(numbers)) for result in inner.results)
+            steps.extend(numbers[v] if v in numbers else (-1, integer_of(v)) for v in inner.operands)
+            numbers.update((made, len(numbers)) for made in inner.results if not is_constant(made))
         return ir.WalkResult.ADVANCE
 
     op.walk(visit, ir.WalkOrder.PRE_ORDER)  # half of what the wrappers of a block's ops take
@@ -256,12 +257,17 @@ _PRODUCTS, _SUMS = {"arith.mulf", "arith.muli"}, {"arith.addf", "arith.addi"}
 
 
 def _is_multiply_add(op: AnyOp) -> bool:
-    """Return whether the body is ``acc + x * y`` of its three arguments, up to order and conversions."""
+    """Return whether the body is ``acc + x * y`` of its three arguments, up to order and conversions.
+
+    Or all four products of the bytes of two words, of which the first has unsigned ones.
+    """
     block = op.operation.regions[0].blocks[0]
     results = block.operations[len(block.operations) - 1].operation.operands
     add = defining_op(_strip_casts(results[0]))
     if len(block.arguments) != 3 or len(results) != 1 or add is None or add.name not in _SUMS:
         return False
+    if multiplies_words(op):
+        return True
     x, y, acc = block.arguments
     products = [v for v in add.operands if _strip_casts(v) != acc]
     product = defining_op(_strip_casts(products[0])) if len(products) == 1 else None
@@ -269,6 +275,14 @@ def _is_multiply_add(op: AnyOp) -> bool:
         return False
     sources = [_strip_casts(v) for v in product.operands]
     return sources == [x, y] or sources == [y, x]
+
+
+def multiplies_words(op: AnyOp) -> bool:
+    """Return whether the body adds to its last argument the products of the bytes of the others, two words."""
+    block = op.operation.regions[0].blocks[0]
+    added = defining_op(block.operations[len(block.operations) - 1].operation.operands[0])
+    words = read_byte_products(added) if added is not None and len(block.arguments) == 3 else None
+    return words is not None and [Words(v) if i < 2 else v for i, v in enumerate(block.arguments)] == list(words)
 
 
 def _is_window_reduction(op: AnyOp, data: int) -> bool:

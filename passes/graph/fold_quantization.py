@@ -19,7 +19,6 @@ from ..ir.routine_ops import VIEWS
 from ..ir.structure import (
     dim_of,
     indexing_maps,
-    is_static,
     is_tensor,
     iterator_types,
     list_ops,
@@ -177,7 +176,12 @@ def _is_float(op: ir.Operation) -> bool:
 
 
 def _can_sum_in_int32(product: ByteProduct) -> bool:
-    """Return whether sums of products fit in 32 bits, as they must before they become floats. Dynamic ones never do."""
+    """Return whether sums of products fit in 32 bits, as they must before they become floats. Dynamic ones never do.
+
+    Sums of integers have 32 bits in the model, too.
+    """
+    if not _is_float(product.op):
+        return True
     kinds = zip(loop_extents(product.op), iterator_types(product.op), strict=True)
     summed = [extent for extent, kind in kinds if kind == "reduction"]
     if min(summed, default=0) < 0:
@@ -185,7 +189,7 @@ def _can_sum_in_int32(product: ByteProduct) -> bool:
     terms = math.prod(summed)
     symmetric = product.weight.zero == (0 if product.weight.signed else SIGN)
     largest = _BYTE * (SIGN if symmetric else _BYTE)
-    return not _is_float(product.op) or terms * largest <= _MOST
+    return terms * largest <= _MOST
 
 
 def _in_fours(op: ir.Operation, kind: Contraction | Conv | DepthwiseConv) -> bool:
@@ -196,14 +200,15 @@ def _in_fours(op: ir.Operation, kind: Contraction | Conv | DepthwiseConv) -> boo
     if isinstance(kind, Conv):
         return math.prod(extents[d] for d in kind.c) > 1 and len(kind.f) == 1 and extents[kind.f[0]] > 1
     last = dim_of(list(indexing_maps(op)[kind.lhs].results)[-1])
-    return last in kind.k and extents[last] > 1 and len(kind.n) == 1 and extents[kind.n[0]] > 1
+    return last in kind.k and extents[last] != 1 and len(kind.n) == 1 and extents[kind.n[0]] != 1
 
 
 def _copying_pays(op: ir.Operation, kind: Contraction | Conv | DepthwiseConv) -> bool:
     """Return whether a matrix that each run makes is worth bringing into fours: many rows are multiplied by it."""
-    if not isinstance(kind, Contraction) or not all(is_static(value) for value in op.operands):
+    if not isinstance(kind, Contraction):
         return False
-    return math.prod(loop_extents(op)[loop] for loop in kind.m) >= _LEAST_ROWS
+    rows = [loop_extents(op)[loop] for loop in kind.m]
+    return min(rows, default=0) < 0 or math.prod(rows) >= _LEAST_ROWS
 
 
 def _has_scale(data: Quantized) -> bool:

@@ -19,13 +19,14 @@ from ..ir.rewrite import rewrite
 class MultiplyBytes(Pass):
     """Multiply and add four unsigned bytes and four signed ones of each lane at once.
 
-    Before, with a sum for each of four bytes::
+    Before, with a product for each of four bytes::
 
         %b0 = arith.andi %u, 255 : vector<16xi32>
         %s0 = vector.broadcast ((%s << 24) >> 24)
-        %t0 = arith.addi %t, (%b0 * %s0)
+        %p0 = arith.muli %b0, %s0
         ...
-        %t3 = arith.addi %t2, ((%u >> 24) * %s3)
+        %p3 = arith.muli (%u >> 24), %s3
+        %t3 = arith.addi %t, (%p0 + %p1 + %p2 + %p3)
 
     After, with VNNI::
 
@@ -56,25 +57,44 @@ def _is_of_words(op: ir.Operation, dot: DotProduct) -> bool:
 
 
 def _emit(dot: DotProduct, op: ir.Operation) -> ir.Value | None:
-    """The sums by the dot instruction; None where the op is no last one of products of bytes."""
+    """The sums by the dot instruction; None where the op is no last one of products of bytes.
+
+    The words of one kind of bytes lie along the lanes, those of the other are one for all lanes, or for each row.
+    """
     if (found := read_byte_products(op)) is None:
         return None
-    unsigned, signed, total = found
+    *words, total = found
     *rows, lanes = ir.VectorType(total.type).shape
-    if unsigned.along_rows or _spread_shape(unsigned) != [lanes] or _spread_shape(signed) not in ([], rows):
+    along = next((i for i, each in enumerate(words) if not each.along_rows and _spread_shape(each) == [lanes]), None)
+    if along is None:
         return None
-    if _spread_shape(signed) and not signed.along_rows:
+    other = words[1 - along]
+    if not rows and not other.along_rows and _spread_shape(other) == [lanes]:  # sums of lanes of both
+        return _multiply_lanes(dot, words[0].value, words[1].value, total)
+    if _spread_shape(other) not in ([], rows) or (_spread_shape(other) and not other.along_rows):
         return None
-    numbers = [terms_of(_as_bytes(part), dot, signed=False) for part in _cut_lanes(unsigned.value, dot.lanes)]
+    numbers = [terms_of(_as_bytes(part), dot, along == 1) for part in _cut_lanes(words[along].value, dot.lanes)]
     for row in range(rows[0]) if rows else [None]:
-        word = vector.extract(signed.value, [], [row]) if _spread_shape(signed) else signed.value
+        word = vector.extract(other.value, [], [row]) if _spread_shape(other) else other.value
         spread = vector.broadcast(ir.VectorType.get([dot.lanes], word.type), word)
-        terms = terms_of(_as_bytes(spread), dot, signed=True)
+        terms = terms_of(_as_bytes(spread), dot, along == 0)
         sums = _cut_lanes(vector.extract(total, [], [row]) if row is not None else total, dot.lanes)
         for part, (number, sum_) in enumerate(zip(numbers, sums, strict=True)):
-            made, at = add_products(dot, sum_, number, terms), [part * dot.lanes]
+            unsigned, signed = (number, terms) if along == 0 else (terms, number)
+            made, at = add_products(dot, sum_, unsigned, signed), [part * dot.lanes]
             at = at if row is None else [row, *at]
             total = made if not rows and lanes == dot.lanes else vector.insert_strided_slice(made, total, at, [1])
+    return total
+
+
+def _multiply_lanes(dot: DotProduct, unsigned: ir.Value, signed: ir.Value, total: ir.Value) -> ir.Value:
+    """The sum of each lane, of words of its own."""
+    parts = zip(*(_cut_lanes(value, dot.lanes) for value in (unsigned, signed, total)), strict=True)
+    for number, (data, weight, sums) in enumerate(parts):
+        terms = terms_of(_as_bytes(data), dot, signed=False), terms_of(_as_bytes(weight), dot, signed=True)
+        made = add_products(dot, sums, *terms)
+        one = ir.VectorType(total.type).shape[0] == dot.lanes
+        total = made if one else vector.insert_strided_slice(made, total, [number * dot.lanes], [1])
     return total
 
 

@@ -15,6 +15,7 @@ from ....core.sizes import Extent, max_of, require_static
 from ....dialects import builders, ir, scalars
 from ....dialects.positions import clamp_index
 from ....dialects.types import element_type
+from ..primitives.gathers import progression
 from ..state.context import Context
 from ..values.tensor import Tensor
 from .resampling import (
@@ -32,6 +33,8 @@ from .ufuncs import Number, evaluate
 
 _MOST_TAPS = 64  # of a part, which is straight-line code: compilation takes long for more
 _MOST_NARROW = 1 << 31  # elements of an axis whose places are numbers of 32 bits
+# Of those in ``PERIODIC`` the ones whose coordinates are exact, and do not depend on the extent.
+_EVEN = PERIODIC - {"pytorch_half_pixel", "half_pixel_symmetric"}
 _FEW_TAPS = 8  # of a part where only the run knows how many parts there are
 
 
@@ -78,11 +81,15 @@ class Taps:
     ``weights`` is (parts, neighbours of a part, result). An input of fewer elements than neighbours has the first of
     these inside; the others have no weight. Unless all are ``inside``, what has no weight counts for nothing, be it
     infinite.
+
+    ``steps``: the first one of index 0, and how far apart those of neighbouring indices are, where that is the same
+    everywhere. Weights that are the same, too, may be those of one index.
     """
 
     first: Tensor
     weights: Tensor
     inside: bool
+    steps: tuple[int, int] | None = None
 
 
 def count_repeats(ctx: Context, axis: Axis, rule: Rule) -> int:
@@ -98,6 +105,28 @@ def count_repeats(ctx: Context, axis: Axis, rule: Rule) -> int:
     count = require_static(axis.result) // extent
     source = ctx.demand_known(find_sources(ctx, axis, rule), "the sources")
     return count if np.array_equal(source, np.repeat(np.arange(extent), count)) else 0
+
+
+def find_steps(ctx: Context, axis: Axis, rule: Rule) -> tuple[int, int] | None:
+    """The first source of the nearest mode, and how far apart they are, where that is the same everywhere."""
+    if axis.is_known:
+        known = find_sources(ctx, axis, rule).known
+        run = progression(known) if known is not None else None
+        return (run.start, run.step) if run is not None else None
+    found = [find_steps(ctx, sample, rule) for sample in _list_samples(axis, rule)]
+    return found[0] if found and all(steps == found[0] for steps in found) else None
+
+
+def _list_samples(axis: Axis, rule: Rule) -> list[Axis]:
+    """Axes of known extents, of two results or more, for one that becomes smaller by a whole factor; none for others.
+
+    What holds for a few extents holds for all.
+    """
+    scale = axis.scale.known
+    factor = round(1 / float(scale)) if scale is not None and 0 < scale < 1 else 1
+    if factor == 1 or rule.coordinates not in _EVEN or axis.extent // factor != axis.result or factor * scale != 1:
+        return []
+    return [replace(axis, extent=n, result=n // factor) for n in range(2 * factor, 4 * factor + 1)]
 
 
 def find_sources(ctx: Context, axis: Axis, rule: Rule) -> Tensor:
@@ -130,6 +159,8 @@ def find_outside(ctx: Context, axis: Axis, rule: Rule) -> Tensor:
 
 def find_taps(ctx: Context, axis: Axis, rule: Rule, dtype: str) -> Taps:
     """The taps of linear and cubic interpolation; the weights have ``dtype``."""
+    if not axis.is_known and (even := _find_even_taps(ctx, axis, rule, dtype)) is not None:
+        return even
     at = _find_coordinates(ctx, axis, rule)
     first = _tabulate(ctx, axis, lambda a, at: find_first(a, at, rule), at, to="int64")
     scale = axis.scale if rule.antialias else ctx.const(1.0)
@@ -146,6 +177,17 @@ def find_taps(ctx: Context, axis: Axis, rule: Rule, dtype: str) -> Taps:
     if first.known is not None and shares.known is not None:
         return _trim_taps(ctx, axis, first.known, shares.known, dtype)
     return _move_inside(ctx, axis, first, shares, (parts, most), dtype)
+
+
+def _find_even_taps(ctx: Context, axis: Axis, rule: Rule, dtype: str) -> Taps | None:
+    """The taps of an axis of open extent whose weights are the same for all of its results; None of others."""
+    samples = [find_taps(ctx, sample, rule, dtype) for sample in _list_samples(axis, rule)]
+    if not samples or any(taps.steps is None or taps.steps != samples[0].steps for taps in samples):
+        return None
+    one, *_ = weights = [taps.weights.known for taps in samples]
+    if one is None or any(w is None or len(w[0]) != len(one[0]) or (w != one[..., :1]).any() for w in weights):
+        return None
+    return replace(samples[0], weights=ctx.const(one[..., :1], dtype))
 
 
 def _split_taps(count: Any) -> tuple[Any, int]:
@@ -167,7 +209,10 @@ def _trim_taps(ctx: Context, axis: Axis, first: np.ndarray, weights: np.ndarray,
     trimmed = np.zeros((parts * most, len(first)))
     np.add.at(trimmed, ((neighbours - start)[counts], np.nonzero(counts)[1]), weights[counts])
     places, shares = narrow_places(ctx, axis, ctx.const(start), extent - 1), trimmed.reshape(parts, most, -1)
-    return Taps(places, ctx.const(shares, dtype), parts * most <= extent)
+    inside = parts * most <= extent
+    run = progression(places.known) if parts == 1 and inside and places.known is not None else None
+    steps = (run.start, run.step) if run is not None else None
+    return Taps(places, ctx.const(shares, dtype), inside, steps)
 
 
 def _move_inside(ctx: Context, axis: Axis, first: Tensor, weights: Tensor, cut: tuple[Extent, int], dtype: str) -> Taps:

@@ -20,10 +20,8 @@ from ....dialects import math as mlir_math
 from ....dialects.types import bits, element_type, is_complex, is_signed
 from ..algorithms.complex_parts import by_parts
 from ..algorithms.resampling import COORDINATES, NEAREST, Rule, choose_precision
-from ..algorithms.resize_tables import Axis, Taps, count_repeats, find_outside, find_sources, find_taps
+from ..algorithms.resize_tables import Axis, Taps, count_repeats, find_outside, find_sources, find_steps, find_taps
 from ..algorithms.ufuncs import evaluate
-from ..primitives.gathers import progression
-from ..primitives.movement import cut
 from ..state.context import Context
 from ..state.registry import op
 from ..values.tensor import Tensor
@@ -241,14 +239,26 @@ def _take_nearest(ctx: Context, x: Tensor, axes: Sequence[Axis], rule: Rule) -> 
     All others are one gather.
     """
     repeats = {a.index: count for a in axes if (count := count_repeats(ctx, a, rule))}
-    sources = {a.index: find_sources(ctx, a, rule) for a in axes if a.index not in repeats}
-    slices = {i: run for i, t in sources.items() if t.known is not None and (run := progression(t.known)) is not None}
-    x = cut(ctx, x, slices) if slices else x
-    x = _gather(ctx, x, {i: source for i, source in sources.items() if i not in slices})
+    others = [a for a in axes if a.index not in repeats]
+    gathered = {}
+    for axis in others:
+        if (steps := find_steps(ctx, axis, rule)) is not None:
+            x = _take_steps(ctx, x, axis, *steps)
+        else:
+            gathered[axis.index] = find_sources(ctx, axis, rule)
+    x = _gather(ctx, x, gathered)
     x = _repeat(ctx, x, repeats)
     for axis in axes:
         x = _extrapolate(ctx, x, axis, rule)
     return x
+
+
+def _take_steps(ctx: Context, x: Tensor, axis: Axis, start: int, step: int) -> Tensor:
+    """As many elements along an axis as the result has, from ``start`` on, so far apart."""
+    starts, sizes, steps = [0] * x.rank, list(x.shape), [1] * x.rank
+    starts[axis.index], sizes[axis.index] = start, axis.result
+    steps[axis.index] = 1 if axis.result == 1 else step
+    return ctx.wrap(builders.slice_(x.value, starts, sizes, steps), x.dtype)
 
 
 def _gather(ctx: Context, x: Tensor, sources: Mapping[int, Tensor]) -> Tensor:
@@ -299,9 +309,8 @@ def _interpolate(ctx: Context, x: Tensor, axis: Axis, taps: Taps, wanted: Sequen
     ``wanted``: the shape to make, of which the other axes may be shorter than those of ``x``.
     """
     parts, count, _ = taps.weights.shape
-    first, weights = taps.first.known, taps.weights.known
-    if taps.inside and parts == 1 and first is not None and weights is not None and (run := progression(first)):
-        return _add_slices(ctx, x, axis.index, run, weights[0])
+    if taps.steps is not None:
+        return _add_slices(ctx, x, axis, taps)
     part_loop = 0 if parts == 1 else 1
     along = part_loop + axis.index
 
@@ -327,10 +336,12 @@ def _interpolate(ctx: Context, x: Tensor, axis: Axis, taps: Taps, wanted: Sequen
     return ctx.reduce(scalars.add, 0.0, made, [0]) if part_loop else made
 
 
-def _add_slices(ctx: Context, x: Tensor, axis: int, run: range, weights: np.ndarray) -> Tensor:
+def _add_slices(ctx: Context, x: Tensor, axis: Axis, taps: Taps) -> Tensor:
     """Sums of neighbours each of which is one slice: those of an axis that becomes smaller by a whole factor."""
-    count, behind = len(weights), [1] * (x.rank - 1 - axis)
-    neighbours = [cut(ctx, x, {axis: range(run.start + tap, run.stop + tap, run.step)}) for tap in range(count)]
+    weights = ctx.demand_known(taps.weights, "the weights")[0]
+    assert taps.steps is not None  # what makes them slices
+    count, behind, (start, step) = len(weights), [1] * (x.rank - 1 - axis.index), taps.steps
+    neighbours = [_take_steps(ctx, x, axis, start + tap, step) for tap in range(count)]
     shares = [ctx.const(of_tap.reshape(-1, *behind), x.dtype) for of_tap in weights]
 
     def body(*args: ir.Value) -> ir.Value:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ....dialects import arith, builders, ir, scalars
 from ....dialects.walk import defining_op
 from ...analysis.scales import is_map
-from ...ir.byte_words import add_byte_products
+from ...ir.byte_words import add_byte_products, join_bytes
 from ...ir.dot_instructions import GROUP
 from ...ir.dynamic_sizes import note_sizes
 from ...ir.maps import reassociation_of
@@ -111,7 +111,7 @@ def _sum_products(rows: RoundedRows, weight: Blocked) -> ir.Value:
     sizes, parts = note_sizes(rows.codes)[:-2], 8 // weight.bits
     length, word = weight.steps // parts // GROUP, ir.IntegerType.get_signless(32)
     row, column, block, step = range(len(sizes)), len(sizes), len(sizes) + 1, len(sizes) + 2
-    data = _join_bytes(builders.reshape(rows.codes, [*sizes, weight.blocks, parts, length, GROUP]), len(sizes) + 3)
+    data = join_bytes(builders.reshape(rows.codes, [*sizes, weight.blocks, parts, length, GROUP]), len(sizes) + 3)
     numbers = builders.reshape(_unsigned_codes(weight), [weight.blocks, length, GROUP, weight.columns])
     mask = sum(((1 << weight.bits) - 1) << (8 * place) for place in range(GROUP))
 
@@ -129,7 +129,7 @@ def _sum_products(rows: RoundedRows, weight: Blocked) -> ir.Value:
 
     out = builders.full([weight.blocks, *sizes, weight.columns], builders.scalar(0, word))
     maps = [*map(read_part, range(parts)), [block, step, column], [block, *row, column]]
-    inputs = [*[data] * parts, _join_bytes(numbers, 2)]
+    inputs = [*[data] * parts, join_bytes(numbers, 2)]
     return builders.generic(inputs, [out], maps, "p" * step + "r", body)[0]
 
 
@@ -142,27 +142,6 @@ def _unsigned_codes(weight: Blocked) -> ir.Value:
 
     codes = unpack_codes(weight)
     return builders.elementwise(body, codes, elem=builders.element_of(codes))
-
-
-def _join_bytes(source: ir.Value, axis: int) -> ir.Value:
-    """Words of the four bytes along an axis, which goes; the first byte is the lowest."""
-    sizes, word = note_sizes(source), ir.IntegerType.get_signless(32)
-    count = len(sizes) - 1
-    kept = list(map(ir.AffineExpr.get_dim, range(count)))
-
-    def read_byte(place: int) -> ir.AffineMap:
-        return ir.AffineMap.get(count, 0, [*kept[:axis], ir.AffineExpr.get_constant(place), *kept[axis:]])
-
-    def body(*arguments: ir.Value) -> ir.Value:
-        made, *others = (arith.extui(word, byte) for byte in arguments[:GROUP])
-        for place, byte in enumerate(others, 1):
-            made = arith.ori(made, arith.shli(byte, scalars.like(byte, 8 * place)))
-        return made
-
-    out = builders.empty([*sizes[:axis], *sizes[axis + 1 :]], word)
-    return builders.generic([source] * GROUP, [out], [*map(read_byte, range(GROUP)), range(count)], "p" * count, body)[
-        0
-    ]
 
 
 def _sum_bytes(rows: RoundedRows, scales: ir.Value) -> ir.Value:

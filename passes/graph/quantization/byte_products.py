@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -15,7 +14,7 @@ from ...analysis.kinds import Contraction, Conv, DepthwiseConv
 from ...analysis.scales import Scale
 from ...ir.dynamic_sizes import note_sizes
 from ...ir.edit import splat_of
-from ...ir.structure import dim_of, indexing_maps, iterator_types, loop_extents, shape_of
+from ...ir.structure import dim_of, indexing_maps, iterator_types, shape_of
 from .quantized import SIGN, Quantized, apply_steps, flip_signs, make_unsigned, subtract_zero_point
 from .row_sums import row_sums
 
@@ -211,18 +210,20 @@ class _Channels:
         walked, kinds = self.product.walked, iterator_types(self.product.op)
         order = [*self.loops, *(d for d in walked if kinds[d] != "parallel")]
         out = builders.full(self.shape, builders.scalar(0, i32_type()))
-        maps = [[order.index(d) for d in walked], range(len(self.loops))]
+        every = range(len(self.loops))
+        numbers = self.as_numbers(zero)
+        tensors = [numbers] if isinstance(numbers, ir.Value) else []
+        maps = [[order.index(d) for d in walked], *([every] if tensors else []), every]
         letters = "".join(kinds[d][0] for d in order)
-        total = builders.generic(
-            [weights], [out], maps, letters, lambda w, t: scalars.add(t, arith.extsi(i32_type(), w))
-        )
-        if zero == 0:
-            return total[0]
-        extents = loop_extents(self.product.op)
-        count = math.prod(extents[d] for d in walked if kinds[d] != "parallel")
-        return self.each(
-            lambda t, z: scalars.sub(t, scalars.mul(z, scalars.like(z, count))), total[0], zero, elem=i32_type()
-        )
+
+        def add(weight: ir.Value, *others: ir.Value) -> ir.Value:
+            *zeros, total = others
+            wide = arith.extsi(i32_type(), weight)
+            if not isinstance(zero, Scale):
+                return scalars.add(total, wide if zero == 0 else scalars.sub(wide, scalars.like(wide, int(zero))))
+            return scalars.add(total, scalars.sub(wide, zeros[0]))
+
+        return builders.generic([weights, *tensors], [out], maps, letters, add)[0]
 
     def as_numbers(self, numbers: np.int32 | Scale) -> NumberOrValue:
         """One number for all channels, or a tensor of each channel's."""

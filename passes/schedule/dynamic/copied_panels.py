@@ -13,7 +13,7 @@ from typing import Any
 
 from ....dialects import arith, func, ir, memref, scf, vector
 from ....dialects.builders import element_of, index_constant
-from ....dialects.types import DYNAMIC
+from ....dialects.types import DYNAMIC, element_bits
 from ....dialects.walk import defining_op
 from ...analysis.classify import classify_op
 from ...analysis.kinds import Contraction
@@ -56,7 +56,7 @@ def find_panel(function: func.FuncOp, result: ir.Value, cuts: Mapping[int, Seque
     [(op, kind)] = products
     operand, loops = op.operands[kind.rhs], loops_along(op, kind.rhs)
     rows, columns, steps = (long_loops(op, walked) for walked in (kind.m, kind.n, kind.k))
-    if defining_op(operand) is not None or not isinstance(element_of(operand), ir.F32Type | ir.F64Type):
+    if defining_op(operand) is not None or element_bits(element_of(operand)) not in (32, 64):
         return None
     if not len(rows) == len(columns) == len(steps) == 1 or loops[-1] != columns[0]:
         return None

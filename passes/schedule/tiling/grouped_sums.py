@@ -20,12 +20,17 @@ def byte_sum(op: ir.Operation, kind: OpClass) -> int | None:
 
     Its data are unsigned bytes, which lie together along that loop, its weight's signed, and its sums 32 bits wide.
     """
+    return _known_loop(op, find_byte_loop(op, kind))
+
+
+def find_byte_loop(op: ir.Operation, kind: OpClass) -> int | None:
+    """The loop of ``byte_sum``, which may be an open one."""
     return _find_loop(op, kind, ["i8", "i8", "i32"], ("arith.extui", "arith.extsi"))
 
 
 def pair_sum(op: ir.Operation, kind: OpClass) -> int | None:
     """The reduction loop of a product of bfloat16 that can be taken two steps at a time; None for any other op."""
-    return _find_loop(op, kind, ["bf16", "bf16", "f32"], ("arith.extf", "arith.extf"))
+    return _known_loop(op, _find_loop(op, kind, ["bf16", "bf16", "f32"], ("arith.extf", "arith.extf")))
 
 
 def find_grouped_sum(op: ir.Operation, kind: OpClass, target: Target) -> int | None:
@@ -46,9 +51,12 @@ def _find_loop(op: ir.Operation, kind: OpClass, elements: Sequence[str], widenin
     if found != {arguments[data]: widenings[0], arguments[kind.weight]: widenings[1]}:
         return None
     loop, walked = loop_along(op, data), [dim_of(e) for e in indexing_maps(op)[kind.weight].results]
-    if loop is None or loop not in walked or iterator_types(op)[loop] != "reduction":
-        return None
-    return loop if loop_extents(op)[loop] > 1 else None
+    return loop if loop is not None and loop in walked and iterator_types(op)[loop] == "reduction" else None
+
+
+def _known_loop(op: ir.Operation, loop: int | None) -> int | None:
+    """A loop of several steps, as many as are known; None in place of any other."""
+    return loop if loop is not None and loop_extents(op)[loop] > 1 else None
 
 
 def operand_bits(op: ir.Operation) -> int:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from ....dialects import func, ir, tw
 from ....dialects.builders import element_of
 from ....dialects.walk import defining_op
-from ...analysis.classify import classify_op
+from ...analysis.classify import classify_op, multiplies_words
 from ...analysis.kinds import (
     Broadcast,
     Contraction,
@@ -144,6 +144,7 @@ def name_value(value: ir.Value, name: str) -> Named:
     numbers = {prefix + word: loop for word, loop in sums.items()}
     summed = {word: extents[loop] for word, loop in numbers.items() if word not in names}
     stepped = _find_stepped_loop(anchor, kind, list(sums.values())) is not None and not row
+    stepped = stepped and not multiplies_words(anchor)  # whose products are no outer ones of numbers
     made = KernelValue(
         name, _name_axes(names, shape), _name_axes(summed, summed.values()), row, _intrinsic(anchor, kind, stepped)
     )

@@ -76,6 +76,19 @@ def test_nearest_by_whole_numbers(coordinates, rounding):
     check(model, *((x,) for x in IMAGES), atol=0)
 
 
+@pytest.mark.parametrize("coordinates", ["half_pixel", "asymmetric", "half_pixel_symmetric"])
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("scale", [0.5, 0.25])
+def test_axes_that_become_smaller_by_a_whole_factor(mode, coordinates, scale):
+    """Neighbours of which each is one slice, but for those that a border repeats."""
+    attributes = {"coordinate_transformation_mode": coordinates, "nearest_mode": "floor", "mode": mode}
+    model = open_model([IMAGES[0], None, numbers(1, 1, scale, scale)], "..hw", (2,), **attributes)
+    texts = str(import_model(model.SerializeToString()).module)
+    slices = coordinates != "half_pixel_symmetric" and (mode, coordinates, scale) != ("cubic", "half_pixel", 0.5)
+    assert ("tensor.extract %" not in texts) == slices
+    check(model, *((RNG.random((1, 2, *size), np.float32),) for size in ((4, 5), (8, 8), (7, 9), (16, 13), (39, 24))))
+
+
 @pytest.mark.parametrize(("rounding", "gathers"), [("floor", False), ("ceil", True)])
 def test_an_axis_that_only_repeats_is_broadcast(rounding, gathers):
     attributes = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": rounding}

@@ -295,6 +295,36 @@ def test_sums_of_odd_lengths_are_exact(cpu: str, given: bool) -> None:
 
 
 @FOR_THIS_MACHINE
+@pytest.mark.parametrize("cpu", ["x86", "x86 -mcpu=haswell"])
+@pytest.mark.parametrize("right", ["K, N", "N, K"])
+def test_two_operands_of_open_sizes_are_multiplied_in_words(cpu: str, right: str) -> None:
+    """Four steps of a sum are a word, also of what is left of a sum, or of a matrix that is transposed."""
+    turned = right == "N, K"
+    turn = "t = Transpose<perm = [1, 0]>(w)" if turned else "t = Identity(w)"
+    inputs = f"uint8[M, K] x, uint8[{right}] w, uint8 z, uint8 v"
+    text = f"({inputs}) => (int32[M, N] y) {{ {turn} y = MatMulInteger(x, t, z, v) }}"
+    with noting_kernels() as found:
+        module = tw.compile(
+            onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 18]> g {text}'), cpu, workers=0
+        )
+    assert all(kernel.schedule for kernel in found), [kernel.name for kernel in found]
+    for m, k, n in (
+        (1, 1, 1),
+        (5, 0, 3),
+        (0, 4, 4),
+        (3, 5, 1),
+        (1, 70, 40),
+        (33, 66, 65),
+        (40, 127, 200),
+        (70, 8, 130),
+    ):
+        x, w = bytes_of(np.uint8, m, k), bytes_of(np.uint8, *((n, k) if turned else (k, n)))
+        want = (x.astype(np.int32) - 7) @ ((w.T if turned else w).astype(np.int32) - 200)
+        for module.num_threads in (1, 2):
+            np.testing.assert_array_equal(module(x, w, np.uint8(7), np.uint8(200))[0], want)
+
+
+@FOR_THIS_MACHINE
 @pytest.mark.parametrize("columns", [32, 72, 128])
 def test_fewer_rows_than_matrices_have_are_copied(columns: int) -> None:
     """All blocks of registers of matrices have 16 rows: to set other shapes takes as long as a panel's products."""
