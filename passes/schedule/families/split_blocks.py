@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from ....core.target import Target
@@ -49,8 +49,7 @@ class _SplitSizes:
 
     tiles: rows of a register tile along each axis. in_block: whether it is one of a kernel's blocks, of which threads
     take steps: nothing is computed before these. windows: how those of a convolution move along the axes of rows; none
-    where they have one element. batch: the result's axes, before those of rows, along which each product has a right
-    operand of its own; products: how many these are.
+    where they have one element.
     """
 
     axes: tuple[int, ...]
@@ -61,8 +60,6 @@ class _SplitSizes:
     target: Target
     in_block: bool = False
     windows: tuple[WindowWalk, ...] = ()
-    batch: tuple[int, ...] = ()
-    products: int = 1
 
     @property
     def count(self) -> int:
@@ -99,9 +96,8 @@ class _SplitSizes:
 
     @property
     def keeps_weight(self) -> bool:
-        """Return whether all parts of the weight stay in the second cache, of several weights beside the next one's."""
-        weights = 2 if self.batch else 1
-        return not self.in_block and weights * self.columns * self.column_bytes <= _WEIGHT_STAYS * self.target.l2_bytes
+        """Return whether all parts of the weight stay in the second cache."""
+        return not self.in_block and self.columns * self.column_bytes <= _WEIGHT_STAYS * self.target.l2_bytes
 
     @cached_property
     def blocks(self) -> tuple[int, int]:
@@ -112,8 +108,6 @@ class _SplitSizes:
         """
         if self.in_block:
             return 1, max(self.columns // _SHARE, 1)
-        if self.batch:
-            return self._balance_blocks(), 1
         tiles, alone = self.count_tiles(), _MANY_BLOCKS * self.target.cores
         left = _NEAR * self.target.l2_bytes - 2 * SPLIT_WIDTH * self.column_bytes
         near = int(left * self.count / (self.element_bytes * self.count_read(1)))
@@ -121,16 +115,6 @@ class _SplitSizes:
         shares = min(self.target.cores, max(self.columns // SPLIT_WIDTH, 1))
         choices = [(n, 1 if n == 1 or n >= alone else shares) for n in range(1, most + 1)]
         return min(choices, key=lambda choice: self._cost_of(*choice))
-
-    def _balance_blocks(self) -> int:
-        """Into how many blocks the rows of each product are divided, where cores share these and the products alone."""
-        cores, tiles = self.target.cores, self.count_tiles()
-
-        def weigh(blocks: int) -> float:
-            steps = self.products * blocks
-            return self._cost_of(blocks, 1) * -(-steps // cores) * cores / steps
-
-        return min(range(1, tiles + 1), key=weigh)
 
     @cached_property
     def staying_blocks(self) -> int:
@@ -147,8 +131,7 @@ class _SplitSizes:
         """The time of products, and of what is split for them, with so many blocks of rows and of columns."""
         bytes_ = self.count_read(row_blocks) * self.element_bytes + 2 * SPLIT_WIDTH * self.column_bytes
         far = 1 + _FARTHER * max(bytes_ / self.target.l2_bytes - _NEAR, 0)
-        near = not self.batch and 16 * self.columns * self.steps <= self.target.l2_bytes
-        read = _READ_NEAR if near else _READ_FAR
+        read = _READ_NEAR if 16 * self.columns * self.steps <= self.target.l2_bytes else _READ_FAR
         return self._product * far + self._split_rows(row_blocks) * column_blocks + read * row_blocks / self.count
 
     def _split_rows(self, row_blocks: int) -> float:
@@ -173,7 +156,7 @@ class _SplitSizes:
     def cost(self) -> float:
         """The time that this takes, of that which as many multiply-adds in vectors take."""
         sums = _SUM / self.steps
-        if self.keeps_weight and not self.batch:
+        if self.keeps_weight:
             blocks = self.staying_blocks if self.windows else 1
             return self._product + self._split_rows(blocks) + _SPLIT_AHEAD / self.count + sums
         return self._cost_of(*self.blocks) + sums
@@ -249,29 +232,27 @@ def _measure_product(kernel: KernelView, op: ir.Operation, kind: Contraction | C
     if any(not isinstance(element_of(value), ir.F32Type) for value in (*op.operands, result)):
         return None
     m, n, k = (kind.m, kind.n, kind.k) if isinstance(kind, Contraction) else ((*kind.n, *kind.o), kind.f, kind.c)
-    others = () if isinstance(kind, Contraction) else kind.g
+    others = kind.batch if isinstance(kind, Contraction) else kind.g
     extents, channel = loop_extents(op), vector_axis(shape)
     rows, columns, sums = long_loops(op, m), long_loops(op, n), long_loops(op, k)
     if long_loops(op, others) or len(columns) != 1 or len(sums) != 1 or not rows:
         return None
-    batch = long_loops(op, kind.batch) if isinstance(kind, Contraction) else []
-    axes = [result_axis(op, loop, result) for loop in (*batch, *rows)]
+    axes = [result_axis(op, loop, result) for loop in rows]
     known = [axis for axis in axes if axis is not None]
     if result_axis(op, columns[0], result) != channel or len(known) < len(axes) or known != sorted(known):
         return None
     width, steps = extents[columns[0]], extents[sums[0]]
     if width % COLUMNS or width < SPLIT_WIDTH or steps % 2 or steps < PARTS_STEP:
         return None
-    if [shape[axis] for axis in known] != [extents[loop] for loop in (*batch, *rows)] or shape[channel] != width:
+    if [shape[axis] for axis in known] != [extents[loop] for loop in rows] or shape[channel] != width:
         return None
-    sizes, several = [extents[loop] for loop in rows], len(batch)
+    sizes = [extents[loop] for loop in rows]
     in_block = tw.BLOCK in kernel.function.attributes
     windows = _find_windows(op, kind, rows) if isinstance(kind, Conv) and long_loops(op, kind.k) else ()
-    if windows is None or (windows and (in_block or steps % PARTS_STEP)) or (batch and in_block):
+    if windows is None or (windows and (in_block or steps % PARTS_STEP)):
         return None
     steps *= math.prod(window.taps for window in windows)
-    made = _SplitSizes(tuple(known[several:]), tuple(sizes), width, steps, _tile_rows(sizes), target, in_block, windows)
-    return replace(made, batch=tuple(known[:several]), products=math.prod(extents[loop] for loop in batch))
+    return _SplitSizes(tuple(known), tuple(sizes), width, steps, _tile_rows(sizes), target, in_block, windows)
 
 
 def _find_windows(op: ir.Operation, kind: Conv, rows: Sequence[int]) -> tuple[WindowWalk, ...] | None:
@@ -320,18 +301,12 @@ def count_matrix_rows(tile: int) -> int:
 
 
 def _keep_weight(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv, product: _SplitSizes) -> Schedule:
-    """All of a small weight is split ahead, and then a tile of rows at a time.
-
-    Of several products each has that of its own, which a block of its rows may split for itself.
-    """
+    """All of a small weight is split ahead, and then a tile of rows at a time."""
     channel = (vector_axis(kernel.shape), SPLIT_WIDTH)
     rows = list(zip(product.axes, product.tiles, strict=True))
-    outer = [*((axis, 1) for axis in product.batch), *(cut_rows(product, product.blocks[0]) if product.batch else [])]
-    tiles = [cut for cut in rows if cut not in outer]
-    made = carve(kernel.plain, by_name(kernel.plain.result.value, [*outer, *tiles, channel]))
-    made = join(made, len(outer)) if outer else share(made, most=len(rows))
-    at_columns, at_rows = loop_around(made, len(outer)), loop_around(made, len(outer) + len(tiles))
-    return _split(made, op, kind, product, at_rows, at_columns)
+    made = carve(kernel.plain, by_name(kernel.plain.result.value, [*rows, channel]))
+    made = share(made, most=len(rows))
+    return _split(made, op, kind, product, loop_around(made, len(rows)), "")
 
 
 def _keep_filters(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv, product: _SplitSizes) -> Schedule:
@@ -348,7 +323,7 @@ def _keep_rows(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv, p
     """Rows that stay in the second cache are split ahead, and then a block of the weight at a time."""
     axis = vector_axis(kernel.shape)
     count, shares = product.blocks
-    around = [*((axis, 1) for axis in product.batch), *cut_rows(product, count)]
+    around = cut_rows(product, count)
     coarse = min(-(-product.columns // (shares * SPLIT_WIDTH)) * SPLIT_WIDTH, product.columns)
     outer = [*([(axis, coarse)] if shares > 1 or product.in_block else []), *around]
     tiles = [cut for cut in zip(product.axes, product.tiles, strict=True) if cut not in around]
