@@ -49,7 +49,8 @@ class _SplitSizes:
 
     tiles: rows of a register tile along each axis. in_block: whether it is one of a kernel's blocks, of which threads
     take steps: nothing is computed before these. windows: how those of a convolution move along the axes of rows; none
-    where they have one element.
+    where they have one element. heads: the axes of groups, or of matrices, each of which has a weight of its own;
+    count_heads: how many there are.
     """
 
     axes: tuple[int, ...]
@@ -60,6 +61,8 @@ class _SplitSizes:
     target: Target
     in_block: bool = False
     windows: tuple[WindowWalk, ...] = ()
+    heads: tuple[int, ...] = ()
+    count_heads: int = 1
 
     @property
     def count(self) -> int:
@@ -88,7 +91,7 @@ class _SplitSizes:
 
     def count_read(self, row_blocks: int) -> int:
         """How many elements the rows of one of so many blocks read."""
-        cuts = dict(cut_rows(self, row_blocks))
+        cuts = dict(_cut_rows(self, row_blocks))
         sizes = [cuts.get(axis, extent) for axis, extent in zip(self.axes, self.extents, strict=True)]
         if not self.windows:
             return -(-self.count // row_blocks)
@@ -112,7 +115,7 @@ class _SplitSizes:
         left = _NEAR * self.target.l2_bytes - 2 * SPLIT_WIDTH * self.column_bytes
         near = int(left * self.count / (self.element_bytes * self.count_read(1)))
         most = min(tiles, max(alone, -(-self.count // near))) if near > 0 else tiles
-        shares = min(self.target.cores, max(self.columns // SPLIT_WIDTH, 1))
+        shares = min(self.target.cores, max(self.columns // SPLIT_WIDTH, 1)) if self.count_heads == 1 else 1
         choices = [(n, 1 if n == 1 or n >= alone else shares) for n in range(1, most + 1)]
         return min(choices, key=lambda choice: self._cost_of(*choice))
 
@@ -131,7 +134,8 @@ class _SplitSizes:
         """The time of products, and of what is split for them, with so many blocks of rows and of columns."""
         bytes_ = self.count_read(row_blocks) * self.element_bytes + 2 * SPLIT_WIDTH * self.column_bytes
         far = 1 + _FARTHER * max(bytes_ / self.target.l2_bytes - _NEAR, 0)
-        read = _READ_NEAR if 16 * self.columns * self.steps <= self.target.l2_bytes else _READ_FAR
+        near = 16 * self.count_heads * self.columns * self.steps <= self.target.l2_bytes
+        read = _READ_NEAR if near else _READ_FAR
         return self._product * far + self._split_rows(row_blocks) * column_blocks + read * row_blocks / self.count
 
     def _split_rows(self, row_blocks: int) -> float:
@@ -190,27 +194,37 @@ def schedule_split(
 
 
 def cost_of_windows(
-    extents: Sequence[int], windows: Sequence[WindowWalk], channels: int, filters: int, target: Target
+    extents: Sequence[int],
+    windows: Sequence[WindowWalk],
+    channels: int,
+    filters: int,
+    target: Target,
+    groups: int = 1,
 ) -> float | None:
     """The time that a convolution in parts takes, of that which its multiply-adds in vectors take.
 
-    None where it is left to these. Its rows have the ``extents``, along each of which windows move.
+    None where it is left to these. Its rows have the ``extents``, along each of which windows move; the channels and
+    the filters are those of one group.
     """
     long = [(extent, window) for extent, window in zip(extents, windows, strict=True) if extent > 1]
     fits = target.multiplies_matrices(16) and channels % PARTS_STEP == 0 and filters % COLUMNS == 0
     taps = math.prod(window.taps for window in windows)
-    if not long or not fits or filters < SPLIT_WIDTH or taps != math.prod(window.taps for _, window in long):
+    if not long or not fits or filters < SPLIT_WIDTH or 1 < groups < target.cores:
+        return None
+    if taps != math.prod(window.taps for _, window in long):
         return None
     sizes, walks = zip(*long, strict=True)
     axes, tiles = tuple(range(len(sizes))), _tile_rows(sizes)
-    product = _SplitSizes(axes, sizes, filters, channels * taps, tiles, target, windows=walks if taps > 1 else ())
+    product = _SplitSizes(
+        axes, sizes, filters, channels * taps, tiles, target, windows=walks if taps > 1 else (), count_heads=groups
+    )
     return product.cost if product.pays else None
 
 
 def splits_windows(op: ir.Operation, kind: Conv, target: Target) -> bool:
     """Return whether a convolution with a packed weight, whose windows have several elements, is one of parts."""
     extents, packed = loop_extents(op), defining_op(op.operands[kind.weight])
-    if any(not isinstance(element_of(value), ir.F32Type) for value in op.operands) or long_loops(op, kind.g):
+    if any(not isinstance(element_of(value), ir.F32Type) for value in op.operands):
         return False
     if packed is None or packed.name != "linalg.unpack" or shape_of(packed.operands[0])[-1] != SPLIT_WIDTH:
         return False
@@ -218,8 +232,9 @@ def splits_windows(op: ir.Operation, kind: Conv, target: Target) -> bool:
         return False
     walks = [WindowWalk()] * len(kind.n)
     walks += [WindowWalk(s, extents[k], d) for k, s, d in zip(kind.k, kind.strides, kind.dilations, strict=True)]
-    channels, filters = (math.prod(extents[loop] for loop in loops) for loops in (kind.c, kind.f))
-    return cost_of_windows([extents[o] for o in (*kind.n, *kind.o)], walks, channels, filters, target) is not None
+    channels, filters, groups = (math.prod(extents[loop] for loop in loops) for loops in (kind.c, kind.f, kind.g))
+    sizes = [extents[o] for o in (*kind.n, *kind.o)]
+    return cost_of_windows(sizes, walks, channels, filters, target, groups) is not None
 
 
 def _measure_product(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv) -> _SplitSizes | None:
@@ -235,11 +250,15 @@ def _measure_product(kernel: KernelView, op: ir.Operation, kind: Contraction | C
     others = kind.batch if isinstance(kind, Contraction) else kind.g
     extents, channel = loop_extents(op), vector_axis(shape)
     rows, columns, sums = long_loops(op, m), long_loops(op, n), long_loops(op, k)
-    if long_loops(op, others) or len(columns) != 1 or len(sums) != 1 or not rows:
+    if len(columns) != 1 or len(sums) != 1 or not rows:
         return None
-    axes = [result_axis(op, loop, result) for loop in rows]
+    axes, heads = ([result_axis(op, loop, result) for loop in loops] for loops in (rows, long_loops(op, others)))
     known = [axis for axis in axes if axis is not None]
     if result_axis(op, columns[0], result) != channel or len(known) < len(axes) or known != sorted(known):
+        return None
+    of_heads = tuple(axis for axis in heads if axis is not None)
+    count = math.prod(shape[axis] for axis in of_heads)
+    if len(of_heads) < len(heads) or (heads and count < target.cores):
         return None
     width, steps = extents[columns[0]], extents[sums[0]]
     if width % COLUMNS or width < SPLIT_WIDTH or steps % 2 or steps < PARTS_STEP:
@@ -249,10 +268,13 @@ def _measure_product(kernel: KernelView, op: ir.Operation, kind: Contraction | C
     sizes = [extents[loop] for loop in rows]
     in_block = tw.BLOCK in kernel.function.attributes
     windows = _find_windows(op, kind, rows) if isinstance(kind, Conv) and long_loops(op, kind.k) else ()
-    if windows is None or (windows and (in_block or steps % PARTS_STEP)):
+    if windows is None or ((windows or heads) and in_block) or (windows and steps % PARTS_STEP):
         return None
     steps *= math.prod(window.taps for window in windows)
-    return _SplitSizes(tuple(known), tuple(sizes), width, steps, _tile_rows(sizes), target, in_block, windows)
+    tiles = _tile_rows(sizes)
+    return _SplitSizes(
+        tuple(known), tuple(sizes), width, steps, tiles, target, in_block, windows, of_heads, count if heads else 1
+    )
 
 
 def _find_windows(op: ir.Operation, kind: Conv, rows: Sequence[int]) -> tuple[WindowWalk, ...] | None:
@@ -303,29 +325,32 @@ def count_matrix_rows(tile: int) -> int:
 def _keep_weight(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv, product: _SplitSizes) -> Schedule:
     """All of a small weight is split ahead, and then a tile of rows at a time."""
     channel = (vector_axis(kernel.shape), SPLIT_WIDTH)
+    heads = [(axis, 1) for axis in product.heads]
     rows = list(zip(product.axes, product.tiles, strict=True))
-    made = carve(kernel.plain, by_name(kernel.plain.result.value, [*rows, channel]))
-    made = share(made, most=len(rows))
-    return _split(made, op, kind, product, loop_around(made, len(rows)), "")
+    made = carve(kernel.plain, by_name(kernel.plain.result.value, [*heads, *rows, channel]))
+    made = share(made, most=len(heads or rows))
+    return _split(made, op, kind, product, loop_around(made, len(heads) + len(rows)), loop_around(made, len(heads)))
 
 
 def _keep_filters(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv, product: _SplitSizes) -> Schedule:
     """All of a small weight is split ahead, and then what the windows of a block of rows read."""
     channel = (vector_axis(kernel.shape), SPLIT_WIDTH)
-    around = cut_rows(product, product.staying_blocks)
+    heads = [(axis, 1) for axis in product.heads]
+    around = _cut_rows(product, product.staying_blocks)
     tiles = [cut for cut in zip(product.axes, product.tiles, strict=True) if cut not in around]
-    made = carve(kernel.plain, by_name(kernel.plain.result.value, [*around, *tiles, channel]))
-    made = share(made, most=max(len(around), 1))
-    return _split(made, op, kind, product, loop_around(made, len(around)), "")
+    made = carve(kernel.plain, by_name(kernel.plain.result.value, [*heads, *around, *tiles, channel]))
+    made = share(made, most=max(len(heads or around), 1))
+    return _split(made, op, kind, product, loop_around(made, len(heads) + len(around)), loop_around(made, len(heads)))
 
 
 def _keep_rows(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv, product: _SplitSizes) -> Schedule:
     """Rows that stay in the second cache are split ahead, and then a block of the weight at a time."""
     axis = vector_axis(kernel.shape)
     count, shares = product.blocks
-    around = cut_rows(product, count)
+    around = _cut_rows(product, count)
     coarse = min(-(-product.columns // (shares * SPLIT_WIDTH)) * SPLIT_WIDTH, product.columns)
-    outer = [*([(axis, coarse)] if shares > 1 or product.in_block else []), *around]
+    outer = [*((head, 1) for head in product.heads)]
+    outer += [*([(axis, coarse)] if shares > 1 or product.in_block else []), *around]
     tiles = [cut for cut in zip(product.axes, product.tiles, strict=True) if cut not in around]
     made = carve(kernel.plain, by_name(kernel.plain.result.value, [*outer, (axis, SPLIT_WIDTH), *tiles]))
     made = join(made, max(len(outer), 1))
@@ -333,7 +358,7 @@ def _keep_rows(kernel: KernelView, op: ir.Operation, kind: Contraction | Conv, p
     return _split(made, op, kind, product, at_rows, at_columns)
 
 
-def cut_rows(product: _SplitSizes, count: int) -> list[tuple[int, int]]:
+def _cut_rows(product: _SplitSizes, count: int) -> list[tuple[int, int]]:
     """Cuts of the outermost axes of rows into so many blocks of whole tiles, or more."""
     cuts: list[tuple[int, int]] = []
     for axis, extent, tile in zip(product.axes, product.extents, product.tiles, strict=True):

@@ -97,7 +97,7 @@ class SplitProduct:
         made = self._multiply(reshape(sums, [*outer, matrices.size, rows, width // COLUMNS, COLUMNS]))
         made = reshape(made, [*whole, width])
         if not fits:
-            sizes = [n for n in (*outer, count) if n != 1]
+            sizes = [size for size, n in zip((*outer, count), (*outer, matrices.size * rows), strict=True) if n != 1]
             made = extract(made, tuple(Interval(Linear(), n) for n in (*sizes, width))).value
         return Tile(made, kept_dims(region))
 
@@ -234,7 +234,9 @@ def split_operand(tiler: Tiler, value: ir.Value, result: ir.Value, region: Regio
     if summed.count(False) != 1 or summed.count(True) < 1:
         raise NotSchedulable("a right operand with other axes than columns and those of its sum cannot be split")
     axis = kept_dims(part)[summed.index(False)]
-    return SplitOperand(part, _split_columns(tiler, value, part, axis), axis=axis, packed=_find_packed(tiler, value))
+    return SplitOperand(
+        part, _split_columns(tiler, value, part, axis), axis=axis, packed=_find_packed(tiler, value, part, axis)
+    )
 
 
 def _split_windows(
@@ -291,8 +293,13 @@ def _locate_rows(data: SplitOperand, places: ir.AffineMap, loops: Sequence[Inter
     return [Interval(place.offset.exact_div(walk.stride), walk.count(place.size)) for walk, place in found]
 
 
-def _find_packed(tiler: Tiler, value: ir.Value) -> ir.Value | None:
-    """The packed weight that an operand is, in memory, as ``[blocks, steps, 32]``; None for others, or one block."""
+def _find_packed(tiler: Tiler, value: ir.Value, part: Region, axis: int) -> ir.Value | None:
+    """The packed weight that an operand is, in memory, as ``[blocks, steps, 32]``; None for others, or one block.
+
+    None also where it has a weight for each of several groups, of which a ``part`` is one.
+    """
+    if any(p.size != n for d, (p, n) in enumerate(zip(part, shape_of(value), strict=True)) if d != axis):
+        return None
     unpack = defining_op(value)
     if unpack is None or unpack.name != "linalg.unpack" or shape_of(unpack.operands[0])[0] == 1:
         return None

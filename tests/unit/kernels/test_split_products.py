@@ -84,6 +84,7 @@ def check_product(module: tw.Module, made: onnx.ModelProto, x: np.ndarray, bound
         (197, 768, 96),  # rows that fill no tile, nor a matrix
         (600, 110, 176),  # steps and columns that fill no matrix
         (1000, 1100, 704),  # rows in several blocks
+        (257, 512, 768),  # a single row that is left over
         (96, 3072, 512),  # a sum in several parts
     ],
 )
@@ -297,6 +298,7 @@ def check_convolution(made: onnx.ModelProto, threads: int = 1) -> list[str]:
         ((1, 128, 15, 15), (256, 128, 3, 3), {"dilations": [2, 2]}),  # matrices of a line, of two lines
         ((1, 128, 30, 32), (320, 128, 3, 3), {"dilations": [2, 2]}),  # blocks of filters that do not stay in the cache
         ((1, 64, 700), (64, 64, 11), {}),  # sounds
+        ((1, 64, 801), (64, 64, 11), {}),  # a single row that is left over
         ((1, 64, 1000), (128, 64, 7), {"dilations": [3]}),
         ((1, 96, 333), (64, 96, 3), {"strides": [2], "pads": [0, 0]}),
         ((1, 32, 5, 12, 30), (64, 32, 3, 1, 3), {"dilations": [1, 1, 2]}),  # videos
@@ -306,6 +308,36 @@ def check_convolution(made: onnx.ModelProto, threads: int = 1) -> list[str]:
 def test_convolutions_with_windows(data, weight, attributes: dict[str, list[int]], threads: int) -> None:
     schedules = check_convolution(convolution(data, weight, **attributes), threads)
     assert any(PARTS in schedule for schedule in schedules)
+
+
+@amx
+@pytest.mark.parametrize(
+    ("data", "weight", "attributes"),
+    [
+        ((1, 128, 20, 28), (128, 32, 3, 3), {"group": 4}),  # the weight of a group stays in the cache, in parts
+        ((1, 768, 24, 28), (512, 192, 3, 3), {"group": 4, "strides": [1, 2]}),  # blocks of it are split in turn
+        ((1, 768, 128), (768, 192, 1), {"group": 4}),  # products of matrices
+    ],
+)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_groups(data, weight, attributes: dict[str, Any], threads: int) -> None:
+    """Threads share them, where there is one for each core."""
+    schedules = check_convolution(convolution(data, weight, **attributes), threads)
+    assert any(PARTS in schedule for schedule in schedules) or detect_host().cores > attributes["group"]
+
+
+@amx
+@pytest.mark.parametrize(("left", "right"), [((4, 200, 96), (4, 96, 256)), ((3, 256, 128), (3, 128, 128))])
+def test_pairs_of_matrices(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", left), ("y", right))]
+    result = helper.make_tensor_value_info("z", TensorProto.FLOAT, None)
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "y"], ["z"])], "g", values, [result])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    module, schedules = compile_noting(made)
+    assert any(PARTS in schedule for schedule in schedules) or detect_host().cores > right[0]
+    x, y = (RNG.standard_normal(shape).astype(np.float32) for shape in (left, right))
+    for module.num_threads in (1, 3):
+        np.testing.assert_allclose(module.run({"x": x, "y": y})[0], x.astype(np.float64) @ y, rtol=0, atol=2e-4)
 
 
 @amx
@@ -323,10 +355,10 @@ def test_convolutions_of_any_sizes(drawn) -> None:
 
 @amx
 def test_convolutions_that_are_vectors() -> None:
-    """Channels that fill no step of a matrix, groups, windows along an axis that has one of them, and few pixels."""
+    """Channels that fill no step of a matrix, groups of few, windows along an axis that has one of them, and few pixels."""
     for data, weight, more in (
         ((1, 24, 40, 56), (64, 24, 7, 7), {}),
-        ((1, 64, 40, 56), (64, 32, 7, 7), {"group": 2}),
+        ((1, 64, 40, 56), (64, 8, 7, 7), {"group": 8}),
         ((1, 64, 7, 56), (64, 64, 7, 7), {"pads": [0, 3, 0, 3]}),
         ((1, 64, 7, 7), (64, 64, 3, 3), {"strides": [2, 2]}),
     ):
