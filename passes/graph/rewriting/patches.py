@@ -11,6 +11,7 @@ from ....dialects.types import is_dynamic_type
 from ....dialects.walk import defining_op
 from ...analysis.groups import is_pointwise
 from ...ir.edit import body_of, replace
+from ...ir.maps import reassociation_of
 from ...ir.structure import dim_of, indexing_maps, is_zero, num_inputs, shape_of, terminator_of
 from ...ir.uses import has_uses
 from ...schedule.tiling.dynamic_border import is_dynamic_insertion
@@ -37,8 +38,11 @@ class WholePatches:
     def follow(self, op: ir.Operation) -> ir.Value | None:
         """Let an op compute whole patches if it is elementwise on slices from one root and on what is one for all.
 
-        Returns the slice that takes the place of its result; None where it stays.
+        So does a view that splits axes which are whole in a slice. Returns the slice that takes the place of the
+        result; None where it stays.
         """
+        if op.name == "tensor.expand_shape":
+            return self._follow_view(op)
         parts = [value for value in op.operands if value in self.whole]
         if not parts or len({self.roots[value] for value in parts}) > 1 or not _is_float_elementwise(op):
             return None
@@ -59,6 +63,24 @@ class WholePatches:
             part = self.slice(made, sizes, self.roots[parts[0]])
             replace(op, [part])
         return part
+
+    def _follow_view(self, op: ir.Operation) -> ir.Value | None:
+        """Split axes of whole patches, where a view splits axes of a slice of them of which all is taken."""
+        part = op.operands[0]
+        if part not in self.whole:
+            return None
+        sizes, extents = builders.shape_of(part), builders.shape_of(self.whole[part])
+        shape, made = [], []
+        for group, size, extent in zip(reassociation_of(op), sizes, extents, strict=True):
+            split = [shape_of(op.results[0])[d] for d in group]
+            if len(group) > 1 and (not isinstance(size, int) or size != extent):
+                return None
+            shape += split if len(group) > 1 else [size]
+            made += split if len(group) > 1 else [extent]
+        with ir.InsertionPoint(op), op.location:
+            view = self.slice(builders.reshape(self.whole[part], made), tuple(shape), self.roots[part])
+            replace(op, [view])
+        return view
 
 
 @dataclass

@@ -416,7 +416,7 @@ def _cut_known(function: func.FuncOp, result: ir.Value) -> dict[int, Sizes]:
         return _cut_filters(function, result)
     if not shape or shape[innermost] >= 0 or find_anchors(function):
         shares = bool(find_anchors(function)) or sizes is not LIGHT.blocks
-        return _cut_outer(shape, sizes, innermost, sizes.most if shares else _APART)
+        return _cut_outer(shape, sizes, innermost, sizes.most if shares else _APART, crossing)
     inner, enough = math.prod(n for n in shape if n > 0), 1 if crossing is None else _ENOUGH
     if inner <= _FEW:
         return found
@@ -443,10 +443,13 @@ def _cut_filters(function: func.FuncOp, result: ir.Value) -> dict[int, Sizes]:
     return found
 
 
-def _cut_outer(shape: Sequence[int], blocks: BlockSizes, innermost: int, most: int | None) -> dict[int, Sizes]:
+def _cut_outer(
+    shape: Sequence[int], blocks: BlockSizes, innermost: int, most: int | None, crossing: int | None
+) -> dict[int, Sizes]:
     """Known axes before the last open one, the outermost first, beside which a block would be narrow along that.
 
-    ``most``: elements of a block at most.
+    ``most``: elements of a block at most. ``crossing``: the axis along which an operand's rows lie, of which a block
+    has ``_ENOUGH`` elements.
     """
     open_ = [axis for axis, n in enumerate(shape) if n < 0]
     if not open_ or most is None:
@@ -457,8 +460,10 @@ def _cut_outer(shape: Sequence[int], blocks: BlockSizes, innermost: int, most: i
     inner, found = math.prod(n for n in shape if n > 0), dict[int, Sizes]()
     for axis, n in enumerate(shape[: open_[-1]]):
         if n > 1 and inner > most:
-            inner //= n
-            found[axis] = (1,)
+            enough = min(n, _ENOUGH) if axis == crossing else 1
+            size = next(d for d in range(enough, n + 1) if n % d == 0)
+            inner = inner // n * size
+            found |= {axis: (size,)} if size < n else {}
     return found
 
 

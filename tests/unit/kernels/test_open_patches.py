@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from shared_kernels import noting_kernels
 
 import tilewright as tw
 from tilewright.core.target import Target
@@ -42,6 +43,27 @@ def test_the_run_chooses_the_size_of_patches(depth: tuple[int, ...], monkeypatch
         x = RNG.standard_normal((n, CHANNELS, *depth, h, w), dtype=np.float32)
         for got, want in zip(module(x), session.run(None, {"x": x}), strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-3)
+
+
+def test_pixels_of_a_transposed_convolution_are_woven_from_whole_patches() -> None:
+    """Nothing copies the pixels that are asked for; tiles of channels and columns are turned in registers."""
+    made = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["": 18]> g (float[N, 64, H, W] x) => (float[N, 32, P, Q] y)'
+        "{ y = ConvTranspose<strides = [2, 2], pads = [1, 1, 1, 1]>(x, w) }"
+    )
+    weight = RNG.standard_normal((64, 32, 4, 4)).astype(np.float32) / 8
+    made.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+    with noting_kernels() as found:
+        session, module = make_session(made), tw.compile(made, workers=0, num_threads=1, cache=False)
+    routine = module.manifest.program.routine
+    assert routine is not None
+    names = [step.facts.get("kernel", "") for step in routine.calls]
+    assert [name.split("_")[0] for name in names] == ["transpose", "transform", "transpose", "copy"]
+    [woven] = [kernel for kernel in found if kernel.name == names[2]]
+    assert "tile d2.1 x d5.1.1 x d6.1 of 16 x" in woven.schedule
+    for shape in ((1, 1, 1), (1, 2, 3), (2, 9, 7), (1, 17, 30), (0, 4, 4)):
+        x = RNG.standard_normal((shape[0], 64, *shape[1:]), dtype=np.float32)
+        np.testing.assert_allclose(module(x)[0], session.run(None, {"x": x})[0], rtol=1e-3, atol=1e-3)
 
 
 def test_patches_are_large_where_those_of_all_larger_images_are() -> None:
