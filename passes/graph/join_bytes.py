@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ...core.sizes import Extent
 from ...dialects import builders, ir
 from ...dialects.types import i32_type
 from ..analysis.classify import classify_sum
@@ -33,7 +35,7 @@ class JoinBytes(Pass):
 
     After::
 
-        %p = %a, with up to three zeros behind each row, %q = %b, with as many rows of zeros
+        %p = %a, with up to three zeros behind each row where the run needs some, %q = %b, with as many rows of zeros
         %v = linalg.generic {(m, w) -> (m, w, 0), ..., (m, w, 3)} ins(%p as tensor<?x?x4xi8>) { the word of four bytes }
         %u = linalg.generic {(w, n) -> (w, 0, n), ..., (w, 3, n)} ins(%q as tensor<?x4x?xi8>) { the word of four bytes }
         %c = linalg.generic {contraction, (m, w), (w, n)} ins(%v : tensor<?x?xi32>, %u : tensor<?x?xi32>)
@@ -81,11 +83,25 @@ def _multiply_words(op: ir.Operation, kind: Contraction, loop: int) -> None:
 
 
 def _make_words(op: ir.Operation, number: int, loop: int) -> ir.Value:
-    """The words of an operand along the loop; zeros stand behind its last bytes."""
+    """The words of an operand along the loop; zeros stand behind its last bytes, where these are no whole word."""
     value, axis = op.operands[number], loops_along(op, number).index(loop)
     sizes = list(note_sizes(value))
     count = (sizes[axis] + GROUP - 1) // GROUP
-    none = [0] * len(sizes)
-    high = [count * GROUP - sizes[axis] if dim == axis else 0 for dim in range(len(sizes))]
-    padded = builders.pad(value, none, high, builders.scalar(0, builders.element_of(value)))
+    padded = _pad_end(value, sizes, axis, count * GROUP)
     return join_bytes(builders.reshape(padded, [*sizes[:axis], count, GROUP, *sizes[axis + 1 :]]), axis + 1)
+
+
+def _pad_end(value: ir.Value, sizes: Sequence[Extent], axis: int, length: Extent) -> ir.Value:
+    """A tensor with zeros up to a length of an axis; a run that needs none keeps it."""
+    none, zero = [0] * len(sizes), builders.scalar(0, builders.element_of(value))
+    high = [length - sizes[axis] if dim == axis else 0 for dim in range(len(sizes))]
+    other = next((dim for dim in range(len(sizes)) if dim != axis), None)
+    if isinstance(length, int) or other is None:
+        return builders.pad(value, none, high, zero)
+
+    def make(shape: Sequence[Extent]) -> ir.Value:
+        part = builders.slice_(value, none, [*shape[:axis], sizes[axis], *shape[axis + 1 :]])
+        return builders.pad(part, none, high, zero)
+
+    keeps = builders.compare_extents(sizes[axis], length)
+    return builders.keep_or_make(keeps, value, [*sizes[:axis], length, *sizes[axis + 1 :]], other, make)
