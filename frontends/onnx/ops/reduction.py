@@ -18,6 +18,9 @@ from ..values.tensor import Tensor
 
 Unary = Callable[[ir.Value], ir.Value]
 
+# Columns that a softmax goes along one by one: fewer become rows.
+_WIDE_COLUMNS = 8
+
 
 @dataclass(frozen=True)
 class _Rule:
@@ -161,7 +164,7 @@ def softmax_flattened(ctx: Context, x: Tensor, *, axis: int = 1) -> Tensor:
 
 @op("Softmax", since=13)
 def softmax_on_axis(ctx: Context, x: Tensor, *, axis: int = -1) -> Tensor:
-    return softmax(ctx, x, [ctx.axis(axis, x.rank)])
+    return _along_axis(ctx, x, ctx.axis(axis, x.rank), softmax)
 
 
 @op("LogSoftmax", since=1)
@@ -171,7 +174,22 @@ def log_softmax_flattened(ctx: Context, x: Tensor, *, axis: int = 1) -> Tensor:
 
 @op("LogSoftmax", since=13)
 def log_softmax_on_axis(ctx: Context, x: Tensor, *, axis: int = -1) -> Tensor:
-    return log_softmax(ctx, x, [ctx.axis(axis, x.rank)])
+    return _along_axis(ctx, x, ctx.axis(axis, x.rank), log_softmax)
+
+
+def _along_axis(
+    ctx: Context, x: Tensor, axis: int, function: Callable[[Context, Tensor, Sequence[int]], Tensor]
+) -> Tensor:
+    """A softmax along an axis; of few columns each becomes a row first, since they are only a part of a vector.
+
+    Of sizes that are known.
+    """
+    columns = number.prod(x.shape[axis + 1 :])
+    if has_dynamic_extents(x.shape) or not 1 < columns < _WIDE_COLUMNS:
+        return function(ctx, x, [axis])
+    order = [*range(axis), *range(axis + 1, x.rank), axis]
+    rows = function(ctx, ctx.wrap(builders.transpose(x.value, order), x.dtype), [x.rank - 1])
+    return ctx.wrap(builders.transpose(rows.value, [order.index(d) for d in range(x.rank)]), x.dtype)
 
 
 @op("Hardmax", since=1)

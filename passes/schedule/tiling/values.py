@@ -201,10 +201,13 @@ def reduces_last(op: ir.Operation) -> bool:
     """Return whether an op reduces along the contiguous dim of what it reads, and reads nothing at other places.
 
     Not where all operands lie along the result, or are the same all along it: vectors of results then read whole
-    vectors, and along the sum another operand's elements lie apart.
+    vectors, and along the sum another operand's elements lie apart. Nor where elements that lie apart along the sum are
+    computed with it, as those of a softmax are.
     """
     loop = find_row_loop(op) if not reads_at_indices(op) else None
-    return loop is not None and (find_lanes(op) is not None or not _lies_along_result(op, loop))
+    if loop is None or (loop_along(op, 0) != loop and _is_spread(op.results[0])):
+        return False
+    return find_lanes(op) is not None or not _lies_along_result(op, loop)
 
 
 def _lies_along_result(op: ir.Operation, row: int) -> bool:
@@ -215,6 +218,25 @@ def _lies_along_result(op: ir.Operation, row: int) -> bool:
     lies = [loop_along(op, number) == column for number in range(count)]
     apart = any(along and row in loops for along, loops in zip(lies, walked, strict=True))
     return apart and all(along or column not in loops for along, loops in zip(lies, walked, strict=True))
+
+
+def _is_spread(sums: ir.Value) -> bool:
+    """Return whether elements along an axis that sums lack are computed with them, as in a softmax or a norm.
+
+    Rows of such kernels have to lie along the last axis: else each element would get sums of its own.
+    """
+    pending, seen = [sums], set()
+    while pending:
+        for use in pending.pop().uses:
+            op = use.owner
+            if op in seen or op.name != "linalg.generic" or not isinstance(classify_op(op), _LIGHT):
+                continue
+            walked = {loop for place in indexing_maps(op)[use.operand_number].results for loop in dims_in(place)}
+            if any(extent != 1 for loop, extent in enumerate(loop_extents(op)) if loop not in walked):
+                return True
+            seen.add(op)
+            pending += list(op.results)
+    return False
 
 
 def is_dot(op: ir.Operation, kind: OpClass) -> bool:

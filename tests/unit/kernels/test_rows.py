@@ -223,7 +223,35 @@ def test_softmax_along_any_axis_is_one_kernel(data: st.DataObject) -> None:
     axis = data.draw(st.integers(0, rank - 1))
     x = random(*shape)
     model, inputs = node_model("Softmax", [x], axis=axis)
-    run(model, inputs, softmax(x, axis), kernels=1 if shape[axis] > 1 else 0)
+    few = 1 < math.prod(shape[axis + 1 :]) < 8  # which are moved
+    run(model, inputs, softmax(x, axis), kernels=1 if shape[axis] > 1 and not few else 0)
+
+
+@pytest.mark.parametrize("op", ["Softmax", "LogSoftmax"])
+@pytest.mark.parametrize("shape", [(3, 40, 2), (2, 3, 70, 3), (9, 7)])
+def test_few_columns_of_a_softmax_become_rows(op: str, shape: tuple[int, ...]) -> None:
+    axis, x = len(shape) - 2, random(*shape)
+    model, inputs = node_model(op, [x], axis=axis)
+    want = softmax(x, axis) if op == "Softmax" else np.log(softmax(x, axis))
+    run(model, inputs, want, kernels=3)
+
+
+def test_few_channels_that_come_last_have_sums_of_their_own() -> None:
+    """Those of a norm are made once for each, and not again for each of its elements."""
+    x = random(2, 9, 11, 3)
+    model, inputs = node_model("MeanVarianceNormalization", [x], axes=[1, 2])
+    wide = x.astype(np.float64)
+    [schedule] = run(model, inputs, (wide - wide.mean((1, 2), keepdims=True)) / wide.std((1, 2), keepdims=True))
+    assert "row" not in schedule and "stage" in schedule
+
+
+@pytest.mark.parametrize(("extent", "overlaps"), [(80, False), (83, True)])
+def test_a_vector_of_columns_that_is_left_is_a_step_of_its_own(extent: int, overlaps: bool) -> None:
+    """The last columns overlap others only where they are no whole vector."""
+    x = random(50, extent)
+    model, inputs = node_model("ReduceMean", [x, np.array([0])], known=(1,), keepdims=0)
+    [schedule] = run(model, inputs, x.astype(np.float64).mean(0))
+    assert ("overlapping" in schedule) == overlaps
 
 
 @pytest.mark.parametrize("shape", [(1, 2, 3, 1), (5, 70, 1), (2, 1, 333, 1, 1)])
