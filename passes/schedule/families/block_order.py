@@ -25,12 +25,14 @@ _ROW_BLOCK, _WEIGHT_BLOCKS, _FEWER = 0.7, 8, 0.45
 _BESIDE, _PIXEL_BLOCK = 0.5, 0.125
 
 
-def takes_rows_first(op: ir.Operation, kind: Contraction | Conv, target: Target) -> bool:
+def takes_rows_first(op: ir.Operation, kind: Contraction | Conv, target: Target, overlaps: bool) -> bool:
     """Return whether rows are outermost: the weight stays in the second cache, a row's channels are written at once.
 
     Few channels made of many go block by block: reading the rows again for each block is less than reading the weight
     again for each tile of rows. But of images threads share rows, as in the convolutions before and behind: by blocks
     each would need all that the others have just written. MobileNetV2 takes 0.93 of that time on two threads.
+
+    ``overlaps``: whether the last columns would be a tile that overlaps, as it can inside of the loops over rows.
     """
     extents = loop_extents(op)
     made, summed, window = (
@@ -39,7 +41,7 @@ def takes_rows_first(op: ir.Operation, kind: Contraction | Conv, target: Target)
     )
     small = nbytes(op.operands[kind.weight].type) <= _SMALL_WEIGHT * target.l2_bytes
     shared = isinstance(kind, Conv) and target.cores > 1
-    return small and (shared or made >= summed or window > 1 or made <= 32)
+    return small and (shared or overlaps or made >= summed or window > 1 or made <= 32)
 
 
 def stays_near(op: ir.Operation, kind: Contraction | Conv, target: Target) -> bool:

@@ -81,10 +81,11 @@ def _schedule_vectors(kernel: KernelView, op: ir.Operation, kind: Contraction | 
     walked = kind.m if isinstance(kind, Contraction) else _find_rows(op, kind)
     rows = [loop for loop in walked if loop_extents(op)[loop] != 1]  # the result may lack an axis of one
     channel_axis = vector_axis(shape)
-    columns = block_of(op, kind) // lanes or _columns(shape, [result_axis(op, loop, result) for loop in rows], lanes)
-    width = columns * lanes
+    in_place = not block_of(op, kind)
+    width = block_of(op, kind) or _choose_width(shape, [result_axis(op, loop, result) for loop in rows], lanes)
+    columns = max(width // lanes, 1)
     near = shape[channel_axis] % width == 0 and stays_near(op, kind, target)
-    rows_first = takes_rows_first(op, kind, target) and not near
+    rows_first = takes_rows_first(op, kind, target, in_place and _is_awkward(shape[channel_axis] % width)) and not near
     # Of lines there are tiles of unequal size, of which threads share no more than there are blocks of the weight.
     several = rows_first or -(-shape[channel_axis] // width) >= 2 * target.cores
     rows, tiles = _tile_rows(kernel, op, kind, rows, columns, several)
@@ -181,7 +182,7 @@ def _overlap_columns(schedule: Schedule, axis: int, width: int) -> Schedule:
     value = schedule.result.value
     for loop in schedule.result.outer if not value.once else ():
         part, single = loop.parts[-1], len(loop.parts) == 1
-        if single and (part.axis, part.step) == (value.axes[axis].name, width) and part.rest & (part.rest - 1):
+        if single and (part.axis, part.step) == (value.axes[axis].name, width) and _is_awkward(part.rest):
             schedule = schedule.overlap(loop.name)
     return schedule
 
@@ -230,13 +231,22 @@ def _take_padding(op: ir.Operation, facts: OpFacts) -> list[ir.Operation]:
     return [pad] if pad is not None and facts.users(pad) == [op] else []
 
 
-def _columns(shape: Sequence[int], rows: Sequence[int | None], lanes: int) -> int:
-    """Vectors of channels of a tile whose right operand is not packed: of one row many, to wait for no sum.
+def _choose_width(shape: Sequence[int], rows: Sequence[int | None], lanes: int) -> int:
+    """Columns of a tile whose right operand is not packed: of one row many, to wait for no sum.
 
-    Neighbours of a row of the operand are then fetched together, however far apart its rows lie.
+    Neighbours of a row of the operand are then fetched together, however far apart its rows lie. Where there are fewer
+    columns in all, and they are no vector, two tiles overlap: 13 columns are twice eight, not eight, four and one.
     """
-    wanted = 2 if any(shape[axis] > 1 for axis in rows if axis is not None) else _ONE_ROW_VECTORS
-    return min(wanted, power_floor(-(-shape[vector_axis(shape)] // lanes)))
+    several, columns = any(shape[axis] > 1 for axis in rows if axis is not None), shape[vector_axis(shape)]
+    wanted = 2 if several else _ONE_ROW_VECTORS
+    width = lanes * min(wanted, power_floor(-(-columns // lanes)))
+    vector = power_floor(columns)
+    return vector if several and width > columns and _is_awkward(columns - vector) else width
+
+
+def _is_awkward(rest: int) -> bool:
+    """Return whether the columns that are left are no vector. A single one is a sum of rows, which takes less."""
+    return rest & (rest - 1) != 0
 
 
 def _reads_weight_once(op: ir.Operation, kind: Contraction | Conv, shape: Sequence[int], target: Target) -> bool:

@@ -63,12 +63,24 @@ def test_a_packed_block_is_not_padded_by_the_tensor_that_a_sum_begins_with() -> 
     np.testing.assert_allclose(CompiledKernel(text)([a, packed, c], want), want, rtol=0, atol=2e-5)
 
 
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+@pytest.mark.parametrize("n", [7, 15, 31, 63])
+def test_columns_that_are_no_vectors_are_tiles_that_overlap(n: int, kind: str) -> None:
+    m, k = 20, 24
+    text = einsum("mk,kn->mn", {"m": m, "k": k, "n": n}).replace("f32", kind)
+    a, b = (RNG.standard_normal(shape).astype(f"float{kind[1:]}") for shape in ((m, k), (k, n)))
+    want = a @ b
+    assert "overlapping" in schedule_text(text)
+    np.testing.assert_allclose(CompiledKernel(text)([a, b], want, 2), want, rtol=0, atol=2e-5)
+
+
 @pytest.mark.parametrize("shape", [(1, 100), (7, 65), (2, 33, 128)])
 @pytest.mark.parametrize("n", [2, 3, 4, 5])
-def test_few_columns_of_a_weight(shape: tuple[int, ...], n: int) -> None:
-    """Rows of the weight's transpose, or columns where there are too many."""
+@pytest.mark.parametrize("known", [[1], []], ids=["weight", "input"])
+def test_few_columns(shape: tuple[int, ...], n: int, known: list[int]) -> None:
+    """Rows of the right operand's transpose, or columns where there are too many."""
     a, w = RNG.standard_normal(shape, dtype=np.float32), RNG.standard_normal((shape[-1], n), dtype=np.float32)
-    model, inputs = node_model("MatMul", [a, w], [1])
+    model, inputs = node_model("MatMul", [a, w], known)
     module = tw.compile(model, workers=0, num_threads=1, cache=False)
     np.testing.assert_allclose(module.run(inputs)[0], a.astype(np.float64) @ w, rtol=0, atol=1e-4)
 
