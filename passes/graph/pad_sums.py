@@ -35,9 +35,9 @@ class PadSums(Pass):
 
     After::
 
-        %p = tensor.pad %x low[0, 0] high[0, 3]
-        %q = tensor.pad %w low[0, 0] high[3, 0]
-        %c = linalg.generic {contraction, (m, k), (k, n)} ins(%p: tensor<197x260xi8>, %q: tensor<260x512xi8>)
+        %p = tensor.pad %x low[0, 0] high[0, 63]
+        %q = tensor.pad %w low[0, 0] high[63, 0]
+        %c = linalg.generic {contraction, (m, k), (k, n)} ins(%p: tensor<197x320xi8>, %q: tensor<320x512xi8>)
 
     200 x 513 by 256 then take 0.4 of their time. Small products stay as they are.
 

@@ -8,12 +8,12 @@
 #kn = affine_map<(m, n, k) -> (k, n)>
 #mn = affine_map<(m, n, k) -> (m, n)>
 
-// 257 bytes are five times 52, not four times 64 and one.
+// 257 bytes are four lines of 64 and one byte: five lines.
 // CHECK-LABEL: func.func @odd(
-// CHECK:         %[[X:.*]] = tensor.pad %arg0 low[0, 0] high[0, 3]
+// CHECK:         %[[X:.*]] = tensor.pad %arg0 low[0, 0] high[0, 63]
 // CHECK:         tensor.yield %c0_i8
-// CHECK:         %[[W:.*]] = tensor.pad %arg1 low[0, 0] high[3, 0]
-// CHECK:         linalg.generic {{.*}} ins(%[[X]], %[[W]] : tensor<64x260xi8>, tensor<260x64xi8>)
+// CHECK:         %[[W:.*]] = tensor.pad %arg1 low[0, 0] high[63, 0]
+// CHECK:         linalg.generic {{.*}} ins(%[[X]], %[[W]] : tensor<64x320xi8>, tensor<320x64xi8>)
 func.func @odd(%x: tensor<64x257xi8>, %w: tensor<257x64xi8> {tw.param = "w"}) -> tensor<64x64xi32> {
   %zero = arith.constant 0 : i32
   %e = tensor.empty() : tensor<64x64xi32>
@@ -30,9 +30,9 @@ func.func @odd(%x: tensor<64x257xi8>, %w: tensor<257x64xi8> {tw.param = "w"}) ->
   return %c : tensor<64x64xi32>
 }
 
-// 272 bytes are 17 times 16: five times 56 are fewer.
+// 272 bytes are 17 times 16: five lines are fewer.
 // CHECK-LABEL: func.func @short_parts(
-// CHECK:         linalg.generic {{.*}} ins(%{{.*}}, %{{.*}} : tensor<64x280xi8>, tensor<280x64xi8>)
+// CHECK:         linalg.generic {{.*}} ins(%{{.*}}, %{{.*}} : tensor<64x320xi8>, tensor<320x64xi8>)
 func.func @short_parts(%x: tensor<64x272xi8>, %w: tensor<272x64xi8>) -> tensor<64x64xi32> {
   %zero = arith.constant 0 : i32
   %e = tensor.empty() : tensor<64x64xi32>
