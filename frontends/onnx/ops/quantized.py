@@ -6,7 +6,7 @@ Sums are requantised as onnxruntime does it: by ``a_scale * b_scale / y_scale`` 
 from __future__ import annotations
 
 from ..algorithms.quantization import demand_scalar, multiply_scales, requantize, reshape_scale, subtract_zero_point
-from ..primitives.products import product
+from ..primitives.products import product, share_batch
 from ..state.context import Context
 from ..state.registry import op
 from ..values.attributes import Ints
@@ -43,6 +43,8 @@ def qlinear_matmul(
 
 def exact_product(ctx: Context, a: Tensor, a_zero: Tensor | None, b: Tensor, b_zero: Tensor | None) -> Tensor:
     """``(a - a_zero) @ (b - b_zero)`` in int32, or in float32 where an operand is of floats."""
+    if a.rank > 1 and b.rank > 2:  # bytes are repeated, and not what they become
+        a, b = share_batch(ctx, a, b)
     left, right = subtract_zero_point(ctx, a, a_zero), subtract_zero_point(ctx, b, b_zero, narrow=True)
     if left.floating or right.floating:
         return product(ctx, ctx.cast(left, "float32"), ctx.cast(right, "float32"), "float32")

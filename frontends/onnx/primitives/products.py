@@ -27,7 +27,7 @@ def product(ctx: Context, a: Tensor, b: Tensor, dtype: str) -> Tensor:
         made = contract(ctx, "mk,kn->mn" if b.rank == 2 else "mk,k->m", flat, b, dtype)
         shape = (*a.shape[:-1], *b.shape[1:])
     else:
-        left, right = _of_one_batch(ctx, left, b)
+        left, right = share_batch(ctx, left, b)
         batch = max(left.rank, right.rank) - 2
         letters = string.ascii_uppercase[:batch]
         spec = f"{letters[batch - left.rank + 2 :]}mk,{letters[batch - right.rank + 2 :]}kn->{letters}mn"
@@ -36,7 +36,7 @@ def product(ctx: Context, a: Tensor, b: Tensor, dtype: str) -> Tensor:
     return ctx.reshape(made, shape)
 
 
-def _of_one_batch(ctx: Context, left: Tensor, right: Tensor) -> list[Tensor]:
+def share_batch(ctx: Context, left: Tensor, right: Tensor) -> list[Tensor]:
     """Stacks of matrices; where only the run knows of which there is one, the program repeats that."""
     stacks = [t.shape[:-2] for t in (left, right)]
     common = builders.broadcast_shape(*stacks)

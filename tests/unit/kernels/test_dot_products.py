@@ -325,6 +325,19 @@ def test_two_operands_of_open_sizes_are_multiplied_in_words(cpu: str, right: str
 
 
 @FOR_THIS_MACHINE
+def test_stacks_of_which_the_run_repeats_one_are_multiplied_in_words() -> None:
+    """What is repeated are bytes, which a product knows as such."""
+    text = "(uint8[P, M, K] x, int8[Q, K, N] w) => (int32[R, M, N] y) { y = MatMulInteger(x, w) }"
+    module = tw.compile(onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 18]> g {text}'), workers=0)
+    routine = module.manifest.program.routine
+    assert routine is not None
+    assert sum(step.facts.get("kernel", "").startswith("extu_shl_or") for step in routine.calls) == 2
+    for p, q in ((1, 1), (3, 3), (1, 4), (4, 1)):
+        x, w = bytes_of(np.uint8, p, 33, 70), bytes_of(np.int8, q, 70, 40)
+        np.testing.assert_array_equal(module(x, w)[0], x.astype(np.int32) @ w.astype(np.int32))
+
+
+@FOR_THIS_MACHINE
 @pytest.mark.parametrize("columns", [32, 72, 128])
 def test_fewer_rows_than_matrices_have_are_copied(columns: int) -> None:
     """All blocks of registers of matrices have 16 rows: to set other shapes takes as long as a panel's products."""
