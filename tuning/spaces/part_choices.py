@@ -12,7 +12,7 @@ from ...passes.schedule.language.loopnest import KernelValue
 from .recipe import NestRecipe
 
 # Rows of a tile: of one matrix, or of two of equal size.
-_PART_ROWS = (4, 8, 10, 12, 14, 16, 20, 24, 26, 28, 30, 32)
+_ROWS_OF_MATRICES = (4, 8, 10, 12, 14, 16, 20, 24, 26, 28, 30, 32)
 
 
 def list_tiles(
@@ -23,7 +23,7 @@ def list_tiles(
     for axis in others:
         yield axis, [n for n in range(1, MOST_ROW_MATRICES + 1) if n <= extents[axis]]
     most = extents[last]
-    yield last, [n for n in (*_PART_ROWS, *([most] if most <= 2 * ROWS else [])) if n <= most]
+    yield last, [n for n in (*_ROWS_OF_MATRICES, *([most] if most <= 2 * ROWS else [])) if n <= most]
 
 
 def rows_of(value: KernelValue, tile: Mapping[str, int]) -> list[str]:
