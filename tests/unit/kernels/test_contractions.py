@@ -222,9 +222,15 @@ def test_columns_that_are_no_weight_are_copied_for_all_rows(equation: str, large
     np.testing.assert_allclose(got, want, rtol=0, atol=5e-5)
 
 
+def of_vectors() -> Target:
+    """This machine, without registers of matrices of bfloat16."""
+    target = TARGET.get(detect_host())
+    return replace(target, features=tuple(name for name in target.features if name != "amx-bf16"))
+
+
 @pytest.mark.parametrize("k, loops", [(10, 2), (200, 1)])
 def test_a_copy_of_short_columns_has_several_tiles_where_the_first_cache_holds_it(k: int, loops: int) -> None:
-    token = TARGET.set(replace(TARGET.get(detect_host()), l1_bytes=1 << 14, l2_bytes=1 << 21, cores=2))
+    token = TARGET.set(replace(of_vectors(), l1_bytes=1 << 14, l2_bytes=1 << 21, cores=2))
     try:
         schedule = schedule_of(einsum("bmk,bkn->bmn", {"b": 2, "m": 131, "k": k, "n": 640}))
     finally:
@@ -235,9 +241,7 @@ def test_a_copy_of_short_columns_has_several_tiles_where_the_first_cache_holds_i
 
 def shared_axis(equation: str, extents: dict[str, int], cores: int) -> tuple[str, int]:
     """The axis that threads share, and its step, where 512 rows of 512 are read from the third cache."""
-    target = TARGET.get(detect_host())
-    vectors = tuple(name for name in target.features if name != "amx-bf16")
-    token = TARGET.set(replace(target, features=vectors, l1_bytes=1 << 15, l2_bytes=1 << 20, cores=cores))
+    token = TARGET.set(replace(of_vectors(), l1_bytes=1 << 15, l2_bytes=1 << 20, cores=cores))
     try:
         schedule = schedule_of(einsum(equation, extents | {"m": 512, "k": 512}))
     finally:
