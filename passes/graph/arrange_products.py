@@ -14,8 +14,9 @@ from ..analysis.kinds import Contraction
 from ..infra.base import Pass
 from ..ir.edit import list_programs, param_values
 from ..ir.maps import permutation_of, read_untransposed, set_maps
-from ..ir.structure import indexing_maps, list_ops, loop_extents, loops_along
+from ..ir.structure import indexing_maps, is_static, list_ops, loop_extents, loops_along
 from ..ir.uses import has_one_use
+from ..schedule.tiling.values import sums_along_rows
 from .rewriting.orders import can_reorder_result, reorder_operand, reorder_result
 
 # Rows, and columns, from which it is worth moving what they read: fewer are dot products of operands as they lie.
@@ -48,7 +49,8 @@ class ArrangeProducts(Pass):
     The columns are the loop, of any of the operands, for which the fewest elements are moved. Weights count nothing,
     since `split-prepare` moves them ahead of time. What few rows read, or few columns have, is not moved, and a
     transpose of a model's that one row or two read is left out: of the keys of all tokens before, in a decoder.
-    A left operand whose rows lie along another loop than the sum is transposed, too, where that pays.
+    A left operand whose rows lie along another loop than the sum is transposed, too, where that pays. Columns of which
+    there are only two to four become rows where sums are long: products of two rows leave no part of a vector empty.
     """
 
     name: ClassVar[str] = "arrange-products"
@@ -75,6 +77,9 @@ class _Product:
             return
         for number in range(2):
             self._read_in_place(number)
+        if self._has_few_columns():
+            reorder_operand(self.op, 1, self._order_along(1, self.kind.k))
+            return
         last = self._innermost(2, self.loops)
         columns = min(self._candidates(last), key=lambda loop: self._count_moved(loop, last), default=None)
         if columns is None:
@@ -86,6 +91,16 @@ class _Product:
         if not self._lies_along(1, columns) and not self._is_packed(1):
             reorder_operand(self.op, 1, self._order_along(1, [columns]))
         self._sum_along_rows(self.kind.m if columns in self.kind.m else self.kind.n)
+
+    def _has_few_columns(self) -> bool:
+        """Return whether so few columns are read by many rows that they had better be rows, too.
+
+        `pack-weights` orders those of weights.
+        """
+        along = self._innermost(1, (*self.loops, *self.kind.k)) in self.kind.k
+        if along or self.op.operands[1] in self.weights or not all(is_static(value) for value in self.op.operands):
+            return False
+        return self._count(self.kind.m) >= _ENOUGH and sums_along_rows(self.op, self.kind)
 
     def _sum_along_rows(self, columns: Sequence[int]) -> None:
         """Let what is summed up lie innermost in the left operand: each step of the sum else reads another line."""

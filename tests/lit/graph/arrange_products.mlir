@@ -200,3 +200,54 @@ func.func @short(%x: tensor<64x8xf32>, %y: tensor<64x64xf32>) -> tensor<8x64xf32
   } -> tensor<8x64xf32>
   return %c : tensor<8x64xf32>
 }
+
+// Few columns that many rows are multiplied by become rows, where sums are long.
+// CHECK-LABEL: func.func @few_columns(
+// CHECK:         %[[T:.*]] = linalg.generic {{.*}} ins(%arg1 : tensor<64x3xf32>) outs(%{{.*}} : tensor<3x64xf32>)
+// CHECK:         linalg.generic {indexing_maps = [#[[MK]], #[[NK]], #[[MN]]]
+// CHECK-SAME:    ins(%arg0, %[[T]] :
+// CHECK-LABEL: func.func @few_columns_of_short_sums(
+// CHECK:         linalg.generic
+// CHECK-SAME:    ins(%arg0, %arg1 :
+// CHECK-LABEL: func.func @few_columns_for_few_rows(
+// CHECK:         linalg.generic
+// CHECK-SAME:    ins(%arg0, %arg1 :
+func.func @few_columns(%x: tensor<16x64xf32>, %y: tensor<64x3xf32>) -> tensor<16x3xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<16x3xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<16x3xf32>) -> tensor<16x3xf32>
+  %c = linalg.generic {indexing_maps = [#mk, #kn, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %y : tensor<16x64xf32>, tensor<64x3xf32>) outs(%z : tensor<16x3xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %acc, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<16x3xf32>
+  return %c : tensor<16x3xf32>
+}
+func.func @few_columns_of_short_sums(%x: tensor<16x8xf32>, %y: tensor<8x3xf32>) -> tensor<16x3xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<16x3xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<16x3xf32>) -> tensor<16x3xf32>
+  %c = linalg.generic {indexing_maps = [#mk, #kn, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %y : tensor<16x8xf32>, tensor<8x3xf32>) outs(%z : tensor<16x3xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %acc, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<16x3xf32>
+  return %c : tensor<16x3xf32>
+}
+func.func @few_columns_for_few_rows(%x: tensor<4x64xf32>, %y: tensor<64x3xf32>) -> tensor<4x3xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x3xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<4x3xf32>) -> tensor<4x3xf32>
+  %c = linalg.generic {indexing_maps = [#mk, #kn, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %y : tensor<4x64xf32>, tensor<64x3xf32>) outs(%z : tensor<4x3xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %acc, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<4x3xf32>
+  return %c : tensor<4x3xf32>
+}
