@@ -123,7 +123,9 @@ def _list_samples(axis: Axis, rule: Rule) -> list[Axis]:
     What holds for a few extents holds for all.
     """
     scale = axis.scale.known
-    factor = round(1 / float(scale)) if scale is not None and 0 < scale < 1 else 1
+    if scale is None or not 0 < scale < 1:
+        return []
+    factor = round(1 / float(scale))
     if factor == 1 or rule.coordinates not in _EVEN or axis.extent // factor != axis.result or factor * scale != 1:
         return []
     return [replace(axis, extent=n, result=n // factor) for n in range(2 * factor, 4 * factor + 1)]
