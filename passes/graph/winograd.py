@@ -232,7 +232,7 @@ class _Form:
         of_row = self.c * self.f * math.prod(self.taps)
         vectors = (math.prod(self.likely) + self.weight_cost) * of_row
         parts = self._cost_in_parts
-        return vectors if parts is None else min(vectors, parts * math.prod(self.likely) * of_row)
+        return vectors if parts is None else min(vectors, _MARGIN * parts * math.prod(self.likely) * of_row)
 
     @property
     def _cost_in_parts(self) -> float | None:
@@ -409,6 +409,8 @@ class _Form:
         return builders.concat(taps, 4)
 
 
+# By how much the direct sum in parts has to take less: its speed varies more, with who shares the core's matrix unit.
+_MARGIN = 1.15
 # Measured on AVX-512, in multiply-adds (16 lanes, 2 a cycle): what a transform along an axis costs for each value of a
 # patch, and a weight from beyond the caches: of 8 lanes half as many, as memory is no slower for them, and so of 16 one
 # a cycle. 14x14 of 256 channels then take 0.8 of their time on AVX2, with 4x4 outputs, and 0.6 on Zen 4. Above this
