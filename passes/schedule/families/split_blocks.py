@@ -50,7 +50,7 @@ class _SplitSizes:
     tiles: rows of a register tile along each axis. in_block: whether it is one of a kernel's blocks, of which threads
     take steps: nothing is computed before these. windows: how those of a convolution move along the axes of rows; none
     where they have one element. heads: the axes of groups, or of matrices, each of which has a weight of its own;
-    count_heads: how many there are.
+    head_count: how many there are.
     """
 
     axes: tuple[int, ...]
@@ -62,7 +62,7 @@ class _SplitSizes:
     in_block: bool = False
     windows: tuple[WindowWalk, ...] = ()
     heads: tuple[int, ...] = ()
-    count_heads: int = 1
+    head_count: int = 1
 
     @property
     def count(self) -> int:
@@ -115,7 +115,7 @@ class _SplitSizes:
         left = _NEAR * self.target.l2_bytes - 2 * SPLIT_WIDTH * self.column_bytes
         near = int(left * self.count / (self.element_bytes * self.count_read(1)))
         most = min(tiles, max(alone, -(-self.count // near))) if near > 0 else tiles
-        shares = min(self.target.cores, max(self.columns // SPLIT_WIDTH, 1)) if self.count_heads == 1 else 1
+        shares = min(self.target.cores, max(self.columns // SPLIT_WIDTH, 1)) if self.head_count == 1 else 1
         choices = [(n, 1 if n == 1 or n >= alone else shares) for n in range(1, most + 1)]
         return min(choices, key=lambda choice: self._cost_of(*choice))
 
@@ -134,7 +134,7 @@ class _SplitSizes:
         """The time of products, and of what is split for them, with so many blocks of rows and of columns."""
         bytes_ = self.count_read(row_blocks) * self.element_bytes + 2 * SPLIT_WIDTH * self.column_bytes
         far = 1 + _FARTHER * max(bytes_ / self.target.l2_bytes - _NEAR, 0)
-        near = 16 * self.count_heads * self.columns * self.steps <= self.target.l2_bytes
+        near = 16 * self.head_count * self.columns * self.steps <= self.target.l2_bytes
         read = _READ_NEAR if near else _READ_FAR
         return self._product * far + self._split_rows(row_blocks) * column_blocks + read * row_blocks / self.count
 
@@ -216,7 +216,7 @@ def cost_of_windows(
     sizes, walks = zip(*long, strict=True)
     axes, tiles = tuple(range(len(sizes))), _tile_rows(sizes)
     product = _SplitSizes(
-        axes, sizes, filters, channels * taps, tiles, target, windows=walks if taps > 1 else (), count_heads=groups
+        axes, sizes, filters, channels * taps, tiles, target, windows=walks if taps > 1 else (), head_count=groups
     )
     return product.cost if product.pays else None
 
