@@ -70,17 +70,18 @@ def find_winners(
 
 def read_file(path: Path, target: str, threads: int) -> dict[str, Winner]:
     """The winners of one file, a database or lines of JSON, by kernel. Raises RecordError where it is neither."""
-    from .database import Database  # SQLite takes a while to be loaded, and most compilations have no records
+    # SQLite takes a while to be loaded, and most compilations have no records.
+    from .database import Database
+    from .sqlite_file import read_beginning
 
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise RecordError(f"'{path}' is no file: records are in a database or in lines of JSON, give its name")
-        with path.open("rb") as file:
-            begin = file.read(16)
-            if not begin:  # another process may be making it
-                return {}
-            if begin.lstrip().startswith(b"{"):
-                file.seek(0)
+        begin = read_beginning(path)
+        if not begin:  # another process may be making it
+            return {}
+        if begin.lstrip().startswith(b"{"):
+            with path.open("rb") as file:
                 return {winner.kernel: winner for winner in read_winners(iterate_lines(file), target, threads)}
     except OSError as error:
         raise RecordError(f"cannot read the records in '{path}': {error.strerror}") from error

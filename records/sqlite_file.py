@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
@@ -45,14 +47,34 @@ _SCHEMA = (
 )
 
 
+# The databases that this process has open, by device and number of the file. SQLite's locks are those of POSIX, which a
+# process loses where it closes the file anywhere: another one would then take itself for the last, and remove the log
+# that this one goes on to write to. So nobody reads the beginning of a file that is open.
+_open_files: Counter[tuple[int, int]] = Counter()
+_files_lock = threading.Lock()
+
+
+def read_beginning(path: Path) -> bytes:
+    """The first bytes of a file, as many as ``MAGIC`` has. Raises OSError where it cannot be read."""
+    with _files_lock:
+        if _open_files[_identify(path)]:
+            return MAGIC
+        with path.open("rb") as file:
+            return file.read(len(MAGIC))
+
+
+def _identify(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_dev, found.st_ino
+
+
 def check_file(path: Path) -> bool:
     """Whether there is a file, which may be a database; RecordError for what is none."""
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
             raise RecordError(f"'{path}' is no file: records are in a database, give its name")
-        with path.open("rb") as file:
-            begin = file.read(len(MAGIC))
+        begin = read_beginning(path)
     except FileNotFoundError:
         return False
     except OSError as error:
@@ -62,8 +84,30 @@ def check_file(path: Path) -> bool:
     return True
 
 
-def open_connection(path: Path, create: bool, readonly: bool) -> sqlite3.Connection:
+class Connection(sqlite3.Connection):
+    """A connection to a file that is known to be open until it is closed."""
+
+    file: tuple[int, int] | None = None
+
+    def close(self) -> None:
+        """Close it; a second time does nothing."""
+        super().close()
+        if (file := self.file) is not None:
+            self.file = None
+            with _files_lock:
+                _open_files[file] -= 1
+
+
+def open_connection(path: Path, create: bool, readonly: bool) -> Connection:
     """A connection to a file, which only reads where that is said."""
+    with _files_lock:
+        made = _open(path, create, readonly)
+        made.file = _identify(path)
+        _open_files[made.file] += 1
+    return made
+
+
+def _open(path: Path, create: bool, readonly: bool) -> Connection:
     uri = f"file:{quote(str(path))}"
     if not readonly:
         return _connect(f"{uri}?mode={'rwc' if create else 'rw'}")
@@ -80,8 +124,10 @@ def open_connection(path: Path, create: bool, readonly: bool) -> sqlite3.Connect
         return _connect(f"{uri}?mode=ro&immutable=1")
 
 
-def _connect(uri: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(uri, _WAIT_SECONDS, isolation_level=None, check_same_thread=False, uri=True)
+def _connect(uri: str) -> Connection:
+    connection = sqlite3.connect(
+        uri, _WAIT_SECONDS, isolation_level=None, check_same_thread=False, factory=Connection, uri=True
+    )
     try:
         connection.execute("PRAGMA user_version").fetchone()  # the file is opened here
     except BaseException:

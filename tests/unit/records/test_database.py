@@ -19,6 +19,7 @@ from record_case import TRIAL, WINNER
 from tilewright.core.errors import RecordError
 from tilewright.records import ERRORS, Trial
 from tilewright.records.database import Counts, Database
+from tilewright.records.lookup import read_file
 
 
 @pytest.fixture
@@ -185,6 +186,23 @@ def test_a_killed_process_loses_nothing_that_was_committed(tmp_path: Path) -> No
             process.send_signal(signal.SIGKILL)
         with Database.open(path) as database:
             assert database.verify() == [] and len(database.trials()) >= told
+
+
+def test_what_reads_beside_an_open_database_does_not_take_its_log(tmp_path: Path) -> None:
+    """Where a process closes a file it loses all of its locks: who came next removed the log, and what went there."""
+    path = tmp_path / "r.sqlite"
+    read = f"from tilewright.records.database import Database\nprint(len(Database.open({str(path)!r}).trials()))"
+
+    def count() -> int:
+        return int(subprocess.run([sys.executable, "-c", read], check=True, capture_output=True, text=True).stdout)
+
+    with Database.open(path) as database:
+        database.add(steps(1))
+        Database.open(path, readonly=True).close()
+        read_file(path, "x86", 1)
+        assert count() == 1
+        database.add(steps(2))
+        assert count() == 2  # from the log, which is still there
 
 
 def test_files_that_are_none_of_ours_are_refused(tmp_path: Path) -> None:
