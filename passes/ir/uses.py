@@ -44,14 +44,27 @@ def find_needed_values(op: ir.Operation) -> list[ir.Value]:
 
 def top_level(op: ir.Operation, block: ir.Block) -> ir.Operation:
     """The op of ``block`` that ``op`` is or lies in."""
+    found = _find_top_level(op, block)
+    assert found is not None
+    return found
+
+
+def _find_top_level(op: ir.Operation, block: ir.Block) -> ir.Operation | None:
     while op.block != block:
-        assert op.parent is not None
+        if op.parent is None or op.parent.name == "builtin.module":
+            return None
         op = op.parent.operation
     return op
 
 
-def readers_of(value: ir.Value) -> list[ir.Operation]:
-    """The ops of the block that a value is an argument of, or is made in, that use it, each once, not ordered."""
+def readers_of(value: ir.Value, block: ir.Block | None = None) -> list[ir.Operation]:
+    """The ops of a block that use a value, each once, not ordered.
+
+    The block is the one that the value is an argument of, or is made in, or one inside of that.
+    """
+    if block is not None:
+        found = (_find_top_level(use.owner.operation, block) for use in value.uses)
+        return list(dict.fromkeys(op for op in found if op is not None))
     block = value.owner if isinstance(value.owner, ir.Block) else value.owner.operation.block
     return list(dict.fromkeys(top_level(use.owner.operation, block) for use in value.uses))
 

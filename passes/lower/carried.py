@@ -104,7 +104,7 @@ def _lies_in(value: ir.Value, place: ir.Value) -> bool:
         value = op.operands[_FIRST_WRITTEN[op.name] + number]
         if value != place and _block_of(value) != op.block:
             return False  # made outside: it is no place that this block was handed
-        if any(reader != op and not reader.is_before_in_block(op) for reader in _list_readers(value, op.block)):
+        if any(reader != op and not reader.is_before_in_block(op) for reader in readers_of(value, op.block)):
             return False
     return True
 
@@ -112,23 +112,6 @@ def _lies_in(value: ir.Value, place: ir.Value) -> bool:
 def _block_of(value: ir.Value) -> ir.Block:
     """The block that a value is made in, or is an argument of."""
     return value.owner if isinstance(value.owner, ir.Block) else value.owner.operation.block
-
-
-def _list_readers(value: ir.Value, block: ir.Block) -> list[ir.Operation]:
-    """The ops of a block that use a value, which may be from outside of it."""
-    if _block_of(value) == block:
-        return readers_of(value)
-    users = [use.owner.operation for use in value.uses]
-    return list(dict.fromkeys(op for user in users if (op := _find_in_block(user, block)) is not None))
-
-
-def _find_in_block(op: ir.Operation, block: ir.Block) -> ir.Operation | None:
-    """The op of a block that an op is or lies in; None for one that lies elsewhere."""
-    while op.block != block:
-        if op.parent is None or op.parent.name == "func.func":
-            return None
-        op = op.parent.operation
-    return op
 
 
 def _pass_all_on(op: ir.Operation) -> None:
