@@ -160,9 +160,10 @@ def prepare_file(connection: sqlite3.Connection, path: Path, readonly: bool) -> 
 
 def _is_ours(connection: sqlite3.Connection, path: Path) -> bool:
     """Whether a file has our tables; False for one that is empty. RecordError for those of others."""
-    [version] = connection.execute("PRAGMA user_version").fetchone()
-    [application] = connection.execute("PRAGMA application_id").fetchone()
-    [tables] = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    with _one_view(connection):  # or another process might make them between two of these
+        [version] = connection.execute("PRAGMA user_version").fetchone()
+        [application] = connection.execute("PRAGMA application_id").fetchone()
+        [tables] = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if not tables and not application:
         return False
     if application != _APPLICATION:
@@ -173,6 +174,19 @@ def _is_ours(connection: sqlite3.Connection, path: Path) -> bool:
             " update, or give another file"
         )
     return True
+
+
+@contextmanager
+def _one_view(connection: sqlite3.Connection) -> Iterator[None]:
+    """Let all that is read see the file as it is at one time, also within a transaction that has begun."""
+    if connection.in_transaction:
+        yield
+        return
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        roll_back(connection)
 
 
 def _make_tables(connection: sqlite3.Connection, path: Path) -> None:

@@ -9,6 +9,8 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from tilewright.core.errors import RecordError
 from tilewright.records import ERRORS, Trial
 from tilewright.records.database import Counts, Database
 from tilewright.records.lookup import read_file
+from tilewright.records.sqlite_file import prepare_file
 
 
 @pytest.fixture
@@ -159,6 +162,32 @@ def test_several_processes_write_at_once(tmp_path: Path) -> None:
     assert [process.wait() for process in running] == [0, 0, 0]
     with Database.open(path, readonly=True) as database:
         assert database.counts() == (90, 0) and database.verify() == []
+
+
+def test_tables_made_while_a_file_is_checked_are_not_another_programs(tmp_path: Path) -> None:
+    path = tmp_path / "records.sqlite"
+    with closing(sqlite3.connect(path, isolation_level=None)) as first:
+
+        def make_tables(statement: str) -> None:
+            if "sqlite_master" in statement:
+                first.set_trace_callback(None)
+                with closing(sqlite3.connect(path, 0.0, isolation_level=None)) as second:
+                    refused.append(_refusal(lambda: prepare_file(second, path, readonly=False)))
+
+        refused: list[str] = []
+        first.set_trace_callback(make_tables)
+        prepare_file(first, path, readonly=False)
+    assert refused == ["database is locked"]
+    with Database.open(path, readonly=True) as database:
+        assert database.verify() == []
+
+
+def _refusal(call: Callable[[], None]) -> str:
+    try:
+        call()
+    except sqlite3.OperationalError as error:
+        return str(error)
+    return ""
 
 
 def test_threads_share_one(database: Database) -> None:
