@@ -42,6 +42,11 @@ class DotProduct:
         """How many steps of the sum lie together in 32 bits."""
         return 32 // self.bits
 
+    @property
+    def widened(self) -> bool:
+        """Return whether its operands are bytes in 16 bits."""
+        return self.bits == 16 and self.instruction == "pmaddwd"
+
 
 @dataclass(frozen=True)
 class Target:
@@ -160,6 +165,12 @@ class Target:
         if bits == 16:
             return DotProduct(16, 2, "vdpbf16ps", 16) if "avx512bf16" in self.features else None
         return self.dot_product if bits == 8 else None
+
+    @property
+    def widened_dot_product(self) -> DotProduct | None:
+        """The instruction for products of bytes by such as are 16 bits wide; None where bytes are not widened."""
+        dot = self.dot_product
+        return DotProduct(dot.lanes, 2, dot.instruction, 16) if dot.instruction == "pmaddwd" else None
 
     @property
     def dot_product(self) -> DotProduct:

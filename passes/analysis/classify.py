@@ -169,18 +169,22 @@ def _as_transform(
     return Transform(parallel, reduction, others[0], tuple(columns[r] for r in reduction))
 
 
+# What multiplies, by what adds.
+_MULTIPLIERS = {"arith.addf": "arith.mulf", "arith.addi": "arith.muli"}
+
+
 def _is_product_sum(op: AnyOp) -> bool:
     """Return whether the body is ``acc`` plus the product of all other arguments."""
     block = op.operation.regions[0].blocks[0]
     *factors, acc = block.arguments
     add = defining_op(block.operations[len(block.operations) - 1].operation.operands[0])
-    if add is None or add.name != "arith.addf" or acc not in add.operands:
+    if add is None or add.name not in _MULTIPLIERS or acc not in add.operands:
         return False
     pending, found = [v for v in add.operands if v != acc], []
     while pending:
         value = pending.pop()
         product = defining_op(value)
-        if product is not None and product.name == "arith.mulf":
+        if product is not None and product.name == _MULTIPLIERS[add.name]:
             pending += list(product.operands)
         else:
             found.append(value)

@@ -14,20 +14,27 @@ from ...core.choices import PREFIX, choose_option
 from ...core.errors import CompileError
 from ...core.sizes import Extent, floor_divide
 from ...core.target import Target, detect_host
-from ...dialects import arith, builders, extents, func, ir
+from ...dialects import arith, builders, extents, func, ir, scalars
 from ...dialects.builders import element_of
-from ...dialects.walk import defining_op
 from ..analysis.classify import classify_sum
 from ..analysis.kinds import Conv
 from ..analysis.size_classes import SizeClasses
 from ..infra.base import Pass
 from ..ir.dynamic_sizes import note_sizes
-from ..ir.edit import erase_dead, list_programs, node_names, param_values, replace
+from ..ir.edit import erase_dead, list_programs, node_names, param_values, replace, splat_of
 from ..ir.structure import body_ops, list_ops, loops_along, shape_of
 from ..schedule.families.split_blocks import cost_of_windows
+from ..schedule.tiling.grouped_sums import multiplies_widened
 from ..schedule.tiling.tiler import WindowWalk
-from .rewriting.minimal_filtering import count_points, has_matrices, list_phases, make_matrices
-from .rewriting.patches import EitherPatches, WholePatches, is_zero_number, zeros_around
+from .rewriting.minimal_filtering import (
+    Matrices,
+    count_points,
+    has_matrices,
+    list_phases,
+    make_integer_matrices,
+    make_matrices,
+)
+from .rewriting.patches import EitherPatches, WholePatches, padding_around, zeros_around
 from .split_prepare import is_kept
 
 # Along one axis; of one tap the axis stays as it is.
@@ -76,10 +83,13 @@ class Winograd(Pass):
     Of three axes, as of a video, two are those of images. Frames that a window has one of are images; pixels that it
     has one of are columns. Of other windows the channels of all their frames become those of one image, by a copy.
 
-    The rounding error is two to three times that of a direct sum, and relative to the largest value of a patch: an
-    output beside much larger values has fewer right digits. Values beyond 1e32 overflow. One that is not finite makes
-    each output not finite whose window holds it, and other outputs of its patches too; most of them are NaN, also where
-    a direct sum gives an infinity. `-O1` leaves this pass out.
+    Bytes in 16 bits (`widen-operands`), times those of weights, are transformed in integers, exactly: filters times a
+    power of two, by which outputs are divided. Images of open sizes and of frames stay direct sums.
+
+    The rounding error of floats is two to three times that of a direct sum, and relative to the largest value of a
+    patch: an output beside much larger values has fewer right digits. Values beyond 1e32 overflow. One that is not
+    finite makes each output not finite whose window holds it, and other outputs of its patches too; most of them are
+    NaN, also where a direct sum gives an infinity. `-O1` leaves this pass out.
 
     Options:
         everywhere: rewrite wherever the form fits, also where it does not pay.
@@ -131,6 +141,7 @@ class _Form:
     ``order``: the weight's dims of (i, j, c, f), or of (i, c, f). ``taps`` and ``strides`` are those along both axes.
     ``groups``: the data's dims that are one here. Of images of whole windows along three axes the channels of
     ``stacked`` frames are those of one image; 0 for all others. ``known``: whether filters depend on weights alone.
+    ``bytes``: whether filters are bytes and data such in 16 bits, whose products are exact.
     """
 
     target: Target
@@ -140,6 +151,7 @@ class _Form:
     groups: tuple[tuple[int, ...], ...]
     stacked: int
     known: bool
+    bytes: bool
     n: int
     h: int
     w: int
@@ -155,7 +167,8 @@ class _Form:
         if not isinstance(kind, Conv) or kind.g or {*kind.dilations} != {1} or not {*kind.strides} <= {*_STRIDES}:
             return None
         data, weight, result = op.operands[kind.data], op.operands[kind.weight], op.results[0]
-        if not all(map(_is_float32, (data, weight, result))) or min(shape_of(weight)) < 0 or not _sums_from_zero(op):
+        of_bytes = multiplies_widened(op, kind)
+        if min(shape_of(weight)) < 0 or splat_of(op.operands[2]) != 0 or not (of_bytes or _multiplies_floats(op)):
             return None
         image, place, out = (loops_along(op, number) for number in (kind.data, kind.weight, 2))
         axes = len(kind.o)
@@ -181,7 +194,10 @@ class _Form:
         one, joined = [1] * (2 - len(extents)), tuple(map(tuple, groups))
         (h, w), (i, j), (y, x) = ([*sizes, *one] for sizes in (extents, window, strides))
         kept = weight in weights
-        return _Form(target, op, kind, order, joined, stacked, kept, n, h, w, max(1, stacked) * c, f, (i, j), (y, x))
+        if of_bytes and (stacked or not kept or min(n, h, w) < 0):
+            return None
+        c *= max(1, stacked)
+        return _Form(target, op, kind, order, joined, stacked, kept, of_bytes, n, h, w, c, f, (i, j), (y, x))
 
     @property
     def key(self) -> str:
@@ -200,7 +216,26 @@ class _Form:
         """Return whether there are matrices, and what they make of a patch loses few digits."""
         windows = list(zip(self.outputs(choice), self.taps, self.strides, strict=True))
         most = math.prod(max(points for points, _ in list_phases(*window)) for window in windows)
-        return all(has_matrices(*window) for window in windows) and most <= _MOST_VALUES
+        known = all(has_matrices(*window) for window in windows) and most <= _MOST_VALUES
+        return known and (not self.bytes or self._fits_words(choice))
+
+    def _fits_words(self, choice: int) -> bool:
+        """Return whether all that is made of bytes are integers of 16 bits, and the outputs, scaled, of 32."""
+        windows = zip(self.outputs(choice), self.taps, self.strides, strict=True)
+        if None in (found := [make_integer_matrices(*window) for window in windows]):
+            return False
+        grown, scale = zip(*(made for made in found if made is not None), strict=True)
+        filters, data = (math.prod(float(abs(matrices[i]).sum(1).max()) for matrices in grown) for i in (1, 2))
+        sums = math.prod(scale) * self.c * math.prod(self.taps) * _UNSIGNED * _SIGNED
+        return filters * _SIGNED < 1 << 15 and data * _UNSIGNED < 1 << 15 and sums < 1 << 31
+
+    def _matrices(self, choice: int) -> tuple[list[Matrices], int]:
+        """The matrices of both axes, and by how much what they make of bytes has to be divided."""
+        windows = list(zip(self.outputs(choice), self.taps, self.strides, strict=True))
+        if not self.bytes:
+            return [make_matrices(*window) for window in windows], 1
+        made = [found for window in windows if (found := make_integer_matrices(*window)) is not None]
+        return [matrices for matrices, _ in made], math.prod(scale for _, scale in made)
 
     def outputs(self, choice: int) -> tuple[int, int]:
         """The outputs of a patch along both axes: one where the window is one wide."""
@@ -230,7 +265,8 @@ class _Form:
     def direct(self) -> float:
         """The cost of the direct sum and of reading its weights, in multiply-adds of vectors."""
         of_row = self.c * self.f * math.prod(self.taps)
-        vectors = (math.prod(self.likely) + self.weight_cost) * of_row
+        weight = self.weight_cost / _FLOAT_BYTES if self.bytes else self.weight_cost
+        vectors = (math.prod(self.likely) * self._product + weight) * of_row
         parts = self._cost_in_parts
         return vectors if parts is None else min(vectors, _MARGIN * parts * math.prod(self.likely) * of_row)
 
@@ -254,9 +290,15 @@ class _Form:
         patches, values = n * -(-h // rows) * -(-w // columns), math.prod(self.points(choice))
         axes = len([taps for taps in self.taps if taps > 1])
         filters = 0 if self.keeps_filters(choice) else _COMPUTED * self.c * self.channels
-        transforms = _TRANSFORM * axes * values * (patches * (self.c + self.channels) + filters)
+        transforms = _TRANSFORM * axes * values * (patches * (self._product * self.c + self.channels) + filters)
         stacking = n * h * w * self.c * _COPY if self.stacked else 0
-        return (patches + self.weight_cost) * values * self.c * self.channels + transforms + stacking
+        products = (patches + self.weight_cost) * self._product * values * self.c * self.channels
+        return products + transforms + stacking
+
+    @property
+    def _product(self) -> float:
+        """The multiply-adds of floats that take as long as one product, and its part of a weight or of a sum."""
+        return 0.5 if self.bytes else 1
 
     def time(self, choice: int) -> float:
         """The cost, and that of reading weights again for each block of patches where a core's cache has not both."""
@@ -279,8 +321,9 @@ class _Form:
 
     def keeps_filters(self, choice: int) -> bool:
         """Return whether the filters' values are computed ahead of time, for the size they grow to."""
-        values, size = math.prod(self.points(choice)), _FLOAT_BYTES * self.c * self.channels
-        return self.known and is_kept(values * size, math.prod(self.taps) * self.c * self.f * _FLOAT_BYTES)
+        values, (made, given) = math.prod(self.points(choice)), (2, 1) if self.bytes else (_FLOAT_BYTES, _FLOAT_BYTES)
+        size = values * made * self.c * self.channels
+        return self.known and is_kept(size, math.prod(self.taps) * self.c * self.f * given)
 
     @property
     def least_pixels(self) -> int | None:
@@ -345,11 +388,12 @@ class _Form:
 
     def _compute(self, choice: int, data: ir.Value, sizes: Sequence[Extent], patches: WholePatches) -> ir.Value:
         """The first ``sizes`` elements of what patches of ``data`` give."""
-        elem = element_of(self.op.results[0])
         outputs, points = self.outputs(choice), self.points(choice)
+        data_kind, elem = element_of(data), element_of(self.op.results[0])
+        matrices, scale = self._matrices(choice)
         back, filters, forth = (
-            [builders.constant(matrix.astype(np.float32), elem) for matrix in matrices]
-            for matrices in zip(*map(make_matrices, outputs, self.taps, self.strides), strict=True)
+            [_make_constant(matrix, kind) for matrix in both]
+            for both, kind in zip(zip(*matrices, strict=True), (elem, data_kind, data_kind), strict=True)
         )
         n, h, w, _ = sizes if len(sizes) == 4 else (*sizes[:2], 1, sizes[2])
         s, t = map(_count_patches, (h, w), outputs)
@@ -357,7 +401,9 @@ class _Form:
         channels = self.channels
         weight = builders.transpose(self.op.operands[self.kind.weight], self.order)
         weight = builders.reshape(weight, (*self.taps, self.c, self.f))
-        weight = builders.pad(weight, [0] * 4, [0, 0, 0, channels - self.f], builders.scalar(0.0, elem))
+        weight = builders.pad(weight, [0] * 4, [0, 0, 0, channels - self.f], builders.scalar(0, element_of(weight)))
+        if self.bytes:
+            weight = builders.elementwise(lambda byte: arith.extsi(data_kind, byte), weight, elem=data_kind)
         u = _transform([weight, *filters], [(4, 5, 2, 3), (0, 4), (1, 5)], (*points, self.c, channels), 6)
         steps = [count * stride for count, stride in zip(outputs, self.strides, strict=True)]
         patch = (dims[2], dims[3] * steps[0] + dims[6], dims[4] * steps[1] + dims[7], dims[5])
@@ -375,6 +421,8 @@ class _Form:
             for size, count, each in zip((h, w), (s, t), outputs, strict=True)
         )
         made = _transform([m, *back], maps, (n, h, w, channels), 6)
+        if (shift := scale.bit_length() - 1) > 0:
+            made = builders.elementwise(lambda total: arith.shrsi(total, scalars.like(total, shift)), made, elem=elem)
         if len(sizes) == 3:
             made = builders.reshape(made, [n, h, channels])
         return patches.slice(made, tuple(sizes))
@@ -385,12 +433,12 @@ class _Form:
 
     def _pad_data(self, shape: Sequence[Extent]) -> ir.Value:
         """The data with zeros after its end up to ``shape``; a padding that it has already grows."""
-        data = self.op.operands[self.kind.data]
-        low, padded = [0] * len(note_sizes(data)), shape
+        data, padded = self.op.operands[self.kind.data], shape
         if not self.stacked and list(self._join(note_sizes(data))) == list(shape):
             return builders.reshape(data, shape)
-        if (around := zeros_around(data)) is not None:
-            data, low = around
+        data, low, number = padding_around(data)
+        if number and not self.bytes:  # what lies behind the data has to be zeros, or no transform of it is finite
+            data, low, number = self.op.operands[self.kind.data], [0] * len(low), 0
         if self.stacked:
             n, depth, *_ = note_sizes(self.op.operands[self.kind.data])
             padded = [n, depth, *shape[1:]]
@@ -398,7 +446,7 @@ class _Form:
         else:
             data, low = builders.reshape(data, self._join(note_sizes(data))), [low[group[0]] for group in self.groups]
         high = [whole - start - size for whole, start, size in zip(padded, low, note_sizes(data), strict=True)]
-        data = builders.pad(data, low, high, builders.scalar(0.0, element_of(data)))
+        data = builders.pad(data, low, high, builders.scalar(number, element_of(data)))
         return builders.reshape(self._stack(data), shape) if self.stacked else data
 
     def _stack(self, data: ir.Value) -> ir.Value:
@@ -427,6 +475,8 @@ _COPY = 16
 # Multiply-adds, again of 16 lanes, for a weight from the cache behind a core's own one (measured on Zen 4).
 _MADDS_PER_CACHED = 3
 _LANES, _FLOAT_BYTES = 16, 4
+# The largest bytes.
+_UNSIGNED, _SIGNED = 255, 128
 
 # The lanes of the smallest vectors.
 _CHANNELS = 4
@@ -481,19 +531,21 @@ def _transform(
     flags = arith.FastMathFlags.contract | arith.FastMathFlags.reassoc
 
     def body(x: ir.Value, left: ir.Value, right: ir.Value, acc: ir.Value) -> ir.Value:
+        if not scalars.is_float(elem):
+            return arith.addi(acc, arith.muli(arith.muli(left, right), x))
         product = arith.mulf(arith.mulf(left, right, fastmath=flags), x, fastmath=flags)
         return arith.addf(acc, product, fastmath=flags)
 
-    zero = builders.full(shape, builders.scalar(0.0, elem))
+    zero = builders.full(shape, builders.scalar(0, elem))
     return builders.generic(inputs, [zero], [*maps, range(loops - 2)], "p" * (loops - 2) + "rr", body)[0]
 
 
-def _is_float32(value: ir.Value) -> bool:
-    return str(element_of(value)) == "f32"
+def _make_constant(matrix: np.ndarray, elem: ir.Type) -> ir.Value:
+    kind = np.float32 if scalars.is_float(elem) else {16: np.int16, 32: np.int32}[scalars.width(elem)]
+    return builders.constant(matrix.astype(kind), elem)
 
 
-def _sums_from_zero(op: ir.Operation) -> bool:
-    """Return whether a multiply-add converts nothing and begins with zeros."""
-    fill = defining_op(op.operands[2])
+def _multiplies_floats(op: ir.Operation) -> bool:
+    """Return whether a multiply-add is one of float32, and converts nothing."""
     plain = {inner.name for inner in body_ops(op)} == {"arith.mulf", "arith.addf"}
-    return plain and fill is not None and fill.name == "linalg.fill" and is_zero_number(fill.operands[0])
+    return plain and {str(element_of(value)) for value in op.operands} == {"f32"}

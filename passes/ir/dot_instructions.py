@@ -22,12 +22,13 @@ _INTRINSICS |= {(name, 4): f"llvm.aarch64.neon.{name}.v4i32.v16i8" for name in (
 def registers_beside(dot: DotProduct, columns: int) -> int:
     """How many registers hold other things than sums, of a row of a weight in so many vectors.
 
-    They are that row and a word of the data, each in as many parts as instructions take; where these are several, a
-    product and the mask that makes parts, too; where only signed bytes are multiplied, what is added for that.
+    They are that row and a word of the data, each in as many parts as instructions take; a product that is added by an
+    instruction of its own; the mask that makes parts; where only signed bytes are multiplied, what is added for that.
     """
     parts = dot.group // dot.terms
     corrected = columns + 1 if dot.instruction == "sdot" else 0
-    return parts * (columns + 1) + (2 if parts > 1 else 0) + corrected
+    product = 1 if dot.instruction in ("pmaddwd", "mla") else 0
+    return parts * (columns + 1) + product + (1 if parts > 1 else 0) + corrected
 
 
 def terms_of(groups: ir.Value, dot: DotProduct, signed: bool) -> list[ir.Value]:

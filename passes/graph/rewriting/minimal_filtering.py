@@ -20,6 +20,7 @@ _POINTS: dict[int, tuple[Fraction, ...]] = {
     2: (Fraction(0), Fraction(1)),
     **{count: (Fraction(0), *(p * sign for p in pairs for sign in (1, -1))) for count, pairs in _PAIRS.items()},
 }
+_SCALES = (1, 2, 4)
 Matrices = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
@@ -56,6 +57,21 @@ def make_matrices(outputs: int, taps: int, stride: int = 1) -> Matrices:
         small[np.ix_(made, range(phase, taps, stride))] = some
         forth[np.ix_(made, range(phase, extent, stride))] = others
     return back, small, forth
+
+
+def make_integer_matrices(outputs: int, taps: int, stride: int = 1) -> tuple[Matrices, int] | None:
+    """``make_matrices`` of integers, which give outputs times a power of two, and that; None where there are none."""
+    back, small, forth = make_matrices(outputs, taps, stride)
+    parts = [next((n for n in _SCALES if _are_integers(n * row)), 0) for row in forth]
+    if 0 in parts or not _are_integers(back):
+        return None
+    shares = np.array(parts)[:, None]
+    scale = next((n for n in _SCALES if _are_integers(n * small / shares)), 0)
+    return ((back, scale * small / shares, forth * shares), scale) if scale else None
+
+
+def _are_integers(numbers: np.ndarray) -> bool:
+    return bool((numbers == np.round(numbers)).all())
 
 
 def _make_correlation(outputs: int, taps: int) -> Matrices:

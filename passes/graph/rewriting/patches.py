@@ -10,7 +10,8 @@ from ....dialects import arith, builders, extents, ir
 from ....dialects.types import is_dynamic_type
 from ....dialects.walk import defining_op
 from ...analysis.groups import is_pointwise
-from ...ir.edit import body_of, replace
+from ...ir.dynamic_sizes import note_sizes
+from ...ir.edit import body_of, replace, splat_of
 from ...ir.maps import reassociation_of
 from ...ir.structure import dim_of, indexing_maps, is_zero, num_inputs, shape_of, terminator_of
 from ...ir.uses import has_uses
@@ -174,27 +175,24 @@ def _is_float_elementwise(op: ir.Operation) -> bool:
 
 
 def zeros_around(value: ir.Value) -> tuple[ir.Value, list[int]] | None:
-    """The operand of a padding by zeros, and the number of zeros before it; None for all other values.
+    """The operand of a padding by zeros, and the number of zeros before it; None for all other values."""
+    operand, low, number = padding_around(value)
+    return (operand, low) if number == 0 and operand != value else None
 
-    With dynamic sizes the operand is inserted into a filled tensor.
+
+def padding_around(value: ir.Value) -> tuple[ir.Value, list[int], float | int]:
+    """The operand of a padding by one number, how much of it comes before along each axis, and the number.
+
+    Of all other values themselves, without any of zeros. With dynamic sizes the operand is inserted into a filled
+    tensor.
     """
-    op = defining_op(value)
+    op, none = defining_op(value), (value, [0] * len(note_sizes(value)), 0)
     if op is None:
-        return None
+        return none
     if op.name == "tensor.pad" and len(op.operands) == 1:
-        zeros = is_zero_number(terminator_of(op).operands[0])
-        return (op.operands[0], list(ir.DenseI64ArrayAttr(op.attributes["static_low"]))) if zeros else None
-    fill = defining_op(op.operands[1]) if is_dynamic_insertion(op) else None
-    if fill is None or fill.name != "linalg.fill" or not is_zero_number(fill.operands[0]):
-        return None
-    return op.operands[0], list(ir.DenseI64ArrayAttr(op.attributes["static_offsets"]))
-
-
-def is_zero_number(value: ir.Value) -> bool:
-    """Return whether a scalar is the constant 0.0."""
-    constant = defining_op(value)
-    return (
-        constant is not None
-        and constant.name == "arith.constant"
-        and ir.FloatAttr(constant.attributes["value"]).value == 0
-    )
+        number, low = splat_of(terminator_of(op).operands[0]), op.attributes["static_low"]
+    elif is_dynamic_insertion(op):
+        number, low = splat_of(op.operands[1]), op.attributes["static_offsets"]
+    else:
+        return none
+    return (op.operands[0], list(ir.DenseI64ArrayAttr(low)), number) if number is not None else none

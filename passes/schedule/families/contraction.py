@@ -15,11 +15,11 @@ from ...analysis.classify import classify_op
 from ...analysis.groups import OpFacts
 from ...analysis.kinds import Contraction, Conv, OpClass
 from ...ir.structure import dim_of, indexing_maps, loop_extents, loops_along, shape_of
-from ..language.cuts import by_name, carve, share, stream_sum, unroll_sum
+from ..language.cuts import by_name, carve, share, stream_sum, unroll_groups, unroll_sum
 from ..language.schedule import Schedule
 from ..tiles.axes import PAGE, most_register_rows, power_floor, result_axis, row_tile, row_tiles, vector_axis
 from ..tiling.dot_product import most_rows
-from ..tiling.grouped_sums import find_grouped_sum, group_of, grouped_loop, operand_bits, pair_sum
+from ..tiling.grouped_sums import find_dot_product, find_grouped_sum, group_of, grouped_loop, pair_sum
 from ..tiling.matrix_products import matrix_tiles, multiplies_matrices
 from ..tiling.pool_windows import amounts_of, find_skipped_padding, walks_row, windows_of
 from ..tiling.values import block_of, is_dot, sums_along_rows
@@ -116,6 +116,8 @@ def _schedule_vectors(kernel: KernelView, op: ir.Operation, kind: Contraction | 
     by_steps = panel or grouped_loop(op, kind) is not None or _sums_open_rows(kernel, made)
     if isinstance(element_of(op.results[0]), ir.FloatType) and not by_steps:
         made = stream_sum(made, target) if _reads_weight_once(op, kind, shape, target) else unroll_sum(made, target)
+    if grouped_loop(op, kind) is not None and (dot := find_dot_product(op, target)) is not None and dot.widened:
+        made = unroll_groups(made, dot.group)
     heads = len([axis for axis, _ in outer if shape[axis] > 1])
     return _share_steps(kernel, op, kind, made, (channel_axis, width), heads, panel > 0)
 
@@ -168,7 +170,7 @@ def _tile_rows(
     grouped, width = grouped_loop(op, kind), columns * kernel.lanes
     if grouped is not None and multiplies_matrices(op, grouped, target):
         return rows, matrix_tiles([result_axis(op, loop, kernel.result) for loop in rows], shape, width)
-    dot = target.find_dot_product(operand_bits(op)) if grouped is not None else None
+    dot = find_dot_product(op, target) if grouped is not None else None
     best = most_rows(width, dot, target) if dot is not None else most_register_rows(columns, target)
     if isinstance(kind, Contraction):
         best = min(best, _count_rows_in_cache(op, kind.lhs, rows, target))
@@ -302,7 +304,7 @@ def pack_product(ops: Sequence[ir.Operation], target: Target, columns: int) -> l
     if dots or not (block := columns or (packing.n_tile if packing is not None else 0)):
         return [PackedOperand(op, kind.weight, order)] if order != sorted(order) else []
     grouped = find_grouped_sum(op, kind, target)
-    tiles = {n: block} if grouped is None else {n: block, place[grouped]: group_of(value)}
+    tiles = {n: block} if grouped is None else {n: block, place[grouped]: group_of(*op.operands[:2])}
     return [PackedOperand(op, kind.weight, order, tiles)]
 
 
@@ -337,7 +339,7 @@ def _order_data(op: ir.Operation, kind: OpClass, target: Target) -> list[WantedO
     data, result = order_channels_last(op, kind)
     few = math.prod(loop_extents(op)[d] for d in kind.c) <= FEW_CHANNELS
     free = (is_dot(op, kind) and not reads_pixels_apart(op, kind)) or takes_pixels_as_columns(op, kind)
-    light = few and element_bits(element_of(op.operands[kind.data])) > 8
+    light = few and all(element_bits(element_of(value)) > 8 for value in op.operands[:2])
     inside = not free and takes_windows_as_columns(op, kind)
     return [replace(data, light=light, free=free, inside=inside and not few), replace(result, free=free, inside=inside)]
 

@@ -8,15 +8,18 @@ from dataclasses import dataclass, replace
 from ....core.sizes import require_static
 from ....core.target import Target
 from ....dialects import ir
+from ....dialects.builders import element_of
+from ....dialects.types import element_bits
 from ....dialects.walk import defining_op
 from ...analysis.classify import classify_op
 from ...analysis.groups import OpFacts
 from ...analysis.kinds import Contraction, OpClass, Transform
 from ...ir.structure import dim_of, indexing_maps, shape_of
 from ...ir.uses import users_of
-from ..language.cuts import by_name, carve, overlap, share, unroll_sum
+from ..language.cuts import by_name, carve, overlap, share, unroll_groups, unroll_sum
 from ..language.schedule import Schedule
 from ..tiles.axes import most_register_rows, power_floor, result_axis, row_tiles
+from ..tiling.dot_product import most_rows
 from ..tiling.linear_transform import row_loop
 from ..tiling.values import block_of, value_name
 from .contraction import pack_product
@@ -40,7 +43,7 @@ _MOST_ROWS = 256
 class Patches:
     """``tiles`` patches of ``points`` values in each of ``rows`` rows, whose ``c`` channels become ``f`` channels.
 
-    The filters lie in blocks of ``columns`` channels.
+    The filters lie in blocks of ``columns`` channels. A value has ``nbytes``; a sum of products has four.
     """
 
     points: int
@@ -49,6 +52,7 @@ class Patches:
     c: int
     f: int
     columns: int
+    nbytes: int = 4
 
     @staticmethod
     def of(products: ir.Operation, outputs: ir.Value) -> Patches | None:
@@ -57,8 +61,9 @@ class Patches:
         columns = block_of(products, kind) if isinstance(kind, Contraction) else 0
         if not isinstance(kind, Contraction) or not columns or len(shape_of(outputs)) != 4:
             return None
-        p, q, _, s, t, c = shape_of(products.operands[kind.lhs])
-        return Patches(p * q, s, t, c, shape_of(outputs)[3], columns)
+        data = products.operands[kind.lhs]
+        p, q, _, s, t, c = shape_of(data)
+        return Patches(p * q, s, t, c, shape_of(outputs)[3], columns, element_bits(element_of(data)) // 8)
 
     @property
     def values(self) -> int:
@@ -68,11 +73,12 @@ class Patches:
     @property
     def filters(self) -> int:
         """Bytes of the transformed filters."""
-        return 4 * self.points * self.c * self.f
+        return self.nbytes * self.points * self.c * self.f
 
     def register_rows(self, target: Target) -> int:
         """The patches of a register tile of products."""
-        return most_register_rows(self.columns // target.lanes, target)
+        dot = target.widened_dot_product if self.nbytes == 2 else None
+        return most_rows(self.columns, dot, target) if dot else most_register_rows(self.columns // target.lanes, target)
 
     def fill_a_tile(self, block: int, target: Target) -> bool:
         """Return whether blocks of so many rows have as many patches as a register tile takes, or all there are."""
@@ -99,7 +105,7 @@ def transforms_apart(products: ir.Operation, outputs: ir.Value, target: Target) 
         return dynamic and patches.f / _ROW[0] > _WRITTEN + patches.f / patches.columns
     if patches is None or target.cores == 1:
         return False
-    size, (block, _) = 4 * patches.values, choose_staged_block(patches, target)
+    size, (block, _) = patches.nbytes * patches.values, choose_staged_block(patches, target)
     if patches.rows % block:
         return size <= 2 * _budget(target)
     return size > _budget(target) and block == patches.rows
@@ -169,14 +175,15 @@ def schedule_winograd(kernel: KernelView) -> Schedule | None:
     tiles = row_tiles([2, 3, 4], [*shape_of(data)[:2], shared, block, patches.tiles], patches.register_rows(target))
     tile = [(5, min(patches.columns, channels)), *((axis, tiles.get(axis, 1)) for axis in (2, 3, 4))]
     cuts = by_name(made.nest(name).value, [(0, 1), (1, 1), *tile])
-    return unroll_sum(carve(made, cuts, name), target, name)
+    made = carve(made, cuts, name)
+    return unroll_groups(made, 2, name) if patches.nbytes == 2 else unroll_sum(made, target, name)
 
 
 def _choose_images(patches: Patches, count: int, channels: int, target: Target) -> int:
     """How many images are one block: where filters do not stay in the cache, each block reads all of them again."""
     if patches.filters <= _budget(target):
         return 1
-    bytes_ = 4 * patches.points * patches.rows * patches.tiles * (patches.c + channels)
+    bytes_ = patches.points * patches.rows * patches.tiles * (patches.nbytes * patches.c + 4 * channels)
     most = min(_budget(target) // bytes_, count // target.cores)
     return max((n for n in range(1, most + 1) if count % n == 0), default=1)
 
@@ -203,7 +210,8 @@ def choose_staged_block(patches: Patches, target: Target) -> tuple[int, int]:
 
     def traffic(block: int, channels: int) -> int:
         blocks, passes = -(-patches.rows // block), -(-patches.f // channels)
-        data, products = (4 * patches.points * block * patches.tiles * n for n in (patches.c, channels))
+        sizes = (patches.nbytes * patches.c, 4 * channels)
+        data, products = (patches.points * block * patches.tiles * size for size in sizes)
         moved = filters * (1 if filters + data + products <= budget else blocks)
         if data + products > budget:
             moved += blocks * data * (1 + passes)
@@ -241,8 +249,12 @@ def choose_shared_block(patches: Patches, even: Sequence[int], target: Target) -
     def traffic(block: int, channels: int) -> int:
         blocks, passes = patches.rows // block, -(-patches.f // channels)
         data, filters, products = (
-            4 * patches.points * n
-            for n in (block * patches.tiles * patches.c, patches.c * patches.f, block * patches.tiles * channels)
+            patches.points * n
+            for n in (
+                patches.nbytes * block * patches.tiles * patches.c,
+                patches.nbytes * patches.c * patches.f,
+                4 * block * patches.tiles * channels,
+            )
         )
         moved = blocks * (filters + data * (1 if data + products <= budget else passes))
         return moved + (blocks * passes * products * 2 if products > budget // 2 else 0)

@@ -105,6 +105,13 @@ def unroll_sum(schedule: Schedule, target: Target, of: str = RESULT) -> Schedule
     return schedule.unroll(innermost.name, at_once) if long else schedule
 
 
+def unroll_groups(schedule: Schedule, group: int, of: str = RESULT) -> Schedule:
+    """Take two groups of a sum's steps at once, where they divide: counters and addresses take slots of products."""
+    innermost = schedule.nest(of).inner[-1]
+    divides = innermost.steps % (2 * group) == 0
+    return schedule.unroll(innermost.name, 2 * group) if divides else schedule
+
+
 def stream_sum(schedule: Schedule, target: Target) -> Schedule:
     """Take steps of a sum from several parts of it at once: memory gives more to several streams than to one."""
     if not schedule.result.inner:

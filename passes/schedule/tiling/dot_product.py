@@ -14,8 +14,9 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 from ....core.target import DotProduct, Target
-from ....dialects import ir, vector
+from ....dialects import arith, ir, vector
 from ....dialects.builders import element_of, index_constant, scalar
+from ....dialects.types import element_bits
 from ....dialects.walk import defining_op
 from ...analysis.classify import classify_op
 from ...analysis.kinds import Contraction, Conv
@@ -51,9 +52,10 @@ def dot_products(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value 
     init = tiler.compute(op.operands[2], region, dest)
 
     def accumulate(acc: ir.Value) -> ir.Value:
-        group = group_of(op.operands[0])
+        group = group_of(*op.operands[:2])
         whole = extents[grouped] // group * group
-        acc = for_each_chunk(whole, group, acc, step)
+        at_once = tiler.form.at_once // group if whole % tiler.form.at_once == 0 else 1
+        acc = for_each_chunk(whole, group, acc, step, max(at_once, 1))
         return step(Linear(whole), extents[grouped] - whole, acc) if whole < extents[grouped] else acc
 
     def step(offset: Linear, size: int, value: ir.Value) -> ir.Value:
@@ -81,7 +83,7 @@ def _dot_tile(tiler: Tiler, op: ir.Operation, kind: Contraction | Conv, loops: l
     row_loops = [walkers[d] for d in acc.dims[:-1]]
     # A packed weight has zeros past its end.
     whole = [*loops[:grouped], Interval(loops[grouped].offset, dot.group), *loops[grouped + 1 :]]
-    parts = [terms_of(part, dot, signed=True) for part in _load_weight(tiler, op, kind.weight, whole, dot.lanes)]
+    parts = [terms_of(part, dot, signed=True) for part in _load_weight(tiler, op, kind.weight, whole, dot)]
     sums = read_vector(acc.value)
     for place in itertools.product(*map(range, rows)):
         word = terms_of(words.at(dict(zip(row_loops, place, strict=True)), dot.lanes), dot, signed=False)
@@ -125,8 +127,10 @@ def _read_neighbours(tile: ir.Value, indices: Sequence[ir.Value], count: int) ->
     return vector.transfer_read(kind, tile, indices, ir.AffineMap.get(rank, 0, last), zero, [True])
 
 
-def _load_weight(tiler: Tiler, op: ir.Operation, number: int, loops: Sequence[Interval], lanes: int) -> list[ir.Value]:
-    """A packed weight's numbers for a block of channels, as vectors of ``lanes`` groups."""
+def _load_weight(
+    tiler: Tiler, op: ir.Operation, number: int, loops: Sequence[Interval], dot: DotProduct
+) -> list[ir.Value]:
+    """A packed weight's numbers for a block of channels, as vectors of groups, one for each lane."""
     part, _ = operand_region(indexing_maps(op)[number], loops)
     unpack = defining_op(op.operands[number])
     assert unpack is not None  # of a weight that is grouped
@@ -134,9 +138,12 @@ def _load_weight(tiler: Tiler, op: ir.Operation, number: int, loops: Sequence[In
         raise NotSchedulable("a weight whose blocks have one channel")
     flat = _flat_row(tiler, unpack, part)
     count = shape_of(flat)[0]
-    row = _read_neighbours(flat, [index_constant(0)], count)
-    width = lanes * group_of(flat)
-    return [_extract_lanes(row, i, width) for i in range(count // width)]
+    row, width = _read_neighbours(flat, [index_constant(0)], count), dot.lanes * dot.group
+    parts = [_extract_lanes(row, i, width) for i in range(count // width)]
+    if element_bits(element_of(flat)) == dot.bits:
+        return parts
+    wide = ir.VectorType.get([width], ir.IntegerType.get_signless(dot.bits))
+    return [arith.extsi(wide, part) for part in parts]
 
 
 def _flat_row(tiler: Tiler, unpack: ir.Operation, region: Region) -> ir.Value:

@@ -12,7 +12,7 @@ from ....dialects import ir
 from ...ir.kernel import integer_attr
 from ..language.checks import MAX_STEPS
 from ..language.loopnest import INTRINSICS, MAX_TILE, Nest
-from .grouped_sums import operand_bits
+from .grouped_sums import find_dot_product, operand_bits
 from .tiler import Form
 from .values import name_value
 
@@ -85,7 +85,8 @@ class TileForm:
             raise ScheduleError(f"a tile's form names a sum over '{missing[0]}'; the sums of the kernel are {there}")
         axes = [axis.name for axis in named.value.axes]
         bits = operand_bits(named.anchor) if named.anchor is not None else 0
-        dot = target.find_dot_product(bits) if target is not None and self.intrinsic == "dot_product" else None
+        dots = self.intrinsic == "dot_product"
+        dot = find_dot_product(named.anchor, target) if dots and named.anchor is not None and target else None
         if self.intrinsic == "dot_product" and target is not None and dot is None:
             raise ScheduleError(
                 "only sums of products of bytes or bfloat16 that the CPU has can be made of dot_product"
@@ -100,6 +101,7 @@ class TileForm:
             outer_product=self.intrinsic == "outer_product",
             dot=dot,
             matrices=target is not None and target.multiplies_matrices(bits),
+            target=target,
             across=self.across,
             row_axis=axes.index(named.value.row) if self.across and named.value.row in axes else None,
             lanes=lanes,

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ....dialects import arith, ir, vector
+from ....dialects import arith, ir, scalars, vector
 from ....dialects.builders import element_of
 from ....dialects.walk import defining_op
 from ...analysis.kinds import Transform
+from ...ir.edit import splat_of
 from ...ir.structure import dim_of, indexing_maps, shape_of
 from ..tiles.regions import NotSchedulable, Region, kept_dims, operand_region
 from ..tiles.structured import Tile, read_vector, write_vector
@@ -61,9 +62,7 @@ def row_loop(expression: ir.AffineExpr) -> int:
 
 
 def _starts_from_zero(op: ir.Operation) -> bool:
-    fill = defining_op(op.operands[len(op.operands) - 1])
-    number = defining_op(fill.operands[0]) if fill is not None and fill.name == "linalg.fill" else None
-    return number is not None and "value" in number.attributes and ir.FloatAttr(number.attributes["value"]).value == 0
+    return splat_of(op.operands[len(op.operands) - 1]) == 0
 
 
 def _is_one(value: ir.Value) -> bool:
@@ -74,8 +73,8 @@ def _is_one(value: ir.Value) -> bool:
 def _matrix(value: ir.Value) -> np.ndarray:
     op = defining_op(value)
     assert op is not None  # what a Transform is
-    dense = ir.DenseFPElementsAttr(op.attributes["value"])
-    return np.array([float(x) for x in dense], np.float64).reshape(shape_of(value))
+    kind = ir.DenseFPElementsAttr if scalars.is_float(element_of(value)) else ir.DenseIntElementsAttr
+    return np.array([float(x) for x in kind(op.attributes["value"])], np.float64).reshape(shape_of(value))
 
 
 def _read_rows(tile: ir.Value) -> Grid:
@@ -105,7 +104,7 @@ def multiply_matrix(matrix: np.ndarray, values: Sequence[ir.Value]) -> list[ir.V
             continue
         same = np.where(matrix[a] == matrix[b], matrix[a], 0)
         common, other = _combine_terms(same, values), _combine_terms(matrix[a] - same, values)
-        results[a], results[b] = arith.addf(common, other), arith.subf(common, other)
+        results[a], results[b] = _add_vectors(common, other), _subtract_vectors(common, other)
     return [_combine_terms(row, values) if made is None else made for row, made in zip(matrix, results, strict=True)]
 
 
@@ -120,7 +119,7 @@ def _join_columns(matrix: np.ndarray, values: list[ir.Value]) -> tuple[np.ndarra
     """Sums and differences of two values whose columns are equal up to signs take their place."""
     for a, b in itertools.combinations(range(matrix.shape[1]), 2):
         if _is_mirrored(matrix[:, a], matrix[:, b]):
-            total, difference = arith.addf(values[a], values[b]), arith.subf(values[a], values[b])
+            total, difference = _add_vectors(values[a], values[b]), _subtract_vectors(values[a], values[b])
             values[a], values[b] = total, difference
             same = np.where(matrix[:, a] == matrix[:, b], matrix[:, a], 0)
             matrix = matrix.copy()
@@ -134,17 +133,36 @@ def _combine_terms(row: np.ndarray, values: Sequence[ir.Value]) -> ir.Value:
     if not terms:
         return _splat_vector(0.0, values[0].type)
     (factor, value), *rest = terms
-    total = value if factor == 1 else arith.mulf(value, _splat_vector(factor, value.type))
+    total = value if factor == 1 else _scale_vector(value, factor)
     for factor, value in rest:
         if abs(factor) == 1:
-            total = arith.addf(total, value) if factor == 1 else arith.subf(total, value)
-        else:
+            total = _add_vectors(total, value) if factor == 1 else _subtract_vectors(total, value)
+        elif _has_floats(value):
             total = vector.fma(value, _splat_vector(factor, value.type), total)
+        else:
+            total = _add_vectors(total, _scale_vector(value, factor))
     return total
 
 
+def _add_vectors(a: ir.Value, b: ir.Value) -> ir.Value:
+    return arith.addf(a, b) if _has_floats(a) else arith.addi(a, b)
+
+
+def _subtract_vectors(a: ir.Value, b: ir.Value) -> ir.Value:
+    return arith.subf(a, b) if _has_floats(a) else arith.subi(a, b)
+
+
+def _scale_vector(value: ir.Value, factor: float) -> ir.Value:
+    number = _splat_vector(factor, value.type)
+    return arith.mulf(value, number) if _has_floats(value) else arith.muli(value, number)
+
+
+def _has_floats(vector_: ir.Value) -> bool:
+    return scalars.is_float(ir.VectorType(vector_.type).element_type)
+
+
 def _splat_vector(number: float, kind: ir.Type) -> ir.Value:
-    element = ir.FloatAttr.get(ir.VectorType(kind).element_type, float(number))
+    element = scalars.attribute(number, ir.VectorType(kind).element_type)
     return arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, element))
 
 

@@ -370,7 +370,8 @@ def _compute(nest: Nest, value: ir.Value, part: Region, tiler: Tiler) -> Tile:
         return target
 
     scope = tiler.scope()
-    scope.form = TileForm.of(nest).apply(border.inner, nest.value.name, scope.form.lanes)
+    form = TileForm.of(nest).apply(border.inner, nest.value.name, scope.form.lanes, scope.form.target)
+    scope.form = replace(form, matrices=False)
     # The border comes after: before, it would be the same in all steps, made once, and copied for each of them.
     sizes = [part[d].size for d in dims]
     rows = [*sizes[:-1], phases, -(-sizes[-1] // phases)] if phases > 1 else sizes

@@ -15,7 +15,7 @@ from ..language.schedule import Schedule
 from ..loop_plan import threads_pay
 from ..tiles.structured import squeezed_type
 from .destination_passing import destination_passing
-from .grouped_sums import group_of, grouped_loop, operand_bits
+from .grouped_sums import find_dot_product, group_of, grouped_loop
 from .matrix_products import multiplies_matrices
 from .nest import build_nest
 
@@ -75,6 +75,6 @@ def count_at_once(function: func.FuncOp, target: Target) -> int:
         if grouped is not None:
             if multiplies_matrices(op, grouped, target):
                 return ROWS * group_of(op.operands[0])
-            dot = target.find_dot_product(operand_bits(op))
+            dot = find_dot_product(op, target)
             return dot.terms if dot is not None else 1
     return 1

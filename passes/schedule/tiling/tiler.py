@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ....core.target import DotProduct
+from ....core.target import DotProduct, Target
 from ....dialects import builders, func, ir, linalg
 from ....dialects.builders import element_of
 from ....dialects.walk import defining_op
@@ -56,6 +56,7 @@ class Form:
     lanes: of float32 in a vector.
     wide: elements of a tile's rows, where the last of them are computed and not stored; 0 for as many as there are.
     masked: whether such rows are stored by a mask, or in pieces.
+    target: has the instructions for the sums of stages; None: stages have none.
     store: what stores tiles of the result, given their region and vector; None where they lie in a tensor.
     """
 
@@ -79,6 +80,7 @@ class Form:
     lanes: int = 16
     wide: int = 0
     masked: bool = False
+    target: Target | None = None
     store: StoreTile | None = None
 
     def sums_to_length(self, op: ir.Operation, loop: int | None = None) -> bool:
