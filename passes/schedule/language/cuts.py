@@ -107,9 +107,8 @@ def unroll_sum(schedule: Schedule, target: Target, of: str = RESULT) -> Schedule
 
 def unroll_groups(schedule: Schedule, group: int, of: str = RESULT) -> Schedule:
     """Take two groups of a sum's steps at once, where they divide: counters and addresses take slots of products."""
-    innermost = schedule.nest(of).inner[-1]
-    divides = innermost.steps % (2 * group) == 0
-    return schedule.unroll(innermost.name, 2 * group) if divides else schedule
+    inner = schedule.nest(of).inner  # a sum of one term has no loop
+    return schedule.unroll(inner[-1].name, 2 * group) if inner and inner[-1].steps % (2 * group) == 0 else schedule
 
 
 def stream_sum(schedule: Schedule, target: Target) -> Schedule:
