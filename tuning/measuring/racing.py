@@ -20,6 +20,8 @@ _HOPELESS, _WORSE = 2.0, 1.05
 # What is better has to be so in as many pairs at least, since of many candidates the luckiest would win; narrower than
 # this an interval need not be.
 _LEAST_OF_BETTER, _SURE, _FINE = 12, 1.05, 0.004
+# A race is given up where all its pairs would show a better schedule in one of 20 cases, and after so many at least.
+_LEAST_OF_FUTILE, _ONE_OF_20, _ONE_OF_40 = 8, 1.65, 1.96
 
 
 @dataclass(frozen=True)
@@ -77,4 +79,19 @@ def is_decided(seconds: Sequence[float], others: Sequence[float], bar: float) ->
     if count < LOOKS[1]:
         return False
     better = found.high < bar and wide < _SURE and count >= _LEAST_OF_BETTER
-    return found.low > bar or better or (wide < 1 + _FINE and count >= _LEAST_OF_BETTER)
+    fine = wide < 1 + _FINE and count >= _LEAST_OF_BETTER
+    return found.low > bar or better or fine or _is_futile(found, count, bar)
+
+
+def _is_futile(found: RatioInterval, count: int, bar: float) -> bool:
+    """Return whether all pairs of a race would hardly show a ratio less than ``bar``, by what ``count`` have shown.
+
+    The last interval will be narrower, by the root of the number of pairs, around a median that lies near this one: as
+    far from it as the pairs that are missing may move it.
+    """
+    if count < _LEAST_OF_FUTILE:
+        return False
+    done = count / LOOKS[-1]
+    half = math.log(found.high / found.ratio)
+    deviation = half / _WIDER / _ONE_OF_40 * math.sqrt(1 - done)
+    return math.log(found.ratio / bar) + half * math.sqrt(done) > _ONE_OF_20 * deviation

@@ -40,6 +40,19 @@ def test_equal_candidates_are_hardly_ever_taken_for_faster(noise: float) -> None
     assert wrong <= 8  # of 400
 
 
+@pytest.mark.parametrize("noise", [0.005, 0.03, 0.1])
+def test_equal_candidates_get_few_pairs(noise: float) -> None:
+    """Most candidates are as fast as the best one, and to show that takes more pairs than anything else."""
+    assert np.mean([race(1.0, noise, seed)[0] for seed in range(200)]) < 14
+
+
+def test_candidates_that_all_pairs_would_find_better_are_not_given_up() -> None:
+    """Of those that are better by as much as 31 pairs are made to show."""
+    for noise in (0.005, 0.02, 0.05):
+        found = [race(math.exp(-4 * noise), noise, seed)[1] for seed in range(100)]
+        assert sum(each.high < 1 for each in found) >= 90
+
+
 def test_a_race_has_an_end() -> None:
     assert max(race(1.0, 0.3, seed)[0] for seed in range(50)) <= LOOKS[-1]
 
