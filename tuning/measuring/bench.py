@@ -16,7 +16,7 @@ from ...runtime.executors.tables import CallTable, Memory
 from ...runtime.process.link import link
 from ...runtime.tensors.tensor import aligned_bytes
 from .arrays import draw_numbers, explain_difference
-from .racing import is_decided
+from .racing import run_race
 from .spin import Spin
 
 # Seconds of a sample, and copies of weights at most: as a network does, a kernel finds its weight where its others of
@@ -26,8 +26,6 @@ _MOST_CALLS, _MOST_COPIES = 512, 64
 MOST_BYTES = 64 << 20
 _GUARD_BYTES = 64  # bytes behind a result that nobody may write
 _PATTERN = 0xA5
-# Of pairs, how many may be thrown away before the machine counts as loaded all the time.
-_MOST_DISTURBED = 2
 # How far results may lie from the default's, of the largest of them, by the bytes of a float.
 _TOLERANCES = {1: 0.2, 2: 2e-2, 4: 2e-4, 8: 1e-9}
 
@@ -52,6 +50,12 @@ class Setup:
     threads: int = 1
     cpus: tuple[int, ...] = ()
     seed: int = 0
+
+    @property
+    def most_bytes(self) -> int:
+        """Bytes that the arrays of a bench take at most."""
+        copies = min(self.network_bytes, MOST_BYTES) if self.weights else 0
+        return copies + sum(_type_bytes(text) for text in (*self.inputs, *self.results))
 
 
 @dataclass(frozen=True)
@@ -90,21 +94,9 @@ class Bench:
             return Measured(error="wrong", reason=reason)
         timed = _Linked(self, candidate, self._parts, self._times)
         timed.run()
-        seconds: list[float] = []
-        others: list[float] = []
-        disturbed = 0
-        while not is_decided(seconds, others, bar):
-            pair = (timed, self._timed) if len(seconds) % 2 else (self._timed, timed)
-            noisy = self._spin.run()
-            found = [each.time() for each in pair]
-            noisy = self._spin.run() or noisy
-            if noisy and disturbed < _MOST_DISTURBED * (len(seconds) + 1):
-                disturbed += 1
-                continue
-            mine, theirs = reversed(found) if len(seconds) % 2 == 0 else found
-            seconds.append(mine)
-            others.append(theirs)
-        return Measured(tuple(seconds), tuple(others), disturbed=disturbed, load=os.getloadavg()[0])
+        found = run_race(timed.time, self._timed.time, self._spin.run, bar)
+        load = os.getloadavg()[0]
+        return Measured(tuple(found.seconds), tuple(found.others), disturbed=found.disturbed, load=load)
 
     def time_default(self, samples: int = 9) -> float:
         """Median seconds of a call of the default."""

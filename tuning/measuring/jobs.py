@@ -12,7 +12,9 @@ from .bench import Bench, Measured, Setup
 
 MEASURER = WorkerKind("tuning.measuring.jobs")
 
-_benches: dict[str, Bench] = {}  # of this process: that of the kernel that it measures now
+_KEPT_BYTES = 512 << 20  # of benches that stay
+
+_benches: dict[str, Bench] = {}  # of this process: those of the kernels that it measured last, the latest at the end
 
 
 def warm_up() -> None:
@@ -33,10 +35,17 @@ def time_default(setup: Setup, default: Kernel) -> float:
 def _find_bench(setup: Setup, default: Kernel) -> Bench:
     pin_process(setup.cpus)
     key = hashlib.sha256(default.object + repr((setup.inputs, setup.threads, setup.seed)).encode()).hexdigest()
-    if key not in _benches:
-        _benches.clear()
-        _benches[key] = Bench(setup, default)
-    return _benches[key]
+    if (bench := _benches.pop(key, None)) is None:
+        _make_room(setup.most_bytes)
+        bench = Bench(setup, default)
+    _benches[key] = bench
+    return bench
+
+
+def _make_room(wanted: int) -> None:
+    """Let benches go that were not used for longest, until there is room for another one, if need be all of them."""
+    while _benches and wanted + sum(bench.setup.most_bytes for bench in _benches.values()) > _KEPT_BYTES:
+        del _benches[next(iter(_benches))]
 
 
 def pin_process(cpus: Sequence[int]) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -15,8 +15,11 @@ _NOTCH = 1.57
 _WIDER = 2.0
 # Standard deviations of a count of signs: one in 200 on either side.
 _SIGNS = 2.58
-# One pair says enough of what takes so many times as long, and the least pairs of what is slower by so much.
-_HOPELESS, _WORSE = 2.0, 1.05
+# One pair says enough of what takes so many times as long, and the least pairs of what is slower by so much; where
+# something else ran beside these, by so much.
+_HOPELESS, _WORSE, _CLEARLY_WORSE = 2.0, 1.05, 1.25
+# Of pairs, how many may be thrown away before the machine counts as loaded all the time.
+_MOST_DISTURBED = 2
 # What is better has to be so in as many pairs at least, since of many candidates the luckiest would win; narrower than
 # this an interval need not be.
 _LEAST_OF_BETTER, _SURE, _FINE = 12, 1.05, 0.004
@@ -60,6 +63,53 @@ class RatioInterval:
 UNCHANGED = RatioInterval(1.0, 1.0, 1.0)
 
 
+@dataclass
+class Pairs:
+    """The seconds of a candidate and of the default, pair by pair, and how many pairs were thrown away."""
+
+    seconds: list[float] = field(default_factory=list)
+    others: list[float] = field(default_factory=list)
+    disturbed: int = 0
+
+    def add(self, second: float, other: float) -> None:
+        """Add a pair."""
+        self.seconds.append(second)
+        self.others.append(other)
+
+
+def run_race(
+    mine: Callable[[], float], default: Callable[[], float], is_disturbed: Callable[[], bool], bar: float
+) -> Pairs:
+    """Let a candidate and the default, functions that run one and return its seconds, take turns until it is decided.
+
+    ``is_disturbed`` says before and after each pair whether something else ran. Such pairs are thrown away, but where
+    all of them show a candidate that is much slower, no others are waited for.
+    """
+    kept, every = Pairs(), Pairs()
+    while not is_decided(kept.seconds, kept.others, bar):
+        noisy = is_disturbed()
+        if len(kept.seconds) % 2:
+            pair = mine(), default()
+        else:
+            other, second = default(), mine()
+            pair = second, other
+        noisy = is_disturbed() or noisy
+        every.add(*pair)
+        if noisy and kept.disturbed < _MOST_DISTURBED * (len(kept.seconds) + 1):
+            kept.disturbed += 1
+        else:
+            kept.add(*pair)
+        if noisy and _is_slower(every.seconds, every.others, bar, _CLEARLY_WORSE):
+            return every
+    return kept
+
+
+def _is_slower(seconds: Sequence[float], others: Sequence[float], bar: float, by: float) -> bool:
+    """Return whether a candidate is slower in each of enough pairs, and by so much in half of them."""
+    ratios = [s / o for s, o in zip(seconds, others, strict=True)]
+    return len(ratios) >= LOOKS[0] and min(ratios) > bar and float(np.median(ratios)) > by * bar
+
+
 def is_decided(seconds: Sequence[float], others: Sequence[float], bar: float) -> bool:
     """Return whether more pairs would change nothing: whether a candidate's ratio to the default is less than ``bar``.
 
@@ -73,7 +123,7 @@ def is_decided(seconds: Sequence[float], others: Sequence[float], bar: float) ->
     if count not in LOOKS:
         return False
     found = RatioInterval.of(seconds, others)
-    if min(s / o for s, o in zip(seconds, others, strict=True)) > bar and found.ratio > _WORSE * bar:
+    if _is_slower(seconds, others, bar, _WORSE):
         return True
     wide = found.high / found.low
     if count < LOOKS[1]:

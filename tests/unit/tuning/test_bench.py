@@ -17,6 +17,7 @@ from tilewright.driver import api
 from tilewright.tuning import laboratory as laboratory_module
 from tilewright.tuning.laboratory import Laboratory, Prepared
 from tilewright.tuning.measuring import bench as bench_module
+from tilewright.tuning.measuring import jobs
 from tilewright.tuning.measuring.bench import Bench
 from tilewright.tuning.measuring.spin import Spin
 from tilewright.tuning.task import Task
@@ -123,6 +124,24 @@ def test_weights_lie_in_several_places_where_the_network_has_many(prepared: Prep
     bench = Bench(setup, prepared.default)
     assert len(bench.copies) == min(64, (1 << 20) // own) > 1
     assert len(Bench(replace(setup, network_bytes=0), prepared.default).copies) == 1
+
+
+def test_benches_of_the_last_kernels_stay_as_far_as_there_is_room(
+    prepared: Prepared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "_benches", {})
+    setups = [replace(prepared.setup, seed=seed, cpus=()) for seed in range(3)]
+    for setup in (*setups[:2], setups[0]):
+        jobs.time_default(setup, prepared.default)
+    assert [bench.setup.seed for bench in jobs._benches.values()] == [1, 0]
+    first = next(iter(jobs._benches.values()))
+    assert 0 < sum(a.nbytes for copy in first.copies for a in copy) <= setups[0].most_bytes * len(first.copies)
+    monkeypatch.setattr(jobs, "_KEPT_BYTES", 2 * setups[0].most_bytes)
+    jobs.time_default(setups[2], prepared.default)
+    assert [bench.setup.seed for bench in jobs._benches.values()] == [0, 2]
+    monkeypatch.setattr(jobs, "_KEPT_BYTES", 0)
+    jobs.time_default(setups[1], prepared.default)
+    assert [bench.setup.seed for bench in jobs._benches.values()] == [1]
 
 
 def test_samples_of_slow_kernels_go_over_the_copies_part_by_part(

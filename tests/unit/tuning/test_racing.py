@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 
-from tilewright.tuning.measuring.racing import LOOKS, RatioInterval, is_decided
+from tilewright.tuning.measuring.racing import LOOKS, RatioInterval, is_decided, run_race
 
 
 def race(ratio: float, noise: float, seed: int, bar: float = 1.0) -> tuple[int, RatioInterval]:
@@ -62,3 +63,22 @@ def test_an_interval_of_little_is_wide() -> None:
     assert RatioInterval.of([2.0], [1.0]) == RatioInterval(2.0, 0.0, math.inf)
     found = RatioInterval.of([1.0, 1.1, 0.9, 1.0], [1.0, 1.0, 1.0, 1.0])
     assert found.low < 1 < found.high
+
+
+def test_disturbed_pairs_are_thrown_away() -> None:
+    noise = itertools.cycle([True, False, False, False])  # before and after each pair
+    state = [False]
+
+    def is_disturbed() -> bool:
+        state[0] = next(noise)
+        return state[0]
+
+    found = run_race(lambda: 1.3e-4, lambda: 9e-4 if state[0] else 1e-4, is_disturbed, 1.0)
+    assert found.disturbed == 3 and found.seconds == [1.3e-4] * 3 and found.others == [1e-4] * 3
+
+
+def test_what_is_much_slower_waits_for_no_quiet_pairs() -> None:
+    found = run_race(lambda: 1.4e-4, lambda: 1e-4, lambda: True, 1.0)
+    assert len(found.seconds) == len(found.others) == LOOKS[0] and not found.disturbed
+    near = run_race(lambda: 1.1e-4, lambda: 1e-4, lambda: True, 1.0)
+    assert near.disturbed > len(near.seconds)
