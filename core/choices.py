@@ -17,6 +17,11 @@ PREFIX = "plan:"  # of keys; no kernel's name has a colon
 GivenOption = tuple[int, int | None]
 
 
+def find_kind(key: str) -> str:
+    """The word of a key that says what sort of decision it is."""
+    return key.removeprefix(PREFIX).split("_")[0]
+
+
 @dataclass(frozen=True)
 class Choice:
     """A decision: ``options`` in order, the one that the rule takes (``default``), and that which was ``taken``.
@@ -33,7 +38,7 @@ class Choice:
     @property
     def kind(self) -> str:
         """The word of the key that says what sort of decision it is: ``winograd``, ``fuse``."""
-        return self.key.removeprefix(PREFIX).split("_")[0]
+        return find_kind(self.key)
 
 
 @dataclass

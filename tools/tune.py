@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tilewright.core.choices import PREFIX
+from tilewright.core.choices import PREFIX, find_kind
 from tilewright.core.errors import InputError
 from tilewright.core.printed import count_text, line_text, name_text, shorten
 from tilewright.records import user_file
@@ -31,6 +32,7 @@ from tilewright.tools._plot import require_plotting
 
 if TYPE_CHECKING:
     from tilewright.tuning.fleet.address import Fleet
+    from tilewright.tuning.plan_choices import ChoiceResult
     from tilewright.tuning.result import TaskResult, TuningResult
     from tilewright.tuning.session import Tuning
     from tilewright.tuning.verdict import HeldContest
@@ -225,11 +227,21 @@ def _report_lines(result: TuningResult) -> Iterator[str]:
             taken = "taken" if choice.accepted else "not taken"
             said = f"{choice.default} -> {choice.option}, {choice.ratio:.3f} of its kernels' time, {taken}"
             yield f"  {choice.key}: {said} ({_nodes_text(choice.nodes, _SHOWN_NODES)})"
+    yield from _untried_lines(result.choices)
     for line in result.notes:
         yield f"fleet: {line}"
     for line in result.wrong:
         yield f"WRONG, an error of the compiler's: {line}"
     yield ""
+
+
+def _untried_lines(choices: Sequence[ChoiceResult]) -> Iterator[str]:
+    """Why options of the plan were not measured: how many of how many decisions of each kind, for each reason."""
+    counts = Counter((c.reason, find_kind(c.key)) for c in choices for _ in c.untried)
+    about = Counter((c.reason, find_kind(c.key)) for c in choices if c.untried)
+    for (reason, kind), count in sorted(counts.items()):
+        options, decisions = count_text(count, "option"), count_text(about[reason, kind], "decision")
+        yield f"  not tried: {options} of {decisions} of the kind '{kind}': {reason}"
 
 
 def _contest_text(contest: HeldContest) -> str:

@@ -72,6 +72,7 @@ class Laboratory:
         self._thread = ThreadPoolExecutor(1)
         self.threads = threads
         self.notes: list[str] = []
+        self._defaults: dict[tuple[str, bytes], tuple[Kernel, bytes]] = {}  # compiled, by names and code
         [self._support] = self._compilers.run([Job("the support of kernels", jobs.emit_support, (target,))])
 
     def __enter__(self) -> Laboratory:
@@ -87,8 +88,7 @@ class Laboratory:
 
     def prepare(self, tasks: Sequence[Task]) -> list[Prepared]:
         """Compile the defaults of tasks, and measure each. Raises TilewrightError for one at which that fails."""
-        todo = [Job(f"kernel '{t.name}'", compiling.compile_default, (t.name, t.code, self._settings)) for t in tasks]
-        made: list[tuple[Kernel, bytes]] = self._compilers.run(todo)
+        made = self._compile_defaults(tasks)
         setups = [self._make_setup(task, table) for task, (_, table) in zip(tasks, made, strict=True)]
         kernels = [kernel for kernel, _ in made]
         return list(map(Prepared, tasks, setups, kernels, self._time_defaults(setups, kernels)))
@@ -128,6 +128,14 @@ class Laboratory:
         except TilewrightError as error:
             return Measured(error="crash", reason=first_line(error))
         return measured
+
+    def _compile_defaults(self, tasks: Sequence[Task]) -> list[tuple[Kernel, bytes]]:
+        """The defaults of tasks, and the objects of their tables; plans of one network share most kernels."""
+        known, settings = self._defaults, self._settings
+        new = {(t.name, t.code): t for t in tasks if (t.name, t.code) not in known}.values()
+        todo = [Job(f"kernel '{t.name}'", compiling.compile_default, (t.name, t.code, settings)) for t in new]
+        known |= {(t.name, t.code): made for t, made in zip(new, self._compilers.run(todo), strict=True)}
+        return [known[t.name, t.code] for t in tasks]
 
     def _make_setup(self, task: Task, table: bytes) -> Setup:
         return Setup(

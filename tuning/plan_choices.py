@@ -7,6 +7,7 @@ decisions are found that may be better, and the network has the last word, as on
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +29,13 @@ from .verdict import NetworkVerdict, settle_winners
 # Of the time of the kernels that a decision is about: an option has to take less to be tried in the network.
 _WORTH = 0.98
 # Of all kernels of two plans, in which each is measured.
-_PLAN_ROUNDS = 4
+_PLAN_ROUNDS = 6
+# Of a run's time: a decision about kernels that take less is not worth a plan.
+_LEAST_PART = 0.005
+# Of the time for other plans, the contests' part, of which one takes a ninth, but no less than a second: it is three
+# processes that may take three times as long each.
+_PART_OF_CONTESTS, _PART_OF_CONTEST, _LEAST_CONTEST = 0.4, 1 / 9, 1.0
+_UNTIMELY, _UNWORTHY = "there was no time left for them", "their kernels take too little of the time"
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,8 @@ class NetworkPlan:
 
 # A network's plan with options in place of the rules', by the keys of decisions.
 Replan = Callable[[Mapping[str, int]], NetworkPlan]
+# The seconds that are left for other plans.
+SecondsLeft = Callable[[], float]
 
 
 @dataclass(frozen=True)
@@ -48,7 +57,7 @@ class ChoiceResult:
     """What came of a decision: its ``key``, the ``nodes`` that it is about, and the rule's option.
 
     option: the one whose kernels take the least time, ``ratio`` of what the rule's take. accepted: whether the network
-    has taken it. tried: whether all options were measured.
+    has taken it. untried: the options that were not measured, for this ``reason``.
     """
 
     key: str
@@ -57,7 +66,8 @@ class ChoiceResult:
     option: int
     ratio: float
     accepted: bool
-    tried: bool = True
+    untried: tuple[int, ...] = ()
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -76,54 +86,68 @@ def settle_plan(
     make_network: Callable[[NetworkPlan], TunedNetwork],
     seconds: float,
     trials: PlanTrials,
-    is_over: Callable[[], bool] = lambda: False,
+    seconds_left: SecondsLeft = lambda: math.inf,
 ) -> SettledPlan:
-    """Find the decisions with which a network is faster for certain; ``seconds`` are those of a contest.
+    """Find the decisions with which a network is faster for certain; ``seconds`` are those of a contest at most.
 
-    What ``trials`` have is not measured again. From when ``is_over`` says so nothing is measured any more but all that
-    seems faster together, in the network.
+    What ``trials`` have is not measured again. When no ``seconds_left`` are there, nothing is measured any more but all
+    that seems faster together, in the network.
     """
-    found, choices = _measure_options(base, replan, laboratory, trials, is_over), base.planned.choices
+    choices = base.planned.choices
+    found, small = _measure_options(base, replan, laboratory, trials, seconds_left)
     ratios = {c.key: {c.default: 1.0} | {o: trial.ratio for o, trial in found[c.key].items()} for c in choices}
     best = {key: min(tried, key=tried.__getitem__) for key, tried in ratios.items()}
     worth = {key: option for key, option in best.items() if ratios[key][option] < _WORTH}
     gains = {key: found[key][o].default_seconds[0] * (1 - ratios[key][o]) for key, o in worth.items()}
-    verdict = settle_winners(_PlanContests(base, replan, make_network, trials), worth, gains, seconds, is_over)
+    seconds = min(seconds, max(_LEAST_CONTEST, seconds_left() * _PART_OF_CONTEST))
+    contests = _PlanContests(base, replan, make_network, trials)
+    verdict = settle_winners(contests, worth, gains, seconds, lambda: seconds_left() <= 0)
     accepted = {key: worth[key] for key in verdict.accepted}
-    results = tuple(
-        ChoiceResult(
-            c.key,
-            c.nodes,
-            c.default,
-            best[c.key],
-            ratios[c.key][best[c.key]],
-            c.key in accepted,
-            {*ratios[c.key]} >= {*c.options},
+    results = []
+    for choice in choices:
+        key, untried = choice.key, tuple(o for o in choice.options if o not in ratios[choice.key])
+        reason = (_UNWORTHY if key in small else _UNTIMELY) if untried else ""
+        option = best[key]
+        results.append(
+            ChoiceResult(
+                key, choice.nodes, choice.default, option, ratios[key][option], key in accepted, untried, reason
+            )
         )
-        for c in choices
-    )
-    return SettledPlan(replan(accepted) if accepted else base, results, verdict)
+    return SettledPlan(replan(accepted) if accepted else base, tuple(results), verdict)
 
 
 def _measure_options(
-    base: NetworkPlan, replan: Replan, laboratory: Laboratory, trials: PlanTrials, is_over: Callable[[], bool]
-) -> dict[str, dict[int, Trial]]:
-    """The trials of options other than the rule's, by key and option.
+    base: NetworkPlan, replan: Replan, laboratory: Laboratory, trials: PlanTrials, seconds_left: SecondsLeft
+) -> tuple[dict[str, dict[int, Trial]], set[str]]:
+    """The trials of options other than the rule's, by key and option, and the keys that are not worth one.
 
     Decisions of one kind are tried together, since each has kernels of its own; others stay as the rules have them.
+    Those come first whose kernels take most of the time, and none of which the last one's time would be too much.
     """
     choices, clock = base.planned.choices, _PlanClock(laboratory)
     found = {choice.key: trials.find_options(choice) for choice in choices}
+    groups = list[tuple[int, list[Choice]]]()
     for kind, option in sorted({(choice.kind, option) for choice in choices for option in choice.options}):
         alike = [c for c in choices if c.kind == kind and option in c.options and option != c.default]
         asked = [c for c in alike if option not in found[c.key]]
-        if not asked or is_over():
-            continue
+        groups += [(option, asked)] if asked else []
+    if not groups or (total := seconds_left()) <= 0:
+        return found, set()
+    parts = clock.measure_parts(base, [c for c in choices if any(c in asked for _, asked in groups)])
+    small = {key for key, part in parts.items() if part < _LEAST_PART}
+    groups = [(option, [c for c in asked if c.key not in small]) for option, asked in groups]
+    groups.sort(key=lambda group: -sum(parts[c.key] for c in group[1]))
+    last, kept = 0.0, _PART_OF_CONTESTS * total if total < math.inf else 0.0
+    for number, (option, asked) in enumerate(groups):
+        if not asked or (number and seconds_left() < last + kept):
+            break
+        began = time.monotonic()
         plan = replan(dict.fromkeys([choice.key for choice in asked], option))
         times = clock.compare(plan, base, asked)
         for choice in asked:
             found[choice.key][option] = trials.keep_option(choice, option, *times[choice.key])
-    return found
+        last = time.monotonic() - began
+    return found, small
 
 
 @dataclass
@@ -132,6 +156,15 @@ class _PlanClock:
 
     laboratory: Laboratory
     _prepared: dict[str, Prepared] = field(default_factory=dict)
+
+    def measure_parts(self, base: NetworkPlan, choices: Sequence[Choice]) -> dict[str, float]:
+        """The part of a run's time that kernels take which a decision is about, by key."""
+        calls = base.planned.plan.main.calls
+        every = {call.kernel for call in calls}
+        self._prepare(base, every)
+        timed = _Timed(calls, self._measure(every, 1))
+        total = max(sum(timed.seconds[call.kernel] for call in calls), 1e-12)
+        return {choice.key: timed.add_up(_follow_nodes(choice.nodes, calls)) / total for choice in choices}
 
     def compare(
         self, plan: NetworkPlan, base: NetworkPlan, choices: Sequence[Choice]
@@ -156,11 +189,11 @@ class _PlanClock:
             tasks = [task for task in make_tasks(plan.compilation, plan.planned.plan) if task.name in new]
             self._prepared |= {each.task.name: each for each in self.laboratory.prepare(tasks)}
 
-    def _measure(self, wanted: set[str]) -> dict[str, float]:
+    def _measure(self, wanted: set[str], times: int = _PLAN_ROUNDS) -> dict[str, float]:
         """Seconds of a call of each kernel: the least of some rounds, as others may disturb whole rounds."""
         kernels = [self._prepared[name] for name in sorted(wanted)]
-        rounds = [self.laboratory.time_again(kernels) for _ in range(_PLAN_ROUNDS)]
-        return {each.task.name: min(times) for each, *times in zip(kernels, *rounds, strict=True)}
+        rounds = [self.laboratory.time_again(kernels) for _ in range(times)]
+        return {each.task.name: min(found) for each, *found in zip(kernels, *rounds, strict=True)}
 
 
 @dataclass(frozen=True)

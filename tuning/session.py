@@ -40,7 +40,7 @@ _CONTEST_PART, _LEAST_CONTEST, _MOST_CONTEST = 0.03, 3.0, 12.0
 # Of contests of parts of the winners: a part of the search's, or what is enough for a few of them.
 _PART_OF_SETS, _LEAST_OF_SETS = 0.5, 30.0
 # Of a search: in less there is no time for other plans, which count as this part of it at most.
-_LEAST_OF_PLANS, _PART_OF_PLANS = 30.0, 0.5
+_LEAST_OF_PLANS, _PART_OF_PLANS = 30.0, 0.4
 
 
 @dataclass
@@ -129,13 +129,13 @@ class Session:
         planning = Budget(total * _PART_OF_PLANS)
         known = PlanTrials(self.database, self.given.options.target, self.laboratory.threads, own_version())
 
-        def is_over() -> bool:
-            return self.budget.interrupted or planning.is_over
+        def count_left() -> float:
+            return 0.0 if self.budget.interrupted else max(0.0, total * _PART_OF_PLANS - planning.used_seconds)
 
         with self._end_on_interrupt(self.budget.interrupt, "what was found until now goes to the network"):
             self._listen("trying other plans of the network")
             settled = settle_plan(
-                self.base, replan, self.laboratory, self._make_network, _LEAST_CONTEST, known, is_over
+                self.base, replan, self.laboratory, self._make_network, _LEAST_CONTEST, known, count_left
             )
         self._keep_options(settled)
         self._used = min(planning.used_seconds, total * _PART_OF_PLANS)
@@ -146,7 +146,7 @@ class Session:
 
         One that was not tried, because of an interrupt, stays as it was.
         """
-        options, tried = self.given.options, [each.key for each in settled.results if each.tried]
+        options, tried = self.given.options, [each.key for each in settled.results if not each.untried]
         self.database.reject(tried, target_key(options.target), options.threads)
         self.database.accept(make_winners(settled, self.name, own_version()))
 

@@ -16,6 +16,7 @@ from onnx import helper
 
 from tilewright.records.database import Database
 from tilewright.tools import _tuning_plot, tune
+from tilewright.tuning.plan_choices import ChoiceResult
 from tilewright.tuning.session import Tuning
 
 
@@ -81,6 +82,16 @@ def test_a_picture_that_cannot_be_written_costs_no_report(
     assert tune.main([*arguments, "--plot", str(tmp_path / "p.svg")]) == 2
     out, err = capsys.readouterr()
     assert "2 trials in" in out and err.endswith("error: No space left on device\n")
+
+
+def test_what_was_left_out_of_other_plans_is_said() -> None:
+    late = [ChoiceResult(f"plan:winograd_{n}", ("n",), 0, 0, 1.0, False, (2, 4), "no time") for n in range(3)]
+    done = ChoiceResult("plan:fuse_a", ("n",), 1, 1, 1.0, False)
+    small = ChoiceResult("plan:fuse_b", ("n",), 1, 1, 1.0, False, (0,), "too little")
+    assert [*tune._untried_lines([*late, done, small])] == [
+        "  not tried: 6 options of 3 decisions of the kind 'winograd': no time",
+        "  not tried: 1 option of 1 decision of the kind 'fuse': too little",
+    ]
 
 
 @pytest.mark.parametrize(

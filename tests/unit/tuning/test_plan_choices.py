@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import signal
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,7 @@ from tilewright.core.target import Target
 from tilewright.driver import api
 from tilewright.records.database import Database
 from tilewright.records.trial import Winner, target_key
+from tilewright.tuning import plan_choices
 from tilewright.tuning import session as tuning_session
 from tilewright.tuning.measuring.contest import Contest
 from tilewright.tuning.measuring.racing import RatioInterval
@@ -101,14 +103,25 @@ class Clocks:
         return [1.0 if self.fast in each.task.name else 3.0 for each in prepared]
 
 
+class Parts(Clocks):
+    """A laboratory in which each kernel takes the seconds that it is given by name."""
+
+    def __init__(self, seconds: Mapping[str, float]) -> None:
+        super().__init__("")
+        self.seconds = seconds
+
+    def time_again(self, prepared: Sequence[Any]) -> list[float]:
+        return [self.seconds[each.task.name] for each in prepared]
+
+
 class Judge:
     """A network with other decisions, which takes so much of the time of the one without."""
 
     def __init__(self, ratio: float) -> None:
-        self.ratio, self.contests = ratio, 0
+        self.ratio, self.contests, self.seconds = ratio, 0, 0.0
 
     def contest_plan(self, other: object, seconds: float) -> Contest:
-        self.contests += 1
+        self.contests, self.seconds = self.contests + 1, seconds
         noise = np.random.default_rng(0).normal(1, 0.002, (2, 40))
         return Contest(tuple(self.ratio * noise[0]), tuple(noise[1]), 0, 0.0)
 
@@ -120,12 +133,12 @@ def plan_convolution(convolution: bytes, folder: Path, choices: Mapping[str, int
 
 
 def settle_with(
-    base: NetworkPlan, replan: Any, laboratory: Any, judge: Any, database: Database, over: Sequence[bool] = ()
+    base: NetworkPlan, replan: Any, laboratory: Any, judge: Any, database: Database, left: Sequence[float] = (math.inf,)
 ) -> SettledPlan:
-    """Settle a plan; ``over`` says at each time when that is asked whether the time for it is over."""
-    asked = itertools.chain(over, itertools.repeat(bool(over and over[-1])))
+    """Settle a plan; ``left`` are the seconds that are left each time when that is asked, the last ones from then on."""
+    asked = itertools.chain(left, itertools.repeat(left[-1]))
     trials = PlanTrials(database, Target.parse("x86"), 1, "1")
-    return settle_plan(base, replan, laboratory, lambda plan: judge, 1.0, trials, lambda: next(asked))
+    return settle_plan(base, replan, laboratory, lambda plan: judge, 3.0, trials, lambda: next(asked))
 
 
 def test_plans_are_measured_until_their_time_is_over_and_go_on_from_there(convolution: bytes, tmp_path: Path) -> None:
@@ -134,9 +147,10 @@ def test_plans_are_measured_until_their_time_is_over_and_go_on_from_there(convol
     [choice] = base.planned.choices
     assert len(choice.options) > 2
     with Database.open(tmp_path / "records.sqlite") as database:
-        none = settle_with(base, replan, clocks := Clocks("conv"), judge := Judge(0.9), database, [True])
+        none = settle_with(base, replan, clocks := Clocks("conv"), judge := Judge(0.9), database, [0.0])
         assert (clocks.measured, judge.contests, none.plan) == (0, 0, base)
-        settle_with(base, replan, Clocks("transform"), judge := Judge(0.9), database, [False, True])
+        assert none.results[0].untried == choice.options[1:] and "no time" in none.results[0].reason
+        settle_with(base, replan, Clocks("transform"), judge := Judge(0.9), database, [1e6, 0.0])
         first = [trial.steps for trial in database.trials(kernel=KEY)]
         assert len(first) == 1 and judge.contests == 1, "what was found until then goes to the network"
         settle_with(base, replan, Clocks("transform"), Judge(0.9), database)
@@ -146,6 +160,37 @@ def test_plans_are_measured_until_their_time_is_over_and_go_on_from_there(convol
         assert (clocks.measured, judge.contests) == (0, 0) and done.verdict.accepted == (KEY,)
         other = PlanTrials(database, Target.parse("x86"), 1, "2")
         assert other.find_options(choice) == {}, "another version measures by itself"
+
+
+def test_contests_of_plans_take_a_part_of_the_time_that_is_left(convolution: bytes, tmp_path: Path) -> None:
+    replan = partial(plan_convolution, convolution, tmp_path)
+    for left, seconds in ((1e6, 3.0), (18.0, 2.0), (0.0, 1.0)):
+        with Database.open(tmp_path / f"{left}.sqlite") as database:
+            settle_with(replan({}), replan, Clocks("transform"), judge := Judge(0.9), database, [1e6, left])
+        assert judge.contests == 1 and judge.seconds == pytest.approx(seconds)
+
+
+def test_decisions_about_little_get_no_plan_and_those_about_most_come_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds = {"small": 10.0, "large": 600.0, "tiny": 0.01}
+    tasks = [SimpleNamespace(name=name) for name in kinds]
+    monkeypatch.setattr(plan_choices, "make_tasks", lambda compilation, plan: tasks)
+    clock, replanned = Parts(kinds), list[set[str]]()
+
+    def replan(choices: Mapping[str, int]) -> Any:
+        replanned.append({*choices})
+        return base
+
+    calls = [SimpleNamespace(kernel=name, nodes=(name,)) for name in kinds]
+    choices = [Choice(f"{PREFIX}{name}_1", (0, 1), 0, 0, (name,)) for name in kinds]
+    plan = SimpleNamespace(main=SimpleNamespace(calls=calls))
+    base: Any = SimpleNamespace(compilation=None, planned=SimpleNamespace(choices=choices, plan=plan))
+    with Database.open(tmp_path / "records.sqlite") as database:
+        found = settle_with(base, replan, clock, Judge(1.0), database)
+    assert replanned == [{f"{PREFIX}large_1"}, {f"{PREFIX}small_1"}]
+    assert [(each.untried, bool(each.reason)) for each in found.results] == [((), False), ((), False), ((1,), True)]
+    assert "too little" in found.results[2].reason
 
 
 def test_an_interrupt_while_plans_are_tried_ends_the_search_with_a_result(convolution: bytes, tmp_path: Path) -> None:
