@@ -24,12 +24,12 @@ from .measuring.racing import UNCHANGED, RatioInterval
 from .network import TunedNetwork
 from .plan_trials import PlanTrials, name_network
 from .tasks import make_tasks
-from .verdict import NetworkVerdict, settle_winners
+from .verdict import IsOver, NetworkVerdict, settle_winners
 
 # Of the time of the kernels that a decision is about: an option has to take less to be tried in the network.
 _WORTH = 0.98
-# Of all kernels of two plans, in which each is measured.
-_PLAN_ROUNDS = 6
+# Of all kernels of two plans, in which each is measured; and where there is no time for so many.
+_PLAN_ROUNDS, _LEAST_ROUNDS = 6, 2
 # Of a run's time: a decision about kernels that take less is not worth a plan.
 _LEAST_PART = 0.005
 # Of the time for other plans, the contests' part, of which one takes a ninth, but no less than a second: it is three
@@ -133,17 +133,18 @@ def _measure_options(
         groups += [(option, asked)] if asked else []
     if not groups or (total := seconds_left()) <= 0:
         return found, set()
+    began = time.monotonic()
     parts = clock.measure_parts(base, [c for c in choices if any(c in asked for _, asked in groups)])
     small = {key for key, part in parts.items() if part < _LEAST_PART}
     groups = [(option, [c for c in asked if c.key not in small]) for option, asked in groups]
     groups.sort(key=lambda group: -sum(parts[c.key] for c in group[1]))
-    last, kept = 0.0, _PART_OF_CONTESTS * total if total < math.inf else 0.0
-    for number, (option, asked) in enumerate(groups):
-        if not asked or (number and seconds_left() < last + kept):
+    last, kept = time.monotonic() - began, _PART_OF_CONTESTS * total if total < math.inf else 0.0
+    for option, asked in groups:
+        if not asked or seconds_left() < last + kept:
             break
         began = time.monotonic()
         plan = replan(dict.fromkeys([choice.key for choice in asked], option))
-        times = clock.compare(plan, base, asked)
+        times = clock.compare(plan, base, asked, lambda: seconds_left() < kept)
         for choice in asked:
             found[choice.key][option] = trials.keep_option(choice, option, *times[choice.key])
         last = time.monotonic() - began
@@ -167,9 +168,9 @@ class _PlanClock:
         return {choice.key: timed.add_up(_follow_nodes(choice.nodes, calls)) / total for choice in choices}
 
     def compare(
-        self, plan: NetworkPlan, base: NetworkPlan, choices: Sequence[Choice]
+        self, plan: NetworkPlan, base: NetworkPlan, choices: Sequence[Choice], is_late: IsOver
     ) -> dict[str, tuple[float, float]]:
-        """Seconds of a run of both plans that kernels take which a decision is about, by key.
+        """Seconds of a run of both plans that kernels take which a decision is about, by key; fewer rounds if late.
 
         Those are the kernels with nodes of the decision, and with nodes of these kernels: an op that does not belong
         to one kernel any more may belong to the next, which has nodes that the decision does not know of.
@@ -180,7 +181,7 @@ class _PlanClock:
         wanted = {call.kernel for call in calls if every & {*call.nodes}}
         self._prepare(plan, wanted)
         self._prepare(base, wanted)
-        times = self._measure(wanted)
+        times = self._measure(wanted, _PLAN_ROUNDS, is_late)
         mine, other = (_Timed(each.planned.plan.main.calls, times) for each in (plan, base))
         return {key: (mine.add_up(own), max(other.add_up(own), 1e-12)) for key, own in about.items()}
 
@@ -189,10 +190,11 @@ class _PlanClock:
             tasks = [task for task in make_tasks(plan.compilation, plan.planned.plan) if task.name in new]
             self._prepared |= {each.task.name: each for each in self.laboratory.prepare(tasks)}
 
-    def _measure(self, wanted: set[str], times: int = _PLAN_ROUNDS) -> dict[str, float]:
+    def _measure(self, wanted: set[str], most: int, is_late: IsOver = lambda: False) -> dict[str, float]:
         """Seconds of a call of each kernel: the least of some rounds, as others may disturb whole rounds."""
-        kernels = [self._prepared[name] for name in sorted(wanted)]
-        rounds = [self.laboratory.time_again(kernels) for _ in range(times)]
+        kernels, rounds = [self._prepared[name] for name in sorted(wanted)], list[list[float]]()
+        while len(rounds) < most and not (len(rounds) >= _LEAST_ROUNDS and is_late()):
+            rounds.append(self.laboratory.time_again(kernels))
         return {each.task.name: min(found) for each, *found in zip(kernels, *rounds, strict=True)}
 
 

@@ -93,13 +93,14 @@ class Clocks:
     """A laboratory in which each kernel takes a known time: those of ``fast`` in their names less."""
 
     def __init__(self, fast: str) -> None:
-        self.fast, self.measured = fast, 0
+        self.fast, self.measured, self.rounds = fast, 0, 0
 
     def prepare(self, tasks: Sequence[Any]) -> list[Any]:
         self.measured += len(tasks)
         return [SimpleNamespace(task=task) for task in tasks]
 
     def time_again(self, prepared: Sequence[Any]) -> list[float]:
+        self.rounds += 1
         return [1.0 if self.fast in each.task.name else 3.0 for each in prepared]
 
 
@@ -150,7 +151,11 @@ def test_plans_are_measured_until_their_time_is_over_and_go_on_from_there(convol
         none = settle_with(base, replan, clocks := Clocks("conv"), judge := Judge(0.9), database, [0.0])
         assert (clocks.measured, judge.contests, none.plan) == (0, 0, base)
         assert none.results[0].untried == choice.options[1:] and "no time" in none.results[0].reason
-        settle_with(base, replan, Clocks("transform"), judge := Judge(0.9), database, [1e6, 0.0])
+        late = [1e6, 1e6, 0.0]  # from the second round of the first option on
+        settle_with(base, replan, clocks := Clocks("transform"), judge := Judge(0.9), database, late)
+        assert clocks.rounds == 3, (
+            "one of all kernels, to know what takes most of the time, and two of the first option"
+        )
         first = [trial.steps for trial in database.trials(kernel=KEY)]
         assert len(first) == 1 and judge.contests == 1, "what was found until then goes to the network"
         settle_with(base, replan, Clocks("transform"), Judge(0.9), database)
@@ -166,7 +171,7 @@ def test_contests_of_plans_take_a_part_of_the_time_that_is_left(convolution: byt
     replan = partial(plan_convolution, convolution, tmp_path)
     for left, seconds in ((1e6, 3.0), (18.0, 2.0), (0.0, 1.0)):
         with Database.open(tmp_path / f"{left}.sqlite") as database:
-            settle_with(replan({}), replan, Clocks("transform"), judge := Judge(0.9), database, [1e6, left])
+            settle_with(replan({}), replan, Clocks("transform"), judge := Judge(0.9), database, [1e6, 1e6, left])
         assert judge.contests == 1 and judge.seconds == pytest.approx(seconds)
 
 
