@@ -14,6 +14,10 @@ _WRITE_TE = "operators are written by te, and scheduled by te.create_schedule"
 _NETWORKS = "networks are ONNX models, by relay.frontend.from_onnx, or PyTorch's, by tw.compile"
 _PASSES = "passes are the package's own: tw.PassContext, and tilewright opt --list"
 _LAYOUTS = "layouts are chosen by the compiler, and by tilewright tune"
+_HALF = "floats have the types that the model gives them: cast by relay.cast, or export the model in half precision"
+WATCHED = (
+    "passes are watched by tilewright.passes.infra.instruments, as Timing, and compile.py --time-passes prints times"
+)
 # By the beginnings of names, the longest that fits.
 _REASONS = {
     "arith": "expressions are simplified as they are compiled",
@@ -45,7 +49,8 @@ _REASONS = {
     "topi.nn.sparse_dense": "a sum has a length that is known before the run: write one over the longest row by te",
     "topi.sparse": "a sum has a length that is known before the run: write one over the longest row by te",
     "transform": _PASSES,
-    "ir.instrument": "tw.PassContext takes instruments of tw.instrument, and compile.py --time-passes prints times",
+    **dict.fromkeys(("instrument", "ir.instrument"), WATCHED),
+    **dict.fromkeys(("transform.ToMixedPrecision", "relay.transform.ToMixedPrecision"), _HALF),
 }
 
 

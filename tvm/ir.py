@@ -26,6 +26,7 @@ __all__ = [
     "transform",
 ]
 
+__path__: list[str] = []  # a package without modules, so that imports of those that it has in TVM are refused in words
 assert_structural_equal = structure.assert_structural_equal
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
+from ..core.errors import CompileError
 from ..passes.infra import context
-from .absent import refuse_name
+from ..passes.infra.instruments import Instrument
+from .absent import WATCHED, refuse_name
 from .network import transform
 from .network.transform import Pass, PassInfo, Sequential, module_pass, name_pass
 
@@ -27,8 +29,12 @@ def PassContext(
 ) -> context.PassContext:
     """The package's own, whose passes and keys of ``config`` may have TVM's names, too.
 
-    Of TVM's keys those count as set that say to use tuning records, which ``ApplyHistoryBest`` does by itself.
+    Of TVM's keys those count as set that say to use tuning records, which ``ApplyHistoryBest`` does by itself. Raises
+    CompileError for an instrument of TVM's kind, which watches passes that are not here.
     """
+    for each in instruments or []:
+        if not isinstance(each, Instrument):
+            raise CompileError(f"{type(each).__name__} is no instrument: {WATCHED}")
     return context.PassContext(
         opt_level=opt_level,
         required_pass=list(map(name_pass, required_pass or [])),

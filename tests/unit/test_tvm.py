@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import tilewright as tw
 import tilewright.tvm as tvm
 import tilewright.tvm.testing
+from tilewright.passes.infra import instruments
 from tilewright.tvm import te
 from tilewright.tvm.contrib import cc, clang, utils
 from tilewright.tvm.topi.utils import get_const_int, get_const_tuple
@@ -399,6 +401,32 @@ def test_what_is_not_there_is_said():
         AttributeError, match=r"tilewright\.tvm has no 'relax': networks are ONNX models, .*it has IRModule"
     ):
         getattr(tvm, "relax")  # noqa: B009
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("transform.ToMixedPrecision", "the types that the model gives them"),
+        ("relay.transform.ToMixedPrecision", "the types that the model gives them"),
+        ("instrument", "passes are watched by tilewright.passes.infra.instruments"),
+        ("ir.instrument", "passes are watched by tilewright.passes.infra.instruments"),
+    ],
+)
+def test_what_is_not_there_says_what_is_in_its_place(name: str, message: str) -> None:
+    module, _, last = name.rpartition(".")
+    with pytest.raises(AttributeError, match=message):
+        getattr(importlib.import_module(f"tilewright.tvm.{module}".rstrip(".")), last)
+
+
+def test_instruments_of_tvm_are_refused_in_words_and_ours_watch() -> None:
+    with pytest.raises(ModuleNotFoundError, match="passes are watched by"):
+        importlib.import_module("tilewright.tvm.ir.instrument")
+    with pytest.raises(tw.CompileError, match="Mine is no instrument: passes are watched by"):
+        tvm.transform.PassContext(instruments=[type("Mine", (), {"run_before_pass": print})()])
+    timing = instruments.Timing()
+    with tvm.transform.PassContext(opt_level=3, instruments=[timing]):
+        tvm.build(*vector_add()[:2])
+    assert timing.seconds["apply-schedule"] > 0
 
 
 def test_functions_that_tvm_has_beside() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from random import Random
 
 import numpy as np
@@ -23,11 +24,15 @@ from tilewright.passes import pipeline
 from tilewright.passes.infra.context import PassContext
 from tilewright.passes.schedule.language.cuts import carve, overlap, share, stream_sum, unroll_sum
 from tilewright.passes.schedule.language.loopnest import Axis, Block, KernelValue
+from tilewright.records.trial import Trial
 from tilewright.tuning.spaces.form_space import make_space
 from tilewright.tuning.spaces.nest_space import NestSpace
 from tilewright.tuning.spaces.recipe import make_schedule, read_recipe
 from tilewright.tuning.spaces.space import describe_change, draw_points, list_neighbours
+from tilewright.tuning.task import Task
 from tilewright.tuning.tasks import extract_tasks
+from tilewright.tvm.autotvm.kernels import KernelTask
+from tilewright.tvm.target import Target as TvmTarget
 
 TARGET = Target.parse("x86 -mcpu=x86-64-v4")
 
@@ -195,6 +200,22 @@ def test_a_space_of_two_forms() -> None:
         assert again is not None and space.schedule(again) == schedule
         assert pipeline.describe_loops(k, target, PassContext(config={"schedules": {"k": schedule}})).schedule
     assert forms == {False, True}
+
+
+def test_a_task_of_autotvm_has_the_configs_of_its_own_form() -> None:
+    """A record of the other form is of no config."""
+    target, k = Target.parse("x86 -mcpu=sapphirerapids"), bytecode(matmul(128, 768, 768, 32))
+    described = pipeline.describe_loops(k, target, PassContext())
+    default, [other] = tw.Schedule.from_json(described.schedule_json), pipeline.list_schedules(k, target)
+    kernel = Task("k", k, target, 1, 1, ("n",), described.signature, default, others=(other,))
+    task, found = KernelTask(kernel, TvmTarget("llvm -mcpu=sapphirerapids")), list[int | None]()
+    for schedule in (default, other):
+        data = schedule.to_json()
+        texts = (json.dumps(data["values"]), json.dumps(data["steps"]))
+        found.append(task.find_index(Trial("k", "", 1, *texts, (1.0,), (1.0,))))
+    own = task.config_space.knob2point(task.space.default)
+    assert found == [own, None] and task.find_schedule(task.config_space.get(own)) == default
+    assert task.read_nests(task.space.default)
 
 
 def test_a_kernel_that_has_one_form_has_one_space() -> None:
