@@ -9,7 +9,6 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 
 from ..core.errors import ScheduleError
@@ -18,7 +17,7 @@ from ..records.database import Database
 from ..records.trial import Trial, target_key
 from .budget import Budget
 from .compiling import Candidate
-from .laboratory import Laboratory
+from .laboratory import Compiling, Laboratory
 from .measuring.bench import Measured
 from .measuring.racing import RatioInterval
 from .progress import TaskProgress, estimate_ratio
@@ -37,7 +36,7 @@ class Batch:
     task: TaskProgress
     points: Sequence[Point]
     steps: Sequence[str]
-    candidates: Future[list[Candidate]]
+    candidates: Compiling
 
 
 class Engine:
@@ -77,9 +76,7 @@ class Engine:
             if len(self._queue) > self._laboratory.overlaps or task is None:
                 self._measure_batch(self._queue.popleft())
         while self._queue:
-            batch = self._queue.popleft()
-            if not batch.candidates.cancel() and not self.budget.is_over:
-                self._measure_batch(batch)
+            self._queue.popleft().candidates.cancel()
 
     def _choose_task(self, tasks: Sequence[TaskProgress]) -> TaskProgress | None:
         """The task of which most is expected; those whose candidates are being compiled count as tried."""
@@ -109,13 +106,13 @@ class Engine:
             self._queue.append(Batch(task, fresh, steps, compiled))
 
     def _measure_batch(self, batch: Batch) -> None:
-        began = time.monotonic()
-        candidates = batch.candidates.result()
-        waited = (time.monotonic() - began) / len(candidates)
-        for point, steps, candidate in zip(batch.points, batch.steps, candidates, strict=True):
-            self._measure(batch.task, point, steps, candidate, waited)
+        for number, (point, steps) in enumerate(zip(batch.points, batch.steps, strict=True)):
+            began = time.monotonic()
+            candidate = batch.candidates.find(number)
+            self._measure(batch.task, point, steps, candidate, time.monotonic() - began)
             self._listener(self)
             if self.budget.is_over:
+                batch.candidates.cancel()
                 return
 
     def _measure(self, task: TaskProgress, point: Point, steps: str, candidate: Candidate, waited: float) -> None:

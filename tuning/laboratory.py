@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -18,8 +18,9 @@ from ..core.target import Target
 from ..driver import jobs
 from ..driver.jobs import Settings
 from ..driver.machine import Rates, measure_rates
-from ..workers import get_pool
+from ..workers import Pool, get_pool
 from ..workers.process import Job, Limits
+from ..workers.worker import Crew
 from . import compiling
 from .compiling import Candidate
 from .measuring import jobs as measuring
@@ -53,6 +54,35 @@ class Prepared:
     seconds: float
 
 
+class Compiling:
+    """Candidates that are being compiled, each by itself, in the order in which they are asked for."""
+
+    def __init__(self, futures: Sequence[Future[Candidate]], help: Callable[[int], Candidate] | None = None) -> None:
+        self.futures, self._help = list(futures), help
+
+    def cancel(self) -> bool:
+        """Compile none that is not begun; returns whether none was begun."""
+        return all([future.cancel() for future in self.futures])
+
+    def done(self) -> bool:
+        """Return whether all are compiled."""
+        return all(future.done() for future in self.futures)
+
+    def find(self, number: int) -> Candidate:
+        """The candidate of this number. While it is not compiled, the last one that is not begun is compiled here."""
+        while self._help is not None and not self.futures[number].done():
+            idle = (n for n, future in reversed([*enumerate(self.futures)]) if n >= number and future.cancel())
+            if (other := next(idle, None)) is None:
+                break
+            self.futures[other] = made = Future[Candidate]()
+            made.set_result(self._help(other))
+        return self.futures[number].result()
+
+    def result(self) -> list[Candidate]:
+        """All candidates."""
+        return [self.find(number) for number in range(len(self.futures))]
+
+
 class Laboratory:
     """The processes that compile and measure the candidates of tasks for one target and number of threads.
 
@@ -69,7 +99,9 @@ class Laboratory:
         self._settings = Settings(target)
         self._compilers = get_pool(workers or len(self._compiling_cpus))
         self._measurer = get_pool(1, measuring.MEASURER)
-        self._thread = ThreadPoolExecutor(1)
+        self._threads = ThreadPoolExecutor(self._compilers.workers)
+        # Compiles where else is measured, while that waits for candidates.
+        self._helper = Pool(1, crew=Crew(1)) if alone else None
         self.threads = threads
         self.notes: list[str] = []
         self._defaults: dict[tuple[str, bytes], tuple[Kernel, bytes]] = {}  # compiled, by names and code
@@ -83,8 +115,10 @@ class Laboratory:
 
     def close(self) -> None:
         """End the processes."""
-        self._thread.shutdown(wait=True, cancel_futures=True)
+        self._threads.shutdown(wait=True, cancel_futures=True)
         self._measurer.shutdown()
+        if self._helper is not None:
+            self._helper.shutdown()
 
     def prepare(self, tasks: Sequence[Task]) -> list[Prepared]:
         """Compile the defaults of tasks, and measure each. Raises TilewrightError for one at which that fails."""
@@ -102,9 +136,16 @@ class Laboratory:
         [rates] = self._compilers.run([Job("the machine's rates", measure_rates, (self._settings.target,))])
         return rates
 
-    def begin_compiling(self, task: Task, steps: Sequence[str]) -> Future[list[Candidate]]:
-        """Compile a task's kernel with each of some schedules, beside this thread or when it waits for that."""
-        return self._thread.submit(self._compile, task, steps)
+    def begin_compiling(self, task: Task, steps: Sequence[str]) -> Compiling:
+        """Compile a task's kernel with each of some schedules, beside this thread or when it waits for them."""
+        assert task.default is not None  # others have no candidates
+        values, cpus = json.dumps(task.default.to_json()["values"]), self._compiling_cpus if self.overlaps else ()
+        given = [(task.name, task.code, values, each, self._settings) for each in steps]
+        futures = [self._threads.submit(self._compile, self._compilers, (*each, cpus)) for each in given]
+        if (helper := self._helper) is None:
+            return Compiling(futures)
+        helper.start()
+        return Compiling(futures, lambda number: self._compile(helper, (*given[number], self.measuring_cpus)))
 
     def race(self, prepared: Prepared, candidate: Kernel, bar: float) -> Measured:
         """Measure a candidate against its default; ``bar`` is the ratio that it has to beat."""
@@ -158,24 +199,10 @@ class Laboratory:
         [seconds] = measurer.run([Job(f"kernel '{setup.name}'", measuring.time_default, (setup, kernel))])
         return seconds
 
-    def _compile(self, task: Task, steps: Sequence[str]) -> list[Candidate]:
-        assert task.default is not None  # others have no candidates
-        values = json.dumps(task.default.to_json()["values"])
-        cpus = self._compiling_cpus if self.overlaps else ()
-        todo = [
-            Job("a candidate", compiling.compile_candidate, (task.name, task.code, values, each, self._settings, cpus))
-            for each in steps
-        ]
-        limits = Limits(timeout=_COMPILE_SECONDS * len(todo), cpu_seconds=_CPU_SECONDS, bundles=False)
-        try:
-            return self._compilers.with_limits(limits).run(todo)
-        except TilewrightError:  # one of them: which one, they tell alone
-            return [self._compile_alone(job) for job in todo]
-
-    def _compile_alone(self, job: Job) -> Candidate:
+    def _compile(self, pool: Pool, arguments: tuple[Any, ...]) -> Candidate:
         limits = Limits(timeout=_COMPILE_SECONDS, cpu_seconds=_CPU_SECONDS, bundles=False)
         try:
-            [made] = self._compilers.with_limits(limits).run([job])
+            [made] = pool.with_limits(limits).run([Job("a candidate", compiling.compile_candidate, arguments)])
         except CompileTimeoutError as error:
             return Candidate(None, "timeout", first_line(error))
         except TilewrightError as error:

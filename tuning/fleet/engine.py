@@ -94,7 +94,8 @@ class FleetEngine(Engine):
 
     def _await_something(self, races: dict[Future[Measured], _Race]) -> None:
         """Wait until a race is over, or, where a worker is free, candidates are compiled."""
-        waiting: list[Future[Any]] = [batch.candidates for batch in self._queue if not batch.candidates.done()]
+        compiling = (future for batch in self._queue for future in batch.candidates.futures)
+        waiting: list[Future[Any]] = [future for future in compiling if not future.done()]
         wait([*races, *waiting], timeout=_IDLE_SECONDS, return_when=FIRST_COMPLETED)
 
     def _note_races(self, races: dict[Future[Measured], _Race]) -> None:
