@@ -25,6 +25,8 @@ _VECTORS = (1, 2, 3, 4, 6, 8)
 _AT_ONCE = (1, 2, 4, 8, 16)
 _BLOCKS = (2, 4, 8, 16, 32, 64)
 _ROW_VECTORS = (1, 2, 4, 8, 16)
+# Vectors of whole rows in a tile: all of them are code without loops, which takes seconds to be compiled.
+_MOST_ROW_VECTORS = 64
 # Orders that are listed whole; of more, those which move one loop of the default.
 _MOST_ORDERS = 720
 # Blocks that may be around the default's loops, inside of which operands are split.
@@ -159,11 +161,14 @@ class NestSpace:
         rows = math.prod(tile.values())
         if nest.splits or (self._splits and nest.value == RESULT):
             return nest.splits or fit_matrices(value, tile, _axis_extents(value))
-        if value.row and rows > 1 and rows * _axis_extents(value)[value.row] > MAX_TILE:  # rows are whole in a tile
-            return False
         lanes, along = self.target.lanes, tile.get(value.contiguous, 1)
-        vectors = -(-along // lanes) * math.prod(n for axis, n in tile.items() if axis != value.contiguous)
         default = next(each for each in (self.recipe.result, *self.recipe.stages) if each.value == nest.value)
+        if value.row and rows > 1:
+            most = MAX_TILE if nest.across else _MOST_ROW_VECTORS * lanes
+            row = _axis_extents(value)[value.row]
+            if rows * row > max(most, math.prod(tile_of(default, _axis_extents(value)).values()) * row):
+                return False
+        vectors = -(-along // lanes) * math.prod(n for axis, n in tile.items() if axis != value.contiguous)
         return vectors <= max(_SPILLED * self.target.registers, _count_vectors(default, value, lanes))
 
 

@@ -179,6 +179,21 @@ def test_tiles_of_parts_are_matrices_that_registers_hold() -> None:
             assert "tdpbf16ps" in str(module)
 
 
+@pytest.mark.parametrize(("columns", "most"), [(64, 16), (128, 8), (200, 5), (768, 1)])
+def test_several_whole_rows_of_a_tile_have_few_vectors(columns: int, most: int) -> None:
+    """Their code has no loops: that of two rows of 768 takes seconds to be compiled."""
+    value = KernelValue("result", (Axis("d0", 32), Axis("row", columns)), row="row")
+    space = NestSpace(share(carve(tw.Schedule.start([value]), [("d0", 1)], row_chunk=64)), TARGET)
+    [number] = [number for number, knob in enumerate(space.knobs) if knob.name == "tile.d0"]
+    points = [
+        (*space.default[:number], n, *space.default[number + 1 :]) for n in range(len(space.knobs[number].options))
+    ]
+    legal = [space.knobs[number].options[point[number]] for point in points if space.schedule(point) is not None]
+    assert max(legal) == most
+    across = NestSpace(softmax_across(64, 200), TARGET)
+    assert across.schedule(across.default) is not None, "rows side by side go element by element"
+
+
 def test_a_space_of_two_forms() -> None:
     """In parts by default, and in vectors: the default, the other form, and what is drawn of both can be built."""
     target, k = Target.parse("x86 -mcpu=sapphirerapids"), bytecode(matmul(128, 768, 768, 32))
