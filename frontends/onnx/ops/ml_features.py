@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from onnx import TensorProto
 
+from ....core.model import numpy_dtype
 from ....core.sizes import min_of
 from ....dialects import builders, ir, math, scalars
 from ....dialects.types import element_type
-from ..primitives.gathers import take
 from ..primitives.movement import concat
 from ..state.context import Context
 from ..state.registry import op
@@ -19,6 +19,9 @@ from ..values.objects import TEXT
 from ..values.tensor import Tensor
 from .gather import gather
 from .text import encode_labels, items_of
+
+# How far apart whole keys lie in the mean, and how many places more a table may have, that is read at once.
+_DENSE, _FEW_PLACES = 8, 1024
 
 
 @op("ArrayFeatureExtractor", domain=ML_DOMAIN)
@@ -199,18 +202,58 @@ def label_encoder(
         ctx.invalid(f"{keys.size} keys for {values.size} values")
     default = default_float if values.dtype.kind == "f" else default_int64
     given = values.dtype.type(default) if default_tensor is None else default_tensor.reshape(-1)[0]
-    column, numbers = ctx.reshape(x, (*x.shape, 1)), ctx.const(np.arange(1, keys.size + 1), "int64")
+    known, order = np.unique(keys.astype(numpy_dtype(x.dtype))[::-1], return_index=True)  # of equal keys the last one
+    return _look_up_keys(ctx, x, known, values[::-1][order], given)
 
-    def match(element: ir.Value, key: ir.Value, number: ir.Value) -> ir.Value:
-        same = scalars.compare("eq", element, key)
+
+def _look_up_keys(ctx: Context, x: Tensor, keys: np.ndarray, values: np.ndarray, default: np.generic) -> Tensor:
+    """The value of each element's key, of which there are ascending ones; NaN, as the last, is one like another."""
+    nan = default
+    if x.floating and keys.size and np.isnan(keys[-1]):
+        nan, keys, values = values[-1], keys[:-1], values[:-1]
+    first, last = (int(keys[0]), int(keys[-1])) if keys.size and not x.floating else (0, 0)
+    if not x.floating and keys.size and last - first < _DENSE * keys.size + _FEW_PLACES:
+        table = np.full(last - first + 3, default, values.dtype)
+        table[keys.astype(np.int64) - first] = values
+
+        def find(element: ir.Value) -> ir.Value:
+            low, high = scalars.like(element, first), scalars.like(element, last)
+            inside = scalars.both(scalars.compare("ge", element, low), scalars.compare("le", element, high))
+            place = scalars.to_index(element)
+            place = scalars.sub(place, scalars.like(place, first))
+            return scalars.select(inside, place, scalars.like(place, table.size - 2))
+
+    else:
+        table = np.concatenate([values, np.array([default, nan], values.dtype)])
+        find = _search_keys(ctx, x, keys)
+    numbers = ctx.const(table, values.dtype.name)
+    return ctx.elementwise(lambda e: builders.extract(numbers.value, [find(e)]), x, dtype=values.dtype.name)
+
+
+def _search_keys(ctx: Context, x: Tensor, keys: np.ndarray) -> Callable[[ir.Value], ir.Value]:
+    """What finds the place of an element among ascending keys, by halves; behind them, no key's and that of NaN."""
+    count = keys.size
+    padded = (
+        np.pad(keys, (0, (1 << (count - 1).bit_length()) - count), mode="edge") if count else np.zeros(1, keys.dtype)
+    )
+    table = ctx.const(padded, x.dtype)
+
+    def find(element: ir.Value) -> ir.Value:
+        place, step = builders.index_constant(0), padded.size // 2
+        while step:
+            further = scalars.add(place, scalars.like(place, step))
+            reached = scalars.compare("le", builders.extract(table.value, [further]), element)
+            place, step = scalars.select(reached, further, place), step // 2
+        if count:
+            place = scalars.minimum(place, scalars.like(place, count - 1))
+            same = scalars.compare("eq", builders.extract(table.value, [place]), element)
+            place = scalars.select(same, place, scalars.like(place, count))
         if x.floating:
-            nans = scalars.both(scalars.compare("ne", element, element), scalars.compare("ne", key, key))
-            same = scalars.either(same, nans)
-        return scalars.select(same, number, scalars.like(number, 0))
+            nan = scalars.compare("ne", element, element)
+            place = scalars.select(nan, scalars.like(place, count + 1), place)
+        return place
 
-    found = ctx.elementwise(match, column, ctx.const(keys, x.dtype), numbers, dtype="int64")
-    position = ctx.reduce(scalars.maximum, 0, found, [-1])
-    return take(ctx, ctx.const(np.concatenate([[given], values]), values.dtype.name), position)
+    return find
 
 
 def _read_numbers(floats: Floats, integers: Ints, tensor: np.ndarray | None) -> np.ndarray:

@@ -11,6 +11,7 @@ from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 from onnx_case import check_model, foreign_model
 from reference import run_model
+from shared_kernels import noting_kernels
 
 import tilewright as tw
 from tilewright.core.errors import ModelError
@@ -19,7 +20,7 @@ from tilewright.frontends import import_model
 RANDOM = np.random.default_rng(0)
 ML, TRAINING = "ai.onnx.ml", "ai.onnx.preview.training"
 LABELLED = ["int64", "float32"]
-NAN = float("nan")
+NAN, INF = float("nan"), float("inf")
 
 
 def f(*shape: int) -> np.ndarray:
@@ -110,6 +111,39 @@ def test_label_encoder():
     protos: dict[str, Any] = {name: numpy_helper.from_array(a, name) for name, a in arrays.items()}
     check_reference("LabelEncoder", np.array([1, 2, 3], np.int16), version=4, results=["int32"], **protos)
     assert "2 keys for 1 values" in refusal("LabelEncoder", x, keys_int64s=[1, 2], values_strings=["a"], version=3)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        np.arange(0, 200, 2)[::-1],  # a table of all places
+        RANDOM.choice(10**12, 100, replace=False),
+        np.array([-(2**63), 2**63 - 1, 0]),
+        np.array([7, 7, 5]),
+        np.array([], np.int64),
+        RANDOM.standard_normal(33).astype(np.float32),
+        np.float32([NAN]),
+        np.float32([0.0, NAN, INF, -INF]),
+    ],
+    ids=["dense", "apart", "far", "twice", "none", "floats", "nan", "infinite"],
+)
+def test_labels_are_looked_up(keys):
+    """No element is compared with each key."""
+    others = [-(2**63), -1, 0, 1, 2**63 - 1] if keys.dtype.kind == "i" else [NAN, INF, -INF, 0.0, -0.0]
+    x = np.concatenate([keys, np.array(others, keys.dtype), RANDOM.permutation(keys)])
+    values = np.arange(1, keys.size + 1)
+    attributes = {
+        "keys_tensor": numpy_helper.from_array(keys, "k"),
+        "values_tensor": numpy_helper.from_array(values, "v"),
+    }
+    model, inputs = foreign_model("LabelEncoder", [x], ML, version=4, **attributes)
+    want = [
+        max((int(v) for k, v in zip(keys, values, strict=True) if k == e or (k != k and e != e)), default=-1) for e in x
+    ]
+    with noting_kernels() as found:
+        module = tw.compile(model, workers=0)
+    np.testing.assert_array_equal(module(*inputs.values())[0], want)
+    assert len(found) == 1 and "reduce" not in found[0].name
 
 
 def test_a_label_encoder_compiles():
