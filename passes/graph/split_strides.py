@@ -42,7 +42,7 @@ class SplitStrides(Pass):
         %a = linalg.generic {a[i] += r[s, i + q] * w[4 * q + s], q < 15} ins(%r, %w)
         %y = linalg.generic {y[i] = a[i] + r[s, i + 15] * w[60 + s], s < 3} ins(%r, %w) outs(%a)
 
-    The order of the sum stays. Steps of two are not worth rows, nor are windows of few elements.
+    The order of the sum stays. Steps of two are not worth rows, nor are windows of few elements that are no whole steps.
     """
 
     name: ClassVar[str] = "split-strides"
@@ -59,9 +59,10 @@ class SplitStrides(Pass):
 
 
 # Rows are written and read once for each element of a step. Of the time of sums that pick vectors out (Zen 4) windows
-# of 16 in steps of 3 take 0.95, in steps of 4 0.7, of 63 in steps of 4 and of 64 in steps of 8 0.4; of 64 in steps of
-# 16 they would take 1.2, and in steps of two as long.
-_LEAST_STEP, _LEAST_TAPS = 3, 16
+# of 16 in steps of 3 take 0.95, in steps of 4 0.7, of 63 in steps of 4 and of 64 in steps of 8 0.4; in steps of two
+# as long. A rest of a window is a pass over all results: 7 in steps of 3 would take 1.4 times as long. Without one, two
+# steps are enough: 8 in steps of 4 and 10 in steps of 5 take 0.45 (AVX2), 16 in steps of 8 0.63, 64 in steps of 16 0.97.
+_LEAST_STEP, _LEAST_TAPS, _WHOLE_STEPS = 3, 16, 2
 _FLOATS = (ir.F32Type, ir.F64Type)
 
 
@@ -96,8 +97,7 @@ class _Window:
             place = next(i for i, expr in enumerate(maps[2].results) if dim_of(expr) == o)
             tap_axis = next(i for i, expr in enumerate(maps[kind.weight].results) if dim_of(expr) == k)
             inner = (*shape_of(op.operands[kind.data])[axis + 1 :], *shape_of(op.results[0])[place + 1 :])
-            long = step >= _LEAST_STEP and extents[k] >= max(_LEAST_TAPS, step * step // 2)
-            if set(inner) <= {1} and apart == 1 and long:
+            if set(inner) <= {1} and apart == 1 and _is_long(extents[k], step):
                 return _Window(op, kind.data, kind.weight, axis, tap_axis, o, k, step, extents[k])
         return None
 
@@ -148,6 +148,12 @@ class _Window:
         letters = "".join(kind[0] for kind in kinds) + "r" * whole
         places = [*(place for _, place in given), list(maps[2].results)]
         return builders.generic([value for value, _ in given], [begin], places, letters, body_of(self.op))[0]
+
+
+def _is_long(taps: int, step: int) -> bool:
+    """Return whether a window has so many elements that rows are worth it."""
+    least = _WHOLE_STEPS * step if taps % step == 0 else max(_LEAST_TAPS, step * step // 2)
+    return step >= _LEAST_STEP and taps >= least
 
 
 def _put(items: Sequence, at: int, new: Sequence) -> list:

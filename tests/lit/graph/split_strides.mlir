@@ -34,10 +34,27 @@ func.func @filter(%x: tensor<54xf32>, %w: tensor<18xf32>) -> tensor<10xf32> {
   return %c : tensor<10xf32>
 }
 
-// A short window stays.
+// A short window that is no whole steps stays.
 // CHECK-LABEL: func.func @short(
-// CHECK:         linalg.generic {{.*}} ins(%{{.*}}, %{{.*}} : tensor<44xf32>, tensor<8xf32>)
-func.func @short(%x: tensor<44xf32>, %w: tensor<8xf32>) -> tensor<10xf32> {
+// CHECK:         linalg.generic {{.*}} ins(%{{.*}}, %{{.*}} : tensor<44xf32>, tensor<7xf32>)
+func.func @short(%x: tensor<44xf32>, %w: tensor<7xf32>) -> tensor<10xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<10xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<10xf32>) -> tensor<10xf32>
+  %c = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "reduction"]}
+      ins(%x, %w : tensor<44xf32>, tensor<7xf32>) outs(%z : tensor<10xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %p = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %acc, %p fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<10xf32>
+  return %c : tensor<10xf32>
+}
+
+// Two whole steps are two windows of rows.
+// CHECK-LABEL: func.func @whole_steps(
+// CHECK:         linalg.generic {{.*}} ins(%{{.*}}, %{{.*}} : tensor<4x11xf32>, tensor<2x4xf32>)
+func.func @whole_steps(%x: tensor<44xf32>, %w: tensor<8xf32>) -> tensor<10xf32> {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<10xf32>
   %z = linalg.fill ins(%zero : f32) outs(%e : tensor<10xf32>) -> tensor<10xf32>
