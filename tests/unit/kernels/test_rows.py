@@ -272,6 +272,14 @@ def test_short_rows_go_side_by_side(shape: tuple[int, ...], across: bool) -> Non
         assert (f"for row in {shape[-1]} x 1" in schedule) == across
 
 
+@pytest.mark.parametrize("length", [29, 37])
+def test_longer_rows_go_side_by_side_where_a_function_of_their_sum_is_dear(length: int) -> None:
+    x = random(50, length)
+    model, inputs = node_model("LogSoftmax", [x], axis=-1)
+    [schedule] = run(model, inputs, x - np.log(np.exp(x.astype(np.float64)).sum(-1, keepdims=True)))
+    assert f"for row in {length} x 1" in schedule
+
+
 @pytest.mark.parametrize("length", [2, 3, 4, 5, 6, 9, 11, 13])
 def test_rows_of_every_length_are_turned(length: int) -> None:
     """Whole, or in parts that may begin in the ones before; what is the same for all rows is read in place."""
