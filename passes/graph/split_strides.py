@@ -42,7 +42,7 @@ class SplitStrides(Pass):
         %a = linalg.generic {a[i] += r[s, i + q] * w[4 * q + s], q < 15} ins(%r, %w)
         %y = linalg.generic {y[i] = a[i] + r[s, i + 15] * w[60 + s], s < 3} ins(%r, %w) outs(%a)
 
-    The order of the sum stays. Steps of two are not worth rows, nor are windows of few elements that are no whole steps.
+    The order of the sum stays. Steps of two are not worth rows, nor are windows of few elements with a rest.
     """
 
     name: ClassVar[str] = "split-strides"
@@ -60,8 +60,9 @@ class SplitStrides(Pass):
 
 # Rows are written and read once for each element of a step. Of the time of sums that pick vectors out (Zen 4) windows
 # of 16 in steps of 3 take 0.95, in steps of 4 0.7, of 63 in steps of 4 and of 64 in steps of 8 0.4; in steps of two
-# as long. A rest of a window is a pass over all results: 7 in steps of 3 would take 1.4 times as long. Without one, two
-# steps are enough: 8 in steps of 4 and 10 in steps of 5 take 0.45 (AVX2), 16 in steps of 8 0.63, 64 in steps of 16 0.97.
+# as long. A rest of a window is a pass over all results: 7 in steps of 3 would take 1.4 times as long. Without one two
+# steps are enough: 8 in steps of 4 and 10 in steps of 5 take 0.45 (AVX2), 16 in steps of 8 0.63, 64 in steps of 16
+# 0.97.
 _LEAST_STEP, _LEAST_TAPS, _WHOLE_STEPS = 3, 16, 2
 _FLOATS = (ir.F32Type, ir.F64Type)
 

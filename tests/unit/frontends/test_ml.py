@@ -132,7 +132,7 @@ def test_labels_are_looked_up(keys):
     others = [-(2**63), -1, 0, 1, 2**63 - 1] if keys.dtype.kind == "i" else [NAN, INF, -INF, 0.0, -0.0]
     x = np.concatenate([keys, np.array(others, keys.dtype), RANDOM.permutation(keys)])
     values = np.arange(1, keys.size + 1)
-    attributes = {
+    attributes: dict[str, Any] = {
         "keys_tensor": numpy_helper.from_array(keys, "k"),
         "values_tensor": numpy_helper.from_array(values, "v"),
     }
