@@ -215,19 +215,25 @@ def _look_up_keys(ctx: Context, x: Tensor, keys: np.ndarray, values: np.ndarray,
     if not x.floating and keys.size and last - first < _DENSE * keys.size + _FEW_PLACES:
         table = np.full(last - first + 3, default, values.dtype)
         table[keys.astype(np.int64) - first] = values
-
-        def find(element: ir.Value) -> ir.Value:
-            low, high = scalars.like(element, first), scalars.like(element, last)
-            inside = scalars.both(scalars.compare("ge", element, low), scalars.compare("le", element, high))
-            place = scalars.to_index(element)
-            place = scalars.sub(place, scalars.like(place, first))
-            return scalars.select(inside, place, scalars.like(place, table.size - 2))
-
+        find = _count_from(first, last)
     else:
         table = np.concatenate([values, np.array([default, nan], values.dtype)])
         find = _search_keys(ctx, x, keys)
     numbers = ctx.const(table, values.dtype.name)
     return ctx.elementwise(lambda e: builders.extract(numbers.value, [find(e)]), x, dtype=values.dtype.name)
+
+
+def _count_from(first: int, last: int) -> Callable[[ir.Value], ir.Value]:
+    """What finds the place of a whole number, counted from the first one; behind the last, that of all others."""
+
+    def find(element: ir.Value) -> ir.Value:
+        low, high = scalars.like(element, first), scalars.like(element, last)
+        inside = scalars.both(scalars.compare("ge", element, low), scalars.compare("le", element, high))
+        place = scalars.to_index(element)
+        place = scalars.sub(place, scalars.like(place, first))
+        return scalars.select(inside, place, scalars.like(place, last - first + 1))
+
+    return find
 
 
 def _search_keys(ctx: Context, x: Tensor, keys: np.ndarray) -> Callable[[ir.Value], ir.Value]:

@@ -122,8 +122,8 @@ def test_label_encoder():
         np.array([7, 7, 5]),
         np.array([], np.int64),
         RANDOM.standard_normal(33).astype(np.float32),
-        np.float32([NAN]),
-        np.float32([0.0, NAN, INF, -INF]),
+        np.array([NAN], np.float32),
+        np.array([0.0, NAN, INF, -INF], np.float32),
     ],
     ids=["dense", "apart", "far", "twice", "none", "floats", "nan", "infinite"],
 )
