@@ -51,6 +51,7 @@ def conv_transpose(
     spatial = x.rank - 2
     strides = per_axis(ctx, "strides", strides, spatial)
     dilations = per_axis(ctx, "dilations", dilations, spatial)
+    dilations = [1 if isinstance(k, int) and k == 1 else d for k, d in zip(w.shape[2:], dilations, strict=True)]
     extra = per_axis(ctx, "output_padding", output_padding, spatial, default=0, least=0)
     pads = both_sides(ctx, pads, spatial)
     if output_shape is not None:  # some exporters give the batch and the channels too
@@ -60,12 +61,9 @@ def conv_transpose(
     ctx.demand_size((*x.shape[:1], group * w.shape[1], *full), x.dtype)
     low, high = _transposed_pads(full, x.shape[2:], strides, pads, auto_pad, output_shape)
     sizes = [n - a - b for n, a, b in zip(full, low, high, strict=True)]
-    if max(dilations) > 1:
-        y = _convolve_spread(ctx, x, w, group, strides, dilations, low, sizes)
-    elif _leaves_gaps(w, strides):
-        y = _convolve_apart(ctx, x, w, group, strides, low, sizes)
-    else:
+    if max(dilations) == 1 and not _leaves_gaps(w, strides):
         return _convolve(ctx, x, w, b, group, strides, low, sizes)
+    y = _convolve_dilated(ctx, x, w, group, strides, dilations, low, sizes)
     return y if b is None else add_bias(ctx, y, b)
 
 
@@ -81,6 +79,30 @@ def _convolve(
         return _subpixel(ctx, x, w, b, group, strides, starts, sizes)
     y = _convolve_spread(ctx, x, w, group, strides, [1] * len(strides), starts, sizes)
     return y if b is None else add_bias(ctx, y, b)
+
+
+def _convolve_dilated(
+    ctx: Context, x: Tensor, w: Tensor, group: int, strides: Ints, dilations: Ints, starts: Ints, sizes: Ints
+) -> Tensor:
+    """The part ``starts, sizes`` where windows may leave gaps, or have them.
+
+    All outputs ``s i + d k`` are multiples of what divides both s and d: they are those of a smaller stride and
+    dilation, with zeros between them. 64 channels of 14 x 14 to 32 by 4 x 4 with stride and dilation 2 are products of
+    a quarter of the pixels.
+    """
+    common = [math.gcd(s, d) if d > 1 else 1 for s, d in zip(strides, dilations, strict=True)]
+    if max(common) > 1:
+        near, dense = ([n // g for n, g in zip(steps, common, strict=True)] for steps in (strides, dilations))
+        axes = list(zip(common, x.shape[2:], near, w.shape[2:], dense, starts, sizes, strict=True))
+        first = [a if g == 1 else 0 for g, *_, a, _ in axes]
+        whole = [m if g == 1 else s * (n - 1) + d * (k - 1) + 1 for g, n, s, k, d, _, m in axes]
+        y = _convolve_dilated(ctx, x, w, group, near, dense, first, whole)
+        return _put_apart(ctx, y, [int(g > 1) for g in common], common, starts, sizes)
+    if max(dilations) > 1:
+        return _convolve_spread(ctx, x, w, group, strides, dilations, starts, sizes)
+    if _leaves_gaps(w, strides):
+        return _convolve_apart(ctx, x, w, group, strides, starts, sizes)
+    return _convolve(ctx, x, w, None, group, strides, starts, sizes)
 
 
 def _convolve_spread(
@@ -105,18 +127,30 @@ def _convolve_apart(ctx: Context, x: Tensor, w: Tensor, group: int, strides: Int
     Windows of one pixel with a stride of two fall on one output of eight in three dimensions.
     """
     axes = list(zip(x.shape[2:], w.shape[2:], strides, starts, sizes, strict=True))
-    gaps = [isinstance(k, int) and k < s for _, k, s, _, _ in axes]
-    near = [k if gap else s for gap, (_, k, s, _, _) in zip(gaps, axes, strict=True)]
-    first = [0 if gap else a for gap, (_, _, _, a, _) in zip(gaps, axes, strict=True)]
-    pairs = [(n, k) if gap else (m, 1) for gap, (n, k, _, _, m) in zip(gaps, axes, strict=True)]
-    y = _convolve(ctx, x, w, None, group, near, first, [n * k for n, k in pairs])
+    gaps = [k if isinstance(k, int) and k < s else 0 for _, k, s, _, _ in axes]
+    near = [k or s for k, (_, _, s, _, _) in zip(gaps, axes, strict=True)]
+    first = [0 if k else a for k, (_, _, _, a, _) in zip(gaps, axes, strict=True)]
+    whole = [n * k if k else m for k, (n, _, _, _, m) in zip(gaps, axes, strict=True)]
+    y = _convolve(ctx, x, w, None, group, near, first, whole)
+    return _put_apart(ctx, y, gaps, strides, starts, sizes)
+
+
+def _put_apart(
+    ctx: Context, y: Tensor, together: Sequence[int], steps: Sequence[int], starts: Ints, sizes: Ints
+) -> Tensor:
+    """The part ``starts, sizes`` of outputs with zeros between them: so many ``together`` in each of an axis's steps.
+
+    Of an axis with none together ``y`` has the part already.
+    """
+    axes = list(zip(y.shape[2:], together, steps, strict=True))
+    pairs = [(n // k, k) if k else (n, 1) for n, k, _ in axes]
     apart = builders.reshape(y.value, (*y.shape[:2], *itertools.chain(*pairs)))
-    left = [n for gap, (_, k, s, _, _) in zip(gaps, axes, strict=True) for n in (0, s - k if gap else 0)]
-    spread = builders.pad(apart, [0] * (2 + len(left)), [0, 0, *left], scalars.const(0, element_type(x.dtype)))
-    whole = [n * s if gap else m for gap, (n, _, s, _, m) in zip(gaps, axes, strict=True)]
-    joined = ctx.wrap(builders.reshape(spread, (*y.shape[:2], *whole)), x.dtype)
-    before = [-a if gap else 0 for gap, (_, _, _, a, _) in zip(gaps, axes, strict=True)]
-    after = [a + m - n if gap else 0 for gap, n, (_, _, _, a, m) in zip(gaps, whole, axes, strict=True)]
+    left = [n for _, k, s in axes for n in (0, s - k if k else 0)]
+    spread = builders.pad(apart, [0] * (2 + len(left)), [0, 0, *left], scalars.const(0, element_type(y.dtype)))
+    whole = [n // k * s if k else n for n, k, s in axes]
+    joined = ctx.wrap(builders.reshape(spread, (*y.shape[:2], *whole)), y.dtype)
+    before = [-a if k else 0 for k, a in zip(together, starts, strict=True)]
+    after = [a + m - n if k else 0 for k, a, m, n in zip(together, starts, sizes, whole, strict=True)]
     return pad_spatial(ctx, joined, before, after, 0)
 
 

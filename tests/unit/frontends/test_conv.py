@@ -67,6 +67,18 @@ TRANSPOSED: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] =
     "gaps_along_one_axis": ((1, 3, 4, 5), (3, 2, 2, 4), {"strides": [3, 2], "pads": [1, 1, 2, 0]}),
     "gaps_that_are_cut_off": ((1, 3, 4, 5), (3, 2, 1, 2), {"strides": [3, 4], "pads": [2, 1, 1, 3]}),
     "gaps_of_groups": ((1, 4, 3, 3), (4, 1, 1, 2), {"group": 4, "strides": [2, 3], "output_padding": [1, 2]}),
+    "dilated_by_the_stride": (
+        (1, 3, 4, 5),
+        (3, 2, 3, 2),
+        {"strides": [2, 3], "dilations": [2, 3], "pads": [1, 2, 0, 1]},
+    ),
+    "dilated_by_twice_the_stride": ((1, 4, 3, 4), (4, 2, 3, 3), {"strides": [2, 2], "dilations": [4, 1], "group": 2}),
+    "stride_of_twice_the_dilation": (
+        (2, 3, 4, 3),
+        (3, 4, 4, 3),
+        {"strides": [4, 2], "dilations": [2, 2], "output_padding": [3, 1], "pads": [1, 1, 2, 0]},
+    ),
+    "dilated_pixel": ((1, 3, 4, 5), (3, 2, 1, 3), {"strides": [2, 2], "dilations": [3, 1]}),
     "kernel_of_two_strides_and_a_bit": ((1, 2, 3, 4), (2, 3, 5, 4), {"strides": [2, 3], "pads": [2, 1, 0, 3]}),
     "filters_in_parts": (
         (1, 2, 4, 5),
@@ -99,6 +111,14 @@ def test_outputs_that_no_window_falls_on_are_not_computed() -> None:
     model, _ = node_model("ConvTranspose", [x, w], [1], strides=[2, 2])
     text = str(import_model(model).module)
     assert "tensor<1x8x4x5xf32>" in text and "1x32x" not in text
+
+
+def test_zeros_between_dilated_outputs_are_not_computed() -> None:
+    """All outputs of windows that are dilated by the stride are multiples of it."""
+    x, w = random(1, 6, 4, 5), random(6, 8, 3, 3)
+    model, _ = node_model("ConvTranspose", [x, w], [1], strides=[2, 2], dilations=[2, 2])
+    text = str(import_model(model).module)
+    assert "tensor<1x6x8x9xf32>" in text and "tensor<1x6x7x9xf32>" not in text
 
 
 def test_a_program_reads_nothing_below_its_image() -> None:
