@@ -14,12 +14,14 @@ from ..analysis.classify import classify_op
 from ..analysis.kinds import Contraction, Conv
 from ..infra.base import Pass
 from ..ir.edit import erase_dead, list_programs, param_values, splat_of
-from ..ir.structure import is_static, list_ops, loop_extents, terminator_of
+from ..ir.structure import is_static, list_ops, loop_extents, loops_along, terminator_of
 from ..schedule.families.contraction import multiplies_pairs, pack_product
 from ..schedule.tiling.grouped_sums import multiplies_bytes
 from ..schedule.tiling.pool_windows import amounts_of
 
 _BYTE_MASK = 255
+# Of more channels one that is left over is a small part of all.
+_FEW_CHANNELS = 16
 
 
 @dataclass(frozen=True)
@@ -99,12 +101,31 @@ def _widen_bytes(op: ir.Operation, number: int) -> None:
     wide = ir.IntegerType.get_signless(16)
     with ir.InsertionPoint(op), op.location:
         op.operands[number] = _widen_tensor(op.operands[number], wide)
+        _pair_channels(op)
     argument = op.regions[0].blocks[0].arguments[number]
     argument.set_type(wide)
     for use in list(argument.uses):
         with ir.InsertionPoint(use.owner), use.owner.location:
             use.owner.operation.results[0].replace_all_uses_with(arith.extsi(i32_type(), argument))
         use.owner.operation.erase()
+
+
+def _pair_channels(op: ir.Operation) -> None:
+    """Add a channel to few and odd ones of a convolution: the last of them is then read as a word, as all pairs are."""
+    kind = classify_op(op)
+    if not isinstance(kind, Conv) or len(kind.c) != 1 or not all(map(is_static, op.operands)):
+        return
+    count = loop_extents(op)[kind.c[0]]
+    if count % 2 == 0 or not 1 < count < _FEW_CHANNELS:
+        return
+    for number in (kind.data, kind.weight):
+        value = op.operands[number]
+        high = [int(loop == kind.c[0]) for loop in loops_along(op, number)]
+        none = value, [0] * len(high), [0] * len(high), 0
+        # What the data have there is multiplied by zeros.
+        inner, low, behind, fill = (_find_padding(value) if number == kind.data else None) or none
+        behind = [a + b for a, b in zip(behind, high, strict=True)]
+        op.operands[number] = builders.pad(inner, low, behind, builders.scalar(fill, builders.element_of(value)))
 
 
 def _widen(op: ir.Operation, number: int) -> None:
@@ -119,15 +140,21 @@ def _widen(op: ir.Operation, number: int) -> None:
 
 
 def _widen_tensor(value: ir.Value, wide: ir.Type) -> ir.Value:
+    if (padding := _find_padding(value)) is None:
+        return _widen_elements(value, wide)
+    inner, low, high, number = padding
+    fill = number if scalars.is_float(wide) else int(number) & _BYTE_MASK
+    return builders.pad(_widen_elements(inner, wide), low, high, builders.scalar(fill, wide))
+
+
+def _find_padding(value: ir.Value) -> tuple[ir.Value, list[int], list[int], float | int] | None:
+    """What is padded to a tensor of known sizes, by how much before and behind it, and the number; None for others."""
     pad = defining_op(value)
     if pad is None or pad.name != "tensor.pad" or not is_static(value):
-        return _widen_elements(value, wide)
+        return None
     number = splat_of(terminator_of(pad).operands[0])
-    if number is None:
-        return _widen_elements(value, wide)
     low, high = zip(*amounts_of(pad), strict=True)
-    fill = number if scalars.is_float(wide) else int(number) & _BYTE_MASK
-    return builders.pad(_widen_elements(pad.operands[0], wide), low, high, builders.scalar(fill, wide))
+    return (pad.operands[0], [*low], [*high], number) if number is not None else None
 
 
 def _widen_elements(value: ir.Value, wide: ir.Type) -> ir.Value:

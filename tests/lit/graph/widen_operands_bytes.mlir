@@ -83,3 +83,27 @@ func.func @padded(%x: tensor<1x4x9x9xi8>, %w: tensor<16x4x3x3xi8> {tw.param = "w
   } -> tensor<1x16x9x9xi32>
   return %y : tensor<1x16x9x9xi32>
 }
+
+// Of three channels the last one would be half of a pair: there is a fourth, which is multiplied by zeros.
+// CHECK-LABEL: func.func @odd(
+// CHECK:         %[[W:.*]] = linalg.generic {{.*}} ins(%arg0 : tensor<1x3x9x9xi8>) outs(%{{.*}} : tensor<1x3x9x9xi16>)
+// CHECK:         %[[P:.*]] = tensor.pad %[[W]] low[0, 0, 0, 0] high[0, 1, 0, 0]
+// CHECK:         %[[F:.*]] = tensor.pad %arg1 low[0, 0, 0, 0] high[0, 1, 0, 0]
+// CHECK:         tensor.yield %c0_i8
+// CHECK:         linalg.generic {{.*}} ins(%[[P]], %[[F]] : tensor<1x4x9x9xi16>, tensor<16x4x3x3xi8>)
+func.func @odd(%x: tensor<1x3x9x9xi8>, %w: tensor<16x3x3x3xi8> {tw.param = "w"}) -> tensor<1x16x7x7xi32> {
+  %zero = arith.constant 0 : i32
+  %e = tensor.empty() : tensor<1x16x7x7xi32>
+  %z = linalg.fill ins(%zero : i32) outs(%e : tensor<1x16x7x7xi32>) -> tensor<1x16x7x7xi32>
+  %y = linalg.generic {indexing_maps = [#image, #filter, #out],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}
+      ins(%x, %w : tensor<1x3x9x9xi8>, tensor<16x3x3x3xi8>) outs(%z : tensor<1x16x7x7xi32>) {
+  ^bb0(%a: i8, %b: i8, %acc: i32):
+    %i = arith.extui %a : i8 to i32
+    %j = arith.extsi %b : i8 to i32
+    %m = arith.muli %i, %j : i32
+    %s = arith.addi %acc, %m : i32
+    linalg.yield %s : i32
+  } -> tensor<1x16x7x7xi32>
+  return %y : tensor<1x16x7x7xi32>
+}
