@@ -117,6 +117,7 @@ from .schedule.apply_schedule import ApplySchedule
 from .schedule.arrange_sums import ArrangeSums
 from .schedule.collapse_loops import CollapseLoops
 from .schedule.families.table import list_others
+from .schedule.join_pixels import JoinPixels
 from .schedule.language import by_hand
 from .schedule.language.by_hand import GivenSchedule
 from .schedule.language.schedule import Schedule
@@ -218,6 +219,7 @@ def kernel_passes(target: Target, plain: bool = False, schedule: GivenSchedule |
         ExpandMath(target=target),
         ClampIntegers(target=target),
         CollapseLoops(),  # fewer axes for the schedule
+        JoinPixels(target=target),
         SeparateWindows(),  # what a schedule stages
         ArrangeSums(),
         ApplySchedule(target=target, plain=plain, schedule=schedule),

@@ -57,12 +57,16 @@ def row_tile(extent: int, best: int) -> int:
     """
 
     def cost(rows: int) -> tuple[int, int, int]:
-        whole, rest = divmod(extent, rows)
-        tiles = whole + bool(rest)
-        busy = whole * max(rows, _FULL_ROWS) + (max(rest, _FULL_ROWS) if rest else 0)
-        return 2 * busy + tiles, tiles, rows  # to begin and end a tile takes half a row's time
+        tiles = -(-extent // rows)
+        return 2 * count_busy_rows(extent, rows) + tiles, tiles, rows  # half a row's time to begin and end a tile
 
     return min(range(1, min(extent, best) + 1), key=cost)
+
+
+def count_busy_rows(extent: int, tile: int) -> int:
+    """How many rows take as long as those of an extent do by tiles of so many, the last of which may be smaller."""
+    whole, rest = divmod(extent, tile)
+    return whole * max(tile, _FULL_ROWS) + (max(rest, _FULL_ROWS) if rest else 0)
 
 
 def row_tiles(axes: Sequence[int | None], shape: Sequence[int], best: int) -> dict[int, int]:
