@@ -246,15 +246,12 @@ def _join_lists(op: ir.Operation, dim: int) -> None:
 
 def _join_loops(op: ir.Operation, pair: tuple[int, int], tap: int | None) -> None:
     """Let a generic walk what two loops did by the first, and no dim of a window that is gone."""
-    gone = {pair[1], tap}
-    kept = [loop for loop in range(len(iterator_types(op))) if loop not in gone]
-    dims = [ir.AffineExpr.get_dim(kept.index(loop)) if loop in kept else ir.AffineExpr.get_constant(0) for loop in
-            range(len(iterator_types(op)))]  # fmt: skip
-    place = ir.AffineMap.get(len(kept), 0, dims)
-    maps = []
-    for m in indexing_maps(op):
-        results = [e.compose(place) for e in m.results if pair[1] not in dims_in(e)]
-        maps.append(ir.AffineMap.get(len(kept), 0, results))
     kinds = iterator_types(op)
+    kept = [loop for loop in range(len(kinds)) if loop not in (pair[1], tap)]
+    places = {loop: ir.AffineExpr.get_dim(number) for number, loop in enumerate(kept)}
+    none = ir.AffineExpr.get_constant(0)
+    place = ir.AffineMap.get(len(kept), 0, [places.get(loop, none) for loop in range(len(kinds))])
+    walked = [[e.compose(place) for e in m.results if pair[1] not in dims_in(e)] for m in indexing_maps(op)]
+    maps = [ir.AffineMap.get(len(kept), 0, results) for results in walked]
     set_maps(op, maps)
     op.attributes["iterator_types"] = builders.iterators_attr([kinds[loop] for loop in kept])
