@@ -25,6 +25,10 @@ from ..ir.structure import dims_in, indexing_maps, iterator_types, list_ops, loo
 from ..ir.uses import nested_ops
 from .families.column_panels import occupies_cores
 from .tiles.axes import count_busy_rows, most_register_rows, row_tile, row_tiles
+from .tiling.dot_product import most_rows
+from .tiling.grouped_sums import find_dot_product, grouped_loop
+from .tiling.matrix_products import multiplies_matrices
+from .tiling.tiler import packed_dims
 
 # How much of the time of the tiles of lines those of the whole image may take.
 _GAIN = 0.9
@@ -91,12 +95,19 @@ class _Image:
             return None
         unpack = defining_op(op.operands[kind.weight])
         plain = all(extents[loop] == 1 for loop in kind.k) and {*kind.strides} == {1}
-        floats = isinstance(element_of(op.operands[kind.data]), ir.F32Type)
-        if not plain or not floats or unpack is None or unpack.name != "linalg.unpack":
+        if not plain or unpack is None or unpack.name != "linalg.unpack":
             return None
         alone = [value for value in (unpack.operands[0], unpack.results[0]) if len(list(value.uses)) == 1]
-        blocks = list(ir.DenseI64ArrayAttr(unpack.attributes["static_inner_tiles"]))
-        return _Image(op, kind, unpack) if len(alone) == 2 and len(blocks) == 1 else None
+        return _Image(op, kind, unpack) if len(alone) == 2 else None
+
+    def most_rows(self, target: Target) -> int:
+        """The rows of a tile; 0 where registers hold other things than vectors of sums."""
+        grouped, [width, *_] = grouped_loop(self.op, self.kind), packed_dims(self.unpack)[1]
+        if grouped is None:
+            floats = isinstance(element_of(self.op.operands[self.kind.data]), ir.F32Type)
+            return most_register_rows(max(width // target.lanes, 1), target) if floats else 0
+        dot = find_dot_product(self.op, target)
+        return most_rows(width, dot, target) if dot and not multiplies_matrices(self.op, grouped, target) else 0
 
     def gains(self, target: Target) -> bool:
         """Return whether tiles of the whole image cost less than those of its lines.
@@ -108,7 +119,8 @@ class _Image:
         if far or not occupies_cores(shape_of(self.unpack.operands[0])[0], target):
             return False
         lines, columns = (loop_extents(self.op)[loop] for loop in self.kind.o)
-        best = most_register_rows(max(shape_of(self.unpack.operands[0])[-1] // target.lanes, 1), target)
+        if not (best := self.most_rows(target)):
+            return False
         tiles = row_tiles([0, 1], [lines, columns], best)
         apart = lines * count_busy_rows(columns, tiles[1])
         if tiles[1] == columns:

@@ -136,3 +136,13 @@ def test_a_network_stores_numbers_of_16_bits() -> None:
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=9)
     module = tw.compile(model, "x86 -mcpu=x86-64-v2", workers=0)
     assert not any(kernel.name.startswith("extu") for kernel in module.manifest.kernels)
+
+
+@pytest.mark.parametrize("cpu", targets("haswell"))
+def test_pixels_of_a_small_image_are_one_line(cpu: str) -> None:
+    filters = RNG.integers(-128, 128, (128, 64, 1, 1), np.int8)
+    module, schedules = schedules_of(network("ConvInteger", (1, 64, 7, 7), filters, 9), cpu)
+    assert "in 9 x 5 + 4" in schedules
+    data = RNG.integers(0, 256, (1, 64, 7, 7), np.uint8)
+    for module.num_threads in (1, 3):
+        np.testing.assert_array_equal(module(data)[0], convolve(data, filters, 9, (0, 0, 0, 0), 1))
