@@ -122,3 +122,18 @@ def test_short_rows_of_half_words_are_turned(op: str, cpu: str) -> None:
     for shape in ((1, 1), (16, 3), (40, 2), (17, 21), (33, 47), (64, 16), (15, 5), (20, 100)):
         x = RNG.standard_normal(shape).astype(np.float16)
         np.testing.assert_allclose(module(x)[0], session.run(None, {"x": x})[0], rtol=2e-3, atol=2e-3)
+
+
+@FOR_THIS_MACHINE
+def test_rows_of_products_of_open_columns_fill_registers() -> None:
+    """Tiles of four rows, of two vectors of AVX2 each, have so few sums that one waits for the other."""
+    text = "(float[M, K] x, float[K, N] w) => (float[M, N] y) { y = MatMul(x, w) }"
+    made = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 18]> g {text}')
+    with noting_kernels() as found:
+        module = tw.compile(made, "x86 -mcpu=haswell", workers=0)
+    [kernel] = found
+    assert "blocks of 24 x 128:" in kernel.schedule and "tile m.1 x n.1 of 6 x 16" in kernel.schedule
+    random = np.random.default_rng(2)
+    for m, k, n in ((1, 3, 5), (24, 70, 128), (53, 66, 171)):
+        x, w = random.standard_normal((m, k), np.float32), random.standard_normal((k, n), np.float32)
+        np.testing.assert_allclose(module(x, w)[0], x.astype(np.float64) @ w, rtol=1e-4, atol=1e-4)
