@@ -72,7 +72,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "vectorize": "tiling",
         "arrange_sums": "tiles",
         "collapse_loops": "tiles",
-        "join_pixels": "families tiles",
+        "join_pixels": "families tiles tiling",
         "separate_windows": "tiles tiling",
         "scripts": "dynamic language loop_plan tiles tiling",
         "apply_schedule": "dynamic families language loop_plan scripts tiles tiling",
