@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -18,9 +18,8 @@ from ..core.target import Target
 from ..driver import jobs
 from ..driver.jobs import Settings
 from ..driver.machine import Rates, measure_rates
-from ..workers import Pool, get_pool
+from ..workers import get_pool
 from ..workers.process import Job, Limits
-from ..workers.worker import Crew
 from . import compiling
 from .compiling import Candidate
 from .measuring import jobs as measuring
@@ -54,33 +53,28 @@ class Prepared:
     seconds: float
 
 
+@dataclass(frozen=True)
 class Compiling:
     """Candidates that are being compiled, each by itself, in the order in which they are asked for."""
 
-    def __init__(self, futures: Sequence[Future[Candidate]], help: Callable[[int], Candidate] | None = None) -> None:
-        self.futures, self._help = list(futures), help
+    futures: Sequence[Future[Candidate]]
 
-    def cancel(self) -> bool:
-        """Compile none that is not begun; returns whether none was begun."""
-        return all([future.cancel() for future in self.futures])
+    def cancel(self) -> None:
+        """Compile none that is not begun."""
+        for future in self.futures:
+            future.cancel()
 
     def done(self) -> bool:
         """Return whether all are compiled."""
         return all(future.done() for future in self.futures)
 
     def find(self, number: int) -> Candidate:
-        """The candidate of this number. While it is not compiled, the last one that is not begun is compiled here."""
-        while self._help is not None and not self.futures[number].done():
-            idle = (n for n, future in reversed([*enumerate(self.futures)]) if n >= number and future.cancel())
-            if (other := next(idle, None)) is None:
-                break
-            self.futures[other] = made = Future[Candidate]()
-            made.set_result(self._help(other))
+        """The candidate of this number, when it is compiled."""
         return self.futures[number].result()
 
     def result(self) -> list[Candidate]:
-        """All candidates."""
-        return [self.find(number) for number in range(len(self.futures))]
+        """All candidates, when they are compiled."""
+        return [future.result() for future in self.futures]
 
 
 class Laboratory:
@@ -100,8 +94,6 @@ class Laboratory:
         self._compilers = get_pool(workers or len(self._compiling_cpus))
         self._measurer = get_pool(1, measuring.MEASURER)
         self._threads = ThreadPoolExecutor(self._compilers.workers)
-        # Compiles where else is measured, while that waits for candidates.
-        self._helper = Pool(1, crew=Crew(1)) if alone else None
         self.threads = threads
         self.notes: list[str] = []
         self._defaults: dict[tuple[str, bytes], tuple[Kernel, bytes]] = {}  # compiled, by names and code
@@ -117,8 +109,6 @@ class Laboratory:
         """End the processes."""
         self._threads.shutdown(wait=True, cancel_futures=True)
         self._measurer.shutdown()
-        if self._helper is not None:
-            self._helper.shutdown()
 
     def prepare(self, tasks: Sequence[Task]) -> list[Prepared]:
         """Compile the defaults of tasks, and measure each. Raises TilewrightError for one at which that fails."""
@@ -137,15 +127,11 @@ class Laboratory:
         return rates
 
     def begin_compiling(self, task: Task, steps: Sequence[str]) -> Compiling:
-        """Compile a task's kernel with each of some schedules, beside this thread or when it waits for them."""
+        """Compile a task's kernel with each of some schedules, beside this thread or when it waits for that."""
         assert task.default is not None  # others have no candidates
         values, cpus = json.dumps(task.default.to_json()["values"]), self._compiling_cpus if self.overlaps else ()
-        given = [(task.name, task.code, values, each, self._settings) for each in steps]
-        futures = [self._threads.submit(self._compile, self._compilers, (*each, cpus)) for each in given]
-        if (helper := self._helper) is None:
-            return Compiling(futures)
-        helper.start()
-        return Compiling(futures, lambda number: self._compile(helper, (*given[number], self.measuring_cpus)))
+        given = [(task.name, task.code, values, each, self._settings, cpus) for each in steps]
+        return Compiling([self._threads.submit(self._compile, each) for each in given])
 
     def race(self, prepared: Prepared, candidate: Kernel, bar: float) -> Measured:
         """Measure a candidate against its default; ``bar`` is the ratio that it has to beat."""
@@ -199,10 +185,12 @@ class Laboratory:
         [seconds] = measurer.run([Job(f"kernel '{setup.name}'", measuring.time_default, (setup, kernel))])
         return seconds
 
-    def _compile(self, pool: Pool, arguments: tuple[Any, ...]) -> Candidate:
+    def _compile(self, arguments: tuple[Any, ...]) -> Candidate:
         limits = Limits(timeout=_COMPILE_SECONDS, cpu_seconds=_CPU_SECONDS, bundles=False)
         try:
-            [made] = pool.with_limits(limits).run([Job("a candidate", compiling.compile_candidate, arguments)])
+            [made] = self._compilers.with_limits(limits).run(
+                [Job("a candidate", compiling.compile_candidate, arguments)]
+            )
         except CompileTimeoutError as error:
             return Candidate(None, "timeout", first_line(error))
         except TilewrightError as error:

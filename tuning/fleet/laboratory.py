@@ -48,7 +48,6 @@ class FleetLaboratory(Laboratory):
         self._key = fleet.key or default_key(self._target_key, threads)
         super().__init__(target, threads, workers or len(os.sched_getaffinity(0)))
         self.measuring_cpus, self._compiling_cpus, self.overlaps = (), (), True  # nothing is measured here
-        self._helper = None
         self._client = FleetClient(fleet)
         self._homes: dict[str, str] = {}  # the addresses of kernels' workers
         self._amounts: dict[str, float] = {}  # about the seconds of each kernel's calls

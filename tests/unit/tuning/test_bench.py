@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from concurrent.futures import Future
 from dataclasses import replace
 
 import numpy as np
@@ -16,8 +15,7 @@ from tilewright.core.target import detect_host
 from tilewright.dialects import codegen
 from tilewright.driver import api
 from tilewright.tuning import laboratory as laboratory_module
-from tilewright.tuning.compiling import Candidate
-from tilewright.tuning.laboratory import Compiling, Laboratory, Prepared
+from tilewright.tuning.laboratory import Laboratory, Prepared
 from tilewright.tuning.measuring import bench as bench_module
 from tilewright.tuning.measuring import jobs
 from tilewright.tuning.measuring.bench import Bench
@@ -82,30 +80,15 @@ def test_steps_that_cannot_be_are_refused_in_words(laboratory: Laboratory, prepa
     assert second.kernel is not None
 
 
-def test_candidates_are_compiled_by_who_waits_for_them_from_the_last_one_on() -> None:
-    futures, helped, first = [Future[Candidate]() for _ in range(4)], list[int](), Candidate(None, reason="first")
-    futures[0].set_running_or_notify_cancel()
-
-    def help(number: int) -> Candidate:
-        helped.append(number)
-        if number == 2:
-            futures[0].set_result(first)  # which was compiled elsewhere meanwhile
-        return Candidate(None, reason=str(number))
-
-    compiling = Compiling(futures, help)
-    assert compiling.find(0) is first and helped == [3, 2] and not compiling.done()
-    assert [each.reason for each in compiling.result()] == ["first", "1", "2", "3"] and helped == [3, 2, 1]
-    alone = Compiling([Future[Candidate]()])
-    assert alone.cancel() and not compiling.cancel()
-
-
-def test_who_measures_with_one_thread_compiles_while_it_waits(laboratory: Laboratory, prepared: Prepared) -> None:
+def test_candidates_are_compiled_one_by_one_and_not_when_nobody_waits(
+    laboratory: Laboratory, prepared: Prepared
+) -> None:
     assert prepared.task.default is not None
     steps = json.dumps(prepared.task.default.to_json()["steps"])
     compiling = laboratory.begin_compiling(prepared.task, [steps] * 12)
-    own = list(compiling.futures)
-    assert all(each.kernel is not None for each in compiling.result())
-    assert any(future.cancelled() for future in own) == laboratory.overlaps
+    assert compiling.find(0).kernel is not None and not compiling.done()
+    compiling.cancel()
+    assert any(future.cancelled() for future in compiling.futures)
 
 
 _RESULT = "%r = getelementptr ptr, ptr %args, i64 2\n%p = load ptr, ptr %r\n"
