@@ -71,7 +71,9 @@ def test_patches_are_large_where_those_of_all_larger_images_are() -> None:
     groups, cpu = ((0,), (1,), (2,), (3,)), Target.parse("x86 -mcpu=sapphirerapids")
     nothing: Any = None
     sizes = {"n": -1, "h": -1, "w": -1, "c": 256, "f": 256}
-    form = winograd._Form(cpu, nothing, nothing, (2, 3, 1, 0), groups, 0, True, **sizes, taps=(3, 3), strides=(1, 1))
+    form = winograd._Form(
+        cpu, nothing, nothing, (2, 3, 1, 0), groups, 0, True, False, **sizes, taps=(3, 3), strides=(1, 1)
+    )
     assert form.least_pixels is not None
     side = math.isqrt(form.least_pixels)
     assert form._prefers_many(12) and not form._prefers_many(side - 1) and side > 14
