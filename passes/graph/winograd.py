@@ -16,13 +16,14 @@ from ...core.sizes import Extent, floor_divide
 from ...core.target import Target, detect_host
 from ...dialects import arith, builders, extents, func, ir, scalars
 from ...dialects.builders import element_of
+from ...dialects.walk import defining_op
 from ..analysis.classify import classify_sum
 from ..analysis.kinds import Conv
 from ..analysis.size_classes import SizeClasses
 from ..infra.base import Pass
 from ..ir.dynamic_sizes import note_sizes
 from ..ir.edit import erase_dead, list_programs, node_names, param_values, replace, splat_of
-from ..ir.structure import body_ops, list_ops, loops_along, shape_of
+from ..ir.structure import body_ops, list_ops, loops_along, num_inputs, shape_of, terminator_of
 from ..schedule.families.split_blocks import cost_of_windows
 from ..schedule.tiling.grouped_sums import multiplies_widened
 from ..schedule.tiling.tiler import WindowWalk
@@ -194,7 +195,7 @@ class _Form:
         one, joined = [1] * (2 - len(extents)), tuple(map(tuple, groups))
         (h, w), (i, j), (y, x) = ([*sizes, *one] for sizes in (extents, window, strides))
         kept = weight in weights
-        if of_bytes and (stacked or not kept or min(n, h, w) < 0):
+        if of_bytes and (stacked or not kept or min(n, h, w) < 0 or not _holds_bytes(data)):
             return None
         c *= max(1, stacked)
         return _Form(target, op, kind, order, joined, stacked, kept, of_bytes, n, h, w, c, f, (i, j), (y, x))
@@ -543,6 +544,25 @@ def _transform(
 def _make_constant(matrix: np.ndarray, elem: ir.Type) -> ir.Value:
     kind = np.float32 if scalars.is_float(elem) else {16: np.int16, 32: np.int32}[scalars.width(elem)]
     return builders.constant(matrix.astype(kind), elem)
+
+
+def _holds_bytes(value: ir.Value) -> bool:
+    """Return whether all of a tensor of 16 bits are unsigned bytes: widened ones, moved and padded by such."""
+    while (op := defining_op(value)) is not None:
+        if op.name == "linalg.generic" and num_inputs(op) == 1:
+            made = terminator_of(op).operands[0]
+            widening = defining_op(made)
+            if widening is not None:
+                return widening.name == "arith.extui" and str(widening.operands[0].type) == "i8"
+            if made != op.regions[0].blocks[0].arguments[0]:
+                return False
+            value = op.operands[0]
+            continue
+        inner, _, number = padding_around(value)
+        if inner == value or not 0 <= number <= _UNSIGNED:
+            return False
+        value = inner
+    return False
 
 
 def _multiplies_floats(op: ir.Operation) -> bool:
