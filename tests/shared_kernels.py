@@ -25,6 +25,8 @@ from tilewright.driver.jobs import Settings, compile_kernel
 from tilewright.workers.process import Job
 
 if TYPE_CHECKING:
+    from onnx import ModelProto
+
     from tilewright.passes.infra.context import PassContext
 
 _FOLDER = "TILEWRIGHT_TEST_KERNELS"
@@ -55,6 +57,15 @@ def noting_kernels() -> Iterator[list[Kernel]]:
     token = _FOUND.set(found)
     yield found
     _FOUND.reset(token)
+
+
+def compile_elsewhere(model: ModelProto, cpu: str, folder: Path) -> list[Kernel]:
+    """The kernels of a model compiled for a CPU that this machine need not be."""
+    from tilewright.driver import api  # which few tests of these need
+
+    with noting_kernels() as found:
+        api.compile_to_file(model, folder / "elsewhere.so", options=api.make_options(f"x86 -mcpu={cpu}"), workers=0)
+    return found
 
 
 @functools.wraps(_run)

@@ -121,9 +121,9 @@ class _Image:
         lines, columns = (loop_extents(self.op)[loop] for loop in self.kind.o)
         if not (best := self.most_rows(target)):
             return False
-        tiles = row_tiles([0, 1], [lines, columns], best)
-        apart = lines * count_busy_rows(columns, tiles[1])
-        if tiles[1] == columns:
+        tiles = row_tiles([0, 1], [lines, columns], best)  # none where a tile has one row
+        apart = lines * count_busy_rows(columns, tiles.get(1, 1))
+        if tiles.get(1) == columns:
             apart = count_busy_rows(lines * columns, tiles.get(0, 1) * columns)
         return count_busy_rows(lines * columns, row_tile(lines * columns, best)) <= _GAIN * apart
 

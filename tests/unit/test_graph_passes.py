@@ -124,7 +124,9 @@ def _info(type_: ir.Type) -> TensorInfo:
     return TensorInfo(
         "",
         tuple(tensor.shape),
-        {"f16": "float16", "f32": "float32", "i8": "int8", "i32": "int32", "i64": "int64"}[str(tensor.element_type)],
+        {"f16": "float16", "f32": "float32", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64"}[
+            str(tensor.element_type)
+        ],
     )
 
 

@@ -149,7 +149,7 @@ def test_tasks_of_a_network(network: Any, tmp_path: Path, capsys: pytest.Capture
     assert re.search(rf"\|    0 \| +{tasks[0].desc} \| +\d+\.\d{{3}} \| +\d+\.\d\d \| +2 \|", said), said
     assert "Estimated total latency: - ms\tTrials: 0\tUsed time : " in said and "Next ID: 0" in said
     lines = total.read_text().splitlines()
-    assert len(lines) == 3 and re.fullmatch(
+    assert len(lines) >= 3 and re.fullmatch(
         r"ElapsedTime\(s\)\t\d+\tEstimatedLatency\(ms\)\t\d+\.\d{3}\tTrials\t6", lines[-1]
     )
     trials = list(auto_scheduler.load_records(log))

@@ -13,14 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_runner import TARGET, CompiledKernel, before_schedule, bytecode, kernels_for
 from kernel_texts import generic, tensor
-from shared_kernels import noting_kernels
+from shared_kernels import compile_elsewhere, noting_kernels
 
 import tilewright as tw
 from tilewright.core.errors import ScheduleError
 from tilewright.core.target import Target
 from tilewright.dialects import codegen, ir
 from tilewright.dialects.context import make_context
-from tilewright.driver import api
 from tilewright.passes.infra.context import PassContext
 from tilewright.passes.ir.kernel import list_functions
 from tilewright.passes.pipeline import lower_kernel
@@ -350,9 +349,7 @@ def test_fewer_rows_than_matrices_have_are_copied(columns: int, tmp_path: Path) 
     scales = RNG.random(columns, np.float32)
     weights = ((weight, "w"), (zero, "z"), (scales, "s"))
     made.graph.initializer.extend(onnx.numpy_helper.from_array(a, n) for a, n in weights)
-    with noting_kernels() as found:
-        options = api.make_options(target="x86 -mcpu=sapphirerapids")
-        api.compile_to_file(made, tmp_path / "rows.so", options=options, workers=0)
+    found = compile_elsewhere(made, "sapphirerapids", tmp_path)
     schedules = [line for kernel in found for line in kernel.schedule.splitlines() if line.startswith("blocks of")]
     assert [f"blocks of {rows} x {columns}:" for rows in (32, 16, 3, 2, 1)] == schedules
     assert any("fewer rows than 16, from 3 on, are copied into a block of these" in kernel.schedule for kernel in found)

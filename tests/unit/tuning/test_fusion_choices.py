@@ -23,7 +23,7 @@ from tilewright.tuning.plan_choices import NetworkPlan, _follow_nodes
 from tilewright.tuning.session import with_choices
 from tilewright.tuning.tasks import begin_compilation, plan_network
 
-CPU = "x86 -mcpu=x86-64-v4"  # whose blocks of weights the types of packed ones have
+CPU = "x86 -mcpu=x86-64-v3"  # whose blocks of weights the types of packed ones have
 
 NODES = {
     "a product": "p = MatMul(x, w)  q = Add(p, b)  y = Relu(q)",
