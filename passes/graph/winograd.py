@@ -206,7 +206,8 @@ class _Form:
         image, window, steps = (
             "x".join(map(str, sizes)) for sizes in ((self.n, self.h, self.w), self.taps, self.strides)
         )
-        return f"{PREFIX}winograd_{image}_{self.c}x{self.f}_{window}_{steps}{'' if self.known else '_computed'}"
+        kind = "_bytes" if self.bytes else "" if self.known else "_computed"
+        return f"{PREFIX}winograd_{image}_{self.c}x{self.f}_{window}_{steps}{kind}"
 
     @property
     def choices(self) -> list[int]:
