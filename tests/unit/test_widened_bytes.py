@@ -12,10 +12,14 @@ from cpu_targets import targets
 from shared_kernels import noting_kernels
 
 import tilewright as tw
+from tilewright.core.choices import collect_choices
 from tilewright.core.target import Target
+from tilewright.dialects.context import make_context
+from tilewright.frontends import import_model
 from tilewright.passes import pipeline
 from tilewright.passes.graph.winograd import Winograd
 from tilewright.passes.infra.base import Pass
+from tilewright.passes.infra.context import PassContext
 
 RNG = np.random.default_rng(7)
 CPUS = targets("haswell", "skylake-avx512", "x86-64-v2")
@@ -105,6 +109,15 @@ def test_images_of_many_channels_are_windows_of_fewer_products(cpu: str) -> None
     model = network("ConvInteger", (1, 64, 14, 14), RNG.integers(-128, 128, (64, 64, 3, 3), np.int8), 3, pads=[1] * 4)
     _, schedules = schedules_of(model, cpu)
     assert "linear_transform" in schedules
+
+
+def test_decisions_about_bytes_have_keys_of_their_own() -> None:
+    """What was measured of floats says nothing about bytes."""
+    model = network("ConvInteger", (1, 64, 14, 14), RNG.integers(-128, 128, (64, 64, 3, 3), np.int8), 3, pads=[1] * 4)
+    with make_context(), collect_choices({}) as table:
+        pipeline.plan(import_model(model), Target.parse("x86 -mcpu=haswell"), PassContext())
+    [choice] = [choice for choice in table.asked.values() if choice.kind == "winograd"]
+    assert choice.key == "plan:winograd_1x14x14_64x64_3x3_1x1_bytes" and choice.options == (0, 2)
 
 
 @pytest.mark.parametrize("cpu", CPUS)
