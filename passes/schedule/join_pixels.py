@@ -24,7 +24,7 @@ from ..ir.maps import set_maps
 from ..ir.structure import dims_in, indexing_maps, iterator_types, list_ops, loop_extents, shape_of
 from ..ir.uses import nested_ops
 from .families.column_panels import occupies_cores
-from .tiles.axes import count_busy_rows, most_register_rows, row_tile, row_tiles
+from .tiles.axes import count_busy_rows, row_tile, row_tiles
 from .tiling.dot_product import most_rows
 from .tiling.grouped_sums import find_dot_product, grouped_loop
 from .tiling.matrix_products import multiplies_matrices
@@ -103,11 +103,10 @@ class _Image:
     def most_rows(self, target: Target) -> int:
         """The rows of a tile; 0 where registers hold other things than vectors of sums."""
         grouped, [width, *_] = grouped_loop(self.op, self.kind), packed_dims(self.unpack)[1]
-        if grouped is None:
-            floats = isinstance(element_of(self.op.operands[self.kind.data]), ir.F32Type)
-            return most_register_rows(max(width // target.lanes, 1), target) if floats else 0
-        dot = find_dot_product(self.op, target)
-        return most_rows(width, dot, target) if dot and not multiplies_matrices(self.op, grouped, target) else 0
+        dot = find_dot_product(self.op, target) if grouped is not None else None
+        vectors = dot is not None or isinstance(element_of(self.op.operands[self.kind.data]), ir.F32Type)
+        matrices = grouped is not None and multiplies_matrices(self.op, grouped, target)
+        return most_rows(width, dot, target) if vectors and not matrices else 0
 
     def gains(self, target: Target) -> bool:
         """Return whether tiles of the whole image cost less than those of its lines.

@@ -18,7 +18,7 @@ from ...ir.structure import dim_of, indexing_maps, shape_of
 from ...ir.uses import users_of
 from ..language.cuts import by_name, carve, overlap, share, unroll_groups, unroll_sum
 from ..language.schedule import Schedule
-from ..tiles.axes import most_register_rows, power_floor, result_axis, row_tiles
+from ..tiles.axes import power_floor, result_axis, row_tiles
 from ..tiling.dot_product import most_rows
 from ..tiling.linear_transform import row_loop
 from ..tiling.values import block_of, value_name
@@ -78,7 +78,7 @@ class Patches:
     def register_rows(self, target: Target) -> int:
         """The patches of a register tile of products."""
         dot = target.widened_dot_product if self.nbytes == 2 else None
-        return most_rows(self.columns, dot, target) if dot else most_register_rows(self.columns // target.lanes, target)
+        return most_rows(self.columns, dot, target)
 
     def fill_a_tile(self, block: int, target: Target) -> bool:
         """Return whether blocks of so many rows have as many patches as a register tile takes, or all there are."""

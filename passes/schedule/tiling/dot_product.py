@@ -23,6 +23,7 @@ from ...analysis.kinds import Contraction, Conv
 from ...ir.dot_instructions import add_products, registers_beside, terms_of
 from ...ir.maps import collapse_dims, group_run
 from ...ir.structure import dim_of, indexing_maps, shape_of
+from ..tiles.axes import most_register_rows
 from ..tiles.loops import for_each_chunk, for_each_step
 from ..tiles.regions import Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
 from ..tiles.structured import Tile, read_vector, write_vector
@@ -30,12 +31,14 @@ from .grouped_sums import group_of, grouped_loop
 from .tiler import Tiler, loop_intervals, packed_region, read_region
 
 
-def most_rows(width: int, dot: DotProduct, target: Target) -> int:
-    """Rows of a register tile of ``width`` channels.
+def most_rows(width: int, dot: DotProduct | None, target: Target) -> int:
+    """Rows of a register tile of ``width`` channels, whose sums are made with ``dot``, or by multiply-adds.
 
     Of vectors that are narrower than the widest there are 16 registers: AVX-512 that multiplies no numbers of 16 bits
     (BW) has no more (VL), either.
     """
+    if dot is None:
+        return most_register_rows(max(width // target.lanes, 1), target)
     columns = -(-width // dot.lanes)
     registers = target.registers if dot.lanes == target.lanes else 16
     return max((registers - registers_beside(dot, columns)) // columns, 1)

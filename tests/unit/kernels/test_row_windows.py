@@ -32,12 +32,23 @@ NARROW = Target.parse("x86 -mcpu=haswell")
 )
 def test_few_channels(data: str, weight: str, attributes: str, target: Target | None) -> None:
     """One kernel beside that of a padding: the result is where the caller wants it."""
+    check(convolution_of(data, weight, attributes), target)
+
+
+@pytest.mark.parametrize("target", [None, NARROW], ids=["host", "haswell"])
+def test_windows_of_whole_steps_are_rows(target: Target | None) -> None:
+    """`split-strides` lets every fifth element lie together, by a transpose."""
+    called = check(convolution_of("1,1,201", "20,1,10", "strides = [5]"), target, reordered=True)
+    assert any("transpose" in name for name in called)
+
+
+def convolution_of(data: str, weight: str, attributes: str) -> OperatorModel:
+    """A convolution with a bias and what follows it."""
     name = f"Conv<{attributes}>" if attributes else "Conv"
-    case = OperatorModel(
+    return OperatorModel(
         f"float[{data}] x; weight float[{weight}] w; weight float[{weight.split(',')[0]}] b",
         f"c = {name}(x, w, b) y = Relu(c)",
     )
-    check(case, target)
 
 
 @pytest.mark.parametrize("target", [None, NARROW], ids=["host", "haswell"])
