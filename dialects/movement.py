@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 
 from ..core.errors import DynamicExtentError
 from ..core.sizes import Extent, Sym, count_elements, divide_exactly, has_dynamic_extents, may_be_equal
 from . import arith, extents, ir, scalars, tensor
 from .structured import element_of, empty, extract, full, generic, index_map, ranked_type, shape_of
+
+# A concat of more pieces is one of concats: LLVM takes time with the square of the pieces that one kernel copies, of
+# which each of open sizes is a loop nest of its own. Kernels of as many pieces of open sizes are often the same one.
+_MOST_PIECES = 64
+_MOST_OPEN_PIECES = 32
 
 
 def transpose(x: ir.Value, perm: Sequence[int]) -> ir.Value:
@@ -124,9 +130,19 @@ def concat(values: Sequence[ir.Value], axis: int) -> ir.Value:
     shape[axis] = sum(shape_of(value)[axis] for value in filled)
     if 0 in shape:
         return empty(shape, element_of(filled[0]))
-    if has_dynamic_extents(shape):
+    is_open = has_dynamic_extents(shape)
+    if len(filled) > (most := _MOST_OPEN_PIECES if is_open else _MOST_PIECES):
+        return concat([concat(group, axis) for group in _share_out(filled, most)], axis)
+    if is_open:
         return _insert_parts(filled, axis, shape)
     return tensor.ConcatOp(ranked_type(shape, element_of(filled[0])), axis, filled).result
+
+
+def _share_out(values: Sequence[ir.Value], most: int) -> Iterator[Sequence[ir.Value]]:
+    """Neighbours in as few groups of half of ``most`` as there can be, which differ in length by one at most."""
+    count = -(-len(values) // (most // 2))
+    ends = [number * len(values) // count for number in range(count + 1)]
+    return (values[first:end] for first, end in itertools.pairwise(ends))
 
 
 def _insert_parts(values: Sequence[ir.Value], axis: int, shape: Sequence[Extent]) -> ir.Value:

@@ -82,6 +82,14 @@ def selected(classes: int) -> onnx.ModelProto:
     return nodes.model({"scores": [30, classes]}, nodes.add("Concat", *parts, axis=0), 1)
 
 
+def joined(count: int, rows: int | str) -> onnx.ModelProto:
+    """So many inputs one behind another; of open ``rows``, each has a size of its own."""
+    names = [f"x{number}" for number in range(count)]
+    nodes = Nodes()
+    result = nodes.add("Concat", *names, axis=0)
+    return nodes.model({x: [f"{rows}{x}" if isinstance(rows, str) else rows, 3] for x in names}, result, 2)
+
+
 def planned(model: onnx.ModelProto) -> Plan:
     return pipeline.plan(import_model(model), detect_host(), PassContext(), ORDINARY)
 
@@ -146,6 +154,21 @@ def test_import_compares_no_places_to_emit_sizes(calls: Calls):
 def test_ops_of_sizes_are_as_many_as_nodes():
     counts = [len(collect(import_model(resized(n)).module, lambda _: True)) for n in (20, 40, 60)]
     assert counts[2] - counts[1] <= (counts[1] - counts[0]) * 1.1
+
+
+def test_many_pieces_are_joined_in_groups():
+    assert len(planned(joined(96, "n")).kernels) == 2  # one of all groups, one of these
+    concats = collect(import_model(joined(150, 2)).module, lambda op: op.name == "tensor.concat")
+    assert sorted(len(op.operands) for op in concats) == [5, *[30] * 5]
+
+
+@pytest.mark.parametrize(("count", "rows"), [(41, "n"), (70, 2)])
+def test_values_of_many_pieces(count: int, rows: int | str):
+    pieces = [
+        np.full((number % 5 + 1 if isinstance(rows, str) else rows, 3), number, np.float32) for number in range(count)
+    ]
+    module = tw.compile(joined(count, rows), workers=0, cache=False)
+    np.testing.assert_array_equal(module(*pieces)[0], np.concatenate(pieces))
 
 
 def test_sizes_over_each_other_are_right():
