@@ -106,7 +106,7 @@ class _Image:
         dot = find_dot_product(self.op, target) if grouped is not None else None
         vectors = dot is not None or isinstance(element_of(self.op.operands[self.kind.data]), ir.F32Type)
         matrices = grouped is not None and multiplies_matrices(self.op, grouped, target)
-        return most_rows(width, dot, target) if vectors and not matrices else 0
+        return most_rows(width, target.lanes, dot, target) if vectors and not matrices else 0
 
     def gains(self, target: Target) -> bool:
         """Return whether tiles of the whole image cost less than those of its lines.

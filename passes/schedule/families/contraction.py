@@ -171,7 +171,7 @@ def _tile_rows(
     if grouped is not None and multiplies_matrices(op, grouped, target):
         return rows, matrix_tiles([result_axis(op, loop, kernel.result) for loop in rows], shape, width)
     dot = find_dot_product(op, target) if grouped is not None else None
-    best = most_rows(width, dot, target)
+    best = most_rows(width, kernel.lanes, dot, target)
     if isinstance(kind, Contraction):
         best = min(best, _count_rows_in_cache(op, kind.lhs, rows, target))
     elif several and best <= _count_rows_of_set(target) and _streams_pixels(op, kind, rows, best, target):

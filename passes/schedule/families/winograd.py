@@ -78,7 +78,7 @@ class Patches:
     def register_rows(self, target: Target) -> int:
         """The patches of a register tile of products."""
         dot = target.widened_dot_product if self.nbytes == 2 else None
-        return most_rows(self.columns, dot, target)
+        return most_rows(self.columns, target.lanes, dot, target)
 
     def fill_a_tile(self, block: int, target: Target) -> bool:
         """Return whether blocks of so many rows have as many patches as a register tile takes, or all there are."""

@@ -31,14 +31,14 @@ from .grouped_sums import group_of, grouped_loop
 from .tiler import Tiler, loop_intervals, packed_region, read_region
 
 
-def most_rows(width: int, dot: DotProduct | None, target: Target) -> int:
-    """Rows of a register tile of ``width`` channels, whose sums are made with ``dot``, or by multiply-adds.
+def most_rows(width: int, lanes: int, dot: DotProduct | None, target: Target) -> int:
+    """Rows of a register tile of ``width`` channels, whose sums are made with ``dot``, or by multiply-adds of ``lanes``.
 
     Of vectors that are narrower than the widest there are 16 registers: AVX-512 that multiplies no numbers of 16 bits
     (BW) has no more (VL), either.
     """
     if dot is None:
-        return most_register_rows(max(width // target.lanes, 1), target)
+        return most_register_rows(max(width // lanes, 1), target)
     columns = -(-width // dot.lanes)
     registers = target.registers if dot.lanes == target.lanes else 16
     return max((registers - registers_beside(dot, columns)) // columns, 1)

@@ -40,11 +40,21 @@ def target() -> None:
     """Nothing runs here, so targets are the test's own."""
 
 
-@pytest.mark.parametrize("text", ["x86", *(f"x86 -mcpu={cpu}" for cpu in CPUS)])
-def test_matmul_keeps_its_accumulators_in_registers(text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "bits"),
+    [
+        ("x86", 32),
+        *((f"x86 -mcpu={cpu}", 32) for cpu in CPUS),
+        ("x86", 64),
+        ("x86 -mcpu=haswell", 64),
+        ("x86 -mcpu=znver4", 64),
+    ],
+)
+def test_matmul_keeps_its_accumulators_in_registers(text: str, bits: int) -> None:
     target = Target.parse(text)
+    columns = 2 * target.lanes * 32 // bits
     with make_context(), ir.Location.unknown():
-        source = MATMUL.replace("M", "140").replace("N", str(2 * target.lanes)).replace("K", "64")
+        source = MATMUL.replace("M", "140").replace("N", str(columns)).replace("K", "64").replace("f32", f"f{bits}")
         whole = ir.Module.parse(source)
         schedule = choose_schedule(list_functions(whole)[0], target)
         module, _ = lower_kernel(bytecode(source), target, PassContext())
