@@ -16,7 +16,7 @@ from samples import leaving
 import tilewright as tw
 from tilewright.core.program import Plan
 from tilewright.core.target import Target, detect_host
-from tilewright.dialects import ir
+from tilewright.dialects import codegen, ir
 from tilewright.dialects.context import make_context
 from tilewright.frontends import import_model
 from tilewright.passes.infra.context import PassContext
@@ -285,3 +285,16 @@ def test_numbers_are_looked_up_in_registers(kind: str, cpu: str, looked_up: bool
     with make_context(), ir.Location.unknown():
         module, _ = lower_kernel(made.kernels[call.kernel], Target.parse(target), PassContext())
         assert ("llvm.x86.avx512.permvar.sf.512" in str(module)) == looked_up
+
+
+@pytest.mark.parametrize("cpu", ["znver5", "znver4", "sapphirerapids", "icelake-server"])
+def test_sums_beside_unpacked_numbers_stay_in_registers(cpu: str) -> None:
+    target = Target.parse(f"x86 -mcpu={cpu}")
+    weight, x = Weight("INT4", 96, 64, 32), RNG.standard_normal((40, 96)).astype(np.float32)
+    made = planned(product(weight, x), str(target))
+    with make_context(), ir.Location.unknown():
+        module, _ = lower_kernel(made.kernels[made.main.calls[0].kernel], target, PassContext())
+        text = codegen.emit_code(module, target, "asm").decode()
+    loop = max(text.split(".LBB"), key=lambda block: block.count("vfmadd")).split("\n\tj")[0]
+    assert loop.count("vfmadd") >= 32
+    assert loop.count("(%rsp)") <= loop.count("vfmadd") // 16

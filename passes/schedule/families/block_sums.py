@@ -23,9 +23,10 @@ from ..tiling.tiler import packed_dims
 from .family import PRODUCT_BLOCKS, Family, KernelView, PackedOperand
 from .packing import block_packing
 
-# Vectors of sums of a tile: of more LLVM spills some. Rows from which on tiles of two vectors are high enough, and the
-# ways of the first cache that then hold a line of each row, and of the weight, where rows lie pages apart.
-_MOST_SUMS, _MANY_ROWS, _WAYS = 26, 8, 12
+# Vectors of sums of a tile at most, and where LLVM needs more registers beside them. Rows from which on tiles of two
+# vectors are high enough, and the ways of the first cache that then hold a line of each row, and of the weight, where
+# rows lie pages apart.
+_MOST_SUMS, _FEWER_SUMS, _MANY_ROWS, _WAYS = 26, 18, 8, 12
 
 
 def schedule_block_sums(kernel: KernelView) -> Schedule | None:
@@ -45,7 +46,8 @@ def schedule_block_sums(kernel: KernelView) -> Schedule | None:
         return None
     rows = [axis for axis in range(len(shape)) if axis != columns]
     vectors = width // lanes
-    tiles = row_tiles(rows, shape, max(min(target.registers // vectors - 2, _MOST_SUMS // vectors), 1))
+    most = _MOST_SUMS if target.keeps_tight_tiles else _FEWER_SUMS
+    tiles = row_tiles(rows, shape, max(min(target.registers // vectors - 2, most // vectors), 1))
     cuts = [(columns, min(width, shape[columns])), *((axis, tiles.get(axis, 1)) for axis in rows)]
     return share(carve(kernel.plain, by_name(kernel.plain.result.value, cuts)))
 
