@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from . import dims
@@ -17,11 +16,6 @@ def tensor_text(info: TensorInfo) -> str:
         return f"{name_text(info.name)} {info.dtype}[*]"
     extents = (short_name(dims.format_extent(n, f"{info.name}.{axis}")) for axis, n in enumerate(info.shape))
     return f"{name_text(info.name)} {info.dtype}[{','.join(map(name_text, extents))}]"
-
-
-def tensors_text(infos: Iterable[TensorInfo]) -> str:
-    """Inputs or outputs as a part of a line."""
-    return ", ".join(map(tensor_text, infos)) or "none"
 
 
 def tensor_record(info: TensorInfo) -> dict[str, Any]:
