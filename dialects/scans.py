@@ -11,8 +11,8 @@ from .loops import at, index, sequential, store, while_loop
 
 Fold2 = Callable[[ir.Value, ir.Value], ir.Value]
 
-# Bits of a row whose totals stay in registers.
-_TOTAL_BITS = 8192
+# Bits of a row whose totals stay in registers, and of a piece of a longer one.
+_TOTAL_BITS, _TILE_BITS = 8192, 2048
 # Elements of blocks of a row that threads share, and of a vector. Rows of short blocks lie apart, in which the CPU sees
 # no stream: 2048 columns by 256 take 1.6 times as long as row by row, by 1024 1.4 times.
 _BLOCK, _VECTOR, _FEW_ROWS = 4096, 16, 32
@@ -55,9 +55,13 @@ class _Scan:
             shape = (outer, extent, inner // width, width)
         scan = replace(self, x=builders.reshape(self.x, shape))
         made = builders.empty(shape, elem)
-        counts = [outer, *shape[2:-1]]
-        pieces = _cut_row(shape[-1], scalars.width(elem))
-        [made] = sequential(counts, [made], lambda part, states: [scan._rows(states[0], part, pieces)])
+        counts, columns, bits = [outer, *shape[2:-1]], shape[-1], scalars.width(elem)
+        if columns * bits > _TOTAL_BITS:
+            runs = _cut_runs(columns, bits)
+            made = _for_each_part(counts, made, lambda part, states: [scan._follow_rows(states[0], part, runs)])
+        else:
+            pieces = _cut_row(columns)
+            made = _for_each_part(counts, made, lambda part, states: [scan._rows(states[0], part, pieces)])
         return builders.reshape(made, builders.shape_of(self.x))
 
     def _compute_open(self) -> ir.Value:
@@ -86,17 +90,16 @@ class _Scan:
             for width in _OPEN_BLOCKS:
                 made, done = scan_blocks(item, made, start, left, width)
                 start, left = scalars.add(start, done), scalars.sub(left, done)
-            return sequential([whole], [made], lambda _, own: [self._rows(own[0], [item], [_Piece(0, inner)])])
+            runs, first, rest = list[_Run](), zero, columns
+            for width in _OPEN_BLOCKS:
+                count = scalars.div(rest, index(width), signed=False)
+                runs.append(_Run(first, count, width))
+                done = scalars.mul(count, index(width))
+                first, rest = scalars.add(first, done), scalars.sub(rest, done)
+            return sequential([whole], [made], lambda _, own: [self._follow_rows(own[0], [item], runs)])
 
         made = builders.empty(shape, builders.element_of(self.x))
-        if outer != 1:  # which threads share
-            return sequential([outer], [made], lambda at, own: scan_item(at[0], own))[0]
-
-        def once(at: ir.Value, own: Sequence[ir.Value]) -> tuple[ir.Value, list[ir.Value]]:
-            return scalars.bool_constant(True), scan_item(at, own)
-
-        # No loop that is dropped around one item: outside of loops each op would be a kernel.
-        return extents.note(while_loop(index(1), scalars.bool_constant(True), [made], once)[0], shape)
+        return _for_each_part([outer], made, lambda at, own: scan_item(at[0], own))
 
     def _rows(
         self, made: ir.Value, part: Sequence[ir.Value], pieces: Sequence[_Piece], column: ir.Value | None = None
@@ -108,7 +111,7 @@ class _Scan:
         item, *block = part
         extent, elem = builders.shape_of(self.x)[1], builders.element_of(made)
         neutral = builders.scalar(self.neutral, elem)
-        starts = [neutral if piece.size == 1 else builders.full((piece.size,), neutral) for piece in pieces]
+        starts = [piece.fill(neutral) for piece in pieces]
 
         def place_of(number: ir.Value, piece: _Piece) -> list[ir.Value]:
             start = index(piece.start) if column is None else scalars.add(column, index(piece.start))
@@ -136,6 +139,46 @@ class _Scan:
         [made] = sequential([min_of(extent, 1)], [made], begin)
         return sequential([max_of(extent, 1) - 1], [made, *starts], step)[0]
 
+    def _follow_rows(self, made: ir.Value, part: Sequence[ir.Value], runs: Sequence[_Run]) -> ir.Value:
+        """``made`` with an item, or a block of its columns, each row made of the one before where that lies.
+
+        Totals of their own would be read, written and copied for each row.
+        """
+        item, *block = part
+        extent, elem = builders.shape_of(self.x)[1], builders.element_of(made)
+        neutral = builders.scalar(self.neutral, elem)
+
+        def for_each(made: ir.Value, write: Callable[[ir.Value, _Piece, ir.Value], ir.Value]) -> ir.Value:
+            for run in runs:
+                made = run.for_each(made, write)
+            return made
+
+        def place_of(row: ir.Value, column: ir.Value) -> list[ir.Value]:
+            return [item, self._place(row), *block, column]
+
+        def write_first(made: ir.Value, piece: _Piece, column: ir.Value) -> ir.Value:
+            start, where = piece.fill(neutral), place_of(index(0), column)
+            return piece.store(start if self.exclusive else piece.add(self.body, start, self.x, where), made, where)
+
+        def begin(_: Sequence[ir.Value], own: Sequence[ir.Value]) -> list[ir.Value]:
+            return [for_each(own[0], write_first)]
+
+        def step(at: Sequence[ir.Value], own: Sequence[ir.Value]) -> list[ir.Value]:
+            row = scalars.add(at[0], index(1))
+
+            def write(made: ir.Value, piece: _Piece, column: ir.Value) -> ir.Value:
+                before, here = place_of(at[0], column), place_of(row, column)
+                return piece.store(
+                    piece.add(self.body, piece.read(made, before), self.x, before if self.exclusive else here),
+                    made,
+                    here,
+                )
+
+            return [for_each(own[0], write)]
+
+        [made] = sequential([min_of(extent, 1)], [made], begin)
+        return sequential([max_of(extent, 1) - 1], [made], step)[0]
+
     def _place(self, step: ir.Value) -> ir.Value:
         """Where a step along the axis is, which may go backward."""
         return scalars.sub(index(builders.shape_of(self.x)[1] - 1), step) if self.reverse else step
@@ -146,20 +189,49 @@ class _Piece:
     """``size`` columns of a block, from ``start`` on: a tensor, or a scalar where there is one."""
 
     start: int
-    size: Extent
+    size: int
+
+    def fill(self, number: ir.Value) -> ir.Value:
+        """A number for each column."""
+        return number if self.size == 1 else builders.full((self.size,), number)
+
+    def read(self, x: ir.Value, place: Sequence[ir.Value]) -> ir.Value:
+        """What ``x`` has at a place."""
+        if self.size == 1:
+            return builders.extract(x, place)
+        return at(x, dict(enumerate(place)), {len(place) - 1: self.size})
 
     def add(self, body: Fold2, total: ir.Value, x: ir.Value, place: Sequence[ir.Value]) -> ir.Value:
         """The total with what ``x`` has at a place."""
-        if self.size == 1:
-            return body(total, builders.extract(x, place))
-        row = at(x, dict(enumerate(place)), {len(place) - 1: self.size})
-        return builders.elementwise(body, total, row, elem=builders.element_of(x))
+        found = self.read(x, place)
+        return (
+            body(total, found)
+            if self.size == 1
+            else builders.elementwise(body, total, found, elem=builders.element_of(x))
+        )
 
     def store(self, total: ir.Value, made: ir.Value, place: Sequence[ir.Value]) -> ir.Value:
         """``made`` with a total at a place."""
         if self.size == 1:
             return tensor.InsertOp(total, made, place).result
         return store(total, made, dict(enumerate(place)), {len(place) - 1: self.size})
+
+
+def _for_each_part(
+    counts: Sequence[Extent], made: ir.Value, step: Callable[[Sequence[ir.Value], Sequence[ir.Value]], list[ir.Value]]
+) -> ir.Value:
+    """``made`` after steps that threads share; of a single one in a loop that nothing drops around it.
+
+    Outside of loops each op of the step would be a kernel.
+    """
+    if any(count != 1 for count in counts):
+        return sequential(counts, [made], step)[0]
+    shape = builders.shape_of(made)
+
+    def once(at: ir.Value, own: Sequence[ir.Value]) -> tuple[ir.Value, list[ir.Value]]:
+        return scalars.bool_constant(True), step([index(0)] * len(counts), [extents.note(own[0], shape)])
+
+    return extents.note(while_loop(index(1), scalars.bool_constant(True), [made], once)[0], shape)
 
 
 def _choose_block(columns: int, rows: Extent, bits: int) -> int:
@@ -173,13 +245,36 @@ def _choose_block(columns: int, rows: Extent, bits: int) -> int:
     return max(widths, key=lambda n: (min(n & -n, _VECTOR), n), default=0)
 
 
-def _cut_row(width: Extent, bits: int) -> list[_Piece]:
-    """A row as pieces of a power of two, whose totals stay in registers; as one piece where they do not."""
-    if not isinstance(width, int) or width * bits > _TOTAL_BITS:
-        return [_Piece(0, width)]
+@dataclass(frozen=True)
+class _Run:
+    """``count`` pieces of ``width`` columns, from ``start`` on."""
+
+    start: int | ir.Value
+    count: int | ir.Value
+    width: int
+
+    def for_each(self, made: ir.Value, write: Callable[[ir.Value, _Piece, ir.Value], ir.Value]) -> ir.Value:
+        """``made = write(made, piece, column)`` for each piece, whose column is where it begins."""
+        piece, start = _Piece(0, self.width), self.start if isinstance(self.start, ir.Value) else index(self.start)
+
+        def step(at: Sequence[ir.Value], own: Sequence[ir.Value]) -> list[ir.Value]:
+            return [write(own[0], piece, scalars.add(start, scalars.mul(at[0], index(self.width))))]
+
+        return sequential([self.count], [made], step)[0]
+
+
+def _cut_runs(columns: int, bits: int) -> list[_Run]:
+    """A long row as pieces of a tile's vectors, and what is left as pieces of a power of two."""
+    width = _TILE_BITS // bits
+    whole = columns // width
+    return [_Run(0, whole, width), *(_Run(whole * width + p.start, 1, p.size) for p in _cut_row(columns % width))]
+
+
+def _cut_row(columns: int) -> list[_Piece]:
+    """A row as pieces of a power of two."""
     pieces, start = [], 0
-    for bit in reversed(range(width.bit_length())):
-        if width >> bit & 1:
+    for bit in reversed(range(columns.bit_length())):
+        if columns >> bit & 1:
             pieces.append(_Piece(start, 1 << bit))
             start += 1 << bit
     return pieces

@@ -17,6 +17,7 @@ from ...ir.edit import clone, replace
 from ...ir.kernel import mark_in_place
 from ...ir.structure import (
     body_ops,
+    has_reduction,
     indexing_maps,
     is_static,
     iterator_types,
@@ -35,7 +36,9 @@ from .nest_loops import mark_shared
 
 Chooser = Callable[[func.FuncOp], Schedule | None]
 
-_LEAST_STEPS = 32  # of an op's loops: fewer are not worth vectors
+# Steps of an op's loops: fewer are not worth vectors. What maps elements becomes one vector, which loops carry in a
+# register; an op that stays whole would write it to memory and read it again in each step.
+_LEAST_STEPS, _LEAST_MAPPED = 32, 4
 
 
 def build_part_nests(function: func.FuncOp, choose: Chooser, target: Target) -> list[str]:
@@ -72,7 +75,8 @@ def _is_candidate(op: ir.Operation) -> bool:
     inputs = list(op.operands)[: num_inputs(op)]
     if not all(map(is_static, inputs)) or any(0 in shape_of(result) for result in op.results):
         return False
-    return math.prod(loop_extents(op)) >= _LEAST_STEPS and not isinstance(classify_op(op), Fill)
+    least = _LEAST_STEPS if has_reduction(op) else _LEAST_MAPPED
+    return math.prod(loop_extents(op)) >= least and not isinstance(classify_op(op), Fill)
 
 
 def _build_nests(function: func.FuncOp, op: ir.Operation, choose: Chooser, target: Target) -> list[str]:

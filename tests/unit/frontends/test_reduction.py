@@ -8,6 +8,7 @@ from onnx_case import check_node, node_model
 from reference import run_model
 
 from tilewright.core.errors import ModelError
+from tilewright.driver import api
 from tilewright.frontends import import_model
 
 RANDOM = np.random.default_rng(0)
@@ -121,6 +122,24 @@ def test_cumulative_sums_of_blocks_of_columns(columns, dtype):
     x = RANDOM.integers(0, 9, (2, 5, columns)).astype(dtype)
     check_node("CumSum", x, np.array(1), known=[1])
     check_node("CumSum", x, np.array(1), known=[1], exclusive=1, reverse=1)
+
+
+@pytest.mark.parametrize(("columns", "dtype"), [(300, np.float64), (768, np.float32), (1000, np.int32)])
+@pytest.mark.parametrize("outer", [1, 3])
+@pytest.mark.parametrize("exclusive", [0, 1])
+def test_cumulative_sums_of_rows_longer_than_registers(columns, dtype, outer, exclusive):
+    x = RANDOM.integers(0, 9, (outer, 5, columns)).astype(dtype)
+    check_node("CumSum", x, np.array(1), known=[1], exclusive=exclusive)
+    check_node("CumSum", x, np.array(1), known=[1], exclusive=exclusive, reverse=1)
+
+
+@pytest.mark.parametrize("columns", [4, 17, 768])
+def test_running_sums_of_rows_have_no_memory_of_their_own(columns):
+    """Those of short rows stay in registers, and long rows are made of the row before; one kernel, without copies."""
+    model, _ = node_model("CumSum", [np.zeros((1, 50, columns), np.float32), np.array(1)], [1])
+    [kernel] = api.stepwise(model, options=api.make_options("x86 -mcpu=x86-64-v4")).kernels.values()
+    assert kernel.scratch_bytes <= 256  # what the first row is added to: a piece of zeros
+    assert kernel.schedule.startswith("loops around nests")
 
 
 def test_cumulative_sums_of_rows_that_are_one_tile():
