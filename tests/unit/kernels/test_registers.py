@@ -72,6 +72,61 @@ def test_matmul_keeps_its_accumulators_in_registers(text: str, bits: int) -> Non
     assert "fmaf" not in text, "a library's function for what the target has no instruction for"
 
 
+def find_spills(source: str, target: Target) -> tuple[Schedule, list[str]]:
+    """A kernel's schedule, and the lines of its largest loop of multiply-adds that read or write spilled vectors."""
+    with make_context(), ir.Location.unknown():
+        whole = ir.Module.parse(source)
+        schedule = choose_schedule(list_functions(whole)[0], target)
+        module, _ = lower_kernel(bytecode(source), target, PassContext())
+        text = codegen.emit_code(module, target, "asm").decode()
+    assert isinstance(schedule, Schedule)
+    product = "vfma" if target.has_fma else "mulp"
+    loop = max(text.split(".LBB"), key=lambda block: block.count(product))
+    return schedule, [line for line in loop.splitlines() if "(%rsp)" in line and "mm" in line]
+
+
+@pytest.mark.parametrize("text", ["x86", "x86 -mcpu=skylake-avx512", "x86 -mcpu=znver4", "x86 -mcpu=haswell"])
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+@pytest.mark.parametrize("n", [48, 77, 96])
+def test_columns_in_their_place_leave_accumulators_in_registers(text: str, kind: str, n: int) -> None:
+    """Two steps at once of rows that lie apart, and tiles of 27 rows of doubles, spilled half of them."""
+    target = Target.parse(text)
+    source = MATMUL.replace("M", "252").replace("N", str(n)).replace("K", "40").replace("f32", kind)
+    schedule, spilled = find_spills(source, target)
+    assert schedule.result.tile[0].steps == {32: 14, 16: 6}[target.registers]
+    assert not spilled
+
+
+# Filters of a signal: windows of many steps over one channel, whose weight is packed.
+SIGNAL = """func.func @k(%x: tensor<1x1x16000xf32>, %w: tensor<4x400x1xTxf32>) -> tensor<1x98xNxf32> {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x98xNxf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<1x98xNxf32>) -> tensor<1x98xNxf32>
+  %d = tensor.empty() : tensor<Nx1x400xf32>
+  %u = linalg.unpack %w outer_dims_perm = [0, 2, 1] inner_dims_pos = [0] inner_tiles = [T] into %d
+    : tensor<4x400x1xTxf32> -> tensor<Nx1x400xf32>
+  %r = linalg.generic {
+    indexing_maps = [affine_map<(n,o,f,k,c)->(n,c,o*160+k)>, affine_map<(n,o,f,k,c)->(f,c,k)>,
+                     affine_map<(n,o,f,k,c)->(n,o,f)>],
+    iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]
+  } ins(%x, %u : tensor<1x1x16000xf32>, tensor<Nx1x400xf32>) outs(%f : tensor<1x98xNxf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %o, %p fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<1x98xNxf32>
+  return %r : tensor<1x98xNxf32> }"""
+
+
+@pytest.mark.parametrize("text", ["x86", "x86 -mcpu=skylake-avx512", "x86 -mcpu=znver4", "x86 -mcpu=haswell"])
+def test_windows_over_one_channel_leave_accumulators_in_registers(text: str) -> None:
+    target = Target.parse(text)
+    width = 2 * target.lanes
+    schedule, spilled = find_spills(SIGNAL.replace("T", str(width)).replace("N", str(4 * width)), target)
+    assert schedule.result.tile[0].steps <= {32: 12, 16: 6}[target.registers]
+    assert not spilled
+
+
 OPEN_MATMUL = """func.func @k(%a: tensor<?x?xf32>, %b: tensor<?xNxf32>, %rows: index, %m: index) -> tensor<?xNxf32>
     attributes {tw.result_sizes = 1 : i64, tw.same_sizes = [array<i64: 0, 0, 2, -1, 3, -1, 4, 0>, array<i64: 0, 1, 1, 0>]} {
   %z = arith.constant 0.0 : f32
