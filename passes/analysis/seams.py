@@ -65,12 +65,13 @@ class AxisWalk:
 class Seams:
     """The seams of tensors that ops walk; those that are sewn up join axes into one, and the ops' answers are the same.
 
-    Extents need no proof of their own: axes that one loop walks are of one size.
+    Extents need no proof of their own: axes that one loop walks are of one size. ``apart`` are seams that stay open
+    whatever the ops walk.
     """
 
-    def __init__(self, walks: Iterable[AxisWalk]) -> None:
+    def __init__(self, walks: Iterable[AxisWalk], apart: Iterable[Seam] = ()) -> None:
         self._tied: dict[Seam, set[Seam]] = {}
-        self._open: set[Seam] = set()
+        self._open: set[Seam] = set(apart)
         for walk in walks:
             self._tie(walk)
         self._open = self._reach(self._open)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import arith, func, ir, linalg
+from ...dialects import arith, func, ir, linalg, tensor
 from ...dialects.builders import element_of
 from ...dialects.walk import defining_op, is_constant
 from ..analysis.classify import classify_op
@@ -44,7 +45,8 @@ class CollapseLoops(Pass):
         func @k(%a: tensor<64x49xf32>, %s: tensor<64xf32>) -> tensor<64x49xf32>               // s at (c)
 
     A kernel's buffers are bare pointers, so a change of its tensors' shapes is free. Long rows make whole vectors where
-    short ones (7) would be rests only.
+    short ones (7) would be rests only. Of a slice of an argument those axes are joined that it has whole, and the one
+    before them: a part of an image in channels last is rows of pixels and channels.
     """
 
     name: ClassVar[str] = "collapse-loops"
@@ -57,10 +59,13 @@ class CollapseLoops(Pass):
             if not ops:
                 continue
             walks = [_Walk.of(op) for op in ops]
-            joins = _joins(walks)
+            walked = {value for walk in walks for value, _ in walk.tensors}
+            cut = (op for op in list_ops(function) if op.name == "tensor.extract_slice")
+            parts = [_Part.of(op) for op in cut if op.results[0] in walked]
+            joins = _joins(walks, parts)
             fewer = any(len(_heads(walk, joins)) < len(walk.extents) for walk in walks)
             if fewer if len(ops) == 1 else any(map(any, joins.values())):
-                _rebuild(function, walks, joins)
+                _rebuild(function, walks, parts, joins)
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,58 @@ class _Walk:
         loops = [[d for d in map(dim_of, m.results) if d is not None and extents[d] > 1] for m in indexing_maps(op)]
         tensors = list(zip([*list(op.operands)[:-1], op.results[0]], loops, strict=True))
         return _Walk(op, extents, tensors, loops[-1])
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A slice of an argument: ``value``, of ``source``, and where it lies there."""
+
+    value: ir.Value
+    source: ir.Value
+    offsets: list[int]
+    strides: list[int]
+
+    @staticmethod
+    def of(op: ir.Operation) -> _Part:
+        numbers = (list(ir.DenseI64ArrayAttr(op.attributes[f"static_{name}"])) for name in ("offsets", "strides"))
+        return _Part(op.results[0], op.operands[0], *numbers)
+
+    def list_apart(self) -> list[tuple[ir.Value, int]]:
+        """The seams between its axes of more than one element that memory has something else in."""
+        sizes, whole = shape_of(self.value), shape_of(self.source)
+        large = [axis for axis, n in enumerate(sizes) if n != 1]
+        return [
+            (self.value, number)
+            for number, (first, second) in enumerate(itertools.pairwise(large))
+            if self.strides[first] != 1
+            or sizes[first + 1 : second + 1] != whole[first + 1 : second + 1]
+            or self.strides[second] != 1
+        ]
+
+    def group_axes(self, joined: Sequence[bool]) -> list[list[int]]:
+        """The axes of the source that become one, those of one element left out."""
+        groups: list[list[int]] = []
+        large = [axis for axis, n in enumerate(shape_of(self.value)) if n != 1]
+        for axis, goes_on in zip(large, [False, *joined], strict=True):
+            if goes_on:
+                groups[-1].append(axis)
+            else:
+                groups.append([axis])
+        return groups
+
+    def collapse_source(self, joined: Sequence[bool]) -> ir.RankedTensorType:
+        """The type of the source in groups of axes."""
+        whole = shape_of(self.source)
+        shape = [math.prod(whole[axis] for axis in group) for group in self.group_axes(joined)]
+        return ir.RankedTensorType.get(shape, element_of(self.source))
+
+    def emit(self, source: ir.Value, joined: Sequence[bool]) -> ir.Value:
+        """The slice of the source in groups of axes, at the insertion point."""
+        groups, whole = self.group_axes(joined), shape_of(self.source)
+        offsets = [self.offsets[group[0]] * math.prod(whole[axis] for axis in group[1:]) for group in groups]
+        kind = _collapse_type(self.value, joined)
+        strides = [self.strides[group[0]] for group in groups]
+        return tensor.ExtractSliceOp(kind, source, [], [], [], offsets, list(kind.shape), strides).result
 
 
 # For each tensor whether each of its dims of more than one element goes on in the next.
@@ -98,6 +155,9 @@ def _collect_structured(function: func.FuncOp) -> list[ir.Operation]:
             known.add(op.results[0])
         if op.name in ("arith.constant", "tensor.empty", "linalg.fill"):
             continue
+        if op.name == "tensor.extract_slice" and _is_part(op):
+            known.add(op.results[0])
+            continue
         if op.name != "linalg.generic" or not _has_plain_loops(op, known):
             return []
         found.append(op)
@@ -107,6 +167,15 @@ def _collect_structured(function: func.FuncOp) -> list[ir.Operation]:
     if any(table in walked for op in found for table in _list_tables(op)):
         return []
     return found if whole and len(function.arguments) == sum(isinstance(v, ir.BlockArgument) for v in known) else []
+
+
+def _is_part(op: ir.Operation) -> bool:
+    """Return whether an op is a slice of an argument that nothing else reads, along axes of more than one element."""
+    source, result = op.operands[0], op.results[0]
+    alone = isinstance(source, ir.BlockArgument) and sum(1 for _ in source.uses) == 1
+    if not alone or len(op.operands) != 1 or len(shape_of(source)) != len(shape_of(result)):
+        return False
+    return all(n > 1 or (n == 1 and whole == 1) for n, whole in zip(shape_of(result), shape_of(source), strict=True))
 
 
 def _has_plain_loops(op: ir.Operation, known: set[ir.Value]) -> bool:
@@ -159,9 +228,10 @@ def _is_new(op: ir.Operation, init: ir.Value) -> bool:
     return unread or (source.name == "linalg.fill" and is_constant(source.operands[0]))
 
 
-def _joins(walks: Sequence[_Walk]) -> _Joins:
+def _joins(walks: Sequence[_Walk], parts: Sequence[_Part]) -> _Joins:
     """The most that can be joined: what one op walks apart is apart for all that read or make the tensor."""
-    seams = Seams(AxisWalk(iterator_types(walk.op), walk.tensors) for walk in walks)
+    apart = [seam for part in parts for seam in part.list_apart()]
+    seams = Seams((AxisWalk(iterator_types(walk.op), walk.tensors) for walk in walks), apart)
     tensors = {value: loops for walk in walks for value, loops in walk.tensors}
     return {value: [seams.joins(value, i) for i in range(len(loops) - 1)] for value, loops in tensors.items()}
 
@@ -194,14 +264,18 @@ def _collapse_type(value: ir.Value, joined: Sequence[bool]) -> ir.RankedTensorTy
     return ir.RankedTensorType.get(shape, element_of(value))
 
 
-def _rebuild(function: func.FuncOp, walks: Sequence[_Walk], joins: _Joins) -> None:
-    inputs = [_collapse_type(a, joins[a]) if a in joins else a.type for a in function.arguments]
+def _rebuild(function: func.FuncOp, walks: Sequence[_Walk], parts: Sequence[_Part], joins: _Joins) -> None:
+    cut = {part.source: part.collapse_source(joins[part.value]) for part in parts}
+    whole = {a: _collapse_type(a, joins[a]) for a in function.arguments if a in joins}
+    inputs = [cut.get(a, whole.get(a, a.type)) for a in function.arguments]
     result = walks[-1].op.results[0]
     with ir.InsertionPoint(function), function.location:
         made = func.FuncOp(symbol_of(function), (inputs, [_collapse_type(result, joins[result])]))
     copy_marks(function, made)
     block = made.add_entry_block()
     new: dict[ir.Value, ir.Value] = dict(zip(function.arguments, block.arguments, strict=True))
+    with ir.InsertionPoint(block), function.location:
+        new |= {part.value: part.emit(new[part.source], joins[part.value]) for part in parts}
     for walk in walks:
         with ir.InsertionPoint(block), walk.op.location:
             for value, _ in walk.tensors[:-1]:

@@ -155,3 +155,67 @@ func.func @rejects_sum_of_a_table(%x: tensor<7x7x1xi32>, %t: tensor<16xf32>) -> 
   } -> tensor<7x7xf32>
   return %r : tensor<7x7xf32>
 }
+
+#image = affine_map<(n, h, w, c) -> (n, h, w, c)>
+
+// A part of an image in channels last: rows of the slice are pixels and channels, and the image has the same axes.
+// CHECK-LABEL: func.func @crop(
+// CHECK-SAME:    %arg0: tensor<48x192xi8>) -> tensor<20x90xf32>
+// CHECK:         tensor.extract_slice %arg0[8, 36] [20, 90] [1, 1] : tensor<48x192xi8> to tensor<20x90xi8>
+// CHECK:         linalg.generic {{.*}} iterator_types = ["parallel", "parallel"]} ins(%{{.*}} : tensor<20x90xi8>)
+func.func @crop(%x: tensor<1x48x64x3xi8>) -> tensor<1x20x30x3xf32> {
+  %s = tensor.extract_slice %x[0, 8, 12, 0] [1, 20, 30, 3] [1, 1, 1, 1] : tensor<1x48x64x3xi8> to tensor<1x20x30x3xi8>
+  %e = tensor.empty() : tensor<1x20x30x3xf32>
+  %r = linalg.generic {indexing_maps = [#image, #image], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+    ins(%s : tensor<1x20x30x3xi8>) outs(%e : tensor<1x20x30x3xf32>) {
+  ^bb0(%a: i8, %o: f32):
+    %m = arith.uitofp %a : i8 to f32
+    linalg.yield %m : f32
+  } -> tensor<1x20x30x3xf32>
+  return %r : tensor<1x20x30x3xf32>
+}
+
+// Every second row, all of it: those of other images lie as far apart.
+// CHECK-LABEL: func.func @rows(
+// CHECK-SAME:    %arg0: tensor<4x8x192xf32>) -> tensor<4x4x192xf32>
+// CHECK:         tensor.extract_slice %arg0[0, 1, 0] [4, 4, 192] [1, 2, 1]
+func.func @rows(%x: tensor<4x8x64x3xf32>) -> tensor<4x4x64x3xf32> {
+  %s = tensor.extract_slice %x[0, 1, 0, 0] [4, 4, 64, 3] [1, 2, 1, 1] : tensor<4x8x64x3xf32> to tensor<4x4x64x3xf32>
+  %e = tensor.empty() : tensor<4x4x64x3xf32>
+  %r = linalg.generic {indexing_maps = [#image, #image], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+    ins(%s : tensor<4x4x64x3xf32>) outs(%e : tensor<4x4x64x3xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    linalg.yield %a : f32
+  } -> tensor<4x4x64x3xf32>
+  return %r : tensor<4x4x64x3xf32>
+}
+
+// Something else lies between the rows of a slice in channels first.
+// CHECK-LABEL: func.func @rejects_parts_of_rows(
+// CHECK-SAME:    %arg0: tensor<3x48x64xf32>) -> tensor<3x20x30xf32>
+func.func @rejects_parts_of_rows(%x: tensor<1x3x48x64xf32>) -> tensor<1x3x20x30xf32> {
+  %s = tensor.extract_slice %x[0, 0, 8, 12] [1, 3, 20, 30] [1, 1, 1, 1] : tensor<1x3x48x64xf32> to tensor<1x3x20x30xf32>
+  %e = tensor.empty() : tensor<1x3x20x30xf32>
+  %r = linalg.generic {indexing_maps = [#image, #image], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+    ins(%s : tensor<1x3x20x30xf32>) outs(%e : tensor<1x3x20x30xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %m = arith.negf %a : f32
+    linalg.yield %m : f32
+  } -> tensor<1x3x20x30xf32>
+  return %r : tensor<1x3x20x30xf32>
+}
+
+// CHECK-LABEL: func.func @rejects_a_whole_argument_beside(
+// CHECK-SAME:    %arg0: tensor<1x8x8x3xf32>) -> tensor<1x4x8x3xf32>
+func.func @rejects_a_whole_argument_beside(%x: tensor<1x8x8x3xf32>) -> tensor<1x4x8x3xf32> {
+  %s = tensor.extract_slice %x[0, 2, 0, 0] [1, 4, 8, 3] [1, 1, 1, 1] : tensor<1x8x8x3xf32> to tensor<1x4x8x3xf32>
+  %t = tensor.extract_slice %x[0, 4, 0, 0] [1, 4, 8, 3] [1, 1, 1, 1] : tensor<1x8x8x3xf32> to tensor<1x4x8x3xf32>
+  %e = tensor.empty() : tensor<1x4x8x3xf32>
+  %r = linalg.generic {indexing_maps = [#image, #image, #image], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+    ins(%s, %t : tensor<1x4x8x3xf32>, tensor<1x4x8x3xf32>) outs(%e : tensor<1x4x8x3xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.addf %a, %b : f32
+    linalg.yield %m : f32
+  } -> tensor<1x4x8x3xf32>
+  return %r : tensor<1x4x8x3xf32>
+}
