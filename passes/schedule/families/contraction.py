@@ -184,13 +184,19 @@ def _tile_rows(
         return rows, matrix_tiles([result_axis(op, loop, kernel.result) for loop in rows], shape, width)
     dot = find_dot_product(op, target) if grouped is not None else None
     best = most_rows(width, kernel.lanes, dot, target)
-    if not kernel.plain.result.value.intrinsic and target.registers >= _MANY_REGISTERS:
-        best = min(best, most_register_rows(columns, replace(target, registers=target.registers - _LOADED_AHEAD)))
+    if not kernel.plain.result.value.intrinsic:
+        best = min(best, _count_window_rows(columns, target))
     if isinstance(kind, Contraction):
         best = min(best, _count_rows_in_cache(op, kind.lhs, rows, target))
     elif several and best <= _count_rows_of_set(target) and _streams_pixels(op, kind, rows, best, target):
         rows = [*rows[:-2], rows[-1], rows[-2]]
     return rows, row_tiles([result_axis(op, loop, kernel.result) for loop in rows], shape, best)
+
+
+def _count_window_rows(vectors: int, target: Target) -> int:
+    """Rows of a register tile of so many vectors whose sum's steps are no outer products."""
+    ahead = _LOADED_AHEAD if target.registers >= _MANY_REGISTERS else 0
+    return most_register_rows(vectors, replace(target, registers=target.registers - ahead))
 
 
 def _overlap_columns(schedule: Schedule, axis: int, width: int) -> Schedule:
@@ -335,7 +341,7 @@ def _schedule_columns(kernel: KernelView, op: ir.Operation, kind: Conv) -> Sched
     most = power_floor((kernel.target.registers - 4) // min(shape[filters], _FILTERS))
     in_row = power_floor(max(shape[row] // kernel.lanes, 1))
     vectors = min(max(2, min(_ONE_ROW_VECTORS, most)), in_row)
-    rows = row_tile(shape[filters], most_register_rows(vectors, kernel.target))
+    rows = row_tile(shape[filters], _count_window_rows(vectors, kernel.target))
     width = min(vectors * kernel.lanes, power_floor(shape[row]))
     first, *others = (axis for axis in range(len(shape)) if axis not in (filters, row))
     order = [(first, 1), (filters, rows), *((axis, 1) for axis in others), (row, width)]

@@ -127,6 +127,32 @@ def test_windows_over_one_channel_leave_accumulators_in_registers(text: str) -> 
     assert not spilled
 
 
+# Filters by pixels of a row, in channels first.
+FILTERS = """func.func @k(%x: tensor<1x5x3300xf32>, %w: tensor<2x5x504xf32>) -> tensor<1x504x3199xf32> {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x504x3199xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<1x504x3199xf32>) -> tensor<1x504x3199xf32>
+  %r = linalg.generic {
+    indexing_maps = [affine_map<(n,f,o,c,k)->(n,c,o+k)>, affine_map<(n,f,o,c,k)->(k,c,f)>,
+                     affine_map<(n,f,o,c,k)->(n,f,o)>],
+    iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]
+  } ins(%x, %w : tensor<1x5x3300xf32>, tensor<2x5x504xf32>) outs(%f : tensor<1x504x3199xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %o, %p fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<1x504x3199xf32>
+  return %r : tensor<1x504x3199xf32> }"""
+
+
+@pytest.mark.parametrize("text", ["x86", "x86 -mcpu=skylake-avx512", "x86 -mcpu=znver5", "x86 -mcpu=haswell"])
+def test_filters_by_pixels_leave_accumulators_in_registers(text: str) -> None:
+    target = Target.parse(text)
+    schedule, spilled = find_spills(FILTERS, target)
+    assert schedule.result.tile[0].steps == {32: 12, 16: 6}[target.registers]
+    assert len(spilled) <= {32: 0, 16: 1}[target.registers]
+
+
 OPEN_MATMUL = """func.func @k(%a: tensor<?x?xf32>, %b: tensor<?xNxf32>, %rows: index, %m: index) -> tensor<?xNxf32>
     attributes {tw.result_sizes = 1 : i64, tw.same_sizes = [array<i64: 0, 0, 2, -1, 3, -1, 4, 0>, array<i64: 0, 1, 1, 0>]} {
   %z = arith.constant 0.0 : f32
