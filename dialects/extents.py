@@ -20,6 +20,7 @@ from ..core.errors import DynamicExtentError
 from ..core.sizes import Extent, Sym, has_dynamic_extents, is_less
 from . import arith, cf, ir, tensor
 from .types import DYNAMIC
+from .walk import list_items
 
 
 @dataclass
@@ -82,13 +83,20 @@ def forget(value: ir.Value) -> None:
 
 def forget_block(block: ir.Block) -> None:
     """Drop what was noted of a block's values, which are erased: others may come to lie where they were."""
-    made = {*block.arguments, *(r for op in block.operations for r in op.operation.results)}
-    scope_ = _SCOPE.get()
+    made, scope_ = set(_list_values(block)), _SCOPE.get()
     for value in made:
         forget(value)
     scope_.computed = {text: value for text, value in scope_.computed.items() if value not in made}
-    for inner in [inner for op in block.operations for region in op.operation.regions for inner in region.blocks]:
-        forget_block(inner)
+
+
+def _list_values(block: ir.Block) -> Iterator[ir.Value]:
+    """The values of a block, and of those in its ops."""
+    yield from block.arguments
+    for op in list_items(block.operations):
+        yield from list_items(op.operation.results)
+        for region in list_items(op.operation.regions):
+            for inner in list_items(region.blocks):
+                yield from _list_values(inner)
 
 
 def restate_shape(value: ir.Value, shape: Sequence[Extent]) -> ir.Value:
