@@ -60,7 +60,7 @@ def block_module(
     NotSchedulable as ``parts_of`` does.
     """
     result = DynamicBorder.of(function).inner
-    block = tuple(Interval(Linear(), n) for n in sizes)
+    block = _choose_any_block(SizeClasses(function).of(result), sizes)
     parts = parts_of(function, block, {loop: Interval(Linear(), n) for loop, n in sums.items()}, rows, whole)
     inputs, made = parts.inputs(function), _part_type(result, parts.regions[result])
     added = bool(sums) and not whole
@@ -85,6 +85,15 @@ def block_module(
             _clone_part(op, parts, mapping, length, places)
         func.ReturnOp([mapping[result]])
     return module
+
+
+def _choose_any_block(extents: Sequence[int], sizes: Sequence[int]) -> Region:
+    """A block of these sizes that stands for all: along known axes that are cut it is not the one at the beginning.
+
+    What is true of the first block alone, as that its windows begin with the padding, is nothing to build on.
+    """
+    cut = (0 < size < extent for size, extent in zip(sizes, extents, strict=True))
+    return tuple(Interval(Linear(size if part else 0), size) for size, part in zip(sizes, cut, strict=True))
 
 
 def _narrow_axes(whole: ir.Value, region: Region) -> list[int]:

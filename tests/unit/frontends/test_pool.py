@@ -174,3 +174,18 @@ def test_in_ceil_mode_there_is_a_window(op):
         ModelError, match=r"a window of 13 is larger than the padded input \[9, 8\] by a step of 2 or more"
     ):
         import_model(model)
+
+
+@pytest.mark.parametrize("open_axes", [(0,), (1,), (0, 1), (2,), (1, 3)])
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
+@pytest.mark.parametrize("strides", [[1, 1, 1], [2, 2, 2]])
+def test_padded_volumes_whose_batch_or_channels_are_open(op, open_axes, strides):
+    """Blocks behind the first one along a known padded axis read what lies behind it, and not its padding."""
+    x = np.random.default_rng(3).standard_normal((2, 9, 6, 10, 11)).astype(np.float32)
+    model, given = node_model(op, [x], kernel_shape=[3, 3, 3], strides=strides, pads=[1] * 6)
+    want = tw.compile(model, workers=0, num_threads=1, cache=False).run(given)
+    for axis in open_axes:
+        model.graph.input[0].type.tensor_type.shape.dim[axis].dim_param = f"d{axis}"
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    got = tw.compile(model, workers=0, num_threads=1, cache=False).run(given)
+    np.testing.assert_allclose(got[0], want[0], rtol=1e-5, atol=1e-6)
