@@ -36,8 +36,8 @@ from .nest_loops import mark_shared
 
 Chooser = Callable[[func.FuncOp], Schedule | None]
 
-# Steps of an op's loops: fewer are not worth vectors. What maps elements becomes one vector, which loops carry in a
-# register; an op that stays whole would write it to memory and read it again in each step.
+# Steps of an op's loops: fewer are not worth vectors. What maps elements in a loop becomes one vector, which the loop
+# carries in a register; an op that stays whole would write it to memory and read it again in each step.
 _LEAST_STEPS, _LEAST_MAPPED = 32, 4
 
 
@@ -75,7 +75,8 @@ def _is_candidate(op: ir.Operation) -> bool:
     inputs = list(op.operands)[: num_inputs(op)]
     if not all(map(is_static, inputs)) or any(0 in shape_of(result) for result in op.results):
         return False
-    least = _LEAST_STEPS if has_reduction(op) else _LEAST_MAPPED
+    carried = not has_reduction(op) and op.parent is not None and op.parent.name.startswith("scf.")
+    least = _LEAST_MAPPED if carried else _LEAST_STEPS
     return math.prod(loop_extents(op)) >= least and not isinstance(classify_op(op), Fill)
 
 
