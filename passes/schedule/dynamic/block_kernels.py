@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ....dialects import func, ir
 from ...ir.kernel import list_functions
+from ...ir.structure import has_reduction, list_ops, shape_of
 from ..language.schedule import Schedule
 
 
@@ -40,6 +42,14 @@ class BlockKernel(OneFunction):
     sums: Mapping[int, int]
     whole: bool = False
 
+    @property
+    def sums_whole(self) -> bool:
+        """Return whether all elements of the result are computed with one sum: that of an image that is normalized."""
+        *ops, end = list_ops(self.function)
+        [result] = end.operands
+        sums = [op.results[0] for op in ops if op.name == "linalg.generic" and has_reduction(op)]
+        return math.prod(shape_of(result)) > 1 and any(math.prod(shape_of(value)) == 1 for value in sums)
+
 
 @dataclass(frozen=True)
 class Version:
@@ -51,4 +61,5 @@ class Version:
     @property
     def has_common(self) -> bool:
         """Return whether the steps of its blocks share something that is computed or filled before them."""
-        return any(not stage.at for block in self.blocks for stage in block.schedule.stages)
+        ahead = any(not stage.at for block in self.blocks for stage in block.schedule.stages)
+        return ahead or any(block.sums_whole for block in self.blocks)

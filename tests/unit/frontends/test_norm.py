@@ -12,8 +12,12 @@ from onnx.reference import ReferenceEvaluator
 from onnx_case import check_node, node_model
 from reference import run_model
 
+import tilewright as tw
 from tilewright.core.errors import ModelError, UnsupportedError
+from tilewright.core.target import detect_host
 from tilewright.frontends import import_model
+from tilewright.passes.infra.context import PassContext
+from tilewright.passes.pipeline import compile_kernel, plan
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.standard_normal((2, 6, 5, 4)).astype(np.float32)
@@ -77,6 +81,21 @@ def test_instance_normalization():
 @pytest.mark.parametrize("groups", [1, 2, 6])
 def test_group_normalization(groups):
     check_by_reference("GroupNormalization", X, SCALE, BIAS, opset=21, num_groups=groups)
+
+
+@pytest.mark.parametrize(("groups", "ahead"), [(1, True), (4, False)])
+def test_images_of_an_open_batch_are_summed_up_once(groups, ahead):
+    """One group is all of an image: parts of it, made one by one, would sum up all of it anew each."""
+    x, scale, bias = (RANDOM.standard_normal(shape).astype(np.float32) for shape in ((3, 64, 25, 24), (64,), (64,)))
+    model, given = typed_model("GroupNormalization", [x, scale, bias], 21, num_groups=groups)
+    want = tw.compile(model, workers=0, num_threads=1, cache=False).run(given)
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n"
+    model.graph.output[0].type.tensor_type.shape.dim[0].dim_param = "n"
+    made = plan(import_model(model), detect_host())
+    [kernel] = [compile_kernel(text, detect_host(), PassContext()) for text in made.kernels.values()]
+    assert kernel.ahead == ahead
+    got = tw.compile(model, workers=0, num_threads=2, cache=False).run(given)
+    np.testing.assert_allclose(got[0], want[0], rtol=1e-5, atol=1e-5)
 
 
 def test_channels_that_do_not_make_groups_are_refused():
