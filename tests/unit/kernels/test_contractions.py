@@ -174,6 +174,43 @@ def test_rows_go_in_blocks_where_they_would_be_read_again_for_each_block_of_the_
 
 
 @pytest.mark.parametrize(
+    "m, blocks, k, l2_bytes, cut",
+    [
+        (1003, 3, 128, 112 << 10, True),  # the weight stays in the second cache beside a block of rows
+        (1003, 1, 128, 112 << 10, False),  # and is one block: all rows are read once in any case
+        (100, 3, 128, 112 << 10, False),  # as the rows do
+        (2003, 8, 64, 64 << 10, True),  # a larger weight is read again for each block of rows
+        (203, 2, 72, 24 << 10, False),  # more bytes than its two blocks would read
+    ],
+)
+def test_rows_go_in_blocks_beside_all_of_the_weight(m: int, blocks: int, k: int, l2_bytes: int, cut: bool) -> None:
+    target = Target.parse("x86 -mcpu=skylake-avx512")
+    token = TARGET.set(replace(target, cores=1, l2_bytes=l2_bytes))
+    try:
+        n = 32 * blocks
+        text = matmul(m, n, k, block := block_of(n))
+        schedule = schedule_of(text)
+    finally:
+        TARGET.reset(token)
+    assert schedule is not None and block == 32
+    rows = [part for loop in schedule.result.outer for part in loop.parts if part.axis == "m"]
+    assert len(rows) == 1 + cut, str(schedule)
+    if not cut:
+        return
+    assert [part.axis for loop in schedule.result.outer for part in loop.parts][:2] == ["m", "n"]
+    token = TARGET.set(replace(TARGET.get(detect_host()), cores=1, l2_bytes=l2_bytes))
+    try:
+        text, block = matmul(m, n, k, block_of(n)), block_of(n)
+        kernel = CompiledKernel(text)
+    finally:
+        TARGET.reset(token)
+    a, w, b = (RNG.standard_normal(shape).astype(np.float32) for shape in ((m, k), (k, n), (n,)))
+    want = np.maximum(a.astype(np.float64) @ w + b, 0)
+    for chunks in (1, 3):
+        close(kernel([a, pack(w, block), b], np.empty((m, n), np.float32), chunks), want)
+
+
+@pytest.mark.parametrize(
     "n, k, ways, most", [(8, 1024, 8, 7), (8, 512, 8, 14), (200, 1024, 8, 7), (200, 2048, 8, 7), (200, 1024, 12, 11)]
 )
 def test_rows_a_page_apart_have_tiles_of_as_many_as_a_set_of_the_first_cache(
@@ -314,15 +351,19 @@ def test_pixels_are_no_streams_where_lines_are_skipped_or_threads_have_no_share(
 
 
 @pytest.mark.parametrize(
-    "size, l2_bytes, rows", [(9, 24 << 10, 2), (13, 16 << 10, 1), (7, 16 << 10, 0), (13, 8 << 10, 0)]
+    "size, filters, l2_bytes, rows",
+    [(9, 36, 24 << 10, 2), (13, 36, 16 << 10, 1), (7, 36, 16 << 10, 0), (13, 36, 8 << 10, 0), (40, 160, 24 << 10, 1)],
 )
 def test_pixels_from_beyond_the_second_cache_are_read_once_for_all_blocks_of_a_weight(
-    size: int, l2_bytes: int, rows: int
+    size: int, filters: int, l2_bytes: int, rows: int
 ) -> None:
-    """The weight has 7680 bytes, a pixel 160: 7 x 7 of these stay in the cache, 8 KiB are too few for the weight."""
+    """The weight has 7680 bytes, a pixel 160: 7 x 7 of these stay in the cache, 8 KiB are too few for the weight.
+
+    One of 25,600 bytes is read again for each line of 6,400, which is less than ten times all pixels.
+    """
     token = TARGET.set(replace(HASWELL, cores=1, l2_bytes=l2_bytes))
     try:
-        schedule = schedule_of(conv(size, 40, 36, 1, 1, 16))
+        schedule = schedule_of(conv(size, 40, filters, 1, 1, 16))
     finally:
         TARGET.reset(token)
     assert schedule is not None
