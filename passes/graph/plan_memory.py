@@ -23,6 +23,9 @@ from ..ir.signatures import list_arguments, list_attributes, list_params
 from ..ir.structure import is_static, list_ops
 from ..ir.uses import has_one_use, readers_of
 
+# What a kernel has that only inserts.
+_INSERTING = (*VIEWS, "tensor.insert_slice", "func.return")
+
 
 @dataclass(frozen=True)
 class PlanMemory(Pass):
@@ -46,7 +49,8 @@ class PlanMemory(Pass):
     A view lies where its source lies; results of the function are written where the caller wants them. A result takes
     the place of an intermediate that nobody reads any more, where the kernel may write over it (``in_place.py``);
     where only the run knows sizes, kernels that map elements do so (``tw.over``);
-    ``tw.in_place`` tells the kernel's passes which of its arguments may so be the result's memory.
+    ``tw.in_place`` tells the kernel's passes which of its arguments may so be the result's memory, and ``tw.over`` on a
+    kernel that only inserts, as the last pieces of a concat are, that one always is.
     """
 
     name: ClassVar[str] = "plan-memory"
@@ -54,8 +58,10 @@ class PlanMemory(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Annotate all programs; raises CompileError for what is neither a call nor a view."""
+        insertions = _Insertions()
         for function in list_programs(module):
             if needs_routine(function):  # whose runtime allocates
+                insertions.copied.update(map(callee_of, _kernel_calls(function)))
                 _insert_in_place(function)
                 _write_over_states(module, function)
                 _write_over_last_reads(function)
@@ -67,7 +73,33 @@ class PlanMemory(Pass):
                 op.attributes[tw.SLOTS] = ir.ArrayAttr.get([ir.StringAttr.get(str(slot)) for slot in call.args])
                 if call.kernel in kernels:
                     _mark_in_place(kernels[call.kernel], call)
+                    insertions.add(kernels[call.kernel], call)
             function.attributes[tw.ARENA_BYTES] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), arena_bytes)
+        insertions.mark()
+
+
+class _Insertions:
+    """Kernels that only insert into an argument: they need not copy the rest where all calls find it in place."""
+
+    def __init__(self) -> None:
+        self.copied = set[str]()  # the kernels that some call makes write elsewhere
+        self._kernels: dict[str, func.FuncOp] = {}
+
+    def add(self, kernel: func.FuncOp, call: Call) -> None:
+        """Note a call of a kernel."""
+        into = inserted_into(kernel)
+        if into is None or any(op.name not in _INSERTING for op in list_ops(kernel)):
+            return
+        self._kernels[call.kernel] = kernel
+        if call.args[into] != call.args[-1]:
+            self.copied.add(call.kernel)
+
+    def mark(self) -> None:
+        """Note on kernels that the argument always lies where the result does."""
+        for name, kernel in self._kernels.items():
+            into = inserted_into(kernel)
+            if name not in self.copied and into is not None:
+                kernel.attributes[tw.OVER] = integer_attr(into)
 
 
 def plan_calls(function: func.FuncOp) -> tuple[tuple[Call, ...], int, tuple[Report, ...]]:

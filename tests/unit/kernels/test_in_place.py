@@ -7,15 +7,18 @@ from functools import partial
 
 import networks
 import numpy as np
+import onnx.parser
 import pytest
 from kernel_runner import TARGET, CompiledKernel, CompiledPlan, aligned, schedule_text
 
+import tilewright as tw
 from tilewright.core.model import Model
 from tilewright.core.program import Call, Plan
 from tilewright.core.sizes import require_static
 from tilewright.core.target import detect_host
 from tilewright.dialects import builders, ir, scalars
 from tilewright.dialects import math as math_ops
+from tilewright.dialects import tw as tw_attributes
 from tilewright.dialects.context import make_context
 from tilewright.driver import api
 from tilewright.passes import pipeline
@@ -252,3 +255,20 @@ def test_what_is_inserted_may_be_computed_twice(made_from, repeats):
         [function] = list_functions(module)
         [made] = [op.results[0] for op in list_ops(function) if op.name == "linalg.exp"]
         assert may_repeat(made) == repeats
+
+
+def test_the_last_piece_of_a_concat_is_all_that_its_kernel_copies() -> None:
+    """A view, which is inserted behind what other kernels store."""
+    model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["": 18]>
+      g (float[1,64,16] x, float[1,8,8,32] z, float[16,16] w, float[48,24] v) => (float[1,8,8,24] y) {
+        shape = Constant<value_ints = [1, 8, 8, 16]>()  m = MatMul(x, w)  piece = Reshape(m, shape)
+        e = Exp(z)  c = Concat<axis = -1>(e, piece)  y = MatMul(c, v) }""")
+    with make_context(), ir.Location.unknown():
+        plan = pipeline.plan(tw.import_model(model), TARGET.get(detect_host()), PassContext())
+        assert sum(f"{tw_attributes.OVER} = 1" in str(ir.Module.parse(kernel)) for kernel in plan.kernels.values()) == 1
+    shapes = {"x": (1, 64, 16), "z": (1, 8, 8, 32), "w": (16, 16), "v": (48, 24)}
+    feeds = {name: RNG.standard_normal(shape, dtype=np.float32) for name, shape in shapes.items()}
+    made = tw.compile(model, cache=False)
+    want = np.concatenate([np.exp(feeds["z"]), (feeds["x"] @ feeds["w"]).reshape(1, 8, 8, 16)], -1) @ feeds["v"]
+    for _ in range(2):
+        np.testing.assert_allclose(made.run(feeds)[0], want, rtol=0, atol=1e-4)
