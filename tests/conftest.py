@@ -15,6 +15,7 @@ import pytest
 import shared_kernels
 from cpu_targets import sample_others
 from hypothesis import HealthCheck, settings
+from samples import leave_campaigns
 
 # No test depends on how long something takes: machines are busy.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -64,8 +65,9 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 @pytest.hookimpl(tryfirst=True)  # before those that are slow are deselected
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Take a sample of the tests for other CPUs."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Take a sample of campaigns, and of the tests for other CPUs."""
+    leave_campaigns(items, whole=not any("::" in given for given in config.args))
     sample_others(items)
 
 
