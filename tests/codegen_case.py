@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import tempfile
 from collections.abc import Callable, Collection
@@ -66,8 +67,9 @@ def register_reference(taken: Collection[str] | Callable[[str], bool], name: str
     tw.register_codegen(name, supports, compile, load=interpret, **options)
 
 
+@functools.cache
 def compile_c(text: str, *options: str) -> bytes:
-    """An object of C, or with ``-shared`` a library."""
+    """An object of C, or with ``-shared`` a library; many tests have the same."""
     c_programs.require_compiler()
     with tempfile.TemporaryDirectory() as folder:
         source, made = Path(folder, "code.c"), Path(folder, "code.o")

@@ -11,7 +11,8 @@ import pytest
 from cpu_targets import other_targets
 from onnx import helper
 from onnx_case import model_of
-from samples import leaving
+from samples import campaign, leaving
+from shared_kernels import find_or_compile, find_or_describe
 
 import tilewright as tw
 from tilewright.core.program import Plan
@@ -20,7 +21,7 @@ from tilewright.dialects import codegen, ir
 from tilewright.dialects.context import make_context
 from tilewright.frontends import import_model
 from tilewright.passes.infra.context import PassContext
-from tilewright.passes.pipeline import compile_kernel, lower_kernel, plan
+from tilewright.passes.pipeline import lower_kernel, plan
 
 RNG = np.random.default_rng(5)
 RANGES = {"INT2": (-2, 2), "UINT2": (0, 4), "INT4": (-8, 8), "UINT4": (0, 16), "INT8": (-128, 128), "UINT8": (0, 256)}
@@ -67,7 +68,7 @@ def planned(proto: onnx.ModelProto, text: str = "x86") -> Plan:
     """The plan, whose kernels all have schedules."""
     target = Target.parse(text)
     made = plan(import_model(proto), target)
-    kernels = [compile_kernel(made.kernels[call.kernel], target, PassContext()) for call in made.main.calls]
+    kernels = [find_or_compile(made.kernels[call.kernel], target) for call in made.main.calls]
     assert all(kernel.schedule for kernel in kernels)
     return made
 
@@ -83,7 +84,7 @@ def test_many_rows_have_tiles_of_two_vectors(rows: int, k: int, cpu: str, block:
         target = replace(target, l1_bytes=48 << 10)
     x = RNG.standard_normal((rows, k), dtype=np.float32)
     made = plan(import_model(product(Weight("INT4", k, 128, 32), x)), target)
-    [schedule] = [compile_kernel(made.kernels[call.kernel], target, PassContext()).schedule for call in made.main.calls]
+    [schedule] = [find_or_describe(made.kernels[call.kernel], target).schedule for call in made.main.calls]
     assert f"in blocks of {block} " in schedule
 
 
@@ -107,6 +108,9 @@ def assert_within_rounding(got: np.ndarray, x: np.ndarray, weights: np.ndarray) 
     assert (np.abs(got - want) <= 4 * np.finfo(np.float32).eps * magnitude).all()
 
 
+@campaign(
+    "False-False-INT2", "False-False-UINT4", "False-False-INT8", "True-True-UINT2", "True-True-INT4", "True-True-UINT8"
+)
 @pytest.mark.parametrize("kind", RANGES)
 @pytest.mark.parametrize(("zeros", "transposed"), [(False, False), (True, True)])
 def test_numbers_stay_narrow(kind: str, zeros: bool, transposed: bool) -> None:
@@ -128,6 +132,7 @@ def test_rows_and_columns(shape: tuple[int, ...], n: int, block: int) -> None:
     assert_within_rounding(compiled(proto, x), x, weight.floats)
 
 
+@campaign("none-2", "none-8", "packed-2", "packed-4", "floats-4", "floats-8")
 @pytest.mark.parametrize("bits", [2, 4, 8])
 @pytest.mark.parametrize("zeros", ["none", "packed", "floats"])
 def test_packed_weights_of_onnxruntime(bits: int, zeros: str) -> None:
@@ -181,6 +186,7 @@ FEW = [(1, 70, 4, "none"), (1, 70, 4, "floats"), (1, 70, 2, "none")]
 FEW += [(5, 64, 4, "packed"), (5, 64, 4, "floats"), (5, 64, 8, "packed")]
 
 
+@campaign("1-70-8-packed", "5-64-4-none", "19-130-4-packed", "19-130-2-none")
 @pytest.mark.parametrize("target", ["x86", *other_targets("znver4", "skylake-avx512", "haswell", "x86-64-v2")])
 @pytest.mark.parametrize(("rows", "n", "bits", "zeros"), leaving(ROWS, FEW))
 def test_rows_rounded_to_bytes_are_multiplied_as_such(rows: int, n: int, bits: int, zeros: str, target: str) -> None:
@@ -271,7 +277,7 @@ def test_many_rows_go_in_register_tiles() -> None:
     weight, x = Weight("INT4", 64, 4 * detect_host().lanes, 32), RNG.standard_normal((40, 64)).astype(np.float32)
     made = planned(product(weight, x))
     [call] = made.main.calls
-    kernel = compile_kernel(made.kernels[call.kernel], detect_host(), PassContext())
+    kernel = find_or_compile(made.kernels[call.kernel], detect_host())
     assert "unroll m.1, vectorize" in kernel.schedule and "in blocks of" in kernel.schedule
     assert kernel.scratch_bytes == 0
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,8 @@ import onnx
 import pytest
 from cpu_targets import FOR_THIS_MACHINE, OTHERS_ALONE_ARE_SLOW
 from kernel_runner import TARGET
-from samples import leaving
-from shared_kernels import compile_elsewhere, find_or_compile, noting_kernels
+from samples import campaign, leaving
+from shared_kernels import describe_kernels, find_or_compile, find_or_describe, noting_kernels
 
 import tilewright as tw
 from tilewright.core.program import Kernel
@@ -352,15 +351,36 @@ KINDS = {
     "repeated border": ("float[1, 3, A, B] x", 'y = Pad<mode = "edge">(x, sides)', "1 3 A B"),
     "broadcast of any sizes": ("float[A, B] x, float[C, D] z", "y = Add(x, z)", "A B, 1 B"),
 }
-# Of others each line of the package runs that runs for these, and no test below is about their schedules.
+# Each line of the package that runs for these runs for others, or for a test below.
 COVERED = {
+    "patches of filters that no cache holds",
+    "patches of single frames",
     "few rows of a long sum",
     "convolution",
+    "few products of pixels",
+    "groups of filters of pixels",
+    "one filter for each channel of whole images",
     "pointwise after a border",
+    "scaled images of known size",
+    "norm of an image, op by op",
+    "few channels",
+    "sums beside many known rows",
+    "depthwise behind a product",
+    "sums of open rows",
+    "one row",
+    "mean of an image",
     "pieces of a concat",
     "inputs among others",
+    "sums of whole numbers over all axes but one",
+    "channels that become the first",
+    "parts of channels",
+    "every second row and third element",
     "norm of rows by an open count",
     "softmax of products",
+    "norm by open counts",
+    "places in a batch",
+    "a range",
+    "gather of rows",
     "resize of channels last",
 }
 WEIGHTS = {
@@ -478,7 +498,8 @@ def kernels(kind: str) -> list[Kernel]:
 
 def schedules(kind: str) -> dict[str, str]:
     """The schedules of the program's kernels, "" where one runs as plain loops."""
-    return {kernel.name: kernel.schedule for kernel in kernels(kind)}
+    described = describe_kernels(model(kind), TARGET.get(detect_host()))
+    return {kernel.name: kernel.schedule for kernel in described.values()}
 
 
 def test_pixels_are_rows_of_one_product():
@@ -524,6 +545,7 @@ def test_single_rows_of_products_have_longer_blocks():
         np.testing.assert_array_equal(got, x @ z)
 
 
+@FOR_THIS_MACHINE
 def test_rows_of_a_product_share_copies_of_its_columns():
     text = '<ir_version: 10, opset_import: ["": 21]> g (float[N, A, K] x, float[N, K, B] z) => (float[N, A, B] y)'
     module = tw.compile(onnx.parser.parse_model(text + " { y = MatMul(x, z) }"), workers=0, num_threads=2)
@@ -607,7 +629,7 @@ def test_inputs_side_by_side_are_copied_by_one_kernel():
 @OTHERS_ALONE_ARE_SLOW
 @pytest.mark.parametrize("kind", leaving(KINDS, COVERED))
 def test_kernels_of_open_sizes_have_schedules(kind: str):
-    assert not [name for name, schedule in schedules(kind).items() if not schedule]
+    assert not [kernel.name for kernel in kernels(kind) if not kernel.schedule]
 
 
 def test_a_kernel_has_versions_down_to_single_elements():
@@ -618,7 +640,7 @@ def test_a_kernel_has_versions_down_to_single_elements():
 
 @FOR_THIS_MACHINE
 @pytest.mark.parametrize(("cpu", "wide"), [("skylake-avx512", True), ("haswell", False)])
-def test_large_weights_are_read_for_as_many_pixels_as_registers_hold(cpu: str, wide: bool, tmp_path: Path) -> None:
+def test_large_weights_are_read_for_as_many_pixels_as_registers_hold(cpu: str, wide: bool) -> None:
     made = onnx.parser.parse_model(
         '<ir_version: 9, opset_import: ["": 18]> g (float[N, 128, H, W] x) => (float y)'
         " { y = Conv<pads = [1, 1, 1, 1], strides = [3, 3]>(x, w) }"
@@ -626,8 +648,8 @@ def test_large_weights_are_read_for_as_many_pixels_as_registers_hold(cpu: str, w
     made.graph.output[0].type.tensor_type.ClearField("shape")
     weight = RNG.standard_normal((512, 128, 3, 3)).astype(np.float32)
     made.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
-    kernels = compile_elsewhere(made, cpu, tmp_path)
-    lines = [line for kernel in kernels for line in kernel.schedule.splitlines()]
+    kernels = describe_kernels(made, Target.parse(f"x86 -mcpu={cpu}"))
+    lines = [line for kernel in kernels.values() for line in kernel.schedule.splitlines()]
     assert ("blocks of 1 x 2 x 7 x 512:" in lines) is wide and "blocks of 1 x 2 x 4 x 512:" in lines
     if wide and detect_host().registers < 32:
         return  # nothing runs it here
@@ -661,7 +683,7 @@ def test_patches_are_made_apart_where_reading_filters_again_for_each_block_takes
     names = [call.kernel for call in planned.main.calls if call.kernel.startswith("transform_")]
     assert all(name.startswith("transform_matmul") != apart for name in names)
     if apart:  # in patches of either size, of which the run chooses
-        lines = [find_or_compile(planned.kernels[name], target).schedule.splitlines()[0] for name in names]
+        lines = [find_or_describe(planned.kernels[name], target).schedule.splitlines()[0] for name in names]
         assert sorted(lines) == [f"blocks of {n} x {n} x 1 x 1 x 1 x {channels}:" for n in (4, 6)]
 
 
@@ -712,6 +734,7 @@ def compile_beside(text: str) -> tuple[Any, Any]:
     return tw.compile(parsed, workers=0, num_threads=1), make_session(parsed)
 
 
+@campaign(every=3)
 @FOR_THIS_MACHINE
 @pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
 @pytest.mark.parametrize(
@@ -734,6 +757,7 @@ def test_pools_of_long_windows_and_of_windows_apart(op: str, window: tuple[int, 
         np.testing.assert_allclose(module(x)[0], session.run(None, {"x": x})[0], rtol=1e-6, atol=1e-6)
 
 
+@FOR_THIS_MACHINE
 @pytest.mark.parametrize("count", [0, 1])
 def test_pools_of_windows_that_are_wider_than_tall(count: int):
     """Of rows that fit one vector, a whole one and some more, and of fewer rows than are computed at once."""
@@ -814,6 +838,7 @@ def test_the_copy_of_a_strip_has_rows_of_a_known_length(kind: str):
     assert kernel.scratch_bytes > 34 * 112 * 4 // 2
 
 
+@FOR_THIS_MACHINE
 @pytest.mark.parametrize("step", [1, 2])
 def test_wide_images_of_a_depthwise_convolution_go_in_parts(step: int):
     """The last of which may be a column; heights are of blocks of seven rows, of eight, and of neither."""
@@ -863,6 +888,7 @@ def test_images_of_a_few_channels_have_loops_of_their_own(perm: tuple[int, ...])
         np.testing.assert_array_equal(module(x)[0], x.transpose(perm))
 
 
+@campaign(every=4)
 @FOR_THIS_MACHINE
 @pytest.mark.parametrize("dtype", ["float", "uint8", "double"])
 @pytest.mark.parametrize("channels", [2, 3, 4])

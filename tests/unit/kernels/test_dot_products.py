@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -13,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_runner import TARGET, CompiledKernel, before_schedule, bytecode, kernels_for
 from kernel_texts import generic, tensor
-from shared_kernels import compile_elsewhere, noting_kernels
+from samples import campaign
+from shared_kernels import describe_kernels, noting_kernels
 
 import tilewright as tw
 from tilewright.core.errors import ScheduleError
@@ -178,6 +178,7 @@ def test_one_row_by_one_column(k):
     np.testing.assert_array_equal(CompiledKernel(text)([x.view(np.int8), w], want, 1), want)
 
 
+@campaign("9-8-32-3-1", "11-3-24-3-2", "6-13-40-1-1", "9-5-33-3-1", "16-64-40-3-1", "7-32-16-1-1")
 @pytest.mark.parametrize(
     "size, c, f, window, stride",
     [
@@ -295,6 +296,7 @@ def test_sums_of_odd_lengths_are_exact(cpu: str, given: bool) -> None:
     np.testing.assert_array_equal(tw.compile(made, cpu, workers=0)(x, *([] if given else [weight]))[0], want)
 
 
+@campaign("K, N-x86-x86", "K, N-x86 -mcpu=haswell-x86", "N, K-x86 -mcpu=haswell-x86")
 @FOR_THIS_MACHINE
 @pytest.mark.parametrize("cpu", ["x86", "x86 -mcpu=haswell"])
 @pytest.mark.parametrize("right", ["K, N", "N, K"])
@@ -340,7 +342,7 @@ def test_stacks_of_which_the_run_repeats_one_are_multiplied_in_words() -> None:
 
 @FOR_THIS_MACHINE
 @pytest.mark.parametrize("columns", [32, 72, 128])
-def test_fewer_rows_than_matrices_have_are_copied(columns: int, tmp_path: Path) -> None:
+def test_fewer_rows_than_matrices_have_are_copied(columns: int) -> None:
     """All blocks of registers of matrices have 16 rows: to set other shapes takes as long as a panel's products."""
     text = f"(uint8[A, B, 80] x, float[A, B, {columns}] r) => (float[A, B, {columns}] y)"
     ops = f"p = MatMulInteger(x, w, z) c = Cast<to = {onnx.TensorProto.FLOAT}>(p) m = Mul(c, s) y = Add(m, r)"
@@ -349,7 +351,7 @@ def test_fewer_rows_than_matrices_have_are_copied(columns: int, tmp_path: Path) 
     scales = RNG.random(columns, np.float32)
     weights = ((weight, "w"), (zero, "z"), (scales, "s"))
     made.graph.initializer.extend(onnx.numpy_helper.from_array(a, n) for a, n in weights)
-    found = compile_elsewhere(made, "sapphirerapids", tmp_path)
+    found = describe_kernels(made, Target.parse("x86 -mcpu=sapphirerapids")).values()
     schedules = [line for kernel in found for line in kernel.schedule.splitlines() if line.startswith("blocks of")]
     assert [f"blocks of {rows} x {columns}:" for rows in (32, 16, 3, 2, 1)] == schedules
     assert any("fewer rows than 16, from 3 on, are copied into a block of these" in kernel.schedule for kernel in found)

@@ -12,16 +12,11 @@ import onnxruntime
 import pytest
 from cpu_targets import FOR_THIS_MACHINE, OTHERS_ARE_SLOW
 from kernel_runner import TARGET
-from samples import leaving
-from shared_kernels import find_or_compile
+from samples import campaign, leaving
+from shared_kernels import describe_kernels
 
 import tilewright as tw
 from tilewright.core.target import detect_host
-from tilewright.dialects import ir
-from tilewright.dialects.context import make_context
-from tilewright.frontends import import_model
-from tilewright.passes import pipeline
-from tilewright.passes.infra.context import PassContext
 from tilewright.tools.debugging.oracle import make_session
 
 RNG = np.random.default_rng(5)
@@ -118,12 +113,10 @@ def check(module: tw.Module, session: onnxruntime.InferenceSession, inputs: dict
 def schedules(made: onnx.ModelProto) -> list[str]:
     """The schedules of the program's kernels, "" where one runs as plain loops."""
     target = TARGET.get(detect_host())
-    with make_context(), ir.Location.unknown():
-        planned = pipeline.plan(import_model(made), target, PassContext())
-    names = {call.kernel for call in planned.main.calls}
-    return [find_or_compile(planned.kernels[name], target).schedule for name in names]
+    return [kernel.schedule for kernel in describe_kernels(made, target).values()]
 
 
+@campaign("plain-x86", "weights that are masked-x86", "heads within rows-x86", "rows of known number-x86")
 @FOR_THIS_MACHINE
 @pytest.mark.parametrize("kind", leaving(KINDS, SIMILAR))
 def test_attention_over_open_keys_is_right(kind: str):
