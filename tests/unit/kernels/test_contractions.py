@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cpu_targets import FOR_THIS_MACHINE
 from kernel_runner import TARGET, CompiledKernel, before_schedule, block_of, schedule_of, schedule_text
 from kernel_texts import close, conv, einsum, matmul, pack
 from onnx_case import node_model
+from samples import campaign
 
 import tilewright as tw
 from tilewright.core.target import Target, detect_host
@@ -74,6 +76,8 @@ def test_columns_that_are_no_vectors_are_tiles_that_overlap(n: int, kind: str) -
     np.testing.assert_allclose(CompiledKernel(text)([a, b], want, 2), want, rtol=0, atol=2e-5)
 
 
+@campaign(every=2)
+@FOR_THIS_MACHINE
 @pytest.mark.parametrize("shape", [(1, 100), (7, 65), (2, 33, 128)])
 @pytest.mark.parametrize("n", [2, 3, 4, 5])
 @pytest.mark.parametrize("known", [[1], []], ids=["weight", "input"])
@@ -85,6 +89,7 @@ def test_few_columns(shape: tuple[int, ...], n: int, known: list[int]) -> None:
     np.testing.assert_allclose(module.run(inputs)[0], a.astype(np.float64) @ w, rtol=0, atol=1e-4)
 
 
+@FOR_THIS_MACHINE
 @pytest.mark.parametrize("op", ["Conv", "ConvTranspose"])
 @pytest.mark.parametrize("groups, channels, window", [(4, 7, 3), (1, 5, 2), (6, 2, 1), (3, 33, 3)])
 def test_groups_of_one_filter_are_products_of_rows(op: str, groups: int, channels: int, window: int) -> None:
@@ -105,6 +110,7 @@ def test_groups_of_one_filter_are_products_of_rows(op: str, groups: int, channel
         assert kernel.schedule, kernel.reason
 
 
+@FOR_THIS_MACHINE
 @pytest.mark.parametrize("filters, channels", [(32, 32), (37, 20)])
 def test_filters_that_the_caller_gives_are_copied_by_kernels_with_schedules(filters: int, channels: int) -> None:
     x = RNG.standard_normal((1, channels, 9, 9), dtype=np.float32)

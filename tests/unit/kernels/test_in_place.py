@@ -9,7 +9,9 @@ import networks
 import numpy as np
 import onnx.parser
 import pytest
+from cpu_targets import FOR_THIS_MACHINE
 from kernel_runner import TARGET, CompiledKernel, CompiledPlan, aligned, schedule_text
+from samples import campaign
 
 import tilewright as tw
 from tilewright.core.model import Model
@@ -155,6 +157,17 @@ def check(kernel: CompiledKernel, shapes: Sequence[Sequence[int]], result: Seque
                 assert i == operand or np.array_equal(array, before), f"operand {i} has changed"
 
 
+@campaign(
+    "dense, whole tiles",
+    "dense, one row",
+    "1x1 with stride, two images",
+    "3x3 by Winograd",
+    "short rows",
+    "rows side by side, rests",
+    "odd pieces",
+    "pieces by Winograd",
+    "elementwise",
+)
 @pytest.mark.parametrize("name", MODELS)
 def test_a_result_over_an_operand_is_the_one_elsewhere(name: str) -> None:
     with make_context(), ir.Location.unknown():
@@ -239,6 +252,7 @@ def test_threads_share_a_kernel_in_place() -> None:
         np.testing.assert_array_equal(shared.run({"x": x})[0], want)
 
 
+@FOR_THIS_MACHINE
 @pytest.mark.parametrize(("made_from", "repeats"), [("%x", True), ("%y", False)])
 def test_what_is_inserted_may_be_computed_twice(made_from, repeats):
     """Unless it is made from the argument that it is inserted into."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
+from cpu_targets import FOR_THIS_MACHINE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_runner import CompiledKernel, aligned, block_of, bytecode, schedule_text
@@ -22,6 +23,7 @@ from kernel_texts import (
     softmax,
     tensor,
 )
+from samples import campaign
 
 from tilewright.core.errors import CompileError
 
@@ -69,6 +71,7 @@ def test_convolution(size: int, channels: int, filters: int, window: int, stride
     close(kernel([x, packed, b], want, 2), want, 1e-5)
 
 
+@campaign("9-32-3-1", "16-24-3-2", "12-100-3-1", "21-33-7-1", "16-256-3-1")
 @pytest.mark.parametrize(
     "size, channels, window, stride",
     [
@@ -193,6 +196,7 @@ def test_what_no_family_takes_runs_as_plain_loops() -> None:
     np.testing.assert_array_equal(CompiledKernel(text)([x, y], want), want)
 
 
+@FOR_THIS_MACHINE
 def test_a_kernel_module_without_a_function_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     from tilewright.core.target import detect_host
     from tilewright.passes.infra.context import PassContext

@@ -11,6 +11,7 @@ from cpu_targets import FOR_THIS_MACHINE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_runner import CompiledKernel, assembly, bytecode, schedule_text
+from samples import campaign
 
 from tilewright.core.target import Target
 from tilewright.dialects import codegen, ir
@@ -198,6 +199,7 @@ def test_channels_that_become_pixels(rows: int, columns: int, times: int, channe
     check(permutation(shape, PIXELS, element)[0], [x], np.ascontiguousarray(x.transpose(PIXELS)))
 
 
+@campaign(every=4)
 @pytest.mark.parametrize("element", sorted(DTYPES))
 @pytest.mark.parametrize("shape", [(64, 96), (65, 97), (4, 300), (300, 5), (19, 21)])
 def test_transposes_of_matrices(shape: tuple[int, int], element: str) -> None:
@@ -229,6 +231,7 @@ OPEN_TRANSPOSE = """func.func @k(%x: tensor<?x?xf32>, %n: index, %m: index) -> t
   return %r : tensor<?x?xf32> }"""
 
 
+@FOR_THIS_MACHINE
 @pytest.mark.parametrize(("cpu", "rows"), [("skylake-avx512", 16), ("haswell", 8)])
 def test_lines_are_asked_for_ahead_where_the_run_finds_a_large_matrix(cpu: str, rows: int) -> None:
     """Only of the largest tiles, a line for each of their rows, in a loop of its own."""
@@ -247,6 +250,7 @@ def test_transposes_that_leave_few_elements_together(target: Target) -> None:
     assert f"of {target.lanes}: vectorize" in schedule_text(weight)
 
 
+@campaign(every=2)
 @pytest.mark.parametrize("element", ["i8", "f32", "i64"])
 @pytest.mark.parametrize("channels", [2, 3, 4])
 def test_a_few_channels_are_moved_by_whole_vectors(channels: int, element: str) -> None:

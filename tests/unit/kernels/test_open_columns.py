@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 import pytest
 from cpu_targets import FOR_THIS_MACHINE
+from samples import campaign
 from shared_kernels import noting_kernels
 
 import tilewright as tw
@@ -57,6 +58,20 @@ def draw_inputs(made: onnx.ModelProto, sizes: dict[str, int]) -> dict[str, np.nd
     return found
 
 
+@campaign(
+    "x86-softmax-x86",
+    "x86-logsoftmax of channels-x86",
+    "x86-softmax of few known columns-x86",
+    "x86-softmax of half-x86",
+    "x86-norm-x86",
+    "x86-softmax of a sum that is padded-x86",
+    "x86-in place-x86",
+    "x86 -mcpu=haswell-softmax of channels-x86",
+    "x86 -mcpu=haswell-logsumexp of channels-x86",
+    "x86 -mcpu=haswell-softmax of known width-x86",
+    "x86 -mcpu=haswell-softmax of double-x86",
+    "x86 -mcpu=haswell-norm of channels-x86",
+)
 @FOR_THIS_MACHINE
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("cpu", ["x86", "x86 -mcpu=haswell"])
@@ -72,6 +87,7 @@ def test_columns_of_any_length_and_number(name: str, cpu: str) -> None:
             np.testing.assert_allclose(got, want, rtol=2e-3 if want.dtype == np.float16 else 2e-5, atol=1e-5)
 
 
+@FOR_THIS_MACHINE
 @pytest.mark.parametrize("name", [name for name in MODELS if "few" not in name and name != "in place"])
 def test_columns_are_read_by_one_kernel(name: str) -> None:
     with noting_kernels() as found:
@@ -79,6 +95,7 @@ def test_columns_are_read_by_one_kernel(name: str) -> None:
     assert [kernel.schedule.startswith("columns of any length") for kernel in found] == [True]
 
 
+@FOR_THIS_MACHINE
 def test_columns_whose_length_only_the_result_shows() -> None:
     """The weights of neighbours, which add up to one: how many these are is computed by the run."""
     body = 'y = Resize<mode = "linear", antialias = 1>(x, "", "", sizes)'
@@ -97,6 +114,7 @@ def test_columns_whose_length_only_the_result_shows() -> None:
         np.testing.assert_allclose(module(x)[0], session.run(None, {"x": x})[0], rtol=1e-4, atol=1e-4)
 
 
+@FOR_THIS_MACHINE
 @pytest.mark.parametrize("op", ["ReduceMax", "ReduceMean", "ReduceSum"])
 def test_columns_that_are_read_once_are_summed_up_in_registers(op: str) -> None:
     body = f"axis = Constant<value_ints = [1]>() y = {op}(x, axis)"
@@ -109,6 +127,9 @@ def test_columns_that_are_read_once_are_summed_up_in_registers(op: str) -> None:
     assert not [kernel for kernel in found if kernel.schedule.startswith("columns of any length")]
 
 
+@campaign(
+    "Softmax-x86-x86", "LogSoftmax-x86 -mcpu=haswell-x86", "ReduceMax-x86-x86", "ReduceMean-x86 -mcpu=haswell-x86"
+)
 @FOR_THIS_MACHINE
 @pytest.mark.parametrize("cpu", ["x86", "x86 -mcpu=haswell"])
 @pytest.mark.parametrize("op", ["Softmax", "LogSoftmax", "ReduceMax", "ReduceMean"])

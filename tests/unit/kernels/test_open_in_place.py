@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
+from cpu_targets import FOR_THIS_MACHINE
+from samples import campaign
 
 import tilewright as tw
 from tilewright.tools.debugging.oracle import make_session
@@ -40,6 +42,8 @@ def make_model(name: str) -> onnx.ModelProto:
     return made
 
 
+@campaign("a gate", "an output", "one after another")
+@FOR_THIS_MACHINE
 @pytest.mark.parametrize("name", MODELS)
 def test_programs_of_open_sizes_write_over_what_is_read_last(name: str) -> None:
     made, (_, _, count) = make_model(name), MODELS[name]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from cpu_targets import FOR_THIS_MACHINE
 from shared_kernels import noting_kernels
 
 import tilewright as tw
@@ -21,6 +22,7 @@ CHANNELS = 20
 SHAPES = [(1, 1, 1), (1, 4, 4), (1, 3, 5), (3, 2, 2), (1, 4, 3), (2, 9, 7), (1, 1, 40), (1, 33, 18), (0, 8, 8)]
 
 
+@FOR_THIS_MACHINE
 @pytest.mark.parametrize("depth", [(), pytest.param((3,), marks=pytest.mark.slow)])
 def test_the_run_chooses_the_size_of_patches(depth: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """What follows is computed of whole patches of both sizes, but for a residual and another output."""
@@ -45,6 +47,7 @@ def test_the_run_chooses_the_size_of_patches(depth: tuple[int, ...], monkeypatch
             np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-3)
 
 
+@FOR_THIS_MACHINE
 def test_pixels_of_a_transposed_convolution_are_woven_from_whole_patches() -> None:
     """Nothing copies the pixels that are asked for; tiles of channels and columns are turned in registers."""
     made = onnx.parser.parse_model(
@@ -66,6 +69,7 @@ def test_pixels_of_a_transposed_convolution_are_woven_from_whole_patches() -> No
         np.testing.assert_allclose(module(x)[0], session.run(None, {"x": x})[0], rtol=1e-3, atol=1e-3)
 
 
+@FOR_THIS_MACHINE
 def test_patches_are_large_where_those_of_all_larger_images_are() -> None:
     """Of 12x12 pixels 4x4 outputs leave none over, but of 14x14 they do: these stay with small patches."""
     groups, cpu = ((0,), (1,), (2,), (3,)), Target.parse("x86 -mcpu=sapphirerapids")
@@ -80,6 +84,7 @@ def test_patches_are_large_where_those_of_all_larger_images_are() -> None:
     assert all(form._prefers_many(larger) for larger in range(side, 64))
 
 
+@FOR_THIS_MACHINE
 def test_signals_read_large_filters_once_for_many_patches() -> None:
     """Their patches are made by a kernel of their own, so that blocks of the products share panels of the filters."""
     kind, channels = "float[N, 512, L]", 512

@@ -9,11 +9,13 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
+from cpu_targets import FOR_THIS_MACHINE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_runner import TARGET, CompiledKernel, CompiledPlan
 from onnx import helper
 from onnx_case import model_of, node_model
+from samples import campaign
 
 import tilewright as tw
 from tilewright.core.target import Target, detect_host
@@ -135,6 +137,7 @@ def test_one_window_is_a_reduction() -> None:
         check("AveragePool", random(shape), kernel)
 
 
+@FOR_THIS_MACHINE
 @pytest.mark.parametrize("pads", [[0, 0, 0, 0], [1, 0, 1, 1]])
 def test_indices_have_schedules_and_are_those_of_the_first_greatest(pads: list[int]) -> None:
     x = RNG.integers(0, 3, (1, 8, 12, 21)).astype(np.float32)
@@ -172,6 +175,7 @@ def test_a_pool_of_a_constant_has_nothing_to_compute_ahead() -> None:
     np.testing.assert_array_equal(kernel([], np.empty((1, 46), np.float32)), np.full((1, 46), 6, np.float32))
 
 
+@FOR_THIS_MACHINE
 @pytest.mark.parametrize("sizes", ["1,1,1,n", "n,1,h,1", "1,1,h,w"])
 def test_a_window_over_the_only_channel_of_open_images_reads_its_padding_where_it_lies(sizes: str) -> None:
     text = f"g (float[{sizes}] x) => (float[{sizes}] y) {{ y = LRN <size = 3, alpha = 0.5, beta = 1.0> (x) }}"
@@ -181,6 +185,8 @@ def test_a_window_over_the_only_channel_of_open_images_reads_its_padding_where_i
     np.testing.assert_allclose(module(x)[0], x / (1 + x**2 * 0.5 / 3), rtol=1e-5)
 
 
+@campaign(every=3)
+@FOR_THIS_MACHINE
 @pytest.mark.parametrize(("op", "window"), list(itertools.product(OPS, [1, 2, 3])))
 @pytest.mark.parametrize("rank", [1, 2])
 def test_a_pool_reads_a_part_of_an_input_where_it_lies(op: str, window: int, rank: int) -> None:

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cpu_targets import FOR_THIS_MACHINE
 from kernel_runner import TARGET, CompiledPlan
 from onnx.reference import ReferenceEvaluator
+from samples import campaign
 
 from tilewright.core.target import Target, detect_host
 from tilewright.dialects.context import make_context
@@ -19,6 +21,7 @@ from tilewright.tools.networks.operators import OperatorModel
 NARROW = Target.parse("x86 -mcpu=haswell")
 
 
+@campaign("apart-host", "padded-haswell", "few filters-host", "short rows-haswell", "one filter-host")
 @pytest.mark.parametrize("target", [None, NARROW], ids=["host", "haswell"])
 @pytest.mark.parametrize(
     "data, weight, attributes",
@@ -51,6 +54,7 @@ def convolution_of(data: str, weight: str, attributes: str) -> OperatorModel:
     )
 
 
+@campaign("9-64-3-host", "12-81-3-haswell", "7-70-2-host", "13-14-3-haswell", "6-17-3-host", "8-21-2-haswell")
 @pytest.mark.parametrize("target", [None, NARROW], ids=["host", "haswell"])
 @pytest.mark.parametrize(
     "height, width, window", [(9, 64, 3), (12, 81, 3), (7, 70, 2), (13, 14, 3), (6, 17, 3), (8, 21, 2)]
@@ -82,6 +86,7 @@ def test_short_rows_stay(width: int, step: int, window: int, pads: str, vector: 
     assert any("transpose" in name for name in names) == (cores == 1 and not vector)
 
 
+@campaign(every=2)
 @pytest.mark.parametrize("target", [None, NARROW, Target.parse("x86 -mcpu=x86-64-v2")], ids=["host", "haswell", "sse"])
 @pytest.mark.parametrize(
     "height, width, window, step, pads, body",
@@ -169,6 +174,7 @@ def test_single_pixels_are_columns_of_products(data: str, weight: str, group: in
     assert "matmul" in name
 
 
+@campaign("padded-host", "two filters-haswell", "apart-host", "volumes-haswell", "volumes-host")
 @pytest.mark.parametrize("target", [None, NARROW], ids=["host", "haswell"])
 @pytest.mark.parametrize(
     "data, weight, attributes",
@@ -234,6 +240,7 @@ def test_the_last_pixels_of_a_row_are_computed_with_those_before() -> None:
     check(case, NARROW)
 
 
+@FOR_THIS_MACHINE
 @pytest.mark.parametrize("window, moved", [(7, True), (3, False)])
 def test_pixels_apart_are_columns_of_few_taps_alone(window: int, moved: bool) -> None:
     """A filter of many numbers reads single elements, and its result is made in channels last."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from cpu_targets import FOR_THIS_MACHINE
 from kernel_runner import TARGET, before_schedule, schedule_of
 from kernel_texts import conv, einsum, softmax
 
@@ -79,6 +80,7 @@ def test_forms_are_read_as_they_are_written(text: str) -> None:
         assert TileForm.read(form.write()) == form
 
 
+@FOR_THIS_MACHINE
 @pytest.mark.parametrize(
     "written, words",
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import text_model
+from cpu_targets import FOR_THIS_MACHINE
 
 import tilewright as tw
 from tilewright import te
@@ -19,6 +20,7 @@ def filter_windows(x: np.ndarray, w: np.ndarray, step: int) -> np.ndarray:
     return windows[..., ::step, :] @ w
 
 
+@FOR_THIS_MACHINE
 @pytest.mark.parametrize("step, taps, outputs, more", SHAPES)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_expressions(step: int, taps: int, outputs: int, more: int, dtype: str) -> None:
@@ -40,6 +42,7 @@ def test_expressions(step: int, taps: int, outputs: int, more: int, dtype: str) 
     np.testing.assert_allclose(built(x, weight)[0], wanted, rtol=0, atol=1e-4 if dtype == "float32" else 1e-12)
 
 
+@FOR_THIS_MACHINE
 @pytest.mark.parametrize("step, taps, outputs, pad", [(4, 63, 50, 0), (3, 18, 23, 5), (5, 31, 40, 15)])
 def test_convolutions_of_one_filter(step: int, taps: int, outputs: int, pad: int) -> None:
     x, w = text_model.values(2, 1, (outputs - 1) * step + taps - 2 * pad), text_model.values(1, 1, taps)
@@ -50,6 +53,7 @@ def test_convolutions_of_one_filter(step: int, taps: int, outputs: int, pad: int
     np.testing.assert_allclose(made, filter_windows(padded, w[0, 0], step), rtol=0, atol=1e-4)
 
 
+@FOR_THIS_MACHINE
 def test_a_number_that_is_none_reaches_its_own_windows_alone() -> None:
     step, taps, outputs = 4, 18, 30
     a, w = te.placeholder((outputs * step + taps,), name="a"), te.placeholder((taps,), name="w")
