@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper, numpy_helper
+from samples import campaign
 
 import tilewright as tw
 from tilewright.dialects import ir
@@ -108,6 +109,7 @@ def count_convolutions(model: onnx.ModelProto) -> int:
         return sum(isinstance(classify_sum(op), Conv | DepthwiseConv) for op in list_ops(main))
 
 
+@campaign("1-True", "2-False")
 @pytest.mark.parametrize("opened", [False, True])
 @pytest.mark.parametrize("stride", [1, 2])
 def test_a_block_of_repvgg_is_one_convolution(stride: int, opened: bool) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from onnx import ModelProto, helper, parser
 from onnx_case import model_of
+from samples import campaign
 
 import tilewright as tw
 from tilewright.core.target import detect_host
@@ -180,6 +181,7 @@ TRUE: list[tuple[Forms, Callable[[np.ndarray], np.ndarray], float]] = [
 ]  # fmt: skip
 
 
+@campaign("0", "2", "5")
 @pytest.mark.parametrize("number", range(len(TRUE)))
 @pytest.mark.filterwarnings("ignore:overflow")
 def test_all_forms_are_right(number: int, run: Callable[..., np.ndarray]) -> None:
@@ -306,6 +308,7 @@ def test_a_norm_of_no_elements_compiles(op: str) -> None:
     assert module.run(names)[0].shape == (2, 0)
 
 
+@campaign("False-28", "True-100", "False-768", "True-1000")
 @pytest.mark.parametrize("length", [28, 100, 768, 1000])
 @pytest.mark.parametrize("open_", [False, True])
 def test_a_norm_of_one_number_is_zero_and_an_offset_costs_no_digits(length: int, open_: bool) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import networks
 import pytest
+from samples import campaign
 
 from tilewright.core.target import detect_host
 from tilewright.dialects import ir
@@ -76,6 +77,19 @@ def watch(monkeypatch) -> Watch:
     return Watch(monkeypatch)
 
 
+@campaign(
+    "residual_block",
+    "wide_block",
+    "long_input_rows",
+    "single_pixels",
+    "fire",
+    "attention",
+    "composites",
+    "odd_results",
+    "gather_and_index",
+    "parallel",
+    "blocks",
+)
 @pytest.mark.parametrize("name", networks.NETWORKS)
 def test_passes_visit_living_ops_alone(name: str, watch: Watch):
     with make_context(), ir.Location.unknown():

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
+from samples import campaign
 
 import tilewright as tw
 from tilewright.tools import compile as compile_tool
@@ -57,6 +58,7 @@ def test_explain_shows_a_schedule_that_can_be_read_back(kernel: dict[str, Any]) 
     assert str(made) == kernel["schedule"] and made.extent == kernel["steps"]
 
 
+@campaign(every=5)
 @pytest.mark.parametrize("executor", ["objects", "engine"])
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("form", ["value", "object", "text"])

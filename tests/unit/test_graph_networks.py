@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
+from samples import campaign
 
 import tilewright as tw
 from tilewright.tools.debugging.oracle import make_session
@@ -91,6 +92,7 @@ def layer(kind: str, nodes: object = NODES, edges: object = EDGES) -> onnx.Model
     return made
 
 
+@campaign("True-add", "False-rows", "True-mean", "False-max", "True-attention")
 @pytest.mark.parametrize("kind", list(_LAYERS))
 @pytest.mark.parametrize("open_", [False, True])
 def test_layers(kind: str, open_: bool):

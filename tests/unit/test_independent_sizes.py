@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from samples import campaign
 
 import tilewright as tw
 from tilewright.tools.debugging.oracle import make_session
@@ -50,6 +51,7 @@ def check(made: onnx.ModelProto, names: Sequence[str], sizes: Sequence[Sequence[
 ALL_PAIRS = list(itertools.product(SIZES, repeat=2))
 
 
+@campaign("Mul-ReduceMax", "Sub-ReduceSum", "Mul-ReduceMean", "Sub-ReduceL2", "Mul-ReduceProd", "Sub-ReduceLogSumExp")
 @pytest.mark.parametrize(
     "reduction", ["ReduceMax", "ReduceSum", "ReduceMean", "ReduceL2", "ReduceProd", "ReduceLogSumExp"]
 )

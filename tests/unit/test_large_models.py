@@ -11,6 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from refused import refused
+from samples import campaign
 
 import tilewright as tw
 from tilewright.core.limits import ModelLimits, limits_for
@@ -116,6 +117,7 @@ def without_weights(tmp_path_factory) -> int:
     return most_memory(write(tmp_path_factory.mktemp("small") / "model", SMALL), "0")
 
 
+@campaign("external", "inline")
 @pytest.mark.parametrize(
     ("form", "cache"),
     [({}, "10GB"), ({"skip": 1}, "0"), ({"external": False}, "0")],

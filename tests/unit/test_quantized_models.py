@@ -12,6 +12,7 @@ from cpu_targets import other_targets
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
+from samples import campaign
 
 import tilewright as tw
 from tilewright.tools.debugging.oracle import make_session
@@ -165,6 +166,7 @@ STATIC = [
 ]
 
 
+@campaign("convolutions-QOperator-True", "mlp-QDQ-True", "transformer-QDQ-False")
 @pytest.mark.parametrize(("kind", "form", "per_channel", "wanted"), STATIC)
 def test_static(kind, form, per_channel, wanted, tmp_path):
     source, shape = saved(kind, tmp_path)
@@ -227,6 +229,7 @@ def in_doubles(model: onnx.ModelProto) -> onnx.ModelProto:
     return made
 
 
+@campaign("x86-mlp-QUInt8-QUInt8", "x86-transformer-QUInt8-QInt8")
 @pytest.mark.parametrize(
     ("kind", "data", "weights"),
     [

@@ -15,6 +15,7 @@ import onnx
 import pytest
 from llvm_cpus import help_of_llvm, of_llvm
 from onnx import helper, numpy_helper
+from samples import campaign
 
 import tilewright as tw
 from tilewright.core import cpus, target
@@ -298,6 +299,7 @@ def test_a_compiled_program_has_its_target(foreign, name, capsys):
     assert "is compiled already: give its ONNX model" in capsys.readouterr().err
 
 
+@campaign("run", "explain")
 @pytest.mark.parametrize("name, options", [("run", ()), ("bench", ("--rounds", "1")), ("explain", ("--rounds", "1"))])
 def test_commands_run_code_for_the_target(path, name, options, capsys, monkeypatch):
     asked = []
@@ -347,6 +349,9 @@ def _disassembled(path: str, output: Path, options: api.Options) -> str:
     return text.stdout
 
 
+@campaign(
+    "x86 -mcpu=haswell-objects", "x86 -mcpu=x86-64-v2-engine", "x86 -mcpu=x86-64-objects", "x86 -mattr=-sse4.1-engine"
+)
 @pytest.mark.parametrize("executor", ["objects", "engine"])
 @pytest.mark.parametrize("text", ["x86 -mcpu=haswell", "x86 -mcpu=x86-64-v2", "x86 -mcpu=x86-64", "x86 -mattr=-sse4.1"])
 def test_code_for_a_lesser_cpu_runs_here(path, text, executor):

@@ -27,6 +27,7 @@ from codegen_case import (
     write_c,
 )
 from refused import refused
+from samples import campaign
 
 import tilewright as tw
 from tilewright.core import codegens
@@ -244,6 +245,7 @@ DYNAMIC = """g (float[n, s, 8] x) => (float[n, s, q] y, float[m, 8] z, int64[3] 
 }"""
 
 
+@campaign("1", "2")
 @pytest.mark.parametrize("seed", range(4))
 def test_networks_that_compute_with_shapes_are_cut_anywhere(seed: int):
     chance, x = np.random.default_rng(seed), np.random.default_rng(9).standard_normal((3, 5, 8), np.float32)

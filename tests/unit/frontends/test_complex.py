@@ -12,6 +12,7 @@ import tvm_ffi
 from onnx import defs, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from onnx_case import node_model
+from samples import campaign
 from text_model import model
 
 import tilewright as tw
@@ -190,6 +191,17 @@ def test_every_op_that_takes_complex_numbers_is_tested():
     assert takes - tested == {"BitCast", "Constant"}  # which have tests of their own
 
 
+@campaign(
+    "complex64",
+    "Compress-complex128",
+    "Expand-complex128",
+    "GatherND-complex128",
+    "Pad0-complex128",
+    "ReverseSequence-complex128",
+    "ScatterElements-complex128",
+    "Split-complex128",
+    "Where0-complex128",
+)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("case", MOVES, ids=lambda case: case[0])
 def test_what_moves_complex_numbers(case, dtype):
@@ -200,6 +212,7 @@ def test_what_moves_complex_numbers(case, dtype):
     agree(got, reference(made, inputs))
 
 
+@campaign("complex64", "Resize1-complex128")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("case", SUMS, ids=lambda case: case[0])
 def test_what_adds_them(case, dtype):

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
+from samples import campaign
 from text_model import check, model, values
 
 import tilewright as tw
@@ -100,6 +101,7 @@ def loop(given: str, body: str, inputs: Mapping[str, np.ndarray], **weights: np.
     return model("float[2,3] v, float[2,3] w", LOOP.format(given=given, body=body), {**TWO, **inputs}, used)
 
 
+@campaign(every=2)
 @pytest.mark.parametrize("trips", [0, 1, 3])
 @pytest.mark.parametrize(
     ("given", "body", "kind"),

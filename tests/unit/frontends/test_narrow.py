@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from onnx_case import model_of, node_model
 from reference import run_model
-from samples import some_of
+from samples import campaign, some_of
 
 import tilewright as tw
 from tilewright.core.errors import ModelError, UnsupportedError
@@ -53,6 +53,15 @@ def compiled(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> list[np.n
     return tw.compile(model, workers=0, num_threads=1, cache=False).run(inputs)
 
 
+@campaign(
+    "uint2-0",
+    "int4-0",
+    "float4_e2m1fn-0",
+    "float6_e3m2fn-0",
+    "float8_e4m3fn-0",
+    "float8_e5m2fnuz-0",
+    "float8_e8m0fnu-0",
+)
 @pytest.mark.parametrize(("source", "part"), some_of(itertools.product(NARROW, range(2)), 2))
 def test_every_code_to_every_type(source, part):
     """In two parts, of which sources take turns to have the one that is always tested."""
@@ -74,6 +83,7 @@ def test_every_code_to_every_type(source, part):
         np.testing.assert_array_equal(got.astype(np.float64), want.astype(np.float64), err_msg=name)
 
 
+@campaign(every=2)
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("saturate", [1, 0])
 def test_floats_round_to_nearest_even(dtype, saturate):
@@ -189,6 +199,7 @@ def test_weights_are_unpacked(dtype, raw, tmp_path):
 MOVED = [name for name in NARROW if "float6" not in name]  # which ONNX has no movement for
 
 
+@campaign("int2", "uint4", "float4_e2m1fn", "float8_e4m3fn", "float8_e8m0fnu")
 @pytest.mark.parametrize("dtype", MOVED)
 def test_codes_move_as_they_are(dtype):
     """Through a compiled program, with constants of one and of several elements."""

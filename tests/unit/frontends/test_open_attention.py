@@ -11,7 +11,7 @@ import pytest
 from exact_weights import halve
 from onnx_case import foreign_model
 from open_case import check_open, check_refused, open_model
-from samples import leaving
+from samples import campaign, leaving
 
 import tilewright as tw
 from tilewright.tools.debugging.oracle import make_session
@@ -123,6 +123,7 @@ CASES: dict[str, tuple[str, Runs, dict[str, Any], Misfits]] = {
 }
 
 
+@campaign("a mask of keys and a bias that is repeated", "keys and values behind a past")
 @pytest.mark.parametrize(
     "name", leaving(CASES, ["bytes", "another sequence", "a mask for each row, behind a past", "heads that are apart"])
 )
@@ -177,6 +178,7 @@ def program_of_groups(placed: bool) -> tw.Module:
     return tw.compile(made, workers=0, num_threads=1, cache=False)
 
 
+@campaign("True")
 @pytest.mark.parametrize("placed", [False, True])
 def test_one_program_for_a_prompt_and_each_token(placed: bool):
     for arrays in runs_of_groups(placed):
@@ -195,6 +197,7 @@ PROMPT = grouped(2, 3, 0, [2, 1], 3)[:7]
 PLACES, BIAS = np.zeros((2, 3), np.int64), f(1, 4, 3, 3)
 
 
+@campaign("arrays5", "arrays6", "arrays7", "arrays8")
 @pytest.mark.parametrize(
     ("arrays", "why"),
     [

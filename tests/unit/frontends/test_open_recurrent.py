@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx_case import node_model
 from open_case import check_open
-from samples import leaving
+from samples import campaign, leaving
 
 import tilewright as tw
 from tilewright.core.errors import InputError, ModelError
@@ -53,6 +53,7 @@ def test_any_steps_batch_and_inputs(op: str, direction: str):
     check(op, *(arguments(op, *size, 3, count, lengths=True, states=True) for size in sizes), direction=direction)
 
 
+@campaign("LSTM", "GRU")
 @every
 def test_weights_in_the_file_fix_inputs_and_hidden_size(op: str):
     first = arguments(op, 4, 2, 5, 3)

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx_case import node_model
 from reference import run_model
-from samples import leaving, some_of
+from samples import campaign, leaving, some_of
 
 import tilewright as tw
 from tilewright.core.errors import InputError
@@ -54,6 +54,7 @@ def check(model: onnx.ModelProto, *runs: tuple[np.ndarray, ...], atol: float = 1
         np.testing.assert_allclose(got, want, atol=atol)
 
 
+@campaign("nearest")
 @pytest.mark.parametrize("mode", leaving(["nearest", "linear", "cubic"], ["linear"]))
 def test_open_extents(mode):
     model = open_model([IMAGES[0], None, numbers(1, 1, 2, 0.6)], known=(2,), mode=mode)
@@ -67,6 +68,7 @@ def test_nearest_by_scales(coordinates, rounding):
     check(model, *((x, numbers(1, 1, *s)) for x in IMAGES[::2] for s in SCALES), atol=0)
 
 
+@campaign("half_pixel-round_prefer_floor", "align_corners-floor")
 @pytest.mark.parametrize(
     ("coordinates", "rounding"), some_of(itertools.product([*COORDINATES, "align_corners"], ROUNDINGS), 7)
 )
@@ -76,6 +78,14 @@ def test_nearest_by_whole_numbers(coordinates, rounding):
     check(model, *((x,) for x in IMAGES), atol=0)
 
 
+@campaign(
+    "0.25-linear-half_pixel",
+    "0.5-nearest-asymmetric",
+    "0.5-nearest-half_pixel",
+    "0.5-cubic-half_pixel_symmetric",
+    "0.25-cubic-asymmetric",
+    "0.25-nearest-half_pixel_symmetric",
+)
 @pytest.mark.parametrize("coordinates", ["half_pixel", "asymmetric", "half_pixel_symmetric"])
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 @pytest.mark.parametrize("scale", [0.5, 0.25])
@@ -96,6 +106,7 @@ def test_an_axis_that_only_repeats_is_broadcast(rounding, gathers):
     assert ("tensor.extract" in str(import_model(model).module)) == gathers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("coordinates", "mode"),
     leaving(
@@ -116,6 +127,7 @@ def test_antialias_by_scales(mode, outside):
     check(model, *((IMAGES[0], numbers(*s)) for s in ((2, 3), (0.6, 0.5), (0.3, 0.2))))
 
 
+@campaign("nearest-not_smaller", "linear-not_larger")
 @pytest.mark.parametrize(
     ("mode", "policy"), some_of(itertools.product(["nearest", "linear"], ["stretch", "not_larger", "not_smaller"]), 2)
 )
@@ -125,6 +137,7 @@ def test_sizes(mode, policy):
     check(model, *((x, np.array(sizes)) for x in IMAGES for sizes in ((9, 4), (2, 13))))
 
 
+@campaign("cubic-0", "nearest-0")
 @pytest.mark.parametrize(
     ("mode", "antialias"), leaving([("linear", 0), ("linear", 1), ("cubic", 0), ("nearest", 0)], [("linear", 0)])
 )
@@ -143,6 +156,7 @@ def test_aligned_corners_by_sizes(mode):
     check(model, *((x, np.array([1, 2, *sizes])) for x in IMAGES for sizes in ((9, 4), (1, 13))))
 
 
+@campaign("cubic")
 @pytest.mark.parametrize("mode", leaving(["nearest", "linear", "cubic"], ["linear"]))
 def test_crop_by_a_region(mode):
     attributes = {"coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 7.5, "mode": mode}

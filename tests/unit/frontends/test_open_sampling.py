@@ -9,6 +9,7 @@ import pytest
 from onnx_case import node_model
 from open_case import check_open, check_refused, open_model
 from reference import run_model
+from samples import campaign
 
 import tilewright as tw
 from tilewright.core.errors import InputError
@@ -141,6 +142,7 @@ def pooled(n: int, c: int, h: int, w: int) -> list[np.ndarray]:
     return [f(n, c, h, w), places[batch, channel, lines, pixels]]
 
 
+@campaign("None", "larger2")
 @pytest.mark.parametrize("larger", [None, (0, 0), (1, 2)])
 def test_max_unpool(larger: tuple[int, int] | None):
     runs = []

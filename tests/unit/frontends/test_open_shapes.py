@@ -3,6 +3,7 @@
 import numpy as np
 import onnx
 import pytest
+from samples import campaign
 
 import tilewright as tw
 from tilewright.core.errors import InputError
@@ -106,6 +107,20 @@ OPERANDS = {
 }  # fmt: skip
 
 
+@campaign(
+    "Reshape",
+    "Squeeze",
+    "Unsqueeze",
+    "Expand",
+    "Tile",
+    "ReduceSum",
+    "CumSum",
+    "TopK",
+    "Pad",
+    "Pad by edges",
+    "OneHot",
+    "Range",
+)
 @pytest.mark.parametrize("name", OPERANDS)
 def test_operands_that_the_run_gives(name: str):
     signature, body, before, operands = OPERANDS[name]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from onnx_case import check_node, node_model
 from reference import run_model
+from samples import campaign
 
 import tilewright as tw
 from tilewright.core.errors import ModelError
@@ -77,6 +78,7 @@ def test_threads_share_the_directions_or_the_batch(direction, batch):
     np.testing.assert_array_equal(two(*feeds.values())[0], one(*feeds.values())[0])
 
 
+@campaign("...-LSTM", ".b.-GRU", "sb.-LSTM")
 @pytest.mark.parametrize("op", ["LSTM", "GRU"])
 @pytest.mark.parametrize("names", ["...", ".b.", "sb."])
 def test_threads_share_large_products(op, names):

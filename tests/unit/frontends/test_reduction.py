@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from onnx_case import check_node, node_model
 from reference import run_model
+from samples import campaign
 
 from tilewright.core.errors import ModelError
 from tilewright.driver import api
@@ -116,6 +117,7 @@ def test_cumulative_sum(exclusive, reverse):
     check_node("CumSum", long, np.array(0), known=[1], exclusive=exclusive, reverse=reverse)
 
 
+@campaign(every=2)
 @pytest.mark.parametrize("columns", [1, 4, 7, 33, 64, 100, 255, 256, 338, 601, 8192])
 @pytest.mark.parametrize("dtype", [np.float32, np.int64])
 def test_cumulative_sums_of_blocks_of_columns(columns, dtype):

@@ -9,6 +9,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 from onnx_case import check_node, node_model
 from reference import run_model
+from samples import campaign
 
 from tilewright.core.errors import ModelError
 from tilewright.driver import api
@@ -23,6 +24,7 @@ def scales(*spatial: float) -> np.ndarray:
     return np.array([1, 1, *spatial], np.float32)
 
 
+@campaign(every=3)
 @pytest.mark.parametrize("rounding", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
 @pytest.mark.parametrize("coordinates", COORDINATES)
 def test_nearest(coordinates, rounding):

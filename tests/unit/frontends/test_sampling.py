@@ -8,6 +8,7 @@ from kernel_runner import CompiledPlan
 from onnx.reference import ReferenceEvaluator
 from onnx_case import check_node, node_model
 from reference import run_model
+from samples import campaign
 
 from tilewright.core.errors import ModelError
 from tilewright.core.target import Target
@@ -32,6 +33,7 @@ def sampled(x, grid, **attributes):
     return run_model(import_model(model), inputs)[0]
 
 
+@campaign(every=5)
 @pytest.mark.parametrize("aligned", [0, 1])
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])

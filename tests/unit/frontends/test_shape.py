@@ -7,6 +7,7 @@ import pytest
 from onnx import helper, numpy_helper
 from onnx_case import check_model, check_node, model_of, node_model
 from reference import run_model
+from samples import campaign
 
 from tilewright.core.errors import ModelError
 from tilewright.frontends import import_model
@@ -55,6 +56,7 @@ def test_trilu_and_eye(upper):
     check_node("EyeLike", X[0], k=upper)
 
 
+@campaign("-4294967296", "-3", "32", "4294967296")
 @pytest.mark.parametrize("k", [-(1 << 32), -4, -3, 32, 33, 1 << 32])
 def test_a_diagonal_may_lie_outside(k):
     check_node("EyeLike", np.zeros((4, 33), np.float32), k=k)

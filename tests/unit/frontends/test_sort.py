@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from onnx_case import check_node, node_model
+from samples import campaign
 
 import tilewright as tw
 from tilewright.core.errors import ModelError
@@ -32,6 +33,7 @@ def test_top_k_of_other_types_and_versions():
     check_node("TopK", RANDOM.integers(-9, 9, (2, 31)), np.array([30]), known=[1], outputs=2)
 
 
+@campaign("0-1-1000-5", "1-3-607-200", "0-4-40-0", "1-5-70-12", "1-1-9-4")
 @pytest.mark.parametrize(
     ("rows", "extent", "k"), [(1, 1000, 5), (3, 607, 200), (2, 64, 32), (4, 40, 0), (1, 9, 4), (5, 70, 12)]
 )
@@ -44,6 +46,7 @@ def test_few_of_many_are_chosen(rows, extent, k, largest):
         check_node("TopK", x.astype(np.int64), np.array([k]), known=[1], outputs=2, largest=largest)
 
 
+@campaign("300-10-0", "300-299-1", "1100-60-0", "20000-30-1")
 @pytest.mark.parametrize("largest", [0, 1])
 @pytest.mark.parametrize(("extent", "k"), [(300, 10), (300, 299), (1100, 60), (20000, 30)])
 def test_chosen_numbers_of_compiled_programs(extent, k, largest):
@@ -57,6 +60,7 @@ def test_chosen_numbers_of_compiled_programs(extent, k, largest):
             np.testing.assert_array_equal(a, want)
 
 
+@campaign(every=7)
 @pytest.mark.parametrize("largest", [0, 1])
 @pytest.mark.parametrize("dtype", [np.float32, np.int32, np.uint8, np.float64, np.int64, np.uint64])
 @pytest.mark.parametrize(
@@ -86,6 +90,7 @@ def test_threads_share_rows():
     assert kernel.extent == 50
 
 
+@campaign("float32-300-3-0", "float32-300-290-1", "float64-16484-30-0")
 @pytest.mark.parametrize("largest", [0, 1])
 @pytest.mark.parametrize(
     ("dtype", "extent", "k"),
@@ -99,6 +104,7 @@ def test_no_number_comes_last(dtype, extent, k, largest):
     np.testing.assert_array_equal(indices, np.argsort(-x if largest else x, axis=1, kind="stable")[:, :k])
 
 
+@campaign("int64-0", "uint64-1", "float64-0")
 @pytest.mark.parametrize("largest", [0, 1])
 @pytest.mark.parametrize("dtype", [np.int64, np.uint64, np.float64])
 def test_numbers_of_64_bits(dtype, largest):
@@ -122,6 +128,7 @@ def test_numbers_of_64_bits(dtype, largest):
         np.testing.assert_array_equal(values, np.take_along_axis(rows, want, 1))
 
 
+@campaign("float32-6-1", "float64-10-1", "uint8-40-0")
 @pytest.mark.parametrize(
     ("dtype", "k", "largest"),
     [(np.float32, 6, 1), (np.float32, 20, 0), (np.float64, 10, 1), (np.uint8, 40, 0), (np.float32, 2, 0)],
@@ -156,6 +163,7 @@ def test_chosen_numbers_of_dynamic_rows(dtype, k, largest):
             np.testing.assert_array_equal(values, np.take_along_axis(x, want, 1))
 
 
+@campaign("129-1", "1009-0")
 @pytest.mark.parametrize("largest", [0, 1])
 @pytest.mark.parametrize("extent", [129, 1009])
 def test_whole_rows_of_64_bits_are_sorted_by_their_leading_bits(extent, largest):

@@ -7,6 +7,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 from onnx_case import check_node, node_model
 from reference import run_model
+from samples import campaign
 
 import tilewright as tw
 from tilewright.core.errors import InputError, ModelError
@@ -100,6 +101,7 @@ def test_axis_and_length_that_the_run_gives():
             module(x, np.array(length), np.array(axis))
 
 
+@campaign("6", "9")
 @pytest.mark.parametrize("length", [5, 6, 9])
 def test_one_side_of_a_length_that_the_run_gives(length):
     x = RANDOM.standard_normal((2, 6))
@@ -150,6 +152,7 @@ def test_frames_that_the_run_gives(windowed):
             module(x, np.array(step), window if windowed else np.array(length))
 
 
+@campaign("16")
 @pytest.mark.parametrize("length", [16, 600])
 def test_frames_of_a_signal_of_any_length(length):
     model, _ = node_model(

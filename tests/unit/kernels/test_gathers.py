@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_runner import TARGET, CompiledKernel, CompiledPlan
 from onnx_case import node_model
+from samples import campaign
 
 from tilewright.core.target import detect_host
 from tilewright.dialects.context import make_context
@@ -65,6 +66,7 @@ def test_gather_nd(batch: int) -> None:
     check("GatherND", x, RNG.integers(-3, 3, (3, 4, 2)), batch_dims=batch)
 
 
+@campaign(every=2)
 @pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
 @pytest.mark.parametrize("pads", [[1, 2, 0, 2, 1, 0], [0, 0, 3, 0, 0, 4], [1, 2, 3, 0, 1, 2]])
 def test_borders_that_repeat(mode: str, pads: list[int]) -> None:
@@ -92,6 +94,7 @@ def test_indices_outside_are_moved_to_the_nearest() -> None:
     np.testing.assert_array_equal(got, x[[3, 0, 2]])
 
 
+@campaign(every=2)
 @pytest.mark.parametrize("channels", [3, 8, 21])
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 def test_samples_of_few_channels_and_of_rows_of_many(mode: str, channels: int) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from kernel_runner import TARGET, CompiledKernel, before_schedule, block_of
 from kernel_texts import BIAS_RELU, matmul, pack
+from samples import campaign
 
 from tilewright.core.target import detect_host
 from tilewright.dialects import ir
@@ -28,6 +29,7 @@ def product(m: int, n: int, k: int, epilogue: str) -> str:
     return matmul(m, n, k, block_of(n)).replace(BIAS_RELU, epilogue)
 
 
+@campaign(every=2)
 @pytest.mark.parametrize(("m", "n", "k"), [(64, 64, 8), (29, 96, 5), (13, 40, 7), (3, 32, 4), (1, 64, 9), (50, 16, 3)])
 @pytest.mark.parametrize("epilogue", [BIAS_TANH, ROW_TANH])
 def test_a_product_with_an_activation(m: int, n: int, k: int, epilogue: str) -> None:

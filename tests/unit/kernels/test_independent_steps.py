@@ -8,6 +8,7 @@ import pytest
 from cpu_targets import FOR_THIS_MACHINE
 from kernel_runner import CompiledKernel
 from kernel_texts import close
+from samples import campaign
 from shared_kernels import noting_kernels
 
 import tilewright as tw
@@ -73,6 +74,7 @@ def test_one_thread_makes_steps_that_are_not(case: str) -> None:
     assert kernel.extent == 1 and kernel.reason == "its steps may build on each other (scf.for)"
 
 
+@campaign("2-float[M, 64]-x86", "7-float[M, N]-x86", "2-int64[M, N]-x86", "7-double[M, N]-x86")
 @FOR_THIS_MACHINE
 @pytest.mark.parametrize("kind", ["float[M, 64]", "float[M, N]", "int64[M, N]", "double[M, N]"])
 @pytest.mark.parametrize("count", [2, 7])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from kernel_runner import CompiledKernel, kernels_for
+from samples import campaign
 
 RNG = np.random.default_rng(0)
 
@@ -58,6 +59,7 @@ def test_a_recurrence(steps: int, batch: int, hidden: int) -> None:
     _check_recurrence(kernel, (steps, batch, hidden))
 
 
+@campaign(every=3)
 @pytest.mark.parametrize(("batch", "hidden"), [(1, 512), (3, 448), (1, 720), (16, 727)])
 @pytest.mark.parametrize("chunks", [1, 2, 3, 16])
 def test_threads_share_the_blocks_of_a_product(batch: int, hidden: int, chunks: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from kernel_runner import bytecode
+from samples import campaign
 
 from tilewright.core.target import Target
 from tilewright.dialects import codegen, ir
@@ -170,6 +171,7 @@ OPEN_MATMUL = """func.func @k(%a: tensor<?x?xf32>, %b: tensor<?xNxf32>, %rows: i
   return %r : tensor<?xNxf32> }"""
 
 
+@campaign("x86", "x86 -mcpu=knl", "x86 -mcpu=haswell", "x86 -mcpu=x86-64")
 @pytest.mark.parametrize("text", ["x86", *(f"x86 -mcpu={cpu}" for cpu in CPUS)])
 def test_sums_of_open_length_stay_in_registers(text: str) -> None:
     target = Target.parse(text)

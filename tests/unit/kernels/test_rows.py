@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from kernel_runner import TARGET, CompiledKernel, CompiledPlan, aligned
 from onnx import helper
 from onnx_case import model_of, node_model
+from samples import campaign
 
 from tilewright.core.target import detect_host
 from tilewright.dialects import ir, tw
@@ -199,6 +200,7 @@ def test_a_result_that_lies_over_an_operand(shape: tuple[int, ...]) -> None:
     np.testing.assert_allclose(residual, want, rtol=0, atol=1e-5)
 
 
+@campaign(every=5)
 @pytest.mark.parametrize("length", [7, 31, 49, 77, 197, 1000, 1023])
 @pytest.mark.parametrize("op", ["Softmax", "ReduceSum", "ReduceL2", "ReduceMax"])
 def test_rows_of_any_length_are_done_in_vectors(op: str, length: int) -> None:
@@ -227,6 +229,7 @@ def test_softmax_along_any_axis_is_one_kernel(data: st.DataObject) -> None:
     run(model, inputs, softmax(x, axis), kernels=1 if shape[axis] > 1 and not few else 0)
 
 
+@campaign("shape0-Softmax", "shape1-LogSoftmax", "shape2-Softmax")
 @pytest.mark.parametrize("op", ["Softmax", "LogSoftmax"])
 @pytest.mark.parametrize("shape", [(3, 40, 2), (2, 3, 70, 3), (9, 7)])
 def test_few_columns_of_a_softmax_become_rows(op: str, shape: tuple[int, ...]) -> None:
@@ -280,6 +283,7 @@ def test_longer_rows_go_side_by_side_where_a_function_of_their_sum_is_dear(lengt
     assert f"for row in {length} x 1" in schedule
 
 
+@campaign("2", "3", "5", "9", "13")
 @pytest.mark.parametrize("length", [2, 3, 4, 5, 6, 9, 11, 13])
 def test_rows_of_every_length_are_turned(length: int) -> None:
     """Whole, or in parts that may begin in the ones before; what is the same for all rows is read in place."""

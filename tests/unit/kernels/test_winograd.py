@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_runner import TARGET, CompiledPlan
+from samples import campaign
 
 from tilewright.core.model import Model
 from tilewright.core.program import Plan
@@ -147,6 +148,7 @@ def test_convolutions_of_any_shape(
 
 # What hypothesis finds only now and then: no whole patch, fewer channels than lanes, a last vector of one channel, a
 # last block of channels narrower than the others, filters of which some are added.
+@campaign("1-16-32-size0", "1-5-4-size3", "1-7-33-size5")
 @pytest.mark.parametrize(
     "n, c, f, size",
     [
@@ -163,6 +165,7 @@ def test_small_images_and_odd_channels(n: int, c: int, f: int, size: tuple[int, 
         check(convolution(n, c, f, size, SAME, "bm"), SAME, "bm", 2)
 
 
+@campaign("size0", "size2")
 @pytest.mark.parametrize(
     "size, window, pads",
     [
@@ -184,6 +187,7 @@ def test_windows_of_three_and_five_along_one_axis_or_two(
         check(convolution(2, 48, 32, size, pads, "brm", window), pads, "brm", 2, outputs)
 
 
+@campaign("size0", "size1", "size3")
 @pytest.mark.parametrize(
     "size, window, pads, stride, outputs",
     [
@@ -200,6 +204,7 @@ def test_strides_of_two_and_windows_of_two(
         check(convolution(2, 16, 32, size, pads, "bm", window, stride), pads, "bm", 2, outputs, stride=stride)
 
 
+@campaign("size0", "size4", "size6")
 @pytest.mark.parametrize(
     "size, window, pads, stride, outputs",
     [
@@ -219,6 +224,7 @@ def test_data_of_three_axes(
         check(convolution(2, 16, 32, size, pads, "brm", window, stride), pads, "brm", 2, outputs, stride=stride)
 
 
+@campaign("1-1", "9-2")
 @pytest.mark.parametrize("rows, blocks", [(1, 1), (4, 2), (9, 2)])
 def test_blocks_of_patches_and_channels(rows: int, blocks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever block the cost function takes: several rows of patches that do not divide, several packed blocks."""
@@ -256,6 +262,7 @@ def sizes_and_batches() -> list[Any]:
     return [pytest.param(size, *batch, marks=[pytest.mark.slow] if i != j else []) for (i, size), (j, batch) in pairs]
 
 
+@campaign("size4-1-2-8", "size8-3-4-5")
 @pytest.mark.parametrize("size, n, outputs, cores", sizes_and_batches())
 def test_patches_of_a_kernel_of_their_own(n: int, outputs: int, cores: int, size: tuple[int, int]) -> None:
     """What does not stay in the cache is made by all threads together, and read by the kernel of the products."""

@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
+from samples import campaign
 
 import tilewright as tw
 from tilewright.core.program import Kernel
@@ -110,6 +111,15 @@ def test_a_schedule_by_hand_counts_before_them(path: str, kernel: Kernel, tmp_pa
     assert (made.schedule, made.tuned) == (str(other(kernel, 4)), False)
 
 
+@campaign(
+    "is for another-0",
+    "there is no loop 'q'-2",
+    "cannot be carried out-0",
+    "cannot be carried out-2",
+    "no primitive 'evaluate'-0",
+    "a schedule as JSON is-2",
+    "beside another default schedule-0",
+)
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize(
     "what, said",

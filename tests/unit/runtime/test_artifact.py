@@ -13,6 +13,7 @@ import pytest
 from handmade import SHAPE, affine, affine_module, copy_module, copy_program
 from refused import refused
 from safetensors.numpy import load_file
+from samples import campaign
 
 import tilewright as tw
 from tilewright.runtime.artifact import on_disk, shared
@@ -39,6 +40,7 @@ def files(folder: Path) -> list[str]:
     return sorted(os.listdir(folder))
 
 
+@campaign("affine.so-objects", "affine.tw-engine")
 @pytest.mark.parametrize("executor", ["objects", "engine"])
 @pytest.mark.parametrize("name", ["affine.so", "affine.tw"])
 def test_a_fresh_process_runs_it_without_mlir(tmp_path, executor, name):

@@ -12,6 +12,7 @@ import pytest
 from dense_model import dense, inputs
 from handmade import SHAPE, affine, affine_module, copy_module, copy_program
 from refused import refused
+from samples import campaign
 
 import tilewright as tw
 from tilewright.dialects import ir
@@ -29,6 +30,7 @@ def on_graph(module: tw.Module, threads: int = 2) -> tw.Module:
     return Module(module.program, threads, executor=GRAPH)
 
 
+@campaign("1-objects", "2-engine", "3-objects")
 @pytest.mark.parametrize("made_by", ["objects", "engine"])
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_graph_and_entry_give_the_same_bits(made_by, threads):

@@ -13,6 +13,7 @@ import pytest
 import worker_faults
 import worker_jobs
 from compile_clock import TIMEOUT, leap_over_an_inquest, leap_to_the_end, leaping
+from samples import campaign
 from worker_jobs import eat_memory, leap_after_leap
 
 import tilewright as tw
@@ -59,6 +60,7 @@ def crashes(tmp_path, monkeypatch) -> Iterator[Path]:
     workers.shutdown()
 
 
+@campaign("graph pass", "kernel pass")
 @pytest.mark.parametrize(
     ("place", "way", "options", "said"),
     [

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from samples import campaign
 from text_model import model, values
 
 import tilewright as tw
@@ -46,6 +47,7 @@ def sums(request) -> tw.Module:
     return tw.compile(made, workers=0, num_threads=request.param, cache=False)
 
 
+@campaign(every=5)
 @pytest.mark.parametrize("mode", [0x1F80, 0x1F80 | FLUSHING, 0x1F80 | UPWARD])
 @pytest.mark.parametrize("options", [{}, {"timeout": 100}])
 def test_results_do_not_depend_on_the_callers_mode_which_stays(sums, modes, mode, options):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from samples import campaign
 
 from tilewright.core.formula import Formula, FormulaStep
 from tilewright.core.model import TensorInfo
@@ -44,6 +45,9 @@ MODELS = {
 }
 
 
+@campaign(
+    "packed, with lanes that are padded", "transformed for Winograd's algorithm", "grouped", "rows of two weights"
+)
 @pytest.mark.parametrize("kind", MODELS)
 def test_weights_are_those_of_kernels(kind: str, monkeypatch: pytest.MonkeyPatch):
     inputs, body, shapes = MODELS[kind]

@@ -12,6 +12,7 @@ import numpy as np
 import onnx.parser
 import pytest
 from handmade import SHAPE, affine, affine_module, copy_module, first_output
+from samples import campaign
 
 import tilewright as tw
 
@@ -23,6 +24,7 @@ def path(tmp_path) -> Path:
     return affine_module(2).export_library(tmp_path / "affine.so")
 
 
+@campaign("2-engine", "4-objects", "5-engine")
 @pytest.mark.parametrize("executor", ["objects", "engine"])
 @pytest.mark.parametrize("protocol", [2, 4, 5])
 def test_a_compiled_module_is_pickled_whole(executor, protocol):

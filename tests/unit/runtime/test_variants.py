@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from cache_case import model, weight
 from cpu_targets import targets
+from samples import campaign
 
 import tilewright as tw
 from tilewright.core.cpus import X86
@@ -55,6 +56,7 @@ def test_all_run_and_agree(path: Path, target: str) -> None:
         is_right(loaded, rows)
 
 
+@campaign("nehalem-0", "znver4-2")
 @pytest.mark.parametrize(("cpu", "taken"), [("nehalem", 0), ("haswell", 1), ("znver2", 1), ("znver4", 2)])
 def test_the_last_that_the_cpu_has_all_features_of_is_taken(
     path: Path, monkeypatch: pytest.MonkeyPatch, cpu: str, taken: int

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from samples import campaign
 
 import tilewright as tw
 from tilewright import te
@@ -33,6 +34,7 @@ def draw(dtype: str) -> np.ndarray:
     return made
 
 
+@campaign("first-float32", "last-int32", "last-turned-float32", "first-turned-int32")
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
 @pytest.mark.parametrize(
     ("is_better", "turned"),

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from samples import campaign
 
 import tilewright as tw
 from tilewright import te
@@ -243,6 +244,16 @@ def draw(tensor: te.Tensor, random: np.random.Generator) -> np.ndarray:
     return random.standard_normal(shape).astype(np.float32)
 
 
+@campaign(
+    "1",
+    "2-batched_bands",
+    "2-few_columns",
+    "2-reversed_sums",
+    "2-local_products",
+    "2-turned_maxima",
+    "2-scattered_vector",
+    "2-clamped_windows",
+)
 @pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.__name__)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_an_odd_operator_is_right(operator: Operator, threads: int) -> None:

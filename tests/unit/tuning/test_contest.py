@@ -13,6 +13,7 @@ from random import Random
 from typing import Any, cast
 
 import pytest
+from samples import campaign
 
 from tilewright.tuning.measuring.contest import Contest, take_turns
 from tilewright.tuning.measuring.racing import RatioInterval
@@ -124,6 +125,7 @@ def count_accepted(load: str, ratio: float, times: int) -> int:
     return sum(Machine(make(seed), noise, seed).hold(ratio).interval.high < 1 for seed in range(times))
 
 
+@campaign("quiet", "uneven", "neighbour", "short jobs", "drift", "beats of 2.2 samples", "beats of 8 samples")
 @pytest.mark.parametrize("load", LOADS)
 def test_equal_programs_are_hardly_ever_told_apart(load: str) -> None:
     assert count_accepted(load, 1.0, 60) <= 1

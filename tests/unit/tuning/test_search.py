@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 import pytest
+from samples import campaign
 
 import tilewright as tw
 from tilewright.passes.schedule.language.loopnest import Axis, KernelValue
@@ -47,6 +48,7 @@ def run(search: Searcher, space: Hills, trials: int) -> list[Point]:
     return points
 
 
+@campaign("pattern", "random", "genetic", "tpe", "cmaes")
 @pytest.mark.parametrize("name", SEARCHES)
 def test_no_schedule_is_proposed_twice(name: str) -> None:
     space = Hills()

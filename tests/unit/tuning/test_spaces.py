@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from kernel_runner import bytecode
 from kernel_texts import matmul
 from onnx import helper, numpy_helper
+from samples import campaign
 
 import tilewright as tw
 from tilewright.core.target import Target
@@ -139,6 +140,7 @@ def normalize(rows: int, columns: int) -> bytes:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10).SerializeToString()
 
 
+@campaign("padding left out", "patches")
 @pytest.mark.parametrize(
     "network, kernel",
     [
