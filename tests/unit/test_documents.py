@@ -58,7 +58,14 @@ def test_the_example_of_a_page_runs(page: Path, tmp_path: Path):
 
 
 @campaign(
-    "codegen_c", "compile_onnx", "custom_operator", "dynamic_shapes", "profile_kernels", "te_schedules", "te_tensorize"
+    "codegen_c",
+    "compile_onnx",
+    "custom_operator",
+    "dynamic_shapes",
+    "profile_kernels",
+    "te_schedules",
+    "te_tensorize",
+    "tvm_script",
 )
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
 def test_an_example_runs(example: Path):
