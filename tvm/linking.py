@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import ArtifactError, first_line
+from ..core.printed import name_text
 from ..core.scratch import scratch_folder
 from ..runtime.artifact import elf, on_disk, shared
 from ..runtime.module import Module
@@ -72,12 +73,24 @@ def tar(output: str | os.PathLike[str], files: str | Sequence[str], options: Any
 
 
 def untar(tar_file: str | os.PathLike[str], directory: str | os.PathLike[str]) -> None:
-    """Unpack an archive. Raises ArtifactError where that fails."""
+    """Unpack an archive of files and folders. Raises ArtifactError where that fails, or for one of anything else."""
     try:
         with tarfile.open(tar_file) as archive:
-            archive.extractall(directory, filter="data")
+            _demand_files(archive, tar_file)
+            archive.extraction_filter = getattr(
+                tarfile, "data_filter", None
+            )  # which Python before 3.11.4 does not have
+            archive.extractall(directory)
     except (OSError, tarfile.TarError) as error:
         raise ArtifactError(f"cannot read '{tar_file}': {_words_of(error)}") from error
+
+
+def _demand_files(archive: tarfile.TarFile, name: str | os.PathLike[str]) -> None:
+    """Raise ArtifactError where an archive holds anything but files and folders below where it is unpacked."""
+    for member in archive.getmembers():
+        inside = not os.path.isabs(member.name) and ".." not in Path(member.name).parts
+        if not inside or not (member.isreg() or member.isdir()):
+            raise ArtifactError(f"cannot read '{name}': {name_text(member.name)} is no file or folder inside of it")
 
 
 def write_program(module: Module, path: str | os.PathLike[str]) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tarfile
 from collections.abc import Callable
 from typing import Any
 
@@ -114,6 +115,18 @@ def test_what_has_no_meaning_here_is_refused_in_words(
 ):
     with pytest.raises(error, match=message):
         call(built, utils.tempdir().relpath)
+
+
+@pytest.mark.parametrize("name, kind", [("../x", tarfile.REGTYPE), ("/x", tarfile.REGTYPE), ("x", tarfile.SYMTYPE)])
+def test_an_archive_of_what_lies_outside_is_refused(name: str, kind: bytes, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delattr(tarfile, "data_filter", raising=False)  # as with Python before 3.11.4
+    temp = utils.tempdir()
+    with tarfile.open(temp.relpath("x.tar"), "w") as archive:
+        member = tarfile.TarInfo(name)
+        member.type, member.linkname = kind, "/etc"
+        archive.addfile(member)
+    with pytest.raises(tw.ArtifactError, match="is no file or folder inside of it"):
+        tvm.runtime.load_module(temp.relpath("x.tar"))
 
 
 def test_an_archive_of_something_else():
