@@ -32,7 +32,7 @@ from .tiler import Tiler, loop_intervals, packed_region, read_region
 
 
 def most_rows(width: int, lanes: int, dot: DotProduct | None, target: Target) -> int:
-    """Rows of a register tile of ``width`` channels, made with ``dot``, or by multiply-adds of ``lanes``.
+    """Rows of a register tile of ``width`` channels, whose sums ``dot`` makes, or multiply-adds of ``lanes``.
 
     Of vectors that are narrower than the widest there are 16 registers: AVX-512 that multiplies no numbers of 16 bits
     (BW) has no more (VL), either.
