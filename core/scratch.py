@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import functools
 import os
+import secrets
 import shutil
 import tempfile
 import time
@@ -25,8 +26,12 @@ def scratch_folder() -> Iterator[str]:
 
     It is locked until this process has ended, however it does, and those that it forks. OSError where none can be made.
     """
-    _remove_abandoned(tempfile.gettempdir())
-    with tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as folder:
+    place = tempfile.gettempdir()
+    _remove_abandoned(place)
+    # Its name is chosen before it is made: a signal in between two statements then finds it, too.
+    folder = os.path.join(place, f"{_PREFIX}{secrets.token_hex(16)}")
+    try:
+        os.mkdir(folder, 0o700)
         lock = _open_folder(folder)
         try:
             with suppress(OSError):  # a file system without locks, on which none is taken for abandoned
@@ -34,6 +39,8 @@ def scratch_folder() -> Iterator[str]:
             yield folder
         finally:
             os.close(lock)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @functools.cache
