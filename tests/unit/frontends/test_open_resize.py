@@ -106,7 +106,6 @@ def test_an_axis_that_only_repeats_is_broadcast(rounding, gathers):
     assert ("tensor.extract" in str(import_model(model).module)) == gathers
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("coordinates", "mode"),
     leaving(
