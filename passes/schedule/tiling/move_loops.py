@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ....core.target import Target
-from ....dialects import arith, func, ir, scf, tensor, vector
+from ....dialects import arith, func, ir, memref, scf, vector
 from ....dialects.builders import element_of, index_constant
-from ....dialects.loops import branch
 from ...ir.kernel import run_upstream
 from ...ir.maps import collapse_extents
 from ..loop_plan import threads_pay
+from ..tiles.buffers import buffer_of
 from ..tiles.regions import Linear
 from .destination_passing import destination_passing
 
@@ -79,7 +79,8 @@ class Moves:
         def body(
             arguments: dict[ir.Value, ir.Value], dests: list[ir.Value], lo: ir.Value, hi: ir.Value
         ) -> list[ir.Value]:
-            return [build_moves(self, function, dests[0], lo, hi, arguments)]
+            _build_moves(self, function, dests[0], lo, hi, arguments)
+            return []
 
         made = destination_passing(function, body, self.view)
         run_upstream(made, ("canonicalize", "cse"))
@@ -112,18 +113,18 @@ def _show_strides(begin: Sequence[int], steps: Sequence[int]) -> str:
     return f"[{', '.join(f'{b}:' + (f':{s}' if s != 1 else '') for b, s in zip(begin, steps, strict=True))}]"
 
 
-def build_moves(
+def _build_moves(
     moves: Moves,
     function: func.FuncOp,
     dest: ir.Value,
     lo: ir.Value,
     hi: ir.Value,
     arguments: Mapping[ir.Value, ir.Value],
-) -> ir.Value:
-    """Emit the loops; returns the tensor that ``dest`` has become.
+) -> None:
+    """Emit the loops, on buffers: bufferization takes time that doubles with each of many loops that carry a tensor.
 
     Args:
-        dest: a tensor of the result's type as ``moves.view`` gives it, to write into.
+        dest: a tensor of the result's type as ``moves.view`` gives it, in whose buffer the boxes are written.
         lo, hi: the shares to do.
         arguments: the tensors, likewise, to use for the function's arguments.
     """
@@ -131,16 +132,16 @@ def build_moves(
 
     def body(move: Move) -> MoveBody:
         if move.source >= 0:
-            return _make_copy_body(move, arguments[block.arguments[move.source]])
-        return _make_fill_body(move, list(block.operations)[~move.source].operation)
+            return _make_copy_body(move, buffer_of(arguments[block.arguments[move.source]]), buffer_of(dest))
+        return _make_fill_body(move, list(block.operations)[~move.source].operation, buffer_of(dest))
 
     for _, group in itertools.groupby(moves.moves, lambda move: move.rows):
         parts = [(move, body(move)) for move in group]
-        dest = _Loops(parts[0][0], moves.shares, lo, hi).over(0, (), dest, parts)
-    return dest
+        _Loops(parts[0][0], moves.shares, lo, hi).over(0, (), parts)
 
 
-MoveBody = Callable[[Sequence[Linear], int, ir.Value], ir.Value]
+# Writes so many elements at a place of a box.
+MoveBody = Callable[[Sequence[Linear], int], None]
 
 
 @dataclass(frozen=True)
@@ -152,90 +153,88 @@ class _Loops:
     lo: ir.Value
     hi: ir.Value
 
-    def over(
-        self, dim: int, at: tuple[Linear, ...], target: ir.Value, parts: Sequence[tuple[Move, MoveBody]]
-    ) -> ir.Value:
+    def over(self, dim: int, at: tuple[Linear, ...], parts: Sequence[tuple[Move, MoveBody]]) -> None:
         """The loops from ``dim`` on, around boxes with the same rows; ``at`` is the place along the dims before it."""
         if dim == len(self.move.sizes) - 1:
             for move, body in parts:
-                target = replace(self, move=move).row(at, target, body)
-            return target
+                replace(self, move=move).row(at, body)
+            return
+        self._loop(dim, lambda offset: self.over(dim + 1, (*at, offset), parts))
 
-        def step(offset: Linear, value: ir.Value) -> ir.Value:
-            return self.over(dim + 1, (*at, offset), value, parts)
-
-        return self._loop(dim, target, step)
-
-    def row(self, at: tuple[Linear, ...], target: ir.Value, body: MoveBody) -> ir.Value:
+    def row(self, at: tuple[Linear, ...], body: MoveBody) -> None:
         """One row, in tiles."""
         size, tile = self.move.sizes[-1], self.move.tile
-
-        def step(offset: Linear, value: ir.Value) -> ir.Value:
-            return body((*at, offset), tile, value)
-
-        made = self._loop(len(at), target, lambda offset, value: step(offset * tile, value))
+        self._loop(len(at), lambda offset: body((*at, offset * tile), tile))
         if size % tile == 0:
-            return made
+            return
         # The last elements of a row begin in what is done already: the same is written twice.
-        end = Linear(size - tile)
-        return self._at_the_end(made, lambda value: step(end, value)) if self._is_shared(len(at)) else step(end, made)
+        last = (*at, Linear(size - tile))
+        if self._is_shared(len(at)):
+            with ir.InsertionPoint(scf.IfOp(self._is_end()).then_block):
+                body(last, tile)
+                scf.YieldOp([])
+        else:
+            body(last, tile)
 
     def _is_shared(self, dim: int) -> bool:
         return dim == self.move.shared and self.shares > 1
 
-    def _loop(self, dim: int, target: ir.Value, step: Callable[[Linear, ir.Value], ir.Value]) -> ir.Value:
+    def _loop(self, dim: int, step: Callable[[Linear], None]) -> None:
         count = self.move.counts[dim]
         if self._is_shared(dim):
             first, end = self._share(self.lo, count), self._share(self.hi, count)
         elif count == 1:
-            return step(Linear(), target)
+            step(Linear())
+            return
         else:
             first, end = index_constant(0), index_constant(count)
-        loop = scf.ForOp(first, end, index_constant(1), [target])
+        loop = scf.ForOp(first, end, index_constant(1))
         with ir.InsertionPoint(loop.body):
-            scf.YieldOp([step(Linear(0, ((loop.induction_variable, 1),)), loop.inner_iter_args[0])])
-        return loop.results[0]
+            step(Linear(0, ((loop.induction_variable, 1),)))
+            scf.YieldOp([])
 
     def _share(self, number: ir.Value, count: int) -> ir.Value:
         return arith.divui(arith.muli(number, index_constant(count)), index_constant(self.shares))
 
-    def _at_the_end(self, target: ir.Value, body: Callable[[ir.Value], ir.Value]) -> ir.Value:
-        ends = arith.cmpi(arith.CmpIPredicate.eq, self.hi, index_constant(self.shares))
-        return branch(ends, target.type, lambda: body(target), lambda: target)
+    def _is_end(self) -> ir.Value:
+        return arith.cmpi(arith.CmpIPredicate.eq, self.hi, index_constant(self.shares))
 
 
-def _make_copy_body(move: Move, source: ir.Value) -> MoveBody:
-    def body(at: Sequence[Linear], tile: int, target: ir.Value) -> ir.Value:
+def _make_copy_body(move: Move, source: ir.Value, target: ir.Value) -> MoveBody:
+    element = element_of(source)
+
+    def body(at: Sequence[Linear], tile: int) -> None:
         read = [Linear(b) + a * s for b, a, s in zip(move.begin, at, move.steps, strict=True)]
         write = [Linear(s) + a for s, a in zip(move.start, at, strict=True)]
         if tile == 1:
-            element = tensor.extract(source, [i.as_value() for i in read])
-            return tensor.insert(element, target, [i.as_value() for i in write])
-        element = element_of(source)
+            made = memref.load(source, [i.as_value() for i in read])
+            memref.store(made, target, [i.as_value() for i in write])
+            return
         padding = arith.ConstantOp(element, 0.0 if isinstance(element, ir.FloatType) else 0).result
         kind = ir.VectorType.get([tile], element)
-        made = vector.transfer_read(kind, source, [i.as_value() for i in read], _make_row_map(read), padding, [True])
-        return _write_row(made, write, target)
+        row = vector.transfer_read(kind, source, [i.as_value() for i in read], _make_row_map(read), padding, [True])
+        _write_row(row, write, target)
 
     return body
 
 
-def _make_fill_body(move: Move, constant: ir.Operation) -> MoveBody:
+def _make_fill_body(move: Move, constant: ir.Operation, target: ir.Value) -> MoveBody:
     value = constant.attributes["value"]
     number = value.get_splat_value() if isinstance(value, ir.DenseElementsAttr) else value
 
-    def body(at: Sequence[Linear], tile: int, target: ir.Value) -> ir.Value:
+    def body(at: Sequence[Linear], tile: int) -> None:
         scalar = arith.constant(element_of(target), number)
         write = [Linear(s) + a for s, a in zip(move.start, at, strict=True)]
         if tile == 1:
-            return tensor.insert(scalar, target, [i.as_value() for i in write])
-        return _write_row(vector.broadcast(ir.VectorType.get([tile], element_of(target)), scalar), write, target)
+            memref.store(scalar, target, [i.as_value() for i in write])
+        else:
+            _write_row(vector.broadcast(ir.VectorType.get([tile], element_of(target)), scalar), write, target)
 
     return body
 
 
-def _write_row(made: ir.Value, at: Sequence[Linear], target: ir.Value) -> ir.Value:
-    return vector.transfer_write(target.type, made, target, [i.as_value() for i in at], _make_row_map(at), [True])
+def _write_row(made: ir.Value, at: Sequence[Linear], target: ir.Value) -> None:
+    vector.transfer_write(None, made, target, [i.as_value() for i in at], _make_row_map(at), [True])
 
 
 def _make_row_map(at: Sequence[Linear]) -> ir.AffineMap:

@@ -162,9 +162,9 @@ func.func @stages(%x: tensor<1x6x62x16xf32>, %packed: tensor<2x4x4x16x16xf32>) -
 // CHECK:           %[[A:.*]] = vector.transfer_read {{.*}}[%[[I:.*]], %c0], {{.*}} vector<4xf32>
 // CHECK:           vector.transfer_write %[[A]]
 // CHECK:           vector.transfer_read {{.*}}[%[[I]], %c1], {{.*}} vector<4xf32>
-// CHECK:           vector.transfer_write %{{.*}} : vector<2xf32>, tensor<4x7xf32>
+// CHECK:           vector.transfer_write %{{.*}} : vector<2xf32>, memref<4x7xf32>
 // CHECK:         scf.for
-// CHECK:           vector.transfer_write %{{.*}} : vector<4xf32>, tensor<4x7xf32>
+// CHECK:           vector.transfer_write %{{.*}} : vector<4xf32>, memref<4x7xf32>
 func.func @pad(%x: tensor<2x5xf32>) -> tensor<4x7xf32> {
   %z = arith.constant 0.5 : f32
   %p = tensor.pad %x low[1, 0] high[1, 2] {

@@ -56,6 +56,13 @@ def concat(shapes: list[tuple[int, ...]], axis: int, element: str) -> tuple[str,
     return text, shape
 
 
+def test_many_pieces_in_rows() -> None:
+    """As the outputs of an unrolled loop: compiling takes time in proportion to them, and not hours."""
+    text, shape = concat([(4, 1, 64)] * 60, 1, "f32")
+    inputs = [random((4, 1, 64), "f32") for _ in range(60)]
+    check(text, inputs, np.concatenate(inputs, 1).reshape(shape))
+
+
 @settings(max_examples=12, deadline=None)
 @given(st.data())
 def test_concat_of_any_shapes(data: st.DataObject) -> None:
