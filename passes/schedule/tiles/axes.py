@@ -28,20 +28,24 @@ def vector_axis(shape: Sequence[int]) -> int:
 def result_axis(op: ir.Operation, loop: int, result: ir.Value) -> int | None:
     """The axis of the kernel's result that a loop of one of its ops walks."""
     loops = loops_along(op, -1)
-    axes = _axes_in(result, op.results[0])
+    axes = _axes_in(result, op.results[0], set())
     return axes[loops.index(loop)] if axes is not None and loop in loops else None
 
 
-def _axes_in(value: ir.Value, source: ir.Value) -> list[int | None] | None:
-    """For each axis of ``source`` the axis of ``value`` that carries it through elementwise ops; None if none does."""
+def _axes_in(value: ir.Value, source: ir.Value, seen: set[ir.Value]) -> list[int | None] | None:
+    """For each axis of ``source`` the axis of ``value`` that carries it through elementwise ops; None if none does.
+
+    ``seen`` are values that ``source`` was not found behind: each is looked at once, however many ops read it.
+    """
     if value == source:
         return list(range(len(shape_of(source))))
     op = defining_op(value)
-    if op is None or op.name != "linalg.generic":
+    if value in seen or op is None or op.name != "linalg.generic":
         return None
+    seen.add(value)
     result = loops_along(op, -1)
     for number, operand in enumerate(list(op.operands)[:-1]):
-        inner = _axes_in(operand, source)
+        inner = _axes_in(operand, source, seen)
         if inner is not None:
             dims = loops_along(op, number)
             loops = [None if axis is None else dims[axis] for axis in inner]

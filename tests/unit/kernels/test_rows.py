@@ -320,6 +320,16 @@ def test_softmax_of_what_is_no_number() -> None:
     run(model, inputs, want)
 
 
+def test_a_chain_of_softmaxes_is_scheduled_value_by_value() -> None:
+    """Each value is read twice: whoever follows all ways through ten of them has 59,049 to go."""
+    nodes = [helper.make_node("Softmax", [f"v{i}"], [f"v{i + 1}"]) for i in range(10)]
+    target = TARGET.get(detect_host())
+    with make_context():
+        made = pipeline.plan(import_model(model_of(nodes, {"v0": random(6, 16)}, ["v10"])), target, PassContext())
+        [schedule] = [pipeline.describe_schedule(code, target, PassContext()) for code in made.kernels.values()]
+    assert "tw.shared_loop" in schedule
+
+
 def test_what_is_left_of_a_row_is_reduced_in_registers() -> None:
     """Chunks of several lengths, each in a vector of its own: a part of one was changed in memory, three times slower."""
     x = random(5, 181)
