@@ -40,28 +40,29 @@ COLLECTIONS = ("collect.none", "collect.one", "collect.all")
 VIEWS = ("tensor.collapse_shape", "tensor.expand_shape", "tensor.cast")
 
 _PIECES = 8
-_SLOT = re.compile(r"(?:arena\+|(input|output|param))(\d+)")
+_SLOT = re.compile(r"(?:arena|(input|output|param)(\d+))(?:\+(\d+))?")
 
 
 @dataclass(frozen=True)
 class Slot:
-    """Where a kernel's argument lies: the ``index``-th tensor of a space, or a byte ``offset`` into the arena."""
+    """Where a kernel's argument lies: a byte ``offset`` into the ``index``-th tensor of a space, or into the arena."""
 
     space: Space
     index: int = 0
     offset: int = 0
 
     def __str__(self) -> str:
-        return f"arena+{self.offset}" if self.space == "arena" else f"{self.space}{self.index}"
+        if self.space == "arena":
+            return f"arena+{self.offset}"
+        return f"{self.space}{self.index}" + (f"+{self.offset}" if self.offset else "")
 
     @staticmethod
     def parse(text: str) -> Slot:
         """The inverse of ``str``. Raises ValueError for any other text."""
         match = _SLOT.fullmatch(text)
-        if match is None:
+        if match is None or (match[1] is None and match[3] is None):
             raise ValueError(f"'{text}' is not a slot")
-        space, number = match[1] or "arena", int(match[2])
-        return Slot("arena", offset=number) if match[1] is None else Slot(cast("Space", space), number)
+        return Slot(cast("Space", match[1] or "arena"), int(match[2] or 0), int(match[3] or 0))
 
 
 @dataclass(frozen=True)

@@ -137,6 +137,12 @@ and tests.
 Written by passes/graph/plan_memory.
 """
 
+OFFSETS = "tw.offsets"
+"""Call of a kernel, array of integers: how many elements behind its begin each operand is read from.
+
+Written by passes/graph/share_kernels; read by passes/ir/slices.
+"""
+
 STATE = "tw.state"
 """Argument of ``@main``, integer: the result that takes its place in the next run, and may be written over it. Call of
 an append, integer: the number of the argument that it appends to.

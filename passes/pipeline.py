@@ -50,6 +50,7 @@ from .graph.plan_memory import PlanMemory, check_arena, plan_calls
 from .graph.recognize_composites import RecognizeComposites
 from .graph.reparameterize_branches import ReparameterizeBranches
 from .graph.report_outside import ReportOutside
+from .graph.share_kernels import ShareKernels
 from .graph.simplify_inference import SimplifyInference
 from .graph.sink_views import SinkViews
 from .graph.skip_padding import SkipPadding
@@ -199,6 +200,7 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
         FuseOps(fuse_opt_level=opt_level, target=target),
         FuseBroadcasts(),  # when it is known which kernels map elements alone
         Outline(),
+        ShareKernels(),  # of kernels that stand alone
         PlanMemory(),  # of calls, whose operands and results are all that is left
     )
 

@@ -173,11 +173,11 @@ def _outline(module: ir.Module, group: list[ir.Operation], ops: list[ir.Operatio
             state_sizes(function)
             state_summed(function)
         summed = function.attributes.get(tw.SUMMED, None)
-        text = _print_kernel(function)
+        text = print_kernel(function)
         if text in kernels:
             function.operation.erase()
         else:
-            kernels[text] = _name_kernel(text, group)
+            kernels[text] = name_kernel(text, name_ops(group))
             function.attributes["sym_name"] = ir.StringAttr.get(kernels[text])
         with ir.InsertionPoint(group[-1]):
             symbol = ir.FlatSymbolRefAttr.get(kernels[text])
@@ -233,10 +233,11 @@ def _kernel(
     return function
 
 
-def _print_kernel(function: func.FuncOp) -> str:
+def print_kernel(function: func.FuncOp) -> str:
     """The text of a kernel without locations and name: equal kernels have the same."""
     return str(function.operation.get_asm(enable_debug_info=False, use_local_scope=True))
 
 
-def _name_kernel(text: str, group: list[ir.Operation]) -> str:
-    return f"{name_ops(group)}_{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+def name_kernel(text: str, words: str) -> str:
+    """The name of a kernel with a text, which says what it does by a few words."""
+    return f"{words}_{hashlib.sha256(text.encode()).hexdigest()[:8]}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from ...core.arena import Buffer, assign
@@ -20,6 +20,7 @@ from ..ir.edit import is_cheap, list_programs, needs_routine, node_names, progra
 from ..ir.kernel import in_place, integer_attr, mark_in_place
 from ..ir.routine_ops import VIEWS, base_of, callee_of, is_report
 from ..ir.signatures import list_arguments, list_attributes, list_params
+from ..ir.slices import Place
 from ..ir.structure import is_static, list_ops
 from ..ir.uses import has_one_use, readers_of
 
@@ -46,9 +47,9 @@ class PlanMemory(Pass):
         %c = call @conv_3(%b, %v) {tw.slots = ["arena+0", "param1", "output0"]}
         func.func private @relu_2(%x: tensor<..>) -> tensor<..> attributes {tw.in_place = array<i64: 0>} { ... }
 
-    A view lies where its source lies; results of the function are written where the caller wants them. A result takes
-    the place of an intermediate that nobody reads any more, where the kernel may write over it (``in_place.py``);
-    where only the run knows sizes, kernels that map elements do so (``tw.over``);
+    A view lies where its source lies, and a slice of whole rows in it; results of the function are written where the
+    caller wants them. A result takes the place of an intermediate that nobody reads any more, where the kernel may
+    write over it (``in_place.py``); where only the run knows sizes, kernels that map elements do so (``tw.over``);
     ``tw.in_place`` tells the kernel's passes which of its arguments may so be the result's memory, and ``tw.over`` on a
     kernel that only inserts, as the last pieces of a concat are, that one always is.
     """
@@ -118,14 +119,21 @@ def plan_calls(function: func.FuncOp) -> tuple[tuple[Call, ...], int, tuple[Repo
     slots |= arena
     planned = []
     for op in calls:
-        args = tuple(_slot(slots, v, op) for v in (*op.operands, *op.results))
+        args = tuple(_slot(slots, place, op) for place in (*Place.of_operands(op), *map(Place.of, op.results)))
         planned.append(Call(callee_of(op), args, _read_nodes(op)))
+        arena_bytes = max(arena_bytes, _find_reach(op, args))
     return tuple(planned), arena_bytes, tuple(_make_report(op, slots) for op in reports)
 
 
 def _make_report(op: ir.Operation, slots: dict[ir.Value, Slot]) -> Report:
     where = "".join(f"node '{name}' " for name in node_names(op.location)[:1])
-    return Report(_slot(slots, op.operands[0], op), where + (string_attr(op.attributes, tw.REPORT) or ""))
+    return Report(_slot(slots, Place.of(op.operands[0]), op), where + (string_attr(op.attributes, tw.REPORT) or ""))
+
+
+def _find_reach(call: ir.Operation, args: Sequence[Slot]) -> int:
+    """Where the arena ends for a call's operands: those of which it reads slices may go beyond their values."""
+    read = zip(args, call.operands, strict=False)
+    return max((slot.offset + nbytes(value.type) for slot, value in read if slot.space == "arena"), default=0)
 
 
 def _kernel_calls(function: func.FuncOp) -> list[ir.Operation]:
@@ -304,14 +312,14 @@ def _refuse_others(calls: list[ir.Operation]) -> None:
             raise CompileError(f"the size of a result is known only at run time {_locate_op(op)}; give --input-shape")
 
 
-def _slot(slots: dict[ir.Value, Slot], value: ir.Value, call: ir.Operation) -> Slot:
-    base = base_of(value)
-    source = defining_op(base)
+def _slot(slots: dict[ir.Value, Slot], place: Place, call: ir.Operation) -> Slot:
+    source = defining_op(place.base)
     if source is not None and source.name != "func.call":
         raise CompileError(
             f"pass 'plan-memory': '{source.name}' is in no kernel {_locate_op(call)}; run `outline` first"
         )
-    return slots[base]
+    slot = slots[place.base]
+    return replace(slot, offset=slot.offset + place.begin)
 
 
 def _locate_op(op: ir.Operation) -> str:
@@ -371,7 +379,7 @@ def _arena_slots(
     """
     lives: dict[ir.Value, tuple[int, int]] = {}
     for step, op in enumerate(calls):
-        for value in (*map(base_of, op.operands), *op.results):
+        for value in (*(Place.of(operand).base for operand in op.operands), *op.results):
             if value not in known:
                 lives[value] = (lives.get(value, (step, step))[0], step)
     words = [value for value in lives if value in kept]
@@ -396,9 +404,11 @@ def _shared_places(
     """For each value the one in whose place it lies: its own, or that of an operand that dies where it is made."""
     places = {value: value for value in lives}
     for step, (op, arguments) in enumerate(zip(calls, over, strict=True)):
-        read = list(map(base_of, op.operands))
+        found = Place.of_operands(op)
+        read = [place.base for place in found]
         # What is read twice, in another view, must stay as it is until all of the kernel is done.
-        dying = [read[i] for i in arguments if read.count(read[i]) == 1 and lives.get(read[i], (0, -1))[1] == step]
+        alone = [read[i] for i in arguments if found[i].whole and read.count(read[i]) == 1]
+        dying = [value for value in alone if lives.get(value, (0, -1))[1] == step]
         if dying and op.results[0] in lives:
             places[op.results[0]] = places[dying[0]]
     return places

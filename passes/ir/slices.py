@@ -1,13 +1,63 @@
-"""Reading what is sliced in place of the slice."""
+"""Slices: where they lie in memory, and reading what is sliced in place of them."""
 
 from __future__ import annotations
 
-from ...dialects import arith, ir, tensor
-from ...dialects.builders import index_constant
-from ...dialects.types import DYNAMIC
+import math
+from dataclasses import dataclass
+
+from ...dialects import arith, ir, tensor, tw
+from ...dialects.builders import element_of, index_constant
+from ...dialects.types import DYNAMIC, element_bits
 from ...dialects.walk import defining_op
 from .edit import replace
+from .routine_ops import VIEWS
 from .structure import shape_of
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a tensor of a program of calls lies: ``begin`` bytes behind the begin of ``base``.
+
+    ``whole``: it is all of that, and not a slice.
+    """
+
+    base: ir.Value
+    begin: int = 0
+    whole: bool = True
+
+    @staticmethod
+    def of(value: ir.Value) -> Place:
+        """The place of a value of known size: behind views, and slices whose elements lie together."""
+        begin, whole = 0, True
+        while (op := defining_op(value)) is not None and (op.name in VIEWS or _is_slice(op)):
+            if op.name not in VIEWS:
+                offsets = ir.DenseI64ArrayAttr(op.attributes["static_offsets"])
+                shape, whole = shape_of(op.operands[0]), False
+                first = sum(n * math.prod(shape[axis + 1 :]) for axis, n in enumerate(offsets))
+                begin += first * element_bits(element_of(value)) // 8
+            value = op.operands[0]
+        return Place(value, begin, whole)
+
+    @staticmethod
+    def of_operands(call: ir.Operation) -> list[Place]:
+        """Where a call of a kernel reads its operands."""
+        places = list(map(Place.of, call.operands))
+        if tw.OFFSETS not in call.attributes:
+            return places
+        shifts = zip(places, call.operands, ir.DenseI64ArrayAttr(call.attributes[tw.OFFSETS]), strict=True)
+        return [
+            Place(place.base, place.begin + n * element_bits(element_of(value)) // 8, place.whole)
+            for place, value, n in shifts
+        ]
+
+
+def _is_slice(op: ir.Operation) -> bool:
+    """Return whether an op is a slice of known size whose elements lie together."""
+    if op.name != "tensor.extract_slice" or len(op.operands) != 1:
+        return False
+    strides, sizes = (list(ir.DenseI64ArrayAttr(op.attributes[f"static_{n}"])) for n in ("strides", "sizes"))
+    first = next((axis for axis, size in enumerate(sizes) if size != 1), len(sizes) - 1)
+    return set(strides) <= {1} and sizes[first + 1 :] == list(shape_of(op.operands[0]))[first + 1 :]
 
 
 def read_under_slice(read: ir.Operation) -> bool:

@@ -17,7 +17,6 @@ from ..ir.edit import is_cheap, is_private, list_programs, needs_routine, string
 from ..ir.kernel import in_place, list_functions, symbol_of
 from ..ir.routine_ops import (
     VIEWS,
-    base_of,
     callee_of,
     is_body,
     is_check,
@@ -29,6 +28,7 @@ from ..ir.routine_ops import (
     is_routine_call,
 )
 from ..ir.signatures import list_attributes
+from ..ir.slices import Place
 from ..ir.structure import dim_of, indexing_maps, is_zero, list_ops, num_inputs
 from .kernels import verify_kernel
 
@@ -167,10 +167,12 @@ def _verify_memory(function: func.FuncOp, kernels: dict[str, func.FuncOp]) -> No
         if len(slots) != len(op.operands) + len(op.results):
             count = len(op.operands) + len(op.results)
             raise CompileError(f"a call has {len(slots)} slots for {count} values{at_node(op)}")
-        bases = [base_of(operand) for operand in op.operands]
-        for number, (base, slot) in enumerate(zip(bases, slots, strict=False)):
+        places = Place.of_operands(op)
+        bases = [place.base for place in places]
+        for number, (place, slot) in enumerate(zip(places, slots, strict=False)):
+            base = place.base
             _demand_readable(op, number, base, lost)
-            if base in lies and slot != Slot("arena", offset=lies[base][0]):
+            if base in lies and slot != Slot("arena", offset=lies[base][0] + place.begin):
                 raise CompileError(f"argument {number} of a call is read at {slot}, where it does not lie{at_node(op)}")
         shared = [] if is_external_call(op) else in_place(kernels[callee_of(op)])
         for value, slot in zip(op.results, slots[len(bases) :], strict=True):
@@ -183,14 +185,14 @@ def _verify_memory(function: func.FuncOp, kernels: dict[str, func.FuncOp]) -> No
                 raise CompileError(f"a result ends at byte {end} of an arena of {most}{at_node(op)}")
             over = [other for other, at in lies.items() if at[0] < end and begin < at[1]]
             for number, base in enumerate(bases):
-                if base in over and not (number in shared and lies[base][0] == begin):
+                if base in over and not (number in shared and places[number].whole and lies[base][0] == begin):
                     raise CompileError(f"a result of '{callee_of(op)}' lies over its argument {number}{at_node(op)}")
             for other in over:
                 del lies[other]
             lost.update(over)
             lies[value] = (begin, end)
     for op in filter(is_report, calls):
-        _demand_readable(op, 0, base_of(op.operands[0]), lost)
+        _demand_readable(op, 0, Place.of(op.operands[0]).base, lost)
 
 
 def _demand_readable(op: ir.Operation, number: int, value: ir.Value, lost: Set[ir.Value]) -> None:

@@ -22,7 +22,7 @@ from ...core.subgraph_code import HOST_FUNCTION, describe_subgraph
 from ...core.target import find_missing_features
 from .validation import validate, validate_ranges
 
-FORMAT = 14  # of the text
+FORMAT = 15  # of the text
 ABI = 7  # of the code: what `create`, `main` and `run_calls` take, how kernels are called
 
 

@@ -162,7 +162,8 @@ def _room(slot: Slot, spaces: Mapping[str, Sequence[TensorInfo]], arena_bytes: i
     if slot.space == "arena":
         return arena_bytes - slot.offset
     infos = spaces[slot.space]
-    return infos[slot.index].nbytes if slot.index < len(infos) and _is_static(infos[slot.index]) else -1
+    known = slot.index < len(infos) and _is_static(infos[slot.index])
+    return infos[slot.index].nbytes - slot.offset if known else -1
 
 
 def _check_routine(routine: Routine, manifest: Manifest, kernels: Mapping[str, Kernel]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from ...core.model import ELEMENTS, TensorInfo, numpy_dtype
@@ -120,7 +121,7 @@ class _Written:
 
     def sources(self, slot: Slot, nbytes: int) -> list[Output]:
         if slot.space != "arena":
-            return self._tensors.get(slot, [])
+            return self._tensors.get(replace(slot, offset=0), [])
         begin, end = _span(slot, nbytes)
         return list(dict.fromkeys(by for low, high, by in self._arena if low < end and begin < high))
 
