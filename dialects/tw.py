@@ -25,7 +25,7 @@ Written by frontends/linalg/importer, frontends/onnx/importer, passes/ir/signatu
 PREPARES = "tw.prepares"
 """Function, string: it computes the weight of this name when the program is built.
 
-Written by passes/graph/split_prepare; read by passes/ir/edit, passes/pipeline.
+Written by passes/graph/split_prepare; read by passes/graph/share_kernels, passes/ir/edit, passes/pipeline.
 """
 
 BODY = "tw.body"

@@ -20,7 +20,7 @@ from ..ir.edit import is_cheap, list_programs, needs_routine, node_names, progra
 from ..ir.kernel import in_place, integer_attr, mark_in_place
 from ..ir.routine_ops import VIEWS, base_of, callee_of, is_report
 from ..ir.signatures import list_arguments, list_attributes, list_params
-from ..ir.slices import Place
+from ..ir.slices import Storage
 from ..ir.structure import is_static, list_ops
 from ..ir.uses import has_one_use, readers_of
 
@@ -119,7 +119,7 @@ def plan_calls(function: func.FuncOp) -> tuple[tuple[Call, ...], int, tuple[Repo
     slots |= arena
     planned = []
     for op in calls:
-        args = tuple(_slot(slots, place, op) for place in (*Place.of_operands(op), *map(Place.of, op.results)))
+        args = tuple(_slot(slots, place, op) for place in (*Storage.of_operands(op), *map(Storage.of, op.results)))
         planned.append(Call(callee_of(op), args, _read_nodes(op)))
         arena_bytes = max(arena_bytes, _find_reach(op, args))
     return tuple(planned), arena_bytes, tuple(_make_report(op, slots) for op in reports)
@@ -127,7 +127,7 @@ def plan_calls(function: func.FuncOp) -> tuple[tuple[Call, ...], int, tuple[Repo
 
 def _make_report(op: ir.Operation, slots: dict[ir.Value, Slot]) -> Report:
     where = "".join(f"node '{name}' " for name in node_names(op.location)[:1])
-    return Report(_slot(slots, Place.of(op.operands[0]), op), where + (string_attr(op.attributes, tw.REPORT) or ""))
+    return Report(_slot(slots, Storage.of(op.operands[0]), op), where + (string_attr(op.attributes, tw.REPORT) or ""))
 
 
 def _find_reach(call: ir.Operation, args: Sequence[Slot]) -> int:
@@ -312,7 +312,7 @@ def _refuse_others(calls: list[ir.Operation]) -> None:
             raise CompileError(f"the size of a result is known only at run time {_locate_op(op)}; give --input-shape")
 
 
-def _slot(slots: dict[ir.Value, Slot], place: Place, call: ir.Operation) -> Slot:
+def _slot(slots: dict[ir.Value, Slot], place: Storage, call: ir.Operation) -> Slot:
     source = defining_op(place.base)
     if source is not None and source.name != "func.call":
         raise CompileError(
@@ -379,7 +379,7 @@ def _arena_slots(
     """
     lives: dict[ir.Value, tuple[int, int]] = {}
     for step, op in enumerate(calls):
-        for value in (*(Place.of(operand).base for operand in op.operands), *op.results):
+        for value in (*(Storage.of(operand).base for operand in op.operands), *op.results):
             if value not in known:
                 lives[value] = (lives.get(value, (step, step))[0], step)
     words = [value for value in lives if value in kept]
@@ -404,7 +404,7 @@ def _shared_places(
     """For each value the one in whose place it lies: its own, or that of an operand that dies where it is made."""
     places = {value: value for value in lives}
     for step, (op, arguments) in enumerate(zip(calls, over, strict=True)):
-        found = Place.of_operands(op)
+        found = Storage.of_operands(op)
         read = [place.base for place in found]
         # What is read twice, in another view, must stay as it is until all of the kernel is done.
         alone = [read[i] for i in arguments if found[i].whole and read.count(read[i]) == 1]

@@ -52,7 +52,7 @@ class ShareKernels(Pass):
         calls, results, alike = *_collect_calls(module), defaultdict[str, list[_Shifted]](list)
         functions = {symbol_of(function): function for function in list_functions(module)}
         for name, function in functions.items():
-            made = _shift(module, function, calls.get(name, ()), results)
+            made = _align_slices(module, function, calls.get(name, ()), results)
             if made is not None:
                 alike[print_kernel(made.shared)].append(made)
         for text, kernels in alike.items():
@@ -153,7 +153,7 @@ def _collect_calls(module: ir.Module) -> tuple[Mapping[str, list[ir.Operation]],
     return {name: found for name, found in calls.items() if name not in others}, results
 
 
-def _shift(
+def _align_slices(
     module: ir.Module, kernel: func.FuncOp, calls: Sequence[ir.Operation], results: Set[ir.Value]
 ) -> _Shifted | None:
     """A kernel with one whose slices begin at 0; None where it has no slices, or one of its calls cannot be shifted."""

@@ -15,7 +15,7 @@ from .structure import shape_of
 
 
 @dataclass(frozen=True)
-class Place:
+class Storage:
     """Where a tensor of a program of calls lies: ``begin`` bytes behind the begin of ``base``.
 
     ``whole``: it is all of that, and not a slice.
@@ -26,8 +26,8 @@ class Place:
     whole: bool = True
 
     @staticmethod
-    def of(value: ir.Value) -> Place:
-        """The place of a value of known size: behind views, and slices whose elements lie together."""
+    def of(value: ir.Value) -> Storage:
+        """That of a value of known size: behind views, and slices whose elements lie together."""
         begin, whole = 0, True
         while (op := defining_op(value)) is not None and (op.name in VIEWS or _is_slice(op)):
             if op.name not in VIEWS:
@@ -36,17 +36,17 @@ class Place:
                 first = sum(n * math.prod(shape[axis + 1 :]) for axis, n in enumerate(offsets))
                 begin += first * element_bits(element_of(value)) // 8
             value = op.operands[0]
-        return Place(value, begin, whole)
+        return Storage(value, begin, whole)
 
     @staticmethod
-    def of_operands(call: ir.Operation) -> list[Place]:
-        """Where a call of a kernel reads its operands."""
-        places = list(map(Place.of, call.operands))
+    def of_operands(call: ir.Operation) -> list[Storage]:
+        """Where a call of a kernel reads each operand."""
+        places = list(map(Storage.of, call.operands))
         if tw.OFFSETS not in call.attributes:
             return places
         shifts = zip(places, call.operands, ir.DenseI64ArrayAttr(call.attributes[tw.OFFSETS]), strict=True)
         return [
-            Place(place.base, place.begin + n * element_bits(element_of(value)) // 8, place.whole)
+            Storage(place.base, place.begin + n * element_bits(element_of(value)) // 8, place.whole)
             for place, value, n in shifts
         ]
 

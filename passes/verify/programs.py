@@ -28,7 +28,7 @@ from ..ir.routine_ops import (
     is_routine_call,
 )
 from ..ir.signatures import list_attributes
-from ..ir.slices import Place
+from ..ir.slices import Storage
 from ..ir.structure import dim_of, indexing_maps, is_zero, list_ops, num_inputs
 from .kernels import verify_kernel
 
@@ -167,7 +167,7 @@ def _verify_memory(function: func.FuncOp, kernels: dict[str, func.FuncOp]) -> No
         if len(slots) != len(op.operands) + len(op.results):
             count = len(op.operands) + len(op.results)
             raise CompileError(f"a call has {len(slots)} slots for {count} values{at_node(op)}")
-        places = Place.of_operands(op)
+        places = Storage.of_operands(op)
         bases = [place.base for place in places]
         for number, (place, slot) in enumerate(zip(places, slots, strict=False)):
             base = place.base
@@ -192,7 +192,7 @@ def _verify_memory(function: func.FuncOp, kernels: dict[str, func.FuncOp]) -> No
             lost.update(over)
             lies[value] = (begin, end)
     for op in filter(is_report, calls):
-        _demand_readable(op, 0, Place.of(op.operands[0]).base, lost)
+        _demand_readable(op, 0, Storage.of(op.operands[0]).base, lost)
 
 
 def _demand_readable(op: ir.Operation, number: int, value: ir.Value, lost: Set[ir.Value]) -> None:
