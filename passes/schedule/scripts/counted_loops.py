@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....dialects import arith, func, ir, tw
+from ....dialects import arith, func, ir, scf, tw
 from ....dialects.builders import index_constant
 from ....dialects.walk import collect, defining_op, integer_of
 from ...ir.edit import replace
@@ -45,14 +45,35 @@ def take_shares(loops: Sequence[ir.Operation], function: func.FuncOp) -> int:
     spans = [count_steps(loop) for loop in loops]
     if [begin for begin, _ in spans] != [0, *(end for _, end in spans[:-1])]:
         return 0
-    for loop in loops:
+    for loop, (begin, end) in zip(loops, spans, strict=True):
         del loop.attributes[tw.SHARED_LOOP]
         if len(loops) == 1:
             loop.operands[0], loop.operands[1] = lo, hi
             continue
         with ir.InsertionPoint(loop):
             loop.operands[0], loop.operands[1] = arith.maxui(lo, loop.operands[0]), arith.minui(hi, loop.operands[1])
+            if end - begin == 1:
+                _take_once(loop)
     return spans[-1][1]
+
+
+def _take_once(loop: ir.Operation) -> None:
+    """A branch in place of a loop of one step, which lies at a number.
+
+    Out of a loop its place in the result would go, with whatever is computed for it. Each call would then read that
+    place before the step and write it behind, also one whose share the step is not: over what another thread has made.
+    """
+    body = loop.regions[0].blocks[0]
+    given = list(loop.operands)[3:]
+    some = arith.cmpi(arith.CmpIPredicate.ult, *list(loop.operands)[:2])
+    choice = scf.IfOp(some, [value.type for value in given], has_else=True)
+    with ir.InsertionPoint(choice.regions[1].blocks[0]):
+        scf.YieldOp(given)
+    for argument, value in zip(body.arguments, (loop.operands[0], *given), strict=True):
+        argument.replace_all_uses_with(value)
+    for op in list(body.operations):
+        choice.regions[0].blocks[0].append(op.operation)
+    replace(loop, list(choice.results))
 
 
 def _divide_steps(op: ir.Operation) -> None:

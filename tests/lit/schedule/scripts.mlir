@@ -22,7 +22,7 @@
 // CHECK:           linalg.generic {{.*}} iterator_types = ["parallel", "parallel", "reduction"]} {{.*}} outs({{.*}} : tensor<4x16xf32>) attrs =  {tw.role = "contract
 // CHECK:           linalg.generic {{.*}} outs({{.*}} : tensor<16xf32>) attrs =  {tw.tile}
 
-// The last step of the outer loop is smaller, and a loop of its own, which one of the calls runs.
+// The last step of the outer loop is smaller, and a branch of its own, which one of the calls takes.
 // TILES-LABEL: func.func @tiles(
 // TILES-SAME:    %[[LO:[a-z0-9]+]]: index, %[[HI:[a-z0-9]+]]: index)
 // TILES-SAME:    tw.extent = 3 : i64
@@ -30,7 +30,8 @@
 // TILES:         scf.for %{{.*}} = %[[LO]] to %[[WHOLE]]
 // TILES:           linalg.generic {{.*}} outs({{.*}} : tensor<5x16xf32>) attrs =  {tw.role = "contract2x1"}
 // TILES:         %[[REST:.*]] = arith.maxui %[[LO]], %{{.*}}
-// TILES:         scf.for %{{.*}} = %[[REST]] to %{{.*}}
+// TILES:         %[[TAKEN:.*]] = arith.cmpi ult, %[[REST]], %{{.*}}
+// TILES:         scf.if %[[TAKEN]]
 // TILES:           linalg.generic {{.*}} outs({{.*}} : tensor<2x16xf32>) attrs =  {tw.role = "contract2x1"}
 func.func @product(%x: tensor<12x8xf32>, %w: tensor<8x32xf32>, %b: tensor<32xf32>) -> tensor<12x32xf32> {
   %z = arith.constant 0.0 : f32

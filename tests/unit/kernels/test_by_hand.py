@@ -77,7 +77,8 @@ def test_another_tile_and_another_order_are_built() -> None:
     assert text.count('tw.role = "contract2x2"') == 2, "the tile of 4 rows, and the rest of 2"
     assert "tensor<4x40xf32>, tensor<40x16xf32>" in text and "tensor<2x40xf32>, tensor<40x16xf32>" in text
     assert [text.count(f"arith.constant {n} : index") for n in (2, 4, 7)] == [1, 1, 1], "b, n.0 and the whole m.0"
-    assert len(loops) == 6, "the parallel loop over whole tiles; b and n.0 in it, and again around the rest"
+    assert len(loops) == 5, "the parallel loop over whole tiles; b and n.0 in it, and again around the rest"
+    assert text.count("= scf.if") == 1, "the rest, which is one step"
 
 
 def test_the_order_of_loops_is_that_of_the_schedule() -> None:

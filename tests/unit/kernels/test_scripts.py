@@ -7,14 +7,17 @@ from collections.abc import Iterator
 import pytest
 from cpu_targets import FOR_THIS_MACHINE
 from kernel_runner import TARGET, before_schedule, schedule_of
-from kernel_texts import conv, einsum, softmax
+from kernel_texts import conv, einsum, filled, generic, softmax, tensor
 
 from tilewright.core.errors import ScheduleError
 from tilewright.core.target import Target
 from tilewright.dialects import ir, tw
 from tilewright.dialects.context import make_context
+from tilewright.dialects.walk import collect
+from tilewright.passes.infra.context import PassContext
 from tilewright.passes.ir.kernel import list_functions
-from tilewright.passes.ir.structure import terminator_of
+from tilewright.passes.ir.structure import list_ops, terminator_of
+from tilewright.passes.pipeline import kernel_passes
 from tilewright.passes.schedule.apply_schedule import ApplySchedule
 from tilewright.passes.schedule.language.schedule import Schedule
 from tilewright.passes.schedule.scripts.nest_script import make_nest_script
@@ -22,6 +25,7 @@ from tilewright.passes.schedule.tiles.regions import NotSchedulable
 from tilewright.passes.schedule.tiling.forms import TileForm
 
 PRODUCT = einsum("mk,kn->mn", {"m": 30, "n": 64, "k": 40})
+_MAXIMUM = "^bb0(%u: f32, %o: f32): %s = arith.maximumf %o, %u : f32 linalg.yield %s : f32"
 KERNELS = {"a product": PRODUCT, "a strided convolution": conv(15, 16, 24, 3, 2, 32), "softmax": softmax(6, 200)}
 
 
@@ -56,6 +60,27 @@ def test_a_script_makes_the_loops_of_a_family(text: str, target: Target) -> None
         assert tw.SCRIPT in made.attributes and tw.SCHEDULE in made.attributes
         assert ir.IntegerAttr(made.attributes[tw.EXTENT]).value == chosen_for(text).extent
         assert tw.FORM not in str(made.operation.regions[0])
+
+
+def test_a_call_writes_the_places_of_its_own_steps_alone() -> None:
+    """The last columns are 2 and 1, at places that are numbers: out of a loop they would go with what reads them."""
+    text = f"""func.func @k(%x: {tensor(4000, 7)}) -> {tensor(7)} {{
+      {filled("f", tensor(7), "0xFF800000")}
+      {generic("r", {"%x": tensor(4000, 7)}, ["(m,n)->(m,n)", "(m,n)->(n)"], "rp", ("%f", tensor(7)), _MAXIMUM)}
+      return %r : {tensor(7)} }}"""
+    with make_context(), ir.Location.unknown():
+        module, context = ir.Module.parse(text), PassContext()
+        for stage in kernel_passes(TARGET.get()):
+            context.run(stage, module)
+            if stage.name == "bufferize":
+                break
+        [made] = list_functions(module)
+        assert "parallel d0.0 in 1 x 4 + 3" in ir.StringAttr(made.attributes[tw.SCHEDULE]).value
+        choices = [op for op in list_ops(made) if op.name == "scf.if"]
+        written = [op for op in collect(made, lambda op: op.name == "vector.transfer_write")]
+        inside = [op for choice in choices for op in collect(choice, lambda op: op.name == "vector.transfer_write")]
+        assert len(choices) == 2 and len(inside) == len(written) > 2
+        assert "memref.alloc" not in str(module)
 
 
 @pytest.mark.parametrize(
