@@ -24,7 +24,7 @@ from ..state.context import Body, Context
 from ..values.tensor import Tensor
 from .dynamic_lengths import up_to
 
-_FAR = 1 << 31  # bounds of slices from here on mean an end
+_FAR = 1 << 47  # bounds of slices from here on, beyond what a process can address, mean an end
 
 
 def wrap_axis(axis: Extent, rank: Extent) -> Extent:

@@ -7,7 +7,9 @@ from samples import campaign
 
 import tilewright as tw
 from tilewright.core.errors import InputError
+from tilewright.core.sizes import Sym
 from tilewright.frontends import import_model
+from tilewright.frontends.onnx.shapes.dynamic_axes import slice_bounds
 from tilewright.tools.debugging.oracle import make_session
 
 RNG = np.random.default_rng(7)
@@ -191,6 +193,13 @@ def test_a_slice_down_an_axis_that_may_be_empty(end: int):
     {{ start = Constant<value_ints = [0]>()  end = Constant<value_ints = [{end}]>()
       axis = Constant<value_ints = [0]>()  step = Constant<value_ints = [-1]>()  y = Slice(x, start, end, axis, step) }}"""
     check(model(text), [f(3, 2)], [f(0, 2)])
+
+
+def test_a_slice_that_begins_behind_two_thousand_million_elements():
+    """Bytes of a tensor can be as many: what means an end is more than a process can address."""
+    n = Sym("n", low=(1 << 31) + 5)
+    assert slice_bounds(n, 1 << 31, 1 << 62, 1) == (1 << 31, n - (1 << 31))
+    assert slice_bounds(n, -(1 << 62), (1 << 63) - 1, 1) == (0, n)
 
 
 @pytest.mark.parametrize("body", ["Slice(x, a, b, k, s)", "Pad(x, p, , k)", "Squeeze(x, k)", "ReduceSum(x, k)"])
