@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -54,6 +54,18 @@ class Input:
     positive: bool = False
 
 
+@dataclass(frozen=True)
+class Theme:
+    """What a graph is made of: its names and the sizes that each is drawn from, where these are its own, and bounds of a
+    tensor's elements and of a node's work. ``held`` is the share of names that keep one size."""
+
+    names: tuple[str, ...] = ()
+    pools: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    most_elements: int = MOST_ELEMENTS
+    most_work: int = 1 << 31
+    held: float = 0.0
+
+
 def extent(dim: Dim, binding: Mapping[str, int]) -> int:
     """A dim's number."""
     return dim if isinstance(dim, int) else int(eval(dim, {"__builtins__": {}}, {**_FUNCTIONS, **binding}))
@@ -82,9 +94,11 @@ def _joined(dims: Sequence[Dim], sign: str, function: Callable[[Iterable[int]], 
 class Graph(Draws):
     """Nodes, inputs and what is known of each value."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, theme: Theme | None = None) -> None:
         super().__init__(random)
-        self.names: tuple[str, ...] = NAMES[: random.choice((2, 2, 3, 3, 4))]
+        self.theme = theme or Theme()
+        self.names: tuple[str, ...] = self.theme.names or NAMES[: random.choice((2, 2, 3, 3, 4))]
+        self.works: list[Dim] = []  # products of sizes that a node takes so many multiplications for
         self.nodes: list[onnx.NodeProto] = []
         self.inputs: dict[str, Input] = {}
         self.weights: dict[str, np.ndarray] = {}
@@ -205,15 +219,21 @@ class Graph(Draws):
     def bindings(self) -> list[Binding]:
         """Sizes for the names: different primes first, then each name's for itself."""
         found: list[Binding] = [dict(zip(self.names, self.random.sample(PRIMES[1:6], len(self.names)), strict=True))]
+        held: Binding = {}
+        if self.theme.names:
+            held = {name: self._size(name) or 1 for name in self.names if self.chance(self.theme.held)}
+            found = []
         for _ in range(200):
             if len(found) == BINDINGS:
                 break
-            drawn = {name: self._size() for name in self.names}
+            drawn = {name: self._size(name) for name in self.names} | held
             if drawn not in found and self._fits(drawn):
                 found.append(drawn)
         return found
 
-    def _size(self) -> int:
+    def _size(self, name: str) -> int:
+        if name in self.theme.pools:
+            return self.random.choice(self.theme.pools[name])
         kind = self.random.random()
         pool = (
             (0,) if kind < 0.07 else (1,) if kind < 0.25 else LARGE if kind < 0.4 else SMALL if kind < 0.6 else PRIMES
@@ -221,7 +241,9 @@ class Graph(Draws):
         return self.random.choice(pool)
 
     def _fits(self, binding: Binding) -> bool:
-        return all(math.prod(extent(d, binding) for d in v.dims) <= MOST_ELEMENTS for v in self.values.values())
+        least = all(extent(work, binding) <= self.theme.most_work for work in self.works)
+        most = self.theme.most_elements
+        return least and all(math.prod(extent(d, binding) for d in v.dims) <= most for v in self.values.values())
 
     def arrays(self, binding: Binding, seed: int) -> dict[str, np.ndarray]:
         """The inputs for these sizes."""
@@ -274,3 +296,6 @@ def _outer(graph: onnx.GraphProto) -> list[str]:
 
 def _kind(dtype: str) -> int:
     return helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+
+
+Entries = Sequence[tuple[Callable[[Graph], None], float]]  # each adds a node or a few; how often it is drawn

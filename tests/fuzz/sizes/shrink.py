@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx
 from fuzz.sizes.generator import Run
-from fuzz.sizes.judge import Outcome, judge
+from fuzz.sizes.judge import Outcome, Way, judge
 from onnx import helper
 
 from tilewright.tools.debugging.isolation import Child, Lost
@@ -17,14 +17,14 @@ Case = tuple[onnx.ModelProto, list[Run]]
 
 
 def shrunk(
-    model: onnx.ModelProto, runs: Sequence[Run], outcome: Outcome, seconds: float
+    model: onnx.ModelProto, runs: Sequence[Run], outcome: Outcome, seconds: float, way: Way | None = None
 ) -> tuple[onnx.ModelProto, list[Run], Outcome]:
     """The smallest model found that fails in the same way, on the sizes to blame alone, and how it does."""
     child = Child(_judge, seconds)
     best, last = (model, list(runs)), outcome
 
     def fails(case: Case) -> Outcome | None:
-        found = child.call((case[0].SerializeToString(), case[1]))
+        found = child.call((case[0].SerializeToString(), case[1], way))
         if isinstance(found, Lost):
             found = Outcome("hang" if found.reason.startswith("no answer") else "crash", found.reason)
         alike = found.is_finding and (found.kind == last.kind or {found.kind, last.kind} <= {"crash", "guard"})
@@ -44,8 +44,8 @@ def shrunk(
     return *best, last
 
 
-def _judge(argument: tuple[bytes, list[Run]]) -> Outcome:
-    return judge(onnx.load_from_string(argument[0]), argument[1])
+def _judge(argument: tuple[bytes, list[Run], Way | None]) -> Outcome:
+    return judge(onnx.load_from_string(argument[0]), *argument[1:])
 
 
 def _of(case: Case, outputs: list[str]) -> Case:
