@@ -11,11 +11,15 @@ from .loops import at, index, sequential, store, while_loop
 
 Fold2 = Callable[[ir.Value, ir.Value], ir.Value]
 
-# Bits of a row whose totals stay in registers, and of a piece of a longer one.
-_TOTAL_BITS, _TILE_BITS = 8192, 2048
+# Bits of a row whose totals stay in registers, and of a piece of a longer one: eight vectors of AVX2, and four.
+_TOTAL_BITS, _TILE_BITS = 2048, 1024
+# Rows of which a piece is made at once: the total is read for the first of them alone.
+_GROUP = 8
 # Elements of blocks of a row that threads share, and of a vector. Rows of short blocks lie apart, in which the CPU sees
 # no stream: 2048 columns by 256 take 1.6 times as long as row by row, by 1024 1.4 times.
-_BLOCK, _VECTOR, _FEW_ROWS = 4096, 16, 32
+_BLOCK, _VECTOR = 4096, 16
+# Rows so few that blocks are whole ones where only the run knows the columns.
+_FEW_ROWS = 32
 # Columns of blocks where only the run knows how many there are, and so many that are no stream.
 _OPEN_BLOCKS, _SHORT_ROW = (64, 16, 1), 128
 
@@ -51,7 +55,7 @@ class _Scan:
         if not isinstance(inner, int):
             return self._compute_open()
         # Each step of a loop over blocks has its own part: threads share them.
-        if isinstance(inner, int) and (width := _choose_block(inner, extent, scalars.width(elem))):
+        if isinstance(inner, int) and (width := _choose_block(inner)):
             shape = (outer, extent, inner // width, width)
         scan = replace(self, x=builders.reshape(self.x, shape))
         made = builders.empty(shape, elem)
@@ -140,44 +144,75 @@ class _Scan:
         return sequential([max_of(extent, 1) - 1], [made, *starts], step)[0]
 
     def _follow_rows(self, made: ir.Value, part: Sequence[ir.Value], runs: Sequence[_Run]) -> ir.Value:
-        """``made`` with an item, or a block of its columns, each row made of the one before where that lies.
+        """``made`` with an item, or a block of its columns, each row made of the one before.
 
-        Totals of their own would be read, written and copied for each row.
+        Some rows at a time, piece by piece: of a piece only the row before them is read again. Totals of their own
+        would be read and written for each row.
         """
-        item, *block = part
-        extent, elem = builders.shape_of(self.x)[1], builders.element_of(made)
-        neutral = builders.scalar(self.neutral, elem)
-
-        def for_each(made: ir.Value, write: Callable[[ir.Value, _Piece, ir.Value], ir.Value]) -> ir.Value:
-            for run in runs:
-                made = run.for_each(made, write)
+        extent = builders.shape_of(self.x)[1]
+        if not isinstance(extent, int):
+            [made] = sequential([min_of(extent, 1)], [made], lambda _, own: [self._begin(own[0], part, runs, 1)])
+            rest = max_of(extent, 1) - 1
+            return sequential(
+                [rest], [made], lambda at, own: [self._go_on(own[0], part, runs, scalars.add(at[0], index(1)), 1)]
+            )[0]
+        if extent == 0:
             return made
-
-        def place_of(row: ir.Value, column: ir.Value) -> list[ir.Value]:
-            return [item, self._place(row), *block, column]
-
-        def write_first(made: ir.Value, piece: _Piece, column: ir.Value) -> ir.Value:
-            start, where = piece.fill(neutral), place_of(index(0), column)
-            return piece.store(start if self.exclusive else piece.add(self.body, start, self.x, where), made, where)
-
-        def begin(_: Sequence[ir.Value], own: Sequence[ir.Value]) -> list[ir.Value]:
-            return [for_each(own[0], write_first)]
+        groups, more = divmod(extent - 1, _GROUP)
+        made = self._begin(made, part, runs, 1 + more)
 
         def step(at: Sequence[ir.Value], own: Sequence[ir.Value]) -> list[ir.Value]:
-            row = scalars.add(at[0], index(1))
+            first = scalars.add(scalars.mul(at[0], index(_GROUP)), index(1 + more))
+            return [self._go_on(own[0], part, runs, first, _GROUP)]
 
-            def write(made: ir.Value, piece: _Piece, column: ir.Value) -> ir.Value:
-                before, here = place_of(at[0], column), place_of(row, column)
-                return piece.store(
-                    piece.add(self.body, piece.read(made, before), self.x, before if self.exclusive else here),
-                    made,
-                    here,
-                )
+        return sequential([groups], [made], step)[0]
 
-            return [for_each(own[0], write)]
+    def _begin(self, made: ir.Value, part: Sequence[ir.Value], runs: Sequence[_Run], rows: int) -> ir.Value:
+        """The first ``rows`` rows."""
+        neutral = builders.scalar(self.neutral, builders.element_of(made))
 
-        [made] = sequential([min_of(extent, 1)], [made], begin)
-        return sequential([max_of(extent, 1) - 1], [made], step)[0]
+        def write(made: ir.Value, piece: _Piece, column: ir.Value) -> ir.Value:
+            total = piece.fill(neutral)
+            if self.exclusive:
+                made = piece.store(total, made, self._place_in(part, index(0), column))
+            else:
+                total, made = self._add_row(made, piece, total, part, index(0), column)
+            for number in range(1, rows):
+                total, made = self._add_row(made, piece, total, part, index(number), column)
+            return made
+
+        return _for_each_run(runs, made, write)
+
+    def _go_on(
+        self, made: ir.Value, part: Sequence[ir.Value], runs: Sequence[_Run], first: ir.Value, rows: int
+    ) -> ir.Value:
+        """``rows`` rows from ``first`` on, which has one before it."""
+
+        def write(made: ir.Value, piece: _Piece, column: ir.Value) -> ir.Value:
+            total = piece.read(made, self._place_in(part, scalars.sub(first, index(1)), column))
+            for number in range(rows):
+                total, made = self._add_row(made, piece, total, part, scalars.add(first, index(number)), column)
+            return made
+
+        return _for_each_run(runs, made, write)
+
+    def _add_row(
+        self,
+        made: ir.Value,
+        piece: _Piece,
+        total: ir.Value,
+        part: Sequence[ir.Value],
+        row: ir.Value,
+        column: ir.Value,
+    ) -> tuple[ir.Value, ir.Value]:
+        """The total with a row's elements, and ``made`` with that as its row."""
+        read = scalars.sub(row, index(1)) if self.exclusive else row
+        total = piece.add(self.body, total, self.x, self._place_in(part, read, column))
+        return total, piece.store(total, made, self._place_in(part, row, column))
+
+    def _place_in(self, part: Sequence[ir.Value], row: ir.Value, column: ir.Value) -> list[ir.Value]:
+        item, *block = part
+        return [item, self._place(row), *block, column]
 
     def _place(self, step: ir.Value) -> ir.Value:
         """Where a step along the axis is, which may go backward."""
@@ -234,14 +269,9 @@ def _for_each_part(
     return extents.note(while_loop(index(1), scalars.bool_constant(True), [made], once)[0], shape)
 
 
-def _choose_block(columns: int, rows: Extent, bits: int) -> int:
-    """The number of columns of equal blocks, those of whole vectors if there are such; 0 where there are no blocks.
-
-    Of few rows a block's totals stay in registers: 3 rows of 4225 columns take half of the time.
-    """
-    short = isinstance(rows, int) and rows <= _FEW_ROWS
-    least, end = (_TOTAL_BITS // bits // 4, _TOTAL_BITS // bits + 1) if short else (_BLOCK, 2 * _BLOCK)
-    widths = [n for n in range(least, end) if columns % n == 0 and n < columns] if columns >= end else []
+def _choose_block(columns: int) -> int:
+    """The number of columns of equal blocks, those of whole vectors if there are such; 0 where there are no blocks."""
+    widths = [n for n in range(_BLOCK, 2 * _BLOCK) if columns % n == 0] if columns >= 2 * _BLOCK else []
     return max(widths, key=lambda n: (min(n & -n, _VECTOR), n), default=0)
 
 
@@ -261,6 +291,14 @@ class _Run:
             return [write(own[0], piece, scalars.add(start, scalars.mul(at[0], index(self.width))))]
 
         return sequential([self.count], [made], step)[0]
+
+
+def _for_each_run(
+    runs: Sequence[_Run], made: ir.Value, write: Callable[[ir.Value, _Piece, ir.Value], ir.Value]
+) -> ir.Value:
+    for run in runs:
+        made = run.for_each(made, write)
+    return made
 
 
 def _cut_runs(columns: int, bits: int) -> list[_Run]:
