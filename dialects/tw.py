@@ -291,6 +291,12 @@ AT_MOST_ONE = "tw.at_most_one"
 Written by passes/lower/flush_denormals; read by passes/lower/expand_math.
 """
 
+RARE = "tw.rare"
+"""Function of libm, unit: where its first operand is 0, nobody reads its result.
+
+Written by passes/lower/math/emit; read by passes/lower/rare_calls.
+"""
+
 # Kernels on buffers
 
 SIZES = "tw.sizes"

@@ -57,7 +57,14 @@ EXPANSIONS: dict[str, Expand] = {
 }
 
 # The same in double precision; others of these functions are rare, and left to libm.
-_DOUBLES: dict[str, Expand] = {"math.exp": doubles.exp, "math.log": doubles.log, "math.tanh": doubles.tanh}
+_DOUBLES: dict[str, Expand] = {
+    "arith.remf": remainder.remf_double,
+    "math.cos": doubles.cos,
+    "math.exp": doubles.exp,
+    "math.log": doubles.log,
+    "math.sin": doubles.sin,
+    "math.tanh": doubles.tanh,
+}
 
 # Instead of these, on CPUs that multiply by powers of two in one instruction.
 _SCALING: dict[str, Expand] = {"math.exp": exponential.exp_scaled}
@@ -82,6 +89,8 @@ class ExpandMath(Pass):
 
     Where the target has no such instruction, a ``fma`` may become a product and a sum; those whose single rounding the
     result needs are written in wider arithmetic here.
+
+    Sines, cosines and remainders of doubles that made many turns are left to libm, in calls that are marked as rare.
 
     ``x (1 + erf(x / sqrt(2))) / 2``, its form with tanh, and ``1 / (1 + exp(-x))`` are one function each.
     """

@@ -15,6 +15,7 @@ from ..ir.maps import reassociation_of
 from ..ir.rewrite import rewrite
 from .extrema import choose_extrema
 from .order_stores import keep_order
+from .rare_calls import guard_calls
 
 _TO_CODE = (
     "func.func(convert-linalg-to-loops)",
@@ -88,7 +89,7 @@ class LowerToLlvm(Pass):
     ``fmaf`` for each lane of an ``fma``. Maxima are one to three instructions (``extrema.py``): a vector's took 120
     cycles otherwise. To round a number and to make it an integer is one instruction of x86, which LLVM has another
     function for; AArch64's it finds by itself. A product with a power of two that ``expand-math`` has marked is one
-    instruction too.
+    instruction too. Calls of libm that it has marked are made only where an element needs them (``rare_calls.py``).
 
     Options:
         arch: the architecture.
@@ -102,6 +103,7 @@ class LowerToLlvm(Pass):
         """Lower the whole module."""
         for function in list_functions(module):
             choose_extrema(function)
+            guard_calls(function)
         rewrite(module, memref.ExpandShapeOp, _expand_into_open)
         to_code = _list_passes(module)
         narrow = _has_bfloat16(module)

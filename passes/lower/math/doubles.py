@@ -1,8 +1,8 @@
-"""exp, tanh and log in double precision.
+"""exp, tanh, log, sin and cos in double precision.
 
 The first two are as in ``exponential.py``, with Taylor's series, whose next term is below an ulp. log(x) is
 e ln2 + log(1 + f) with sqrt(1/2) <= 1 + f < sqrt(2), by the odd powers of f / (2 + f): FreeBSD's e_log.c (Sun
-Microsystems, 1993), which is within an ulp.
+Microsystems, 1993), which is within an ulp. The polynomials of sin and cos are those of its k_sin.c and k_cos.c.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math as numbers
 
 from ....dialects import arith, ir, math
-from .emit import INF, NAN, Value, at_least, at_most, equal, f64, horner, less
+from .emit import INF, NAN, Value, at_least, at_most, by_library, equal, exact_fma, f64, horner, less
 from .exponential import LOG2E
 
 # The first has so few bits that a multiple by 11 bits is exact.
@@ -23,6 +23,14 @@ _LOG_TERMS = (1.479819860511658591e-01, 1.531383769920937332e-01, 1.818357216161
 _LOG_TERMS += (2.857142874366239149e-01, 3.999999999940941908e-01, 6.666666666666735130e-01)
 # The bits of sqrt(1/2), of 1 and of 2^52, to whose last bits an exponent is added; the exponent of 1.
 _ROOT_HALF, _ONE, _WHOLE_STEPS, _BIAS = 0x3FE6A09E667F3BCD, 0x3FF << 52, 0x433 << 52, 1023
+
+# pi/2 as a sum, and up to where so many parts are enough: beyond, x may be too close to a multiple of it.
+_QUARTER = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33)
+_FEW_TURNS = 2.0**27
+_SIN = (1.58969099521155010221e-10, -2.50507602534068634195e-08, 2.75573137070700676789e-06)
+_SIN += (-1.98412698298579493134e-04, 8.33333333332248946124e-03, -1.66666666666666324348e-01)
+_COS = (-1.13596475577881948265e-11, 2.08757232129817482790e-09, -2.75573143513906633035e-07)
+_COS += (2.48015872894767294178e-05, -1.38888888888741095749e-03, 4.16666666666666019037e-02, -0.5, 1.0)
 
 
 def _i64(value: int) -> Value:
@@ -93,3 +101,28 @@ def log(x: Value) -> Value:
     made = arith.select(less(x, f64(INF)), made, x)
     made = arith.select(equal(x, f64(0.0)), f64(-INF), made)
     return arith.select(less(x, f64(0.0)), f64(NAN), made)
+
+
+def sin(x: Value) -> Value:
+    """The sine; NaN of infinities."""
+    wave = arith.select(equal(x, f64(0.0)), x, _wave(x, 0))
+    return by_library(math.sin, less(math.absf(x), f64(_FEW_TURNS)), wave, x)
+
+
+def cos(x: Value) -> Value:
+    """The cosine: the sine a quadrant on."""
+    return by_library(math.cos, less(math.absf(x), f64(_FEW_TURNS)), _wave(x, 1), x)
+
+
+def _wave(x: Value, quadrants: int) -> Value:
+    """sin(x + quadrants pi/2) of |x| < _FEW_TURNS: x = q pi/2 + r, of which the first difference is exact."""
+    q, word = _round_scaled(x, 2 / numbers.pi, 0)
+    less_turns, r = arith.negf(q), x
+    for part in _QUARTER:
+        r = exact_fma(less_turns, f64(part), r)
+    q = arith.addi(word, _i64(quadrants))
+    square = arith.mulf(r, r)
+    sine, cosine = math.fma(arith.mulf(r, square), horner(square, *_SIN), r), horner(square, *_COS)
+    odd = arith.cmpi(arith.CmpIPredicate.ne, arith.andi(q, _i64(1)), _i64(0))
+    sign = arith.shli(arith.andi(q, _i64(2)), _i64(62))
+    return _from_bits(arith.xori(_bits(arith.select(odd, cosine, sine)), sign))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ....dialects import arith, ir, math
+from collections.abc import Callable
+
+from ....dialects import arith, ir, math, tw
 from ...ir.rewrite import rewrite
 
 Value = ir.Value
@@ -95,6 +97,17 @@ def _halves(x: Value) -> tuple[Value, Value]:
     scaled = arith.mulf(x, f64(2.0**27 + 1))
     high = arith.subf(scaled, arith.subf(scaled, x))
     return high, arith.subf(x, high)
+
+
+def by_library(function: Callable[..., Value], usual: Value, made: Value, x: Value, *others: Value) -> Value:
+    """``made`` where ``usual`` (an i1) holds, else ``function(x, *others)`` of libm, of doubles.
+
+    ``lower-to-llvm`` calls it only for vectors that have an unusual element (``rare_calls.py``): the operand of all
+    others is 0.
+    """
+    rare = function(arith.select(usual, f64(0.0), x), *others)
+    rare.owner.attributes[tw.RARE] = ir.UnitAttr.get()
+    return arith.select(usual, made, rare)
 
 
 def horner(x: Value, *coefficients: float) -> Value:

@@ -159,3 +159,15 @@ func.func @rejects(%x: f64, %y: f32) -> (f64, f32) {
   %b = math.sqrt %y : f32
   return %a, %b : f64, f32
 }
+
+// A double that has made many turns is left to libm, which is asked for 0 otherwise.
+// CHECK-LABEL: func.func @sine_of_double(
+// CHECK-SAME:    %[[X:.*]]: f64
+// CHECK:         %[[USUAL:.*]] = arith.cmpf olt
+// CHECK:         %[[RARE:.*]] = arith.select %[[USUAL]], %{{.*}}, %[[X]] : f64
+// CHECK:         math.sin %[[RARE]] {tw.rare} : f64
+// CHECK:         arith.select %[[USUAL]]
+func.func @sine_of_double(%x: f64) -> f64 {
+  %y = math.sin %x : f64
+  return %y : f64
+}

@@ -33,6 +33,19 @@ func.func @divide(%x: memref<8xf32>, %a: index, %b: index, %lo: index) -> f32 {
   return %v : f32
 }
 
+// A function that few elements need is called where there is one of them.
+// CHECK-LABEL: llvm.func @rare(
+// CHECK:         %[[BITS:.*]] = llvm.fcmp "une" %{{.*}} : vector<4xf64>
+// CHECK:         %[[SOME:.*]] = "llvm.intr.vector.reduce.or"(%[[BITS]])
+// CHECK:         llvm.cond_br %[[SOME]]
+// CHECK:         llvm.intr.sin
+func.func @rare(%x: memref<4xf64>, %r: memref<4xf64>, %lo: index) {
+  %v = vector.load %x[%lo] : memref<4xf64>, vector<4xf64>
+  %y = math.sin %v {tw.rare} : vector<4xf64>
+  vector.store %y, %r[%lo] : memref<4xf64>, vector<4xf64>
+  return
+}
+
 // A product with a power of two is one function; with another power than a whole one it is not.
 // CHECK-LABEL: llvm.func @scale(
 // CHECK:         llvm.call_intrinsic "llvm.ldexp.v4f32.v4i32"(%{{.*}}, %{{.*}}) : (vector<4xf32>, vector<4xi32>) -> vector<4xf32>
