@@ -78,6 +78,17 @@ TRANSPOSED: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] =
         (3, 4, 4, 3),
         {"strides": [4, 2], "dilations": [2, 2], "output_padding": [3, 1], "pads": [1, 1, 2, 0]},
     ),
+    "dilated_beside_the_stride": (
+        (2, 3, 4, 5),
+        (3, 2, 3, 4),
+        {"strides": [2, 3], "dilations": [3, 2], "pads": [1, 4, 0, 2], "output_padding": [1, 0]},
+    ),
+    "dilated_groups": ((1, 4, 3, 4), (4, 2, 3, 2), {"strides": [2, 2], "dilations": [3, 1], "group": 2}),
+    "dilated_with_gaps": ((1, 3, 4, 3), (3, 2, 2, 2), {"strides": [5, 4], "dilations": [2, 3], "pads": [1, 0, 2, 3]}),
+    "dilated_of_both_kinds": ((1, 3, 4, 3), (3, 2, 3, 2), {"strides": [2, 2], "dilations": [4, 3]}),
+    "one_pixel": ((2, 3, 1, 1), (3, 5, 4, 3), {}),
+    "one_pixel_of_groups": ((2, 4, 1, 1), (4, 3, 2, 3), {"group": 2, "dilations": [3, 2], "strides": [2, 2]}),
+    "one_pixel_cut_off": ((1, 3, 1), (3, 2, 5), {"pads": [2, 1], "output_padding": [1], "strides": [2]}),
     "dilated_pixel": ((1, 3, 4, 5), (3, 2, 1, 3), {"strides": [2, 2], "dilations": [3, 1]}),
     "kernel_of_two_strides_and_a_bit": ((1, 2, 3, 4), (2, 3, 5, 4), {"strides": [2, 3], "pads": [2, 1, 0, 3]}),
     "filters_in_parts": (
@@ -119,6 +130,21 @@ def test_zeros_between_dilated_outputs_are_not_computed() -> None:
     model, _ = node_model("ConvTranspose", [x, w], [1], strides=[2, 2], dilations=[2, 2])
     text = str(import_model(model).module)
     assert "tensor<1x6x8x9xf32>" in text and "tensor<1x6x7x9xf32>" not in text
+
+
+def test_zeros_between_outputs_that_lie_beside_the_stride_are_not_computed() -> None:
+    """Products of pixels are added, where neither zeros between pixels nor gaps in windows are multiplied."""
+    x, w = random(1, 6, 4, 5), random(6, 8, 3, 3)
+    model, _ = node_model("ConvTranspose", [x, w], [1], strides=[2, 2], dilations=[3, 3])
+    text = str(import_model(model).module)
+    assert "tensor<1x72x4x5xf32>" in text and "tensor<1x6x7x9xf32>" not in text
+
+
+def test_a_single_pixel_is_multiplied_once_with_each_element_of_a_window() -> None:
+    x, w = random(1, 6, 1, 1), random(6, 8, 4, 4)
+    model, _ = node_model("ConvTranspose", [x, w], [1])
+    text = str(import_model(model).module)
+    assert "tensor<1x128x1x1xf32>" in text and "7x7" not in text
 
 
 def test_a_program_reads_nothing_below_its_image() -> None:
