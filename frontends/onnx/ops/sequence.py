@@ -1,4 +1,4 @@
-"""Sequences and optionals, which the host holds, and what only it computes: Unique, ImageDecoder."""
+"""Sequences and optionals, which the host holds, and what only it computes: ImageDecoder."""
 
 from __future__ import annotations
 
@@ -102,25 +102,6 @@ def optional_get_element(ctx: Context, value: Tensor) -> Tensor:
     if not isinstance(value, Object) or value.dtype != OPTIONAL:
         return value
     return _given_by(ctx, "OptionalGetElement", [value], _read_held(ctx, value))
-
-
-@op("Unique")
-def unique(ctx: Context, x: Tensor, *, axis: int | None = None, sorted: int = 1) -> tuple[Tensor, ...]:
-    if ctx.is_known(x):
-        return _known_unique(ctx, x, axis, bool(sorted))
-    values = Element(x.dtype, 1 if axis is None else x.rank)
-    along = None if axis is None else ctx.axis(axis, x.rank)
-    return ctx.host("Unique", [x], values, *[Element("int64", 1)] * 3, axis=along, sorted=sorted)
-
-
-def _known_unique(ctx: Context, x: Tensor, axis: int | None, in_order: bool) -> tuple[Tensor, ...]:
-    values, first, inverse, counts = np.unique(ctx.demand_known(x, "X"), True, True, True, axis=axis)
-    if not in_order:  # in the order of their first appearance
-        order = np.argsort(first)
-        values = np.take(values, order, axis=axis or 0)
-        first, counts = first[order], counts[order]
-        inverse = np.argsort(order)[inverse]
-    return ctx.const(values, x.dtype), *(ctx.const(a.reshape(-1), "int64") for a in (first, inverse, counts))
 
 
 @op("ImageDecoder", shapes="encoded[n]")

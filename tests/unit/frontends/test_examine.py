@@ -125,7 +125,7 @@ def test_nodes_in_functions_are_told_by_their_own_names():
 
 
 def test_nodes_on_the_host_are_told_in_functions_too():
-    body = [node("Unique", "a", "q", "distinct"), node("Relu", "q", "b", "after")]
+    body = [node("Unique", "a", "q", "distinct", axis=0), node("Relu", "q", "b", "after")]
     function = helper.make_function("mine", "F", ["a"], ["b"], body, [helper.make_opsetid("", 18)])
     report = tw.check_model(model([node("F", "x", "y", "call", "mine")], [value("x")], ["y"], functions=[function]))
     assert verdicts(report) == {

@@ -190,6 +190,28 @@ def test_top_k_has_no_more_than_there_are():
         import_model(model)
 
 
+@campaign(every=3)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "uint64", "int64", "uint16"])
+@pytest.mark.parametrize("count", [1, 2, 37, 300])
+@pytest.mark.parametrize("in_order", [0, 1])
+def test_distinct_numbers_are_found_without_the_host(dtype, count, in_order):
+    """Also where numbers are NaN, which are equal to each other here, or zeros of both signs."""
+    few = [-0.0, 0.0, 1.5, np.nan, -np.inf, np.inf, -3]
+    if not dtype.startswith("float"):
+        few = [np.iinfo(dtype).min, 0, 1, 7, np.iinfo(dtype).max]
+    x = RANDOM.choice(np.array(few, dtype), count)
+    model, inputs = node_model("Unique", [x], outputs=4, sorted=in_order)
+    assert [node.verdict for node in tw.check_model(model).nodes] == ["compiled"]
+    got = tw.compile(model, workers=0, num_threads=1, cache=False).run(inputs)
+    values, first, inverse, counts = np.unique(x, True, True, True)
+    if not in_order:
+        order = np.argsort(first)
+        values, first, counts, inverse = values[order], first[order], counts[order], np.argsort(order)[inverse]
+    for one, other in zip(got, (values, first, inverse, counts), strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(np.signbit(got[0][got[0] == 0]), np.signbit(values[values == 0]))
+
+
 @pytest.mark.parametrize("shape", [(6,), (3, 50)])
 def test_known_values(shape):
     x = RANDOM.integers(0, 4, shape)
