@@ -109,32 +109,44 @@ def affine_grid(ctx: Context, theta: Tensor, size: Tensor, *, align_corners: int
     theta = ctx.fit_shape(theta, (theta.shape[0], rank, rank + 1), misfit)
     ctx.demand_equal(theta.shape[0], image[0], "theta and size differ in the number of images")
     elem = element_type(theta.dtype)
-    wide = scalars.compute_type(elem)
+    wide, wide_dtype = scalars.compute_type(elem), "float64" if theta.dtype == "float64" else "float32"
 
-    def body(item: ir.Value, *at: ir.Value) -> ir.Value:
-        *outer, column = at
-        count = builders.index_constant(rank)
-        place, row = [*outer, arith.divui(column, count)], arith.remui(column, count)
-        factors = [pick(item, row, j) for j in range(rank + 1)]
-        axes = zip(factors, reversed(place), reversed(image[2:]), strict=False)
-        terms = [Emitted(factor) * _coordinate(i, n, wide, bool(align_corners)) for factor, i, n in axes]
-        return sum(terms, Emitted(factors[rank])).value
-
-    def pick(item: ir.Value, row: ir.Value, j: int) -> ir.Value:
-        """The factor in column ``j`` of a row: of numbers that are the same for all of an image."""
-        numbers = [builders.extract(theta.value, [item, *map(builders.index_constant, (i, j))]) for i in range(rank)]
-        made = numbers[0]
-        for i, number in enumerate(numbers[1:], 1):
-            made = scalars.select(scalars.compare("eq", row, builders.index_constant(i)), number, made)
-        return made
-
-    # Coordinates of neighbours lie along vectors, not the few of one element.
+    # Coordinates of neighbours lie along vectors, not the few of one element: a row has those of all its pixels. Which
+    # of the few a column is, and where its pixel lies, is found once for each column, not in each row.
     *outer, last = image[2:]
-    rows = ctx.wrap(builders.index_map([theta.shape[0], *outer, last * rank], elem, body), theta.dtype)
+    columns, count = last * rank, builders.index_constant(rank)
+
+    def factor(j: int) -> Tensor:
+        """Column ``j`` of ``theta``, for each column of a row."""
+
+        def body(item: ir.Value, column: ir.Value) -> ir.Value:
+            return builders.extract(theta.value, [item, arith.remui(column, count), builders.index_constant(j)])
+
+        made = builders.index_map([theta.shape[0], columns], elem, body)
+        return ctx.wrap(builders.reshape(made, [theta.shape[0], *[1] * len(outer), columns]), theta.dtype)
+
+    def coordinate(axis: int) -> Tensor:
+        """Along an axis of the image: of its elements, for the last one of each column of a row."""
+        inner, extent = axis == len(outer), image[2 + axis]
+
+        def body(at: ir.Value) -> ir.Value:
+            place = arith.divui(at, count) if inner else at
+            return _coordinate(place, extent, wide, bool(align_corners)).value
+
+        made = builders.index_map([columns if inner else extent], wide, body)
+        behind = [1] * (len(outer) - axis)
+        return ctx.wrap(builders.reshape(made, [columns if inner else extent, *behind]), wide_dtype)
+
+    def body(offset: ir.Value, *pairs: ir.Value) -> ir.Value:
+        terms = [Emitted(a) * Emitted(b) for a, b in zip(pairs[:rank], pairs[rank:], strict=True)]
+        return sum(terms, Emitted(offset)).value
+
+    factors, coordinates = [factor(j) for j in range(rank)], [coordinate(axis) for axis in reversed(range(rank))]
+    rows = ctx.elementwise(body, factor(rank), *factors, *coordinates)
     return ctx.reshape(rows, [theta.shape[0], *image[2:], rank])
 
 
-def _coordinate(index: ir.Value, extent: Extent, kind: ir.Type, aligned: bool) -> Number:
+def _coordinate(index: ir.Value, extent: Extent, kind: ir.Type, aligned: bool) -> Emitted:
     """Of an element: -1 and 1 are the centres of the first one and the last (``aligned``), or the borders."""
     place: Number = Emitted(scalars.from_index(index, kind))
     last: Number = Emitted(scalars.const(extent - 1, kind))
