@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from . import arith, builders, ir, scalars, tensor
@@ -72,37 +73,50 @@ class ShortRow:
 
     def _pick(self, into: ir.Value, count: int) -> list[ir.Value]:
         """Find each element as the first one behind the last."""
-        words, whole = self._make_words(), ir.IntegerType.get_signless(64)
+        if self._is_wide:
+            return self._pick_wide(into, count)
+        [words], whole = self._make_words(), ir.IntegerType.get_signless(64)
 
-        def find(words: list[ir.Value], start: list[ir.Value], among: list[ir.Value]) -> ir.Value:
-            """The least next word of the elements that are not before ``start`` and begin with the words ``among``."""
-            number = len(words)
-
-            def choose(*values: ir.Value) -> ir.Value:
-                *given, first = values
-                here, there, others = given[:number], given[number : 2 * number], given[2 * number :]
-                found = scalars.invert(_is_less(here, there))
-                for word, other in zip(here, others, strict=False):
-                    found = scalars.both(found, scalars.compare("eq", word, other))
-                return scalars.minimum(first, scalars.select(found, here[len(others)], scalars.like(first, _LAST)))
-
-            numbers = [builders.full([], value) for value in (*start, *among)]
-            none = builders.full([], scalars.const(_LAST, whole))
-            maps = [*[[0]] * number, *[[]] * len(numbers), []]
-            [found] = builders.generic([*words, *numbers], [none], maps, "r", choose)
-            return builders.extract(found, [])
+        def choose(word: ir.Value, start: ir.Value, first: ir.Value) -> ir.Value:
+            found = scalars.compare("ge", word, start)
+            return scalars.minimum(first, scalars.select(found, word, scalars.like(first, _LAST)))
 
         def write(at: ir.Value, states: States) -> list[ir.Value]:
-            into, *start = states
-            first: list[ir.Value] = []
-            for _ in words:
-                first.append(find(words, start, first))
-            place = arith.andi(first[-1], scalars.const(0xFFFFFFFF, whole))
-            made = tensor.InsertOp(place, into, [self.row, at]).result
-            return [made, *first[:-1], scalars.add(first[-1], scalars.const(1, whole))]
+            into, start = states
+            first = self._find_least([words], start, choose)
+            made = tensor.InsertOp(arith.andi(first, scalars.const(0xFFFFFFFF, whole)), into, [self.row, at]).result
+            return [made, scalars.add(first, scalars.const(1, whole))]
 
-        least = [scalars.const(number, whole) for number in (-(1 << 63), 0)]
-        return for_loop(count, [into, *least[: len(words)]], write)[:1]
+        return for_loop(count, [into, scalars.const(-(1 << 63), whole)], write)[:1]
+
+    def _pick_wide(self, into: ir.Value, count: int) -> list[ir.Value]:
+        """Find the least key, and the first place of it, of the elements that are left: the others come last in both.
+
+        To ask each element whether it comes behind the last one takes twice as long.
+        """
+        whole = ir.IntegerType.get_signless(64)
+        last = scalars.const(_LAST, whole)
+
+        def choose(key: ir.Value, place: ir.Value, least: ir.Value, first: ir.Value) -> ir.Value:
+            return scalars.minimum(first, scalars.select(scalars.compare("eq", key, least), place, last))
+
+        def write(at: ir.Value, states: States) -> list[ir.Value]:
+            into, keys, places = states
+            least = self._find_least([keys], None, lambda key, first: scalars.minimum(first, key))
+            place = self._find_least([keys, places], least, choose)
+            where = [scalars.to_index(place)]
+            left = [tensor.InsertOp(last, words, where).result for words in (keys, places)]
+            return [tensor.InsertOp(place, into, [self.row, at]).result, *left]
+
+        return for_loop(count, [into, *self._make_words()], write)[:1]
+
+    def _find_least(self, words: list[ir.Value], number: ir.Value | None, choose: Callable[..., ir.Value]) -> ir.Value:
+        """``least = choose(*words, number, least)`` over all elements."""
+        numbers = [] if number is None else [builders.full([], number)]
+        none = builders.full([], scalars.const(_LAST, ir.IntegerType.get_signless(64)))
+        maps = [*[[0]] * len(words), *[[]] * len(numbers), []]
+        [found] = builders.generic([*words, *numbers], [none], maps, "r", choose)
+        return builders.extract(found, [])
 
     def _make_words(self) -> list[ir.Value]:
         whole = ir.IntegerType.get_signless(64)
