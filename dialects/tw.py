@@ -292,7 +292,8 @@ Written by passes/lower/flush_denormals; read by passes/lower/expand_math.
 """
 
 RARE = "tw.rare"
-"""Function of libm, unit: where its first operand is 0, nobody reads its result.
+"""Function of libm, unit: its first operand is an ``arith.select``, and nobody reads its result where that chooses the
+first of two.
 
 Written by passes/lower/math/emit; read by passes/lower/rare_calls.
 """

@@ -29,6 +29,7 @@ from .math import (
 )
 
 Expand = Callable[..., ir.Value]
+_ExpandSome = Callable[..., ir.Value | None]
 
 EXPANSIONS: dict[str, Expand] = {
     "arith.remf": remainder.remf,
@@ -57,11 +58,12 @@ EXPANSIONS: dict[str, Expand] = {
 }
 
 # The same in double precision; others of these functions are rare, and left to libm.
-_DOUBLES: dict[str, Expand] = {
+_DOUBLES: dict[str, _ExpandSome] = {
     "arith.remf": remainder.remf_double,
     "math.cos": doubles.cos,
     "math.exp": doubles.exp,
     "math.log": doubles.log,
+    "math.powf": power.power_of_integer,
     "math.sin": doubles.sin,
     "math.tanh": doubles.tanh,
 }
@@ -90,7 +92,8 @@ class ExpandMath(Pass):
     Where the target has no such instruction, a ``fma`` may become a product and a sum; those whose single rounding the
     result needs are written in wider arithmetic here.
 
-    Sines, cosines and remainders of doubles that made many turns are left to libm, in calls that are marked as rare.
+    Sines, cosines and remainders of doubles that made many turns are left to libm, in calls that are marked as rare. So
+    are powers of integers that are no short products.
 
     ``x (1 + erf(x / sqrt(2))) / 2``, its form with tanh, and ``1 / (1 + exp(-x))`` are one function each.
     """

@@ -103,7 +103,7 @@ def _unique_numbers(ctx: Context, x: Tensor, in_order: bool) -> tuple[Tensor, ..
     """Of a vector: runs of equal numbers in its sorted ones, whose places keep their order."""
     order = ctx.reshape(_order_rows(ctx, ctx.reshape(x, [1, x.size]), x.size, False), [x.size])
     ordered = take_elements(ctx, x, order, inside=True)
-    starts, inverse, found = _find_runs(ctx, ordered, order)
+    starts, inverse, found = _find_equal_runs(ctx, ordered, order)
     begins, ends = (ctx.wrap(builders.slice_(starts.value, [at], [found]), "int64") for at in (0, 1))
     first, counts = take(ctx, order, begins, inside=True), ctx.elementwise(scalars.sub, ends, begins)
     if not in_order:
@@ -112,7 +112,7 @@ def _unique_numbers(ctx: Context, x: Tensor, in_order: bool) -> tuple[Tensor, ..
     return take(ctx, x, first, inside=True), first, inverse, counts
 
 
-def _find_runs(ctx: Context, ordered: Tensor, order: Tensor) -> tuple[Tensor, Tensor, Extent]:
+def _find_equal_runs(ctx: Context, ordered: Tensor, order: Tensor) -> tuple[Tensor, Tensor, Extent]:
     """Where runs of equal numbers begin, and the last ends; which of them each place is in; how many there are."""
     whole, extent = element_type("int64"), ordered.shape[0]
     end, none = scalars.const(extent, whole), scalars.const(0, whole)

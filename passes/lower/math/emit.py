@@ -102,8 +102,8 @@ def _halves(x: Value) -> tuple[Value, Value]:
 def by_library(function: Callable[..., Value], usual: Value, made: Value, x: Value, *others: Value) -> Value:
     """``made`` where ``usual`` (an i1) holds, else ``function(x, *others)`` of libm, of doubles.
 
-    ``lower-to-llvm`` calls it only for vectors that have an unusual element (``rare_calls.py``): the operand of all
-    others is 0.
+    ``lower-to-llvm`` calls it only for vectors that have an unusual element (``rare_calls.py``), which the condition of
+    the ``arith.select`` tells it.
     """
     rare = function(arith.select(usual, f64(0.0), x), *others)
     rare.owner.attributes[tw.RARE] = ir.UnitAttr.get()

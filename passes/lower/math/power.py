@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ....dialects import arith, math, scalars
+from ....dialects import arith, ir, math, scalars
 from .emit import (
     INF,
     NAN,
     Value,
     bits,
+    by_library,
     constant_of,
     equal,
     extend,
@@ -32,6 +33,9 @@ _LOG2 = (
     -0.18080700111513862, 0.20607591232578773, -0.24043360988430036, 0.28853944313091345, -0.36067397931839235,
     0.48089834395018222, -0.72134751956596321, 1.4426950408923458,
 )  # fmt: skip
+
+# Of exponents for which an integer's power is products.
+_EXPONENT_BITS = 5
 
 
 def rsqrt(x: Value) -> Value:
@@ -100,3 +104,22 @@ def _restore_sign(x: Value, y: Value, value: Value) -> Value:
     negative = arith.andi(less(f32(-INF), x), less(x, f32(0.0)))
     undefined = arith.andi(negative, arith.xori(integer, scalars.bool_constant(True)))
     return arith.select(undefined, f32(NAN), value)
+
+
+def power_of_integer(x: Value, y: Value) -> Value | None:
+    """x^y of doubles, of an x that was an integer: products, where y is one of few bits and they are exact.
+
+    None, which leaves it to libm, where x may be any number.
+    """
+    owner = x.owner
+    if isinstance(owner, ir.Block) or owner.name not in ("arith.sitofp", "arith.uitofp"):
+        return None
+    made, square, left = f64(1.0), x, y
+    for bit in range(_EXPONENT_BITS):
+        square = square if bit == 0 else arith.mulf(square, square)
+        half = math.floor(arith.mulf(left, f64(0.5)))
+        odd = arith.cmpf(arith.CmpFPredicate.UNE, arith.addf(half, half), left)
+        made, left = arith.select(odd, arith.mulf(made, square), made), half
+    # What is no integer, or negative, leaves a rest.
+    usual = arith.andi(equal(left, f64(0.0)), equal(math.floor(y), y))
+    return by_library(math.powf, arith.andi(usual, less(math.absf(made), f64(2.0**53))), made, x, y)

@@ -35,13 +35,20 @@ func.func @divide(%x: memref<8xf32>, %a: index, %b: index, %lo: index) -> f32 {
 
 // A function that few elements need is called where there is one of them.
 // CHECK-LABEL: llvm.func @rare(
-// CHECK:         %[[BITS:.*]] = llvm.fcmp "une" %{{.*}} : vector<4xf64>
-// CHECK:         %[[SOME:.*]] = "llvm.intr.vector.reduce.or"(%[[BITS]])
-// CHECK:         llvm.cond_br %[[SOME]]
-// CHECK:         llvm.intr.sin
+// CHECK:         %[[USUAL:.*]] = llvm.fcmp "olt" %{{.*}} : vector<4xf64>
+// CHECK:         %[[ALL:.*]] = "llvm.intr.vector.reduce.and"(%[[USUAL]])
+// CHECK:         llvm.cond_br %[[ALL]]
+// CHECK:         %[[HIDDEN:.*]] = llvm.inline_asm has_side_effects "", "=r,0"
+// CHECK:         %[[REACHED:.*]] = llvm.icmp "eq" %[[HIDDEN]]
+// CHECK:         %[[X:.*]] = llvm.select %[[REACHED]]
+// CHECK:         llvm.intr.sin(%[[X]])
 func.func @rare(%x: memref<4xf64>, %r: memref<4xf64>, %lo: index) {
+  %zeros = arith.constant dense<0.0> : vector<4xf64>
+  %ones = arith.constant dense<1.0> : vector<4xf64>
   %v = vector.load %x[%lo] : memref<4xf64>, vector<4xf64>
-  %y = math.sin %v {tw.rare} : vector<4xf64>
+  %usual = arith.cmpf olt, %v, %ones : vector<4xf64>
+  %w = arith.select %usual, %zeros, %v : vector<4xi1>, vector<4xf64>
+  %y = math.sin %w {tw.rare} : vector<4xf64>
   vector.store %y, %r[%lo] : memref<4xf64>, vector<4xf64>
   return
 }

@@ -251,6 +251,40 @@ def test_remainders_of_float64_are_exact() -> None:
     np.testing.assert_array_equal(np.signbit(got[kept]), np.signbit(want[kept]))
 
 
+@pytest.mark.parametrize("number", [0.0, -0.0, np.inf, np.nan, 1e300])
+def test_rare_numbers_of_float64_that_have_a_vector_of_their_own(number: float) -> None:
+    """Where no other element of a vector would have libm called."""
+    x = np.full(64, number)
+    for name in ("sin", "cos"):
+        got = CompiledKernel(kernel_text(body_of(name), x.size).replace("f32", "f64"))([x], x)
+        with np.errstate(all="ignore"):
+            np.testing.assert_allclose(got, getattr(np, name)(x), rtol=1e-15)
+    for other in (0.0, np.nan, np.inf, 5e-324, 3.0):
+        got = CompiledKernel(kernel_text(REMAINDER, x.size, 2).replace("f32", "f64"))([x, np.full(64, other)], x)
+        with np.errstate(all="ignore"):
+            np.testing.assert_array_equal(got, np.fmod(x, other))
+
+
+@pytest.mark.parametrize("other", [-2.0, -0.5, 0.0, 0.5, 1.0, 7.0, 31.0, 32.0, 1e300, np.inf, -np.inf, np.nan])
+def test_powers_of_integers_are_those_of_c(other: float) -> None:
+    """Also where all elements of a vector are alike."""
+    for x in ([0], [1], [-1], [0, 1, -1, 2, 3, -7, 1 << 30, -(1 << 31)]):
+        given = np.resize(np.array(x, np.int32), 64)
+        text = kernel_text("%f = arith.sitofp %v : i32 to f64 %y = math.powf %f, %w : f64", 64, 2)
+        text = (
+            text.replace("f32", "f64")
+            .replace("%v: f64", "%v: i32")
+            .replace("%tv: tensor<64xf64>", "%tv: tensor<64xi32>")
+        )
+        text = text.replace("(tensor<64xf64>, ", "(tensor<64xi32>, ").replace(
+            " : tensor<64xf64>, tensor", " : tensor<64xi32>, tensor"
+        )
+        y = np.full(64, other)
+        got = CompiledKernel(text)([given, y], y)
+        with np.errstate(all="ignore"):
+            np.testing.assert_array_equal(got, np.power(given.astype(np.float64), y))
+
+
 @pytest.mark.parametrize("name", ["erf", "tan"])
 def test_other_functions_of_float64_are_left_to_libm(name: str) -> None:
     x = np.linspace(-3, 3, 64)
