@@ -17,7 +17,9 @@ from ..primitives.movement import cut
 from ..state.context import Context
 from ..values.tensor import Tensor
 
-_DIRECT = 512  # the longest transform by a table, which has the square of the length
+# The longest transform by a table, which has the square of the length. Of a length with factors, the lesser of which is
+# so large at least, two rounds take less: 256 complex numbers 0.3 of the time.
+_DIRECT, _SHORT, _LEAST_FACTOR = 512, 64, 8
 
 # Transforms are those of rows (batch, length, parts): the parts are the real one, and the imaginary one unless it is 0.
 
@@ -25,9 +27,9 @@ _DIRECT = 512  # the longest transform by a table, which has the square of the l
 def transform(ctx: Context, x: Tensor, sign: int, count: int) -> Tensor:
     """``y[k] = Σ x[n] exp(sign 2πi kn / N)`` for the first ``count`` k, not scaled, with both parts."""
     length = x.shape[1]
-    if length <= _DIRECT:
+    factor = _find_factor(length)
+    if length <= _DIRECT and not factor:
         return _by_table(ctx, x, _waves(length, sign)[:, :count])
-    factor = next((f for f in range(math.isqrt(length), 15, -1) if length % f == 0), 0)
     y = _in_two_rounds(ctx, x, sign, factor) if factor else _by_chirp(ctx, x, sign)
     return cut(ctx, y, {1: range(count)})
 
@@ -36,13 +38,19 @@ def real_inverse(ctx: Context, x: Tensor, length: int) -> Tensor:
     """The real sequence of this length whose spectrum begins with ``x`` and goes on with conjugates; not scaled."""
     half = length // 2 + 1
     x = resize(ctx, x, half)
-    if length > _DIRECT:
+    if length > _DIRECT or _find_factor(length):
         return cut(ctx, transform(ctx, _with_conjugates(ctx, x, length), 1, length), {2: range(1)})
     k = np.arange(half)
     times = np.where((k == 0) | (2 * k == length), 1, 2)[:, None]  # what has no conjugate counts once
     waves = _waves(length, 1)[:half] * times
     own = np.where(times == 1, 0, -np.imag(waves))  # and has no imaginary part
     return _multiply_table(ctx, x, np.stack([np.real(waves), own], axis=1)[..., None])
+
+
+def _find_factor(length: int) -> int:
+    """A factor by which two rounds take less than the table, or 0."""
+    factors = range(math.isqrt(length), _LEAST_FACTOR - 1, -1) if length > _SHORT else ()
+    return next((f for f in factors if length % f == 0), 0)
 
 
 def resize(ctx: Context, x: Tensor, length: int) -> Tensor:

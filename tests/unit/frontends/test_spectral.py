@@ -49,14 +49,20 @@ def test_real_transform(onesided, length):
     close(dft(x[..., None], length, onesided=onesided), pairs(want))
 
 
-@pytest.mark.parametrize("length", [None, 1, 5, 6, 13])
+@pytest.mark.parametrize("length", [None, 1, 5, 6, 13, 80])
 def test_real_inverse_ignores_what_conjugates_cancel(length):
     z = RANDOM.standard_normal((2, 5)) + 1j * RANDOM.standard_normal((2, 5))
     want = np.fft.irfft(z, n=length)
     close(dft(pairs(z).astype(np.float32), length, inverse=1, onesided=1), want[..., None])
 
 
-@pytest.mark.parametrize("length", [600, 521, 2048, 3 * 521])
+def test_lengths_with_factors_have_no_table_of_their_square():
+    model, _ = node_model("DFT", [np.zeros((2, 256, 2), np.float32), np.array(256), np.array(1)], known=[1, 2], opset=20)
+    text = str(import_model(model).module)
+    assert "tensor<32x32xf32>" in text and "512x512" not in text
+
+
+@pytest.mark.parametrize("length", [67, 72, 100, 300, 600, 521, 8 * 67, 2048, 3 * 521])
 def test_long_transforms(length):
     z = RANDOM.standard_normal((2, length)) + 1j * RANDOM.standard_normal((2, length))
     close(dft(pairs(z).astype(np.float32)), pairs(np.fft.fft(z)))
