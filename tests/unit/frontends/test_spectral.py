@@ -57,7 +57,9 @@ def test_real_inverse_ignores_what_conjugates_cancel(length):
 
 
 def test_lengths_with_factors_have_no_table_of_their_square():
-    model, _ = node_model("DFT", [np.zeros((2, 256, 2), np.float32), np.array(256), np.array(1)], known=[1, 2], opset=20)
+    model, _ = node_model(
+        "DFT", [np.zeros((2, 256, 2), np.float32), np.array(256), np.array(1)], known=[1, 2], opset=20
+    )
     text = str(import_model(model).module)
     assert "tensor<32x32xf32>" in text and "512x512" not in text
 
