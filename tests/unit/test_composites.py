@@ -324,3 +324,17 @@ def test_a_norm_of_one_number_is_zero_and_an_offset_costs_no_digits(length: int,
     wide = x.astype(np.float64)
     want = (wide - wide.mean(1, keepdims=True)) / np.sqrt(wide.var(1, keepdims=True) + 1e-5)
     np.testing.assert_allclose(module(x, ones)[0], want, rtol=0, atol=3e-6)
+
+
+def test_a_scalar_of_many_equal_parts_is_read_part_by_part() -> None:
+    """Each value is in the next one three times: whoever goes through all of them has 3^12 to go."""
+    nodes = []
+    for i in range(12):
+        nodes += [
+            helper.make_node("ReduceMax", [f"v{i}"], [f"m{i}"], axes=[-1]),
+            helper.make_node("Sub", [f"v{i}", f"m{i}"], [f"d{i}"]),
+            helper.make_node("Tanh", [f"v{i}"], [f"t{i}"]),
+            helper.make_node("Mul", [f"d{i}", f"t{i}"], [f"v{i + 1}"]),
+        ]
+    made = plan(import_model(model_of(nodes, {"v0": INPUTS["x"]}, ["v12"], opset=17)), detect_host(), PassContext())
+    assert len(made.main.calls) < 12

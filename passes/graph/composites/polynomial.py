@@ -137,8 +137,20 @@ def raise_to_power(a: Sum, exponent: Fraction) -> Sum:
 
 
 def move_reads(a: Sum, place: Callable[[int], int | None]) -> Sum:
-    """The scalar with all reads at other places."""
-    return _make_sum({frozenset((_move_atom(x, place), e) for x, e in p): n for p, n in a.terms})
+    """The scalar with all reads at other places; what it has at several places is moved once."""
+    moved: dict[int, Sum] = {}
+
+    def move(a: Sum) -> Sum:
+        if id(a) not in moved:
+            moved[id(a)] = _make_sum({frozenset((move_atom(x), e) for x, e in p): n for p, n in a.terms})
+        return moved[id(a)]
+
+    def move_atom(atom: Atom) -> Atom:
+        if isinstance(atom, Read):
+            return Read(atom.value, tuple(None if p is None else place(p) for p in atom.places))
+        return Call(atom.name, tuple(map(move, atom.arguments))) if isinstance(atom, Call) else move(atom)
+
+    return move(a)
 
 
 def is_close_sum(a: Sum, expected: dict[Product, float]) -> bool:
@@ -164,14 +176,6 @@ def _join_products(p: Product, q: Product) -> Product:
             raise UnreadableError  # x / x is 1 for most x only
         powers[atom] = known + e
     return frozenset(powers.items())
-
-
-def _move_atom(atom: Atom, place: Callable[[int], int | None]) -> Atom:
-    if isinstance(atom, Read):
-        return Read(atom.value, tuple(None if p is None else place(p) for p in atom.places))
-    if isinstance(atom, Call):
-        return Call(atom.name, tuple(move_reads(a, place) for a in atom.arguments))
-    return move_reads(atom, place)
 
 
 def _make_sum(terms: dict[Product, float]) -> Sum:

@@ -134,6 +134,8 @@ class Reader:
             made = self.element(value)
         except UnreadableError:
             made = polynomial.sum_of_atom(read_itself(value))
+        if places == [None if n == 1 else dim for dim, n in enumerate(shape_of(value))]:
+            return made  # as nearly all are
         return polynomial.move_reads(made, lambda dim: places[dim])
 
 
@@ -184,12 +186,15 @@ def _over_rows(op: ir.Operation, name: str, term: Sum, read: Read, x: ir.Value) 
 
 
 def _walk_reads(a: Sum) -> Iterator[Read]:
-    for atom in polynomial.collect_atoms(a.products):
-        if isinstance(atom, Read):
-            yield atom
-        else:
-            for part in atom.arguments if isinstance(atom, Call) else (atom,):
-                yield from _walk_reads(part)
+    pending, seen = [a], {id(a)}
+    while pending:
+        for atom in polynomial.collect_atoms(pending.pop().products):
+            if isinstance(atom, Read):
+                yield atom
+                continue
+            parts = [part for part in (atom.arguments if isinstance(atom, Call) else (atom,)) if id(part) not in seen]
+            seen.update(map(id, parts))
+            pending += parts
 
 
 def _rank(x: ir.Value) -> int:
