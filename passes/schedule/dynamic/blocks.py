@@ -46,6 +46,7 @@ from ..families.family import (
     GROUPED_BLOCKS,
     LIGHT_BLOCKS,
     LINE_BLOCKS,
+    MAPPED_BLOCKS,
     TURNED_BLOCKS,
     Anchors,
     BlockSizes,
@@ -382,7 +383,8 @@ def _choose_sizes(function: func.FuncOp, result: ir.Value, innermost: int) -> tu
     ops = [op for op in list_ops(function) if op.name.startswith("linalg.")]
     crossing = find_crossing([(op, classify_op(op)) for op in ops], result, innermost)
     if crossing is not None:
-        return crossing.axis, TURNED_BLOCKS
+        few = 0 <= shape_of(result)[crossing.axis] <= _FEW  # rows of channels, of which there are no squares
+        return crossing.axis, MAPPED_BLOCKS if few else TURNED_BLOCKS
     return None, GATHERED_BLOCKS if any(_shares_places(op) for op in ops) else LIGHT.blocks
 
 
