@@ -7,10 +7,13 @@ import itertools
 import numpy as np
 import onnx
 import pytest
+from shared_kernels import describe_kernels
 
 import tilewright as tw
+from tilewright.core.target import Target
 
 RNG = np.random.default_rng(17)
+TARGET = Target.parse("x86 -mcpu=haswell")
 
 
 def model(body: str, inputs: str = "float[A, B, 20] x, float[C, D, 20] z") -> onnx.ModelProto:
@@ -70,6 +73,66 @@ def test_axes_are_joined_where_all_operands_walk_them_alike(op: str, elem: str):
                     RNG.integers(0, 9, shape).astype({"float": "float32"}.get(elem, elem)) for shape in (left, right)
                 )
                 np.testing.assert_array_equal(module(x, z)[0], numpy_op(x, z))
+
+
+@pytest.mark.parametrize(("op", "elem"), [("Sub", "float"), ("Sub", "int64"), ("Add", "uint8"), ("Sub", "float16")])
+def test_many_rows_of_a_few_elements_go_together(op: str, elem: str):
+    """Groups of rows, of which the last has fewer, and some of which no row is left over from; on several threads."""
+    module = tw.compile(model(f"y = {op}(x, z)", f"{elem}[A, B, C] x, {elem}[D, E, F] z"), workers=0, num_threads=2)
+    numpy_op = {"Add": np.add, "Sub": np.subtract}[op]
+    kind = {"float": "float32"}.get(elem, elem)
+    for a, b, c in ((1, 9001, 3), (2, 700, 17), (3, 5, 63), (40, 43, 3), (2, 4096, 1), (2, 4096, 2), (1, 0, 3)):
+        for left, right in (
+            ((a, b, c), (1, 1, c)),
+            ((a, b, c), (1, b, 1)),
+            ((a, 1, c), (1, b, c)),
+            ((a, b, 1), (a, 1, c)),
+            ((1, b, 1), (a, 1, c)),
+        ):
+            x, z = (RNG.integers(0, 99, shape).astype(kind) for shape in (left, right))
+            np.testing.assert_array_equal(module(x, z)[0], numpy_op(x, z))
+
+
+def test_three_operands_repeat_what_they_have():
+    inputs = "bool[A, B] c, float[D, E] x, float[F, G] z"
+    module = tw.compile(model("y = Where(c, x, z)", inputs), workers=0)
+    for rows, columns in ((1000, 17), (1000, 3), (7, 200), (3, 5)):
+        for sizes in itertools.product(((rows, columns), (1, columns), (rows, 1)), repeat=2):
+            c = RNG.random((rows, columns)) < 0.5
+            x, z = (RNG.standard_normal(shape).astype(np.float32) for shape in sizes)
+            np.testing.assert_array_equal(module(c, x, z)[0], np.where(c, x, z))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "t = Slice(x, s, e, a) y = Cast<to = 1>(t)",
+        "m = Constant<value = float[3] {0.5, 0.25, 2.0}>() t = Cast<to = 1>(x) y = Mul(t, m)",
+    ],
+)
+def test_rows_of_slices_and_beside_constants_are_as_long_as_the_run_finds(body: str):
+    constants = " ".join(f"{name} = Constant<value_ints = [{n}]>()" for name, n in (("s", 2), ("e", -3), ("a", 2)))
+    [kernel] = describe_kernels(model(f"{constants} {body}", "uint8[N, H, W, C] x"), TARGET).values()
+    assert kernel.schedule.startswith("rows along which each operand is read or repeated, short ones together, in")
+
+
+def test_a_few_channels_that_come_first_go_by_many_pixels():
+    body = "m = Constant<value = float[3] {0.5, 0.25, 2.0}>() t = Cast<to = 1>(x) n = Mul(t, m) y = Transpose<perm = [2, 0, 1]>(n)"
+    [kernel] = describe_kernels(model(body, "uint8[H, W, 3] x"), TARGET).values()
+    assert kernel.schedule.startswith("blocks of 3 x 256")
+
+
+@pytest.mark.parametrize("inputs", ["uint8[N, H, W, C] x", "uint8[1, H, W, 3] x"])
+def test_a_part_of_an_image_is_converted_in_whole_rows(inputs: str):
+    """The columns and channels of a part of an image are one row of it; of narrow parts and of one channel, too."""
+    body = """s = Constant<value_ints = [2, 1]>() e = Constant<value_ints = [-2, -3]>() a = Constant<value_ints = [1, 2]>()
+      m = Constant<value = float[3] {0.5, 0.25, 2.0}>() t = Slice(x, s, e, a) f = Cast<to = 1>(t) y = Mul(f, m)"""
+    module = tw.compile(model(body, inputs), workers=0, num_threads=2)
+    for n, h, w, c in ((1, 60, 70, 3), (1, 400, 6, 3), (1, 5, 5, 3), (1, 9, 1000, 3), (2, 33, 44, 3), (3, 20, 30, 1)):
+        if inputs.startswith("uint8[N") or (n, c) == (1, 3):
+            x = RNG.integers(0, 255, (n, h, w, c)).astype(np.uint8)
+            want = x[:, 2:-2, 1:-3].astype(np.float32) * np.float32([0.5, 0.25, 2.0])
+            np.testing.assert_array_equal(module(x)[0], want)
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,7 @@ def choose_copy(function: func.FuncOp, turned: bool = False) -> BoxCopy:
     starts: Sequence[int | ir.Value] = [0] * len(shape_of(value))
     op = defining_op(value)
     if op is not None and op.name == "tensor.extract_slice":
-        starts, value = _read_starts(op), op.operands[0]
+        starts, value = read_starts(op), op.operands[0]
     others = [each.name for each in list_ops(function)]
     known = ("linalg.generic", "tensor.extract_slice", "tensor.insert_slice", "tensor.empty", "linalg.fill")
     if defining_op(value) is not None or any(n not in (*known, "arith.constant", "func.return") for n in others):
@@ -168,7 +168,7 @@ def _read_order(op: ir.Operation) -> list[int | None]:
     return [own.index(dim) if (dim := dim_of(e)) in own else None for e in made.results]
 
 
-def _read_starts(op: ir.Operation) -> list[int | ir.Value]:
+def read_starts(op: ir.Operation) -> list[int | ir.Value]:
     """Where a slice begins along each axis."""
     offsets, steps, sizes = (
         list(ir.DenseI64ArrayAttr(op.attributes[f"static_{name}"])) for name in ("offsets", "strides", "sizes")

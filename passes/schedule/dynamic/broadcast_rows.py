@@ -1,24 +1,26 @@
-"""Elementwise kernels with operands that only the run knows to be broadcast: loops over rows, with strides.
+"""Elementwise kernels whose operands lie in strides that only the run knows: repeated ones, and slices.
 
 An operand has a stride along each axis of the result: 0 where it is repeated. Neighbouring axes become one where the
 strides of all operands allow it, so that a row is as long as can be: the whole result, where nothing is repeated. Along
 a row the stride of an operand is 1 or 0: for each choice there is a function of one axis, cut into blocks as others.
+Many rows of a few elements go together (``short_rows.py``).
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ....core.target import Target
-from ....dialects import arith, func, ir, memref, scf, tensor
+from ....dialects import arith, bufferization, func, ir, memref, scf, tensor
 from ....dialects.builders import element_of, generic, index_constant
 from ....dialects.structured import iterators_attr
 from ....dialects.types import DYNAMIC
-from ....dialects.walk import defining_op
+from ....dialects.walk import defining_op, is_constant
 from ...ir.broadcasts import OpenBroadcast, maps_in_order
 from ...ir.edit import clone
 from ...ir.kernel import list_functions, module_beside, run_upstream
@@ -27,30 +29,43 @@ from ...ir.structure import dim_of, indexing_maps, list_ops, shape_of, terminato
 from ...ir.uses import find_captures
 from ..loop_plan import STEPS
 from ..tiles.buffers import buffer_of, tensor_of
-from ..tiles.loops import loop_over, walk_part
+from ..tiles.loops import branch_off, loop_over, walk_part
 from ..tiles.regions import NotSchedulable
 from ..tiling.destination_passing import destination_passing, is_empty
+from ..tiling.dynamic_border import resolve_size
 from ..tiling.part_nests import Chooser
-from ..tiling.strided_boxes import flatten_buffer, join_axes
+from ..tiling.strided_boxes import Place, find_extents, find_offset, find_strides, flatten_buffer, join_axes
 from .block_kernels import OneFunction
 from .block_loops import Blocks
 from .blocks import choose_blocks
+from .box_copies import read_starts
 from .part_loops import Computation, Part, Segment, cut_axis, share_range
+from .short_rows import ShortRows, view_row
 
 # Blocks of a row that threads share no further.
 _PIECE = 64
+# Elements along known axes that rows of slices have blocks of their own for.
+_LEAST_KNOWN = 32
 # Operands of which only the run knows whether they are repeated along a row: each doubles the code.
 _MOST_UNSURE = 3
 
 
 @dataclass(frozen=True)
 class RowOperand:
-    """An argument that a kernel reads: the axis of the result that each of its own lies along, None for one of one
-    element, and those of these axes along which only the run knows whether it is repeated."""
+    """What a kernel reads, an argument or a constant: the axis of the result that each of its own lies along, None for
+    one of one element, those of these axes along which only the run knows whether it is repeated, and where it begins
+    along its own axes, if it is a slice."""
 
     argument: ir.Value
     axes: tuple[int | None, ...]
     unsure: frozenset[int]
+    starts: tuple[int | ir.Value, ...] = ()
+
+    def find_place(self, buffer: ir.Value, rank: int, arguments: Mapping[ir.Value, ir.Value]) -> Place:
+        """Where it lies in a buffer, with strides along so many axes of the result, 0 where it is repeated."""
+        starts = [resolve_size(n, arguments) if isinstance(n, ir.Value) else index_constant(n) for n in self.starts]
+        start = find_offset(starts, find_strides(buffer)) if starts else index_constant(0)
+        return Place(flatten_buffer(buffer), start, tuple(_strides_of(self, buffer, rank)))
 
 
 @dataclass(frozen=True)
@@ -64,10 +79,14 @@ class RowKernel(OneFunction):
 
 @dataclass(frozen=True)
 class BroadcastRows:
-    """The loops of a kernel: ``kernels`` for all choices of what is repeated along a row."""
+    """The loops of a kernel: ``kernels`` for all choices of what is repeated along a row.
+
+    together: the kernel of rows that go together, in which nothing is repeated; None where there is one row.
+    """
 
     operands: tuple[RowOperand, ...]
     kernels: tuple[RowKernel, ...]
+    together: RowKernel | None
 
     @property
     def extent(self) -> int:
@@ -88,7 +107,8 @@ class BroadcastRows:
         return None
 
     def __str__(self) -> str:
-        return f"rows along which each operand is read or repeated, in\n{self.kernels[0].blocks}"
+        together = "" if self.together is None else ", short ones together,"
+        return f"rows along which each operand is read or repeated{together} in\n{self.kernels[0].blocks}"
 
     def build(self, function: func.FuncOp, target: Target) -> ir.Module:
         """The function as loops over rows. Raises NotSchedulable where there is no element to compute."""
@@ -99,8 +119,7 @@ class BroadcastRows:
         def body(
             arguments: dict[ir.Value, ir.Value], dests: list[ir.Value], lo: ir.Value, hi: ir.Value
         ) -> list[ir.Value]:
-            buffers = [buffer_of(arguments[operand.argument]) for operand in self.operands]
-            _Rows(self, buffers, buffer_of(dests[0]), target).emit(lo, hi)
+            _Rows(self, arguments, buffer_of(dests[0]), target).emit(lo, hi)
             return dests
 
         made = destination_passing(function, body)
@@ -111,17 +130,18 @@ class BroadcastRows:
 def choose_broadcast_rows(function: func.FuncOp, choose: Chooser) -> BroadcastRows:
     """Loops over rows, with schedules that ``choose`` gives for their blocks.
 
-    Raises NotSchedulable for kernels that are more than one op and what it reads, or where nothing may be repeated.
+    Raises NotSchedulable for kernels that are more than one op and what it reads, or where nothing may be repeated and
+    no rows lie apart.
     """
     *ops, end = list_ops(function)
     repeats: dict[ir.Value, OpenBroadcast] = {
         each.results[0]: found for each in ops if (found := OpenBroadcast.of(each)) is not None
     }
     op = defining_op(end.operands[0]) if len(end.operands) == 1 else None
-    if op is None or not repeats:
+    if op is None or not (repeats or _reads_rows_apart(op)):
         raise NotSchedulable("no operands that may be repeated")
     others = [each for each in ops if each != op and len(each.results) and each.results[0] not in repeats]
-    if any(each.name not in ("tensor.empty", "arith.constant") for each in others):
+    if any(each.name not in ("tensor.empty", "tensor.extract_slice", "arith.constant") for each in others):
         raise NotSchedulable("other ops beside it")
     if op.results[0] in repeats:  # alone: its elements are copied
         copy = _Copy.of(function, op.results[0])
@@ -146,17 +166,41 @@ def _choose_rows(
     choices = [((True, False) if inner in o.unsure else (inner in o.axes,)) for o in operands]
     if sum(len(choice) > 1 for choice in choices) > _MOST_UNSURE:
         raise NotSchedulable("too many operands that may be repeated")
-    kernels = tuple(_make_row(function, op, operands, along, choose) for along in itertools.product(*choices))
-    return BroadcastRows(tuple(operands), kernels)
+    kernels = {along: _make_row(function, op, operands, along, choose) for along in itertools.product(*choices)}
+    together = None
+    if inner > 0:
+        whole = tuple(any(axis is not None for axis in o.axes) for o in operands)
+        together = kernels.get(whole) or _make_row(function, op, operands, whole, choose)
+    return BroadcastRows(tuple(operands), tuple(kernels.values()), together)
+
+
+def _reads_rows_apart(op: ir.Operation) -> bool:
+    """Return whether an op reads a slice, and lies along rows for which there are no blocks of a known length."""
+    if op.name != "linalg.generic" or all(_find_slice(value) is None for value in op.operands):
+        return False
+    known = itertools.takewhile(lambda n: n >= 0, reversed(shape_of(op.results[0])))
+    return math.prod(known) < _LEAST_KNOWN
+
+
+def _find_slice(value: ir.Value) -> ir.Operation | None:
+    """The op that makes a slice of an argument; None for other values."""
+    op = defining_op(value)
+    sliced = op is not None and op.name == "tensor.extract_slice" and isinstance(op.operands[0], ir.BlockArgument)
+    return op if sliced else None
 
 
 def _read(value: ir.Value, repeats: Mapping[ir.Value, OpenBroadcast], dims: Sequence[int | None]) -> RowOperand:
     """What an op reads of an operand that lies along these axes of its result."""
-    found = repeats.get(value, OpenBroadcast(value, frozenset()))
-    if not isinstance(value.type, ir.RankedTensorType) or defining_op(found.source) is not None:
+    found, starts = repeats.get(value, OpenBroadcast(value, frozenset())), ()
+    source = found.source
+    if not isinstance(value.type, ir.RankedTensorType):
+        raise NotSchedulable("an operand that is no tensor")
+    if (op := _find_slice(source)) is not None and not found.unsure:
+        starts, source = tuple(read_starts(op)), op.operands[0]
+    if defining_op(source) is not None and (starts or not is_constant(source)):
         raise NotSchedulable("an operand that is no argument")
     unsure = frozenset(d for axis in found.unsure if (d := dims[axis]) is not None)
-    return RowOperand(found.source, tuple(dims), unsure)
+    return RowOperand(source, tuple(dims), unsure, starts)
 
 
 @dataclass(frozen=True)
@@ -209,30 +253,36 @@ def _make_row(
     return RowKernel(module, choose_blocks(list_functions(module)[0], choose), along)
 
 
-@dataclass(frozen=True)
-class _RowBlocks:
-    """A row's function, and the blocks along it by their sizes."""
-
-    kernel: RowKernel
-    segments: Mapping[int, Segment]
-
-
 class _Rows:
-    """Emits the loops: ``extents`` of the axes, and the ``strides`` of each operand, the result last."""
+    """Emits the loops: ``extents`` of the axes, and ``places`` and ``strides`` of each operand, the result last."""
 
-    def __init__(self, plan: BroadcastRows, buffers: Sequence[ir.Value], result: ir.Value, target: Target) -> None:
-        self.target = target
-        self.plan, self.buffers = plan, [flatten_buffer(buffer) for buffer in (*buffers, result)]
-        rank = ir.MemRefType(result.type).rank
-        self.extents = [memref.DimOp(result, index_constant(axis)).result for axis in range(rank)]
-        self.strides = [_strides_of(o, b, rank) for o, b in zip(plan.operands, buffers, strict=True)]
-        whole = RowOperand(result, tuple(range(rank)), frozenset())
-        self.strides.append(_strides_of(whole, result, rank))
-        for axis in range(rank - 1):
+    def __init__(
+        self, plan: BroadcastRows, arguments: Mapping[ir.Value, ir.Value], result: ir.Value, target: Target
+    ) -> None:
+        self.target, self.plan = target, plan
+        self.extents = find_extents(result)
+        places = [o.find_place(_buffer_of(o, arguments), len(self.extents), arguments) for o in plan.operands]
+        self.places = [*places, Place.of(result, [index_constant(0)] * len(self.extents))]
+        self.strides = [list(place.strides) for place in self.places]
+        for axis in range(len(self.extents) - 1):
             self._join(axis)
 
     def emit(self, lo: ir.Value, hi: ir.Value) -> None:
         """The part [lo, hi), of ``STEPS``, of all rows."""
+        if (together := self.plan.together) is None:
+            self._emit_rows(lo, hi)
+            return
+        places = [replace(place, strides=tuple(own)) for place, own in zip(self.places, self.strides, strict=True)]
+        rows = ShortRows(self.extents, places, together.along, self.target)
+
+        def compute(views: Sequence[ir.Value], length: ir.Value) -> None:
+            for part in self._parts(together, self._cut(together, length), views, length):
+                part.loop(index_constant(0), part.blocks, None)
+
+        branch_off(rows.enough, lambda: rows.emit(lo, hi, compute), lambda: self._emit_rows(lo, hi))
+
+    def _emit_rows(self, lo: ir.Value, hi: ir.Value) -> None:
+        """The part of all rows, each by the kernel for what is repeated along it."""
         for kernel in self.plan.kernels:
             fits = arith.constant(ir.IntegerType.get_signless(1), 1)
             for own, strides in zip(kernel.along, self.strides, strict=False):
@@ -244,20 +294,27 @@ class _Rows:
                 scf.YieldOp([])
 
     def _emit_kernel(self, kernel: RowKernel, lo: ir.Value, hi: ir.Value) -> None:
-        [(axis, sizes)] = kernel.blocks.cuts.items()
         *outer, length = self.extents
-        segments = cut_axis(length, sizes, axis in kernel.blocks.repeated)
-        pieces = arith.ceildivui(segments[sizes[0]].count, index_constant(_PIECE))
+        segments = self._cut(kernel, length)
+        pieces = arith.ceildivui(next(iter(segments.values())).count, index_constant(_PIECE))
         counts = [*outer, arith.maxui(pieces, index_constant(1))]
         steps = functools.reduce(arith.muli, counts)
         first, last = share_range(lo, hi)(steps)
-        row = _RowBlocks(kernel, segments)
 
-        def emit(first: ir.Value, last: ir.Value, offsets: Sequence[ir.Value]) -> None:
-            parts = self._parts(row, offsets)
-            loop_over(first, last, 1, lambda number: self._piece(row, parts, number))
+        def emit(first: ir.Value, last: ir.Value, starts: Sequence[ir.Value]) -> None:
+            views = [
+                view_row(place.buffer, start, length if own else None)
+                for place, start, own in zip(self.places, starts, (*kernel.along, True), strict=True)
+            ]
+            parts = self._parts(kernel, segments, views, length)
+            loop_over(first, last, 1, lambda number: self._piece(parts, number))
 
-        walk_part(counts, self.strides, (first, last), [index_constant(0)] * len(self.strides), emit)
+        walk_part(counts, self.strides, (first, last), [place.start for place in self.places], emit)
+
+    def _cut(self, kernel: RowKernel, length: ir.Value) -> dict[int, Segment]:
+        """The blocks of a row by their sizes."""
+        [(axis, sizes)] = kernel.blocks.cuts.items()
+        return cut_axis(length, sizes, axis in kernel.blocks.repeated)
 
     def _join(self, axis: int) -> None:
         """Make an axis and the next one the latter, where all operands go on from one row to the next.
@@ -273,19 +330,17 @@ class _Rows:
                     single = arith.andi(single, same)
         join_axes(self.extents, self.strides, axis, single)
 
-    def _parts(self, row: _RowBlocks, offsets: Sequence[ir.Value]) -> list[Part]:
-        """What computes the blocks of the row at these places of the operands and the result."""
-        kernel, length = row.kernel, self.extents[-1]
-        *read, place = [
-            _part(buffer, offset, length if own else None)
-            for buffer, offset, own in zip(self.buffers, offsets, (*kernel.along, True), strict=True)
-        ]
+    def _parts(
+        self, kernel: RowKernel, segments: Mapping[int, Segment], views: Sequence[ir.Value], length: ir.Value
+    ) -> list[Part]:
+        """What computes the blocks of a row, by the parts of the operands and of the result that are its own."""
+        *read, place = views
         arguments = dict(zip(kernel.function.arguments, [*map(tensor_of, read), length], strict=True))
         computed = Computation(kernel.function, arguments, place, self.target)
         [axis] = kernel.blocks.cuts
-        return [Part(v, {axis: row.segments[v.sizes[axis]]}, computed) for v in kernel.blocks.versions]
+        return [Part(v, {axis: segments[v.sizes[axis]]}, computed) for v in kernel.blocks.versions]
 
-    def _piece(self, row: _RowBlocks, parts: Sequence[Part], number: ir.Value) -> None:
+    def _piece(self, parts: Sequence[Part], number: ir.Value) -> None:
         """So many of a row's largest blocks, and with the last of these its smaller ones."""
         zero, most = index_constant(0), index_constant(_PIECE)
         largest, *others = parts
@@ -314,9 +369,12 @@ def _strides_of(operand: RowOperand, buffer: ir.Value, rank: int) -> list[ir.Val
     return found
 
 
-def _part(buffer: ir.Value, offset: ir.Value, length: ir.Value | None) -> ir.Value:
-    """So many elements of a buffer of one axis, or one."""
-    layout = ir.StridedLayoutAttr.get(DYNAMIC, [1])
-    kind = ir.MemRefType.get([1 if length is None else DYNAMIC], element_of(buffer), layout)
-    sizes, static = ([], [1]) if length is None else ([length], [DYNAMIC])
-    return memref.SubViewOp(kind, buffer, [offset], sizes, [], [DYNAMIC], static, [1]).result
+def _buffer_of(operand: RowOperand, arguments: Mapping[ir.Value, ir.Value]) -> ir.Value:
+    """The buffer of an argument, or of a constant."""
+    if operand.argument in arguments:
+        return buffer_of(arguments[operand.argument])
+    source = defining_op(operand.argument)
+    assert source is not None  # a constant
+    made = source.clone().results[0]
+    kind = ir.RankedTensorType(made.type)
+    return bufferization.to_buffer(ir.MemRefType.get(kind.shape, kind.element_type), made, read_only=True)
