@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import numpy as np
 import onnx
@@ -226,3 +227,30 @@ def test_bytes_are_converted_where_they_are_repeated():
         x, z = (RNG.integers(0, 255, shape).astype(np.uint8) for shape in (left, right))
         np.testing.assert_array_equal(module(x, z)[0], (x.astype(np.float32) + z) * z)
     assert len(module.profile([x, z], rounds=1).rows) == 2
+
+
+@pytest.mark.parametrize("elem", ["uint8", "float"])
+def test_elements_that_a_tile_repeats_along_the_last_axes(elem: str):
+    """Rows of a few elements that are the same, of many pixels and of few, beside axes of one element."""
+    body = "r = Constant<value_ints = [1, 2, 1, 3, 1]>() y = Tile(x, r)"
+    module = tw.compile(model(body, f"{elem}[A, B, C, D, E] x"), workers=0, num_threads=2)
+    for shape in (
+        (1, 70, 60, 1, 1),
+        (1, 1, 3000, 1, 1),
+        (3, 1, 2, 1, 1),
+        (2, 3, 4, 1, 5),
+        (1, 40, 1, 1, 1),
+        (0, 3, 4, 1, 1),
+    ):
+        x = RNG.integers(0, 99, shape).astype({"float": "float32"}.get(elem, elem))
+        np.testing.assert_array_equal(module(x)[0], np.tile(x, (1, 2, 1, 3, 1)))
+
+
+def test_loops_count_on_no_address():
+    """Inside a loop over rows LLVM counts on no more than where they begin: of all ways to move a row one is taken."""
+    made = model("y = DepthToSpace<blocksize = 2>(x)", "uint8[N, C, H, W] x")
+    [kernel] = describe_kernels(made, TARGET).values()
+    assert kernel.schedule.startswith("rows along")
+    code = tw.compile(made, "x86 -mcpu=haswell", workers=0, cache=False).get_source("asm")
+    counted = re.findall(r"^\s+addq\s+%r\w+, -?\d*\(%rsp\)", code, re.MULTILINE)
+    assert len(counted) < 16

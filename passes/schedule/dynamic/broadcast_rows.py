@@ -34,7 +34,15 @@ from ..tiles.regions import NotSchedulable
 from ..tiling.destination_passing import destination_passing, is_empty
 from ..tiling.dynamic_border import resolve_size
 from ..tiling.part_nests import Chooser
-from ..tiling.strided_boxes import Place, find_extents, find_offset, find_strides, flatten_buffer, join_axes
+from ..tiling.strided_boxes import (
+    Place,
+    find_extents,
+    find_offset,
+    find_strides,
+    flatten_buffer,
+    join_axes,
+    move_ones_out,
+)
 from .block_kernels import OneFunction
 from .block_loops import Blocks
 from .blocks import choose_blocks
@@ -266,6 +274,11 @@ class _Rows:
         self.strides = [list(place.strides) for place in self.places]
         for axis in range(len(self.extents) - 1):
             self._join(axis)
+        outer, rows = self.extents[:-1], [own[:-1] for own in self.strides]
+        move_ones_out(outer, rows)
+        self.extents[:-1] = outer
+        for own, moved in zip(self.strides, rows, strict=True):
+            own[:-1] = moved
 
     def emit(self, lo: ir.Value, hi: ir.Value) -> None:
         """The part [lo, hi), of ``STEPS``, of all rows."""

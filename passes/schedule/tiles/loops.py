@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from ....dialects import arith, ir, scf, tw
 from ....dialects.builders import index_constant
+from ...ir.dynamic_sizes import hide_formula
 from ...ir.kernel import integer_attr
 from .regions import Interval, Linear
 
@@ -209,6 +210,8 @@ def walk_part(
         start = arith.muli(number, beside)  # in the first and the last step perhaps not all
         some = arith.maxsi(arith.subi(first, start), zero), arith.minsi(arith.subi(last, start), beside)
         moved = [arith.addi(at, arith.muli(number, own[0])) for at, own in zip(places, strides, strict=True)]
+        if len(counts) == 2:
+            moved = [hide_formula(place) for place in moved]  # else LLVM counts on each address that is made of it
         walk_part(counts[1:], [own[1:] for own in strides], some, moved, emit)
 
     behind = arith.addi(last, arith.subi(beside, one))

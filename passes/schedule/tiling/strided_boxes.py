@@ -17,6 +17,7 @@ from ....core.target import Target
 from ....dialects import arith, ir, memref, scf, vector
 from ....dialects.builders import element_of, index_constant
 from ....dialects.types import DYNAMIC, element_bits
+from ...ir.dynamic_sizes import hide_formula
 from ..tiles.loops import branch_off, loop_over, walk_part
 from .destination_passing import reshape_buffer
 from .turned_rows import TurnedRows
@@ -25,6 +26,9 @@ from .turned_rows import TurnedRows
 _PIECE_BYTES = 1 << 14
 # Rows of an inner loop that are few, and those that may become one in its place.
 _FEW_ROWS, _MOST_INSIDE = 16, 2048
+# Elements of a row below which it takes longer to begin a loop over them, and rows that go together then: their lines
+# stay in the first cache.
+_FEW_ELEMENTS, _TALL = 16, 256
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,7 @@ class BoxRows:
             join_axes(self._extents, self._strides, axis, arith.cmpi(arith.CmpIPredicate.eq, inner, one))
         self.length = self._extents.pop()
         self.along = [strides.pop() for strides in self._strides]
+        move_ones_out(self._extents, self._strides)
         if len(self._extents) > 2:
             self._put_many_inside()
         self._turned = self._turn() if turns else None
@@ -171,7 +176,7 @@ class BoxRows:
         def move_thin() -> None:
             """BoxRows whose elements lie apart: every second one, or any."""
             if self._value is not None or lanes < 2:
-                emit(self._move_apart)
+                move_elements()
                 return
             if self._turned is None:
                 move_scattered()
@@ -185,8 +190,12 @@ class BoxRows:
             branch_off(
                 arith.andi(second, enough),
                 lambda: emit(functools.partial(self._move_long, step=2)),
-                lambda: emit(self._move_apart),
+                move_elements,
             )
+
+        def move_elements() -> None:
+            few = arith.cmpi(arith.CmpIPredicate.ult, self.length, index_constant(_FEW_ELEMENTS))
+            branch_off(few, lambda: self._move_columns(first, last, places), lambda: emit(self._move_apart))
 
         steps = (self._goes_by(number, 1) for number in range(len(self.along)))
         branch_off(functools.reduce(arith.andi, steps), move_dense, move_thin)
@@ -238,6 +247,26 @@ class BoxRows:
 
         loop_over(index_constant(0), self.count_elements(number), 1, step)
 
+    def _move_columns(self, first: ir.Value, last: ir.Value, places: Sequence[ir.Value]) -> None:
+        """The rows [first, last), of a few elements that lie apart: the same element of many rows, then the next."""
+
+        def move_tall(start: ir.Value) -> None:
+            end = arith.minui(arith.addi(start, index_constant(_TALL)), last)
+
+            def move_column(element: ir.Value) -> None:
+                moved = zip(places, self.along, strict=True)
+                column = [hide_formula(arith.addi(at, arith.muli(element, along))) for at, along in moved]
+
+                def move_element(number: ir.Value) -> None:
+                    there = zip(column, self._strides, strict=True)
+                    self._move_vector([arith.addi(at, arith.muli(number, own[-1])) for at, own in there], 1)
+
+                loop_over(start, end, 1, move_element)
+
+            loop_over(index_constant(0), self.length, 1, move_column)
+
+        loop_over(first, last, _TALL, move_tall)
+
     def _behind(self, places: Sequence[ir.Value], elements: ir.Value) -> list[ir.Value]:
         return [arith.addi(place, elements) for place in places]
 
@@ -281,6 +310,15 @@ def join_axes(extents: list[ir.Value], strides: Sequence[list[ir.Value]], axis: 
     joins = arith.ori(joins, arith.ori(single, arith.cmpi(arith.CmpIPredicate.eq, extents[axis], one)))
     extents[axis + 1] = arith.select(joins, arith.muli(inner, extents[axis]), inner)
     extents[axis] = arith.select(joins, one, extents[axis])
+
+
+def move_ones_out(extents: list[ir.Value], strides: Sequence[list[ir.Value]]) -> None:
+    """Let axes of one element, which others have become a part of, change places with those before them."""
+    for axis in range(len(extents) - 1):
+        one = arith.cmpi(arith.CmpIPredicate.eq, extents[axis + 1], index_constant(1))
+        for own in (extents, *strides):
+            a, b = own[axis : axis + 2]
+            own[axis : axis + 2] = [arith.select(one, b, a), arith.select(one, a, b)]
 
 
 def flatten_buffer(buffer: ir.Value) -> ir.Value:
