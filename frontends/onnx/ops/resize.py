@@ -292,7 +292,8 @@ def _resize_axis(ctx: Context, x: Tensor, axis: Axis, taps: Taps, rule: Rule) ->
     shape = [axis.result if i == axis.index else n for i, n in enumerate(x.shape)]
     if not axis.may_stay(rule) or x.rank == 1:
         return _interpolate(ctx, x, axis, taps, shape)
-    other = x.rank - 1 if axis.index != x.rank - 1 else 0  # its loop walks nothing but data
+    others = [i for i in range(x.rank) if i != axis.index]  # whose loops walk nothing but data
+    other = next((i for i in others if not isinstance(shape[i], int)), others[0])  # a known extent is worth more
     value = builders.keep_or_make(
         builders.compare_extents(axis.extent, axis.result),
         x.value,

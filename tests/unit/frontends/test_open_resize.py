@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from typing import Any
 
 import numpy as np
@@ -197,6 +198,15 @@ def test_an_axis_that_stays_mixes_nothing():
 def test_whole_scales_keep_sizes_symbolic():
     model = open_model([IMAGES[0], None, numbers(1, 1, 2, 0.25)], known=(2,))
     assert [str(n) for n in import_model(model).outputs[0].shape] == ["1", "2", "2*h", "floordiv(w, 4)"]
+
+
+def test_axes_that_may_stay_leave_known_extents_known():
+    """Channels that are last, above all: kernels of three known channels have blocks of many pixels."""
+    image = RNG.random((1, 5, 6, 3), np.float32)
+    model = open_model([image, None, None, np.array([1, 7, 4, 3])], ".hw.", (3,), mode="linear")
+    channels = re.findall(r"tensor<(?:[\d?]+x){3}([\d?]+)xf32>", str(import_model(model).module))
+    assert set(channels) == {"3"}
+    check(model, *((RNG.random((1, *size, 3), np.float32),) for size in ((5, 6), (7, 6), (5, 4), (7, 4), (1, 1))))
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
