@@ -6,8 +6,8 @@ from collections.abc import Set
 from dataclasses import dataclass
 
 from ...dialects import ir, tw
-from ...dialects.walk import defining_op
-from .structure import body_ops, dim_of, index_dim, indexing_maps, is_zero, iterator_types
+from ...dialects.walk import defining_op, integer_of
+from .structure import body_ops, dim_of, index_dim, indexing_maps, is_zero, iterator_types, shape_of
 
 _BODY = ("linalg.index", "arith.constant", "arith.subi", "arith.minsi", "arith.extf", "arith.truncf")
 
@@ -29,8 +29,11 @@ class OpenBroadcast:
         if len(reads) != 1 or any(each.name not in _BODY for each in inner if each.name != "tensor.extract"):
             return None
         [source, *places] = reads[0].operands
-        found = [_find_dim(place) for place in places]
-        if [dim for dim, _ in found] != list(range(len(places))):
+        found = [  # an axis of one element is not walked
+            (axis, True) if extent == 1 and integer_of(place) == 0 else _find_dim(place)
+            for axis, (extent, place) in enumerate(zip(shape_of(source), places, strict=True))
+        ]
+        if [dim for dim, _ in found] != list(range(len(iterator_types(op)))):
             return None
         return OpenBroadcast(source, {dim for dim, clamped in found if clamped and dim is not None})
 

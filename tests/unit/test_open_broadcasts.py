@@ -123,6 +123,19 @@ def test_a_few_channels_that_come_first_go_by_many_pixels():
     assert kernel.schedule.startswith("blocks of 3 x 256")
 
 
+def test_parts_of_one_tensor_are_read_in_place_where_they_repeat():
+    """Scores of boxes by how sure each box is: one kernel, of any number of boxes and classes, beside an axis of one."""
+    body = """f = Constant<value_ints = [4]>() g = Constant<value_ints = [5]>() e = Constant<value_ints = [1000]>()
+      a = Constant<value_ints = [2]>() c = Slice(x, g, e, a) o = Slice(x, f, g, a) y = Mul(c, o)"""
+    made = model(body, "float[1, N, C] x")
+    module = tw.compile(made, workers=0, num_threads=2)
+    for boxes, classes in ((8400, 7), (300, 85), (3, 6), (1, 6), (5, 200)):
+        x = RNG.standard_normal((1, boxes, classes)).astype(np.float32)
+        np.testing.assert_array_equal(module(x)[0], x[..., 5:] * x[..., 4:5])
+    [kernel] = describe_kernels(made, TARGET).values()
+    assert kernel.schedule.startswith("rows along which each operand is read or repeated")
+
+
 @pytest.mark.parametrize("inputs", ["uint8[N, H, W, C] x", "uint8[1, H, W, 3] x"])
 def test_a_part_of_an_image_is_converted_in_whole_rows(inputs: str):
     """The columns and channels of a part of an image are one row of it; of narrow parts and of one channel, too."""

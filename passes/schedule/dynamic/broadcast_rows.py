@@ -62,18 +62,22 @@ _MOST_UNSURE = 3
 class RowOperand:
     """What a kernel reads, an argument or a constant: the axis of the result that each of its own lies along, None for
     one of one element, those of these axes along which only the run knows whether it is repeated, and where it begins
-    along its own axes, if it is a slice."""
+    along its own axes and how long it is there, if it is a slice."""
 
     argument: ir.Value
     axes: tuple[int | None, ...]
     unsure: frozenset[int]
     starts: tuple[int | ir.Value, ...] = ()
+    sizes: tuple[int | ir.Value, ...] = ()
 
     def find_place(self, buffer: ir.Value, rank: int, arguments: Mapping[ir.Value, ir.Value]) -> Place:
         """Where it lies in a buffer, with strides along so many axes of the result, 0 where it is repeated."""
-        starts = [resolve_size(n, arguments) if isinstance(n, ir.Value) else index_constant(n) for n in self.starts]
+        starts, sizes = (
+            [resolve_size(n, arguments) if isinstance(n, ir.Value) else index_constant(n) for n in numbers]
+            for numbers in (self.starts, self.sizes)
+        )
         start = find_offset(starts, find_strides(buffer)) if starts else index_constant(0)
-        return Place(flatten_buffer(buffer), start, tuple(_strides_of(self, buffer, rank)))
+        return Place(flatten_buffer(buffer), start, tuple(_strides_of(self, buffer, sizes, rank)))
 
 
 @dataclass(frozen=True)
@@ -199,16 +203,23 @@ def _find_slice(value: ir.Value) -> ir.Operation | None:
 
 def _read(value: ir.Value, repeats: Mapping[ir.Value, OpenBroadcast], dims: Sequence[int | None]) -> RowOperand:
     """What an op reads of an operand that lies along these axes of its result."""
-    found, starts = repeats.get(value, OpenBroadcast(value, frozenset())), ()
+    found, starts, sizes = repeats.get(value, OpenBroadcast(value, frozenset())), (), ()
     source = found.source
     if not isinstance(value.type, ir.RankedTensorType):
         raise NotSchedulable("an operand that is no tensor")
-    if (op := _find_slice(source)) is not None and not found.unsure:
-        starts, source = tuple(read_starts(op)), op.operands[0]
+    if (op := _find_slice(source)) is not None:
+        starts, sizes, source = tuple(read_starts(op)), tuple(_read_sizes(op)), op.operands[0]
     if defining_op(source) is not None and (starts or not is_constant(source)):
         raise NotSchedulable("an operand that is no argument")
     unsure = frozenset(d for axis in found.unsure if (d := dims[axis]) is not None)
-    return RowOperand(source, tuple(dims), unsure, starts)
+    return RowOperand(source, tuple(dims), unsure, starts, sizes)
+
+
+def _read_sizes(op: ir.Operation) -> list[int | ir.Value]:
+    """How long a slice is along each axis."""
+    segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
+    given = iter(list(op.operands)[sum(segments[:2]) :])
+    return [next(given) if n < 0 else n for n in ir.DenseI64ArrayAttr(op.attributes["static_sizes"])]
 
 
 @dataclass(frozen=True)
@@ -338,7 +349,7 @@ class _Rows:
         single = arith.cmpi(arith.CmpIPredicate.eq, inner, one)
         if axis + 2 == len(self.extents):
             for operand, strides in zip(self.plan.operands, self.strides, strict=False):
-                if axis + 1 not in operand.unsure:
+                if axis + 1 not in operand.unsure or operand.starts:  # rows of a slice may lie anywhere
                     same = arith.cmpi(arith.CmpIPredicate.eq, strides[axis], strides[axis + 1])
                     single = arith.andi(single, same)
         join_axes(self.extents, self.strides, axis, single)
@@ -369,14 +380,14 @@ class _Rows:
             scf.YieldOp([])
 
 
-def _strides_of(operand: RowOperand, buffer: ir.Value, rank: int) -> list[ir.Value]:
-    """The strides of an operand along the axes of the result, 0 where it is repeated."""
+def _strides_of(operand: RowOperand, buffer: ir.Value, sizes: Sequence[ir.Value], rank: int) -> list[ir.Value]:
+    """The strides of an operand along the axes of the result, 0 where it is repeated. ``sizes``: of a slice."""
     zero, one, step = index_constant(0), index_constant(1), index_constant(1)
     found = [zero] * rank
     for own, axis in reversed(list(enumerate(operand.axes))):
         extent = memref.DimOp(buffer, index_constant(own)).result
         if axis is not None:
-            alone = arith.cmpi(arith.CmpIPredicate.eq, extent, one)
+            alone = arith.cmpi(arith.CmpIPredicate.eq, sizes[own] if sizes else extent, one)
             found[axis] = arith.select(alone, zero, step) if axis in operand.unsure else step
         step = arith.muli(step, extent)
     return found
