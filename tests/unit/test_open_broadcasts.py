@@ -145,7 +145,7 @@ def test_a_part_of_an_image_is_converted_in_whole_rows(inputs: str):
     for n, h, w, c in ((1, 60, 70, 3), (1, 400, 6, 3), (1, 5, 5, 3), (1, 9, 1000, 3), (2, 33, 44, 3), (3, 20, 30, 1)):
         if inputs.startswith("uint8[N") or (n, c) == (1, 3):
             x = RNG.integers(0, 255, (n, h, w, c)).astype(np.uint8)
-            want = x[:, 2:-2, 1:-3].astype(np.float32) * np.float32([0.5, 0.25, 2.0])
+            want = x[:, 2:-2, 1:-3].astype(np.float32) * np.array([0.5, 0.25, 2.0], np.float32)
             np.testing.assert_array_equal(module(x)[0], want)
 
 
