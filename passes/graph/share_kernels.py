@@ -6,10 +6,10 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import ClassVar
 
 from ...dialects import func, ir, tensor, tw
+from ...dialects.builders import element_of
 from ...dialects.types import DYNAMIC
 from ...dialects.walk import defining_op
 from ..infra.base import ModuleForm, Pass
@@ -78,12 +78,12 @@ class _Slice:
 
     @staticmethod
     def of(op: ir.Operation) -> _Slice | None:
-        """What an op reads; None where it is no slice, or only the run knows which."""
+        """What an op reads; None where it is no slice, one of no elements, or only the run knows which."""
         if op.name != "tensor.extract_slice" or len(op.operands) != 1:
             return None
         names = ("static_offsets", "static_sizes", "static_strides")
         numbers = [tuple(ir.DenseI64ArrayAttr(op.attributes[name])) for name in names]
-        known = is_static(op.operands[0]) and not any(DYNAMIC in part for part in numbers)
+        known = is_static(op.operands[0]) and not any(DYNAMIC in part for part in numbers) and 0 not in numbers[1]
         return _Slice(tuple(shape_of(op.operands[0])), *numbers) if known else None
 
     @property
@@ -159,7 +159,7 @@ def _align_slices(
     """A kernel with one whose slices begin at 0; None where it has no slices, or one of its calls cannot be shifted."""
     if not calls:
         return None
-    slices = tuple(map(_list_slices, kernel.arguments))
+    slices = tuple(_list_slices(kernel, argument) for argument in kernel.arguments)
     gaps = [number for number, found in enumerate(slices) if any(each.gap for each in found)]
     shifted = {base_of(call.operands[number]) for call in calls for number in gaps}
     if not any(slices) or not all(_is_intermediate(value, results) for value in shifted):
@@ -175,7 +175,7 @@ def _align_slices(
             parts = {each: next(given) for each in found}
             if not found:
                 mapping[argument] = next(given)
-            for op in _list_readers(argument) if found else ():
+            for op in _list_readers(kernel, argument) if found else ():
                 mapping[op.results[0]] = _slice_part(op, parts)
         for op in list_ops(kernel):
             if not len(op.results) or op.results[0] not in mapping:
@@ -183,22 +183,23 @@ def _align_slices(
     return _Shifted(kernel, shared, slices)
 
 
-def _list_slices(argument: ir.Value) -> tuple[_Slice, ...]:
+def _list_slices(kernel: func.FuncOp, argument: ir.Value) -> tuple[_Slice, ...]:
     """What a kernel reads of an argument, each slice once; nothing where it does not read slices alone."""
-    found = list(map(_Slice.of, _list_readers(argument)))
+    found = list(map(_Slice.of, _list_readers(kernel, argument)))
     return tuple(dict.fromkeys(each for each in found if each is not None)) if None not in found else ()
 
 
-def _list_readers(argument: ir.Value) -> list[ir.Operation]:
+def _list_readers(kernel: func.FuncOp, argument: ir.Value) -> list[ir.Operation]:
     """The ops of a kernel that read an argument, in order."""
     readers = set(readers_of(argument))
-    return [op for op in map(attrgetter("operation"), argument.owner.operations) if op in readers]
+    return [op for op in list_ops(kernel) if op in readers]
 
 
 def _list_types(argument: ir.Value, slices: Sequence[_Slice]) -> list[ir.Type]:
     """The types of what a shared kernel takes for an argument."""
-    element = ir.ShapedType(argument.type).element_type if slices else None
-    return [ir.RankedTensorType.get(each.part, element) for each in slices] or [argument.type]
+    if not slices:
+        return [argument.type]
+    return [ir.RankedTensorType.get(each.part, element_of(argument)) for each in slices]
 
 
 def _slice_part(op: ir.Operation, parts: Mapping[_Slice, ir.Value]) -> ir.Value:
@@ -217,7 +218,7 @@ def _take_part(value: ir.Value, each: _Slice) -> ir.Value:
     """The part of an operand that lies together and has a slice."""
     if each.part == each.shape:
         return value
-    kind = ir.RankedTensorType.get(each.part, ir.ShapedType(value.type).element_type)
+    kind = ir.RankedTensorType.get(each.part, element_of(value))
     return tensor.extract_slice(kind, value, [], [], [], each.begin, each.part, [1] * len(each.part))
 
 
