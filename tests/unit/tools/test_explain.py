@@ -106,7 +106,7 @@ def test_kernels_far_from_their_bound_are_told():
 
 
 def test_what_the_host_computes_is_told(tmp_path, capsys):
-    text = """<ir_version: 9, opset_import: ["": 20]> net (float[40, 3] x) => (float y)
+    text = """<ir_version: 9, opset_import: ["": 20]> net (float16[40, 3] x) => (float16 y)
     { r = Relu(x)  u, a, b, n = Unique(r)  y = Exp(u) }"""
     made = onnx.parser.parse_model(text)
     made.graph.node[1].name = "distinct"
@@ -118,8 +118,8 @@ def test_what_the_host_computes_is_told(tmp_path, capsys):
     assert (call["function"], call["nodes"]) == ("Unique", ["distinct"]) and call["seconds"] > 0
     shares = [part["share"] for part in (*record["kernels"], *record["host"])]
     assert sum(shares) == pytest.approx(1) and all(shares)
-    [kernel] = [kernel for kernel in record["kernels"] if kernel["results"] == ["?xf32"]]
-    assert kernel["inputs"][:2] == ["?xf32", "index"] and kernel["flops"] == 0
+    [kernel] = [kernel for kernel in record["kernels"] if kernel["results"] == ["?xf16"]]
+    assert kernel["inputs"][:2] == ["?xf16", "index"] and kernel["flops"] == 0
     assert explain.main([str(tmp_path / "net.onnx"), "--rounds", "1"]) == 0
     assert "on the host: " in (out := capsys.readouterr().out) and "% of the time: Unique (distinct)" in out
 
