@@ -55,7 +55,7 @@ class _Scan:
         if not isinstance(inner, int):
             return self._compute_open()
         # Each step of a loop over blocks has its own part: threads share them.
-        if isinstance(inner, int) and (width := _choose_block(inner)):
+        if width := _choose_block(inner):
             shape = (outer, extent, inner // width, width)
         scan = replace(self, x=builders.reshape(self.x, shape))
         made = builders.empty(shape, elem)

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from ...core.model import TensorInfo
 from ...core.states import State, pair_declared, pair_names
 from ...dialects import func, ir
-from ...dialects.types import DYNAMIC
 from ...dialects.walk import defining_op
-from ..ir.dynamic_sizes import find_destination
+from ..ir.dynamic_sizes import find_destination, read_amounts
 from ..ir.routine_ops import base_of, is_control
 from ..ir.signatures import list_arguments
 from ..ir.structure import is_tensor, list_ops, terminator_of
@@ -113,20 +112,12 @@ def _read_insertions(last: ir.Operation) -> Append | None:
     into, old = defining_op(first.operands[1]), first.operands[0]
     if into is None or into.name != "tensor.empty" or not is_tensor(old):
         return None
-    starts, ends = _read_amounts(last, "offsets"), _read_amounts(first, "sizes")
+    starts, ends = read_amounts(last, "offsets"), read_amounts(first, "sizes")
     moved = [axis for axis, start in enumerate(starts) if start != 0]
-    if any(n != 0 for n in _read_amounts(first, "offsets")) or len(moved) != 1:
+    if any(n != 0 for n in read_amounts(first, "offsets")) or len(moved) != 1:
         return None
     [axis] = moved
     return Append(old, last.operands[0], axis) if starts[axis] == ends[axis] and _is_dense(first, last) else None
-
-
-def _read_amounts(op: ir.Operation, which: str) -> list[int | ir.Value]:
-    """Offsets or sizes of an insertion: numbers, and values."""
-    segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
-    given = iter(list(op.operands)[sum(segments[: 2 + ("offsets", "sizes").index(which)]) :])
-    open_ = (ir.ShapedType.get_dynamic_stride_or_offset(), DYNAMIC)
-    return [next(given) if n in open_ else n for n in ir.DenseI64ArrayAttr(op.attributes[f"static_{which}"])]
 
 
 def _is_dense(*ops: ir.Operation) -> bool:

@@ -312,14 +312,14 @@ def _refuse_others(calls: list[ir.Operation]) -> None:
             raise CompileError(f"the size of a result is known only at run time {_locate_op(op)}; give --input-shape")
 
 
-def _slot(slots: dict[ir.Value, Slot], place: Storage, call: ir.Operation) -> Slot:
-    source = defining_op(place.base)
+def _slot(slots: dict[ir.Value, Slot], storage: Storage, call: ir.Operation) -> Slot:
+    source = defining_op(storage.base)
     if source is not None and source.name != "func.call":
         raise CompileError(
             f"pass 'plan-memory': '{source.name}' is in no kernel {_locate_op(call)}; run `outline` first"
         )
-    slot = slots[place.base]
-    return replace(slot, offset=slot.offset + place.begin)
+    slot = slots[storage.base]
+    return replace(slot, offset=slot.offset + storage.begin)
 
 
 def _locate_op(op: ir.Operation) -> str:

@@ -15,6 +15,7 @@ from ..infra.base import ModuleForm, Pass
 from ..ir.edit import clone, list_programs, needs_routine
 from ..ir.kernel import list_functions, symbol_of
 from ..ir.routine_ops import base_of, callee_of, is_routine_call
+from ..ir.slices import count_together
 from ..ir.structure import is_static, list_ops, shape_of
 from ..ir.uses import readers_of
 from .outline import name_kernel, print_kernel
@@ -38,8 +39,8 @@ class ShareKernels(Pass):
 
     So one kernel is compiled for all steps of an unrolled loop. What lies together is a slice, which is a place in
     memory (`plan-memory`); a slice with gaps is read from as many elements on as the call says. The kernel's type of
-    such an operand goes beyond its memory then: this is done for what lies in the arena, which is made larger, and the
-    kernel reads but the slice. Left are programs whose sizes only the run knows, and kernels that prepare weights.
+    such an operand goes beyond its memory then: this is done for what lies in the arena, which is made larger for it.
+    Left are programs whose sizes only the run knows, and kernels that prepare weights.
     """
 
     name: ClassVar[str] = "share-kernels"
@@ -88,8 +89,8 @@ class _Slice:
 
     @property
     def together(self) -> int:
-        """The first axes, of which all but the last have one element: a part of these lies together."""
-        return next((axis for axis, size in enumerate(self.sizes) if size != 1), len(self.sizes) - 1) + 1
+        """The first axes, a part of which lies together."""
+        return count_together(self.sizes)
 
     @property
     def part(self) -> tuple[int, ...]:

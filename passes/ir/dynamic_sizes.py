@@ -56,6 +56,14 @@ def note_sizes(value: ir.Value) -> tuple[Extent, ...]:
     return tuple(shape)
 
 
+def read_amounts(op: ir.Operation, which: str) -> list[int | ir.Value]:
+    """The ``offsets``, ``sizes`` or ``strides`` of a slice or an insertion: numbers, and values of index type."""
+    segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
+    number = len(segments) + ("offsets", "sizes", "strides").index(which) - 3  # they come last
+    given = iter(operand_segment(op, number))
+    return [next(given) if n < 0 else n for n in ir.DenseI64ArrayAttr(op.attributes[f"static_{which}"])]
+
+
 def slice_amounts(op: ir.Operation, which: str) -> list[ir.Value]:
     """The ``offsets``, ``sizes`` or ``strides`` of a slice as index values, constants at the insertion point."""
     given = iter(operand_segment(op, 1 + ("offsets", "sizes", "strides").index(which)))

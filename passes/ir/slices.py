@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...dialects import arith, ir, tensor, tw
@@ -56,8 +57,13 @@ def _is_slice(op: ir.Operation) -> bool:
     if op.name != "tensor.extract_slice" or len(op.operands) != 1:
         return False
     strides, sizes = (list(ir.DenseI64ArrayAttr(op.attributes[f"static_{n}"])) for n in ("strides", "sizes"))
-    first = next((axis for axis, size in enumerate(sizes) if size != 1), len(sizes) - 1)
-    return set(strides) <= {1} and sizes[first + 1 :] == list(shape_of(op.operands[0]))[first + 1 :]
+    together = count_together(sizes)
+    return set(strides) <= {1} and sizes[together:] == list(shape_of(op.operands[0]))[together:]
+
+
+def count_together(sizes: Sequence[int]) -> int:
+    """The first axes of a slice, of which all but the last have one element: a part of these lies together."""
+    return min(next((axis for axis, size in enumerate(sizes) if size != 1), len(sizes)) + 1, len(sizes))
 
 
 def read_under_slice(read: ir.Operation) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import onnx
 import pytest
@@ -9,6 +11,7 @@ from onnx import helper, numpy_helper
 
 import tilewright as tw
 from tilewright.core.program import Slot
+from tilewright.runtime import GraphModule
 from tilewright.runtime.graph.debug_executor import DebugModule
 from tilewright.runtime.module import Module
 
@@ -69,6 +72,9 @@ def test_one_kernel_for_all_steps(module: Module) -> None:
 def test_all_executors_agree(module: Module, monkeypatch: pytest.MonkeyPatch) -> None:
     want = module.run({"x": X})[0]
     np.testing.assert_array_equal(Module(module.program, 1, executor="graph").run({"x": X})[0], want)
+    nodes = json.loads(GraphModule(module).graph_json)["nodes"]
+    x = next(number for number, node in enumerate(nodes) if node["name"] == "x")
+    assert [[x, 0, 0] in node["inputs"] for node in nodes[-STEPS:]] == [True] * STEPS
     np.testing.assert_array_equal(DebugModule(module).run({"x": X})[0], want)
     monkeypatch.setenv("TILEWRIGHT_DEBUG", "1")
     np.testing.assert_array_equal(Module(module.program, 1).run({"x": X})[0], want)

@@ -134,7 +134,7 @@ class Reader:
             made = self.element(value)
         except UnreadableError:
             made = polynomial.sum_of_atom(read_itself(value))
-        if places == [None if n == 1 else dim for dim, n in enumerate(shape_of(value))]:
+        if tuple(places) == read_itself(value).places:
             return made  # as nearly all are
         return polynomial.move_reads(made, lambda dim: places[dim])
 

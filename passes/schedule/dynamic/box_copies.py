@@ -16,6 +16,7 @@ from ....dialects import func, ir
 from ....dialects.builders import element_of, index_constant
 from ....dialects.types import element_bits
 from ....dialects.walk import defining_op
+from ...ir.dynamic_sizes import read_amounts
 from ...ir.kernel import is_dynamic_kernel
 from ...ir.maps import is_copy
 from ...ir.structure import dim_of, indexing_maps, is_zero, list_ops, shape_of
@@ -170,13 +171,10 @@ def _read_order(op: ir.Operation) -> list[int | None]:
 
 def read_starts(op: ir.Operation) -> list[int | ir.Value]:
     """Where a slice begins along each axis."""
-    offsets, steps, sizes = (
-        list(ir.DenseI64ArrayAttr(op.attributes[f"static_{name}"])) for name in ("offsets", "strides", "sizes")
-    )
+    steps, sizes = (list(ir.DenseI64ArrayAttr(op.attributes[f"static_{name}"])) for name in ("strides", "sizes"))
     if set(steps) != {1} or len(sizes) != len(shape_of(op.results[0])):
         raise NotSchedulable("a slice with steps, or without some of the axes")
-    given = iter(list(op.operands)[1:])
-    return [next(given) if n < 0 else n for n in offsets]
+    return read_amounts(op, "offsets")
 
 
 def _demand_rows(result: ir.Value, read: ir.Value, axes: Sequence[int | None]) -> None:

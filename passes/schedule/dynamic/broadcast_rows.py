@@ -3,7 +3,7 @@
 An operand has a stride along each axis of the result: 0 where it is repeated. Neighbouring axes become one where the
 strides of all operands allow it, so that a row is as long as can be: the whole result, where nothing is repeated. Along
 a row the stride of an operand is 1 or 0: for each choice there is a function of one axis, cut into blocks as others.
-Many rows of a few elements go together (``short_rows.py``).
+Many rows of a few elements go together (``row_groups.py``).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ....dialects.structured import iterators_attr
 from ....dialects.types import DYNAMIC
 from ....dialects.walk import defining_op, is_constant
 from ...ir.broadcasts import OpenBroadcast, maps_in_order
+from ...ir.dynamic_sizes import read_amounts
 from ...ir.edit import clone
 from ...ir.kernel import list_functions, module_beside, run_upstream
 from ...ir.maps import set_maps
@@ -48,7 +49,7 @@ from .block_loops import Blocks
 from .blocks import choose_blocks
 from .box_copies import read_starts
 from .part_loops import Computation, Part, Segment, cut_axis, share_range
-from .short_rows import ShortRows, view_row
+from .row_groups import RowGroups, view_row
 
 # Blocks of a row that threads share no further.
 _PIECE = 64
@@ -208,18 +209,11 @@ def _read(value: ir.Value, repeats: Mapping[ir.Value, OpenBroadcast], dims: Sequ
     if not isinstance(value.type, ir.RankedTensorType):
         raise NotSchedulable("an operand that is no tensor")
     if (op := _find_slice(source)) is not None:
-        starts, sizes, source = tuple(read_starts(op)), tuple(_read_sizes(op)), op.operands[0]
+        starts, sizes, source = tuple(read_starts(op)), tuple(read_amounts(op, "sizes")), op.operands[0]
     if defining_op(source) is not None and (starts or not is_constant(source)):
         raise NotSchedulable("an operand that is no argument")
     unsure = frozenset(d for axis in found.unsure if (d := dims[axis]) is not None)
     return RowOperand(source, tuple(dims), unsure, starts, sizes)
-
-
-def _read_sizes(op: ir.Operation) -> list[int | ir.Value]:
-    """How long a slice is along each axis."""
-    segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
-    given = iter(list(op.operands)[sum(segments[:2]) :])
-    return [next(given) if n < 0 else n for n in ir.DenseI64ArrayAttr(op.attributes["static_sizes"])]
 
 
 @dataclass(frozen=True)
@@ -297,7 +291,7 @@ class _Rows:
             self._emit_rows(lo, hi)
             return
         places = [replace(place, strides=tuple(own)) for place, own in zip(self.places, self.strides, strict=True)]
-        rows = ShortRows(self.extents, places, together.along, self.target)
+        rows = RowGroups(self.extents, places, together.along, self.target)
 
         def compute(views: Sequence[ir.Value], length: ir.Value) -> None:
             for part in self._parts(together, self._cut(together, length), views, length):

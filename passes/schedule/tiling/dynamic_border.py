@@ -16,6 +16,7 @@ from ....dialects import arith, builders, func, ir, memref, scf, tensor
 from ....dialects.builders import element_of, index_constant
 from ....dialects.types import DYNAMIC
 from ....dialects.walk import defining_op, is_constant
+from ...ir.dynamic_sizes import read_amounts
 from ...ir.structure import shape_of, terminator_of
 from ..tiles.regions import NotSchedulable
 from ..tiles.structured import capture_scalar
@@ -90,7 +91,7 @@ class DynamicBorder:
         """Where ``inner`` lies in the result's buffer."""
         if self.op is None:
             return buffer
-        kind, sizes = ir.MemRefType(buffer.type), read_insertion_sizes(self.op)
+        kind, sizes = ir.MemRefType(buffer.type), read_amounts(self.op, "sizes")
         layout = ir.StridedLayoutAttr.get(DYNAMIC, kind.get_strides_and_offset()[0])
         static = [n if isinstance(n, int) else DYNAMIC for n in sizes]
         given = [resolve_size(n, arguments) for n in sizes if isinstance(n, ir.Value)]
@@ -152,17 +153,10 @@ def own_inner(function: func.FuncOp) -> None:
     if border.op is None or (source is not None and source.name != "tensor.extract_slice"):
         return
     with ir.InsertionPoint(border.op), border.op.location:
-        out = tensor.EmptyOp(read_insertion_sizes(border.op), element_of(border.inner)).result
+        out = tensor.EmptyOp(read_amounts(border.op, "sizes"), element_of(border.inner)).result
         rank = len(shape_of(border.inner))
         [copy] = builders.generic([border.inner], [out], [range(rank), range(rank)], "p" * rank, lambda a, _: a)
         border.op.operands[0] = copy
-
-
-def read_insertion_sizes(op: ir.Operation) -> list[int | ir.Value]:
-    """The sizes of an insertion, values where only the run knows them."""
-    segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
-    given = iter(list(op.operands)[sum(segments[:3]) :])
-    return [next(given) if n < 0 else n for n in ir.DenseI64ArrayAttr(op.attributes["static_sizes"])]
 
 
 def resolve_size(size: ir.Value, arguments: Mapping[ir.Value, ir.Value]) -> ir.Value:

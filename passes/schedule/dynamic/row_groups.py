@@ -114,7 +114,7 @@ class _Copied:
         vector.store(value, self.memory, [place])
 
 
-class ShortRows:
+class RowGroups:
     """The rows along the last axis of a result, as groups of those along the axis before.
 
     Args:
