@@ -114,8 +114,9 @@ def test_rows_that_are_slices_of_one_projection_are_copied() -> None:
         made = CompiledPlan(pipeline.plan(model, TARGET.get(detect_host()), PassContext()))
         x = RNG.standard_normal((1, rows, 3 * heads, depth), dtype=np.float32) / 4
         [got] = made({"x": x}, {}, 1)
-    [kernel] = [made.kernels[c.kernel].kernel for c in made.plan.main.calls if "exp" in c.kernel]
-    assert kernel.schedule.count("stage") == 4, "a tile of such rows of the left would be gathered element by element"
+    [kernel] = [made.kernels[c.kernel].kernel for c in made.plan.main.calls if "matmul" in c.kernel]
+    stages = kernel.schedule.count("stage")  # keys in columns, scores and weights besides
+    assert stages == 5, "a tile of such rows of the left would be gathered element by element"
     q, k, v = np.split(x, 3, axis=2)
     want = reference({"q": q, "k": k, "v": v, "mask": np.zeros(1)}, False, 1.0)
     np.testing.assert_allclose(got, want, rtol=0, atol=2e-5)
@@ -141,8 +142,39 @@ def test_windows_whose_masks_are_added_in_a_view_of_their_scores(windows: int, t
         model = networks.build(body, sizes, {})
         made = CompiledPlan(pipeline.plan(model, TARGET.get(detect_host()), PassContext()))
         [got] = made(inputs, {}, 2)
-    [kernel] = [
-        made.kernels[c.kernel].kernel for c in made.plan.main.calls if "exp" in c.kernel or "reduce" in c.kernel
-    ]
+    [kernel] = [made.kernels[c.kernel].kernel for c in made.plan.main.calls if "matmul" in c.kernel]
     assert kernel.schedule.count("stage") >= 2 and "loops around nests" not in kernel.schedule
     np.testing.assert_allclose(got, reference(inputs | {"mask": inputs["mask"][0]}, True, 1.0), rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    "q, k, order, kernels",
+    [
+        pytest.param((2, 3, 7, 16), (2, 3, 90, 16), (0, 1, 3, 2), 1, id="few rows"),
+        pytest.param((1, 2, 128, 16), (1, 90, 2, 16), (0, 2, 3, 1), 1, id="two blocks of rows"),
+        pytest.param((1, 2, 129, 16), (1, 90, 2, 16), (0, 2, 3, 1), 2, id="more blocks"),
+        pytest.param((2, 3, 7, 16), (2, 90, 16, 3), (0, 3, 2, 1), 2, id="heads beside each other"),
+        pytest.param((1, 1, 5, 40), (1, 1, 33, 40), (0, 1, 3, 2), 1, id="one head"),
+    ],
+)
+def test_few_rows_turn_the_keys_that_they_read(
+    q: tuple[int, ...], k: tuple[int, ...], order: tuple[int, ...], kernels: int
+) -> None:
+    def body(q: ir.Value, k: ir.Value, v: ir.Value) -> ir.Value:
+        scores = builders.contract("bhqd,bhdk->bhqk", q, builders.transpose(k, order))
+        return builders.contract("bhqk,bhkd->bhqd", softmax(scores), v)
+
+    keys = [k[axis] for axis in order][-1]
+    sizes = {"q": q, "k": k, "v": (*q[:2], keys, 24)}
+    inputs = {name: RNG.standard_normal(shape, dtype=np.float32) for name, shape in sizes.items()}
+    with make_context(), ir.Location.unknown():
+        model = networks.build(body, sizes, {})
+        made = CompiledPlan(pipeline.plan(model, TARGET.get(detect_host()), PassContext()))
+        [got] = made(inputs, {}, 2)
+        calls = [made.kernels[call.kernel].kernel for call in made.plan.main.calls]
+    assert len(calls) == kernels and "" not in [kernel.schedule for kernel in calls]
+    doubles = inputs["q"].astype(np.float64), inputs["k"].transpose(order).astype(np.float64)
+    scores = np.einsum("bhqd,bhdk->bhqk", *doubles)
+    powers = np.exp(scores - scores.max(-1, keepdims=True))
+    want = np.einsum("bhqk,bhkd->bhqd", powers / powers.sum(-1, keepdims=True), inputs["v"])
+    np.testing.assert_allclose(got, want, rtol=0, atol=2e-5)
