@@ -31,7 +31,7 @@ from ...ir.kernel import list_functions, module_beside
 from ...ir.maps import permutation_of, read_untransposed
 from ...ir.structure import body_ops, dim_of, indexing_maps, iterator_types, list_ops, loops_along, shape_of
 from ...ir.uses import find_needed_values
-from ..families.attention import can_attend, find_turned
+from ..families.attention import can_attend, find_turned_keys
 from ..families.column_panels import occupies_cores
 from ..families.copied_rows import long_loops, reads_rows_apart
 from ..families.family import Sizes, find_anchors
@@ -152,7 +152,7 @@ def choose_attention(function: func.FuncOp, choose: Chooser, target: Target) -> 
     [row_axis, column_axis], keys = axes, walked[-1]
     if row_axis is None or column_axis is None or keys is None or shape_of(result)[column_axis] < 0:
         raise NotSchedulable("attention over columns of open number")
-    turn = find_turned(first, scores)
+    turn = find_turned_keys(first, scores)
     turned = turn.results[0] if turn is not None else None
     depth, walked_keys = long_loops(first, scores.k), loops_along(first, scores.rhs)
     heads = shape_of(first.operands[scores.rhs])[:-1]
@@ -191,7 +191,7 @@ def choose_attention(function: func.FuncOp, choose: Chooser, target: Target) -> 
 def _read_keys_in_place(module: ir.Module) -> None:
     """Let the scores read rows of keys, where the function turns these to columns."""
     for op, kind in find_anchors(list_functions(module)[0]):
-        if isinstance(kind, Contraction) and (turn := find_turned(op, kind)) is not None:
+        if isinstance(kind, Contraction) and (turn := find_turned_keys(op, kind)) is not None:
             order = permutation_of(turn, known=False)
             assert order is not None  # as the transpose's
             read_untransposed(op, kind.rhs, turn, order)

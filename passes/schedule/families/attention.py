@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from ....dialects import ir
-from ....dialects.builders import element_of
-from ....dialects.types import element_bits
 from ....dialects.walk import defining_op
 from ...analysis.classify import classify_op
 from ...analysis.groups import Group, OpFacts, is_reduction
 from ...analysis.kinds import Contraction, Reduction
 from ...ir.maps import permutation_of
-from ...ir.structure import dim_of, indexing_maps, is_dynamic, loop_extents, loops_along, shape_of
-from ...ir.uses import has_one_use
+from ...ir.structure import dim_of, indexing_maps, loop_extents, loops_along, shape_of
 from ..language.cuts import by_name, carve, join, unroll_sum
 from ..language.schedule import Schedule
 from ..tiles.axes import ROW_VECTORS, result_axis, row_tile
@@ -22,12 +18,10 @@ from ..tiles.structured import loop_along
 from ..tiling.values import is_read, value_name
 from .copied_rows import copy_rows, long_loops, loop_around, reads_rows_apart
 from .family import PRODUCT_BLOCKS, Family, KernelView, Taken
-from .transposing import find_crossing, tile_transpose
+from .turned_columns import belongs_to_product, find_turn, turn_columns
 
 # Rows of scores in one block: with some hundred columns they take a quarter of the second cache.
 _BLOCK = 64
-# Blocks of rows that turn the keys, each all of them, in place of a kernel of its own.
-_FEW_BLOCKS = 2
 
 
 def can_attend(
@@ -85,8 +79,8 @@ def schedule_attention(kernel: KernelView) -> Schedule | None:
     ):
         if reads_rows_apart(op, number, rows_of):
             schedule = copy_rows(schedule, op, number, rows_of, depth, lanes)
-    if (turn := find_turned(first, scores)) is not None:
-        schedule = _turn_keys(schedule, turn, max(heads, 1), kernel)
+    if (turn := find_turned_keys(first, scores)) is not None:
+        schedule = turn_columns(schedule, turn, max(heads, 1), target)
     at = loop_around(schedule, len(outer))
     schedule = schedule.cache_write(value_name(made), at).cache_write(value_name(weights), at)
     last_axis, value = ahead + len(length) - 1, schedule.nest(value_name(made)).value
@@ -95,17 +89,6 @@ def schedule_attention(kernel: KernelView) -> Schedule | None:
     schedule = carve(schedule, by_name(value, [*wide, (ahead + inner_rows, tile)]), value.name, whole)
     schedule, value = unroll_sum(schedule, target, value.name), schedule.nest(value_name(weights)).value
     return carve(schedule, by_name(value, [(inner_rows, 1)]), value.name, row_chunk=ROW_VECTORS * lanes)
-
-
-def _turn_keys(schedule: Schedule, turn: ir.Operation, depth: int, kernel: KernelView) -> Schedule:
-    """Turn the keys of a head in a buffer of its own, inside of the ``depth`` outermost axes' loops."""
-    name, result = value_name(turn.results[0]), turn.results[0]
-    schedule = schedule.cache_write(name, loop_around(schedule, depth))
-    shape, last = shape_of(result), len(shape_of(result)) - 1
-    crossing = find_crossing([(turn, classify_op(turn))], result, last)
-    assert crossing is not None  # it turns rows to columns
-    cuts = tile_transpose(shape, crossing, last, element_bits(element_of(result)), kernel.target)
-    return carve(schedule, by_name(schedule.nest(name).value, cuts), name)
 
 
 def _reduces_columns(op: ir.Operation) -> bool:
@@ -145,32 +128,22 @@ def _merge_products(rows: Group, facts: OpFacts, taken: Taken) -> list[ir.Operat
     reductions = [op for op in rows.members if is_reduction(op, facts)]
     if not can_attend(first, scores, reductions, reader, product):
         return None
-    turned = find_turned(first, scores)
+    turned = find_turned_keys(first, scores)
     before = taken[turned].members if turned is not None and turned in taken else []
     if not all(permutation_of(op, known=False) for op in before):  # what makes the keys is better done once
         before = []
     return [*before, *taken[source].members, *rows.members, *taken[reader].members]
 
 
-def find_turned(first: ir.Operation, scores: Contraction) -> ir.Operation | None:
+def find_turned_keys(first: ir.Operation, scores: Contraction) -> ir.Operation | None:
     """The transpose that turns rows of keys to columns for the scores alone, where it belongs to their kernel.
 
-    Of keys of open number it does: the run knows whether there are rows enough to need it. So it does for a few blocks
-    of rows: a kernel of its own writes the keys of all heads to memory, and they are read again. Of 12 heads with 1500
-    keys of 64 numbers 4 rows take 0.4 of the time, 16 rows 0.55, 64 rows 0.75.
+    Of keys of open number it does: the run knows whether there are rows enough to need it.
     """
-    source, extents = defining_op(first.operands[scores.rhs]), loop_extents(first)
-    order = permutation_of(source, known=False) if source is not None else None
-    if source is None or not order or order[-1] == len(order) - 1 or not has_one_use(source.results[0]):
-        return None
-    depth = long_loops(first, scores.k)
-    if len(depth) != 1:
-        return None
-    if is_dynamic(first):
-        return source if any(extents[loop] < 0 for loop in scores.n) else None
-    walked, rows = loops_along(first, scores.rhs), math.prod(extents[loop] for loop in scores.m)
-    adjoining = walked[order.index(len(order) - 1)] == depth[0]
-    return source if rows <= _FEW_BLOCKS * _BLOCK and adjoining else None
+    turn = find_turn(first, scores)
+    if turn is None or any(loop_extents(first)[loop] < 0 for loop in scores.n):
+        return turn
+    return turn if belongs_to_product(first, scores, turn) else None
 
 
 def _find_sources(group: Group, taken: Taken) -> list[ir.Operation]:

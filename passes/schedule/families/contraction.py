@@ -12,7 +12,7 @@ from ....dialects.builders import element_of
 from ....dialects.types import element_bits, nbytes
 from ....dialects.walk import defining_op
 from ...analysis.classify import classify_op
-from ...analysis.groups import OpFacts
+from ...analysis.groups import Group, OpFacts
 from ...analysis.kinds import Contraction, Conv, OpClass
 from ...ir.structure import dim_of, indexing_maps, loop_extents, loops_along, shape_of
 from ..language.cuts import by_name, carve, share, stream_sum, unroll_groups, unroll_sum
@@ -27,10 +27,20 @@ from .block_order import cut_pixel_blocks, cut_row_blocks, pairs_blocks, stays_n
 from .channels_first import FEW_CHANNELS, reads_windows_as_columns, takes_pixels_as_columns, takes_windows_as_columns
 from .column_panels import plan_panels
 from .copied_rows import copy_rows, reads_rows_apart
-from .family import CONVOLUTION_BLOCKS, PRODUCT_BLOCKS, Family, KernelView, PackedOperand, WantedOrder
+from .family import (
+    CONVOLUTION_BLOCKS,
+    LIGHT_KINDS,
+    PRODUCT_BLOCKS,
+    Family,
+    KernelView,
+    PackedOperand,
+    Taken,
+    WantedOrder,
+)
 from .few_filters import reads_pixels_apart
 from .packing import contraction_packing
 from .split_blocks import schedule_split
+from .turned_columns import belongs_to_product, find_turn, turn_columns
 from .window import order_channels_last
 
 _ONE_ROW_VECTORS = 8
@@ -97,7 +107,8 @@ def _schedule_vectors(kernel: KernelView, op: ir.Operation, kind: Contraction | 
     batch = [result_axis(op, loop, result) for loop in groups]
     outer = [(axis, 1) for axis in batch if axis is not None]
     inner = [(axis, tiles.get(axis, 1)) for axis in range(len(shape)) if axis != channel_axis and axis not in batch]
-    panel, images = plan_panels(kernel, op, kind, outer, inner, width)
+    turned = isinstance(kind, Contraction) and find_turn(op, kind) is not None
+    panel, images = plan_panels(kernel, op, kind, outer, inner, width, turned)
     around: list[tuple[int, int]] = []
     if panel:
         outer += images
@@ -142,11 +153,13 @@ def _share_steps(
     Args:
         tile: the axis of columns, and how many a tile has.
         heads: cuts around those of rows and columns.
-        copied: whether tiles read a copy of columns of the right operand.
+        copied: whether tiles read a copy of columns of the right operand, or its rows turned to columns.
     """
     axis, columns = tile[0], 1 if block_of(op, kind) else tile[1]
     if copied:
         made = _overlap_columns(share(made, most=heads + 1), axis, columns)
+        if isinstance(kind, Contraction) and (turn := find_turn(op, kind)) is not None:
+            return turn_columns(made, turn, heads + 1, kernel.target)
         return copy_rows(made, op, kind.weight, kind.k, heads + 1, kernel.lanes)
     in_place = tw.OPEN_SUM in kernel.function.attributes  # rows of any length
     if in_place or not isinstance(kind, Contraction) or not reads_rows_apart(op, kind.lhs, kind.m):
@@ -364,6 +377,21 @@ def _order_data(op: ir.Operation, kind: OpClass, target: Target) -> list[WantedO
     return [replace(data, light=light, free=free, inside=inside and not few), replace(result, free=free, inside=inside)]
 
 
+def _merge_turn(group: Group, facts: OpFacts, taken: Taken) -> list[ir.Operation] | None:
+    """The transpose that is a group, and the product of few rows whose group alone reads it."""
+    [*others, turn] = group.members
+    if others or len(readers := facts.users(turn)) != 1 or readers[0] not in taken:
+        return None
+    [op], members = readers, taken[readers[0]].members
+    kind, heavy = facts.kind(op), [each for each in members if not isinstance(facts.kind(each), LIGHT_KINDS)]
+    if not isinstance(kind, Contraction) or heavy != [op]:
+        return None
+    if (found := find_turn(op, kind)) is None or found != turn:
+        return None
+    along_columns = loops_along(op, 2)[-1] in kind.n and not reads_rows_apart(op, kind.lhs, kind.m)
+    return [turn, *members] if along_columns and belongs_to_product(op, kind, turn) else None
+
+
 PRODUCTS = Family(
     "products",
     lambda anchors: len(anchors) == 1 and isinstance(anchors[0][1], Contraction),
@@ -371,6 +399,7 @@ PRODUCTS = Family(
     replace(PRODUCT_BLOCKS, rows=_ROWS),
     forms=list_forms,
     begin=lambda op, facts, target: [op] if isinstance(facts.kind(op), Contraction) else None,
+    merge=_merge_turn,
     pack=pack_product,
 )
 CONVOLUTIONS = Family(

@@ -25,13 +25,14 @@ from ..tiling.values import values_of
 
 Anchors = Sequence[tuple[ir.Operation, OpClass]]
 Sizes = tuple[int, ...]
+# The kinds of ops that map elements.
+LIGHT_KINDS = Elementwise | Broadcast | Injective | Fill
 
 
 def find_anchors(function: func.FuncOp) -> list[tuple[ir.Operation, OpClass]]:
     """The ops of a kernel that decide its family, with their kinds, in order: those that do more than map elements."""
     classes = _classify_ops(list_ops(function))
-    light = Elementwise | Broadcast | Injective | Fill
-    return [(op, kind) for op, kind in classes if not isinstance(kind, light) and op.name != "linalg.unpack"]
+    return [(op, kind) for op, kind in classes if not isinstance(kind, LIGHT_KINDS) and op.name != "linalg.unpack"]
 
 
 @dataclass(frozen=True)

