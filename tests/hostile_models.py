@@ -356,6 +356,7 @@ CASES: dict[str, Hostile] = {
     "Conv: padding of -2^63": Hostile(saved(cropped([-_BIG, 0])), "the_Conv"),
     "LRN of -2^63 channels": Hostile(saved(lrn(-_BIG)), "the_LRN"),
     "Range to 10^12": Hostile(saved(scalars("Range", 0, HUGE, 1)), "the_Range"),
+    "MelWeightMatrix of 10^12 bands": Hostile(saved(scalars("MelWeightMatrix", HUGE, 64, 8000, 0, 4000)), "the_MelW"),
     "OneHot of 10^12": Hostile(saved(one_hot()), "the_OneHot"),
     "EyeLike of 10^12": Hostile(
         saved(

@@ -72,12 +72,14 @@ def evaluate(
     """``formula(at, *numbers)`` for each element of a shape: by numpy if all numbers are known, else in the IR.
 
     It is computed in ``dtype``, a float type, in which it gets the numbers and ``at``, the element's index along each
-    axis. ``to`` is the result's dtype if that is another one. Tensors broadcast to the shape.
+    axis. ``to`` is the result's dtype if that is another one. Tensors broadcast to the shape. A shape that is larger
+    than the limits allow is refused.
     """
     to, tensors = to or dtype, [n for n in numbers if isinstance(n, Tensor)]
     extents = [n for n in numbers if not isinstance(n, Tensor)]
     if not has_dynamic_extents((*extents, *shape)) and all(t.known is not None for t in tensors):
         counts = [require_static(n) for n in shape]
+        ctx.demand_size(counts, dtype)
         arrays = [np.asarray(n.known if isinstance(n, Tensor) else n).astype(dtype) for n in numbers]
         places = [i.astype(dtype) for i in np.indices(counts, sparse=True)]
         with np.errstate(all="ignore"):
