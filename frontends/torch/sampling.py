@@ -10,7 +10,7 @@ import copy
 import functools
 import itertools
 import random
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import sympy
@@ -30,6 +30,8 @@ _TYPICAL = range(64, 160)  # large enough for what halves an image several times
 _WIDE = 24  # sizes to choose from, so that all samples can differ
 _MODULI = (2, 3, 4, 5)
 
+_VIEWS = (torch.ops.aten.view, torch.ops.aten.reshape, torch.ops.aten._unsafe_view)
+
 Point = Mapping[str, int]
 Decompose = Callable[[ExportedProgram], ExportedProgram]
 
@@ -43,8 +45,11 @@ def find_samples(program: ExportedProgram, decompose: Decompose) -> list[tuple[P
 
     One sample without sizes where none are open; NoSampleError where no sizes are found that all its ops take.
     """
-    fixed = _find_fixed_extents(program)
-    pools = {name: _list_candidates(within.lower, within.upper, fixed) for name, within in find_ranges(program).items()}
+    fixed, equal = _find_fixed_extents(program), find_equal(program)
+    ranges = find_ranges(program)
+    for name, other in equal.items():
+        ranges[other] &= ranges.pop(name)
+    pools = {name: _list_candidates(within.lower, within.upper, fixed) for name, within in ranges.items()}
     if not pools:
         return [({}, decompose(program))]
     made: list[tuple[Point, ExportedProgram]] = []
@@ -52,7 +57,7 @@ def find_samples(program: ExportedProgram, decompose: Decompose) -> list[tuple[P
     chance, sizes = random.Random(0), _all_sizes(program)  # the same samples each time
     while len(made) < _COUNT and len(refusals) < _FAILURES:
         known = [point for point, _ in made]
-        candidates = _candidates(known, pools, len(refusals), chance)
+        candidates = _candidates(known, pools, equal, len(refusals), chance)
         if not candidates:
             break
         # Of what a program does not take the best candidate may have the most: every other time it is any.
@@ -69,12 +74,17 @@ def find_samples(program: ExportedProgram, decompose: Decompose) -> list[tuple[P
 
 
 def _candidates(
-    known: Sequence[Point], pools: Mapping[str, Sequence[int]], refused: int, chance: random.Random
+    known: Sequence[Point],
+    pools: Mapping[str, Sequence[int]],
+    equal: Mapping[str, str],
+    refused: int,
+    chance: random.Random,
 ) -> list[Point]:
     """Points that tell more than the known ones; none where chance finds none."""
     found: list[Point] = []
     for _ in range(_ATTEMPTS):
         point = {name: _choose_size(pool, refused, chance) for name, pool in pools.items()}
+        point |= {name: point[other] for name, other in equal.items()}
         if _tells(known, point, pools, () if refused else _MODULI):
             found.append(point)
         if len(found) == _CANDIDATES:
@@ -100,6 +110,29 @@ def _count_distinct(points: Sequence[Point], sizes: Sequence[Any]) -> int:
 def find_ranges(program: ExportedProgram) -> dict[str, Any]:
     """The ranges of the program's symbols by their names; torch has such constraints for expressions, too."""
     return {str(size): within for size, within in program.range_constraints.items() if isinstance(size, sympy.Symbol)}
+
+
+def find_equal(program: ExportedProgram) -> dict[str, str]:
+    """Symbols that have to be equal, each with the first of them: a view has as many elements as it is of.
+
+    ``torch.export`` gives two names to the batches of a query and its keys, and notes nowhere that they are one.
+    """
+    symbols, found = find_ranges(program), {}
+    for node in program.graph.nodes:
+        if getattr(node.target, "overloadpacket", None) in _VIEWS:
+            sizes = [n.meta["val"] if isinstance(n, Node) else n for n in node.args[1]]
+            if -1 in (n for n in sizes if isinstance(n, int)):
+                continue
+            ratio = _count_elements(node.args[0].meta["val"].shape) / _count_elements(sizes)
+            pair = sorted(found.get(str(part), str(part)) for part in sympy.fraction(ratio))
+            if pair[0] != pair[1] and all(name in symbols for name in pair):
+                first, other = sorted(pair, key=list(symbols).index)
+                found = {name: first if of == other else of for name, of in found.items()} | {other: first}
+    return found
+
+
+def _count_elements(sizes: Iterable[int | torch.SymInt]) -> Any:
+    return sympy.prod(sympy.Integer(n) if isinstance(n, int) else n.node.expr for n in sizes)
 
 
 def number_at(size: int | torch.SymInt, point: Point) -> int:

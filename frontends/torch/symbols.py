@@ -14,7 +14,7 @@ from torch.utils._sympy import functions
 
 from ...core.errors import UnsupportedError
 from ...core.sizes import Extent, Sym, count_elements, floor_divide, floor_mod, max_of, min_of
-from .sampling import find_ranges
+from .sampling import find_equal, find_ranges
 
 # Torch notes this bound where nobody gave one (`Dim.DYNAMIC`), as tracing takes no size for 0 or 1. Programs are right
 # for these too, and torch runs them, but where a dim is left that it would have dropped.
@@ -23,19 +23,27 @@ _SQUEEZE = torch.ops.aten.squeeze
 
 
 class Symbols:
-    """The sizes in a program. A symbol has the name of the first input that has it: ``x.0``, ``n``."""
+    """The sizes in a program. A symbol has the name of the first input that has it: ``x.0``, ``n``.
+
+    Two of torch's that have to be equal are one.
+    """
 
     def __init__(self, program: ExportedProgram) -> None:
         self._program = program
         self._nodes = {node.name: node for node in program.graph.nodes}
         self._symbols: dict[str, Extent] = {}
         self._kept = _kept_by_squeezes(program)
-        found = find_ranges(program)
+        found, equal = find_ranges(program), find_equal(program)
+        for name, other in equal.items():
+            found[other] &= found.pop(name)
         for label, size in self._find_given():
-            if isinstance(size, torch.SymInt) and (own := str(size.node.expr)) in found:
+            own = str(size.node.expr) if isinstance(size, torch.SymInt) else ""
+            own = equal.get(own, own)
+            if own in found:
                 self._add(own, label, found.pop(own))
         for own, within in found.items():  # of which inputs have multiples
             self._add(own, own, within)
+        self._symbols |= {name: self._symbols[other] for name, other in equal.items()}
 
     def shape(self, name: str) -> tuple[Extent, ...]:
         """The shape of the tensor that a node of the program makes; of a number's it is ()."""

@@ -39,6 +39,20 @@ def test_symbols_bear_the_names_of_inputs(program: ExportedProgram):
     assert [str(bounds_of(n)) for n in symbols.shape("x")] == ["1..40", "4.."]
 
 
+def test_batches_that_a_view_wants_equal_are_one_size():
+    attention = nn.MultiheadAttention(8, 2, batch_first=True).eval()
+    inputs, dims = (torch.randn(2, 5, 8), *[torch.randn(2, 7, 8)] * 2), {0: Dim("other"), 1: Dim("keys")}
+    program = torch.export.export(attention, inputs, dynamic_shapes=({0: Dim("batch")}, dims, dims))
+    symbols = Symbols(program)
+    query, key = symbols.shape("query"), symbols.shape("key")
+    assert query == (Sym("query.0"), 5, 8) and key == (Sym("query.0"), Sym("key.1"), 8)
+    made = find_samples(program, lambda sample: sample)
+    assert len(made) == 3
+    for _, sample in made:
+        query, key, _ = [n.meta["val"] for n in sample.graph.find_nodes(op="placeholder")][-3:]
+        assert query.shape[0] == key.shape[0]
+
+
 def test_samples_differ_in_all_sizes(program: ExportedProgram):
     made = find_samples(program, lambda sample: sample)
     points = [point for point, _ in made]
