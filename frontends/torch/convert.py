@@ -24,6 +24,7 @@ from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras.fx_importer import ContextCache, FxImporter
 
 from ...core.errors import UnsupportedError, first_line
+from .branches import choose_results, find_control_flow
 from .conversion import Answer
 from .decompositions import make_decompositions
 from .operators import name_of
@@ -76,6 +77,7 @@ def convert(saved: bytes, name: str) -> Answer:
     """See ``conversion.converted``."""
     try:
         program = _load_program(saved)
+        choose_results(program)
         _refuse_objects(program)
         _refuse_training(program.graph)
         _refuse_unknown_sizes(program)
@@ -84,6 +86,7 @@ def convert(saved: bytes, name: str) -> Answer:
         texts, points, signature = [], [], {}
         for point, sample in _samples(program):
             _refuse_effects(sample)
+            _refuse_control_flow(sample.graph)
             _refuse_random(sample.graph)
             _refuse_masks(sample.graph)
             _refuse_large(sample.graph)
@@ -115,6 +118,13 @@ def _refuse_objects(program: ExportedProgram) -> None:
     for spec in program.graph_signature.input_specs:
         if isinstance(spec.arg, CustomObjArgument):
             raise _Refused("", f"it holds an object of {spec.arg.class_fqn}: make what that computes an input")
+
+
+def _refuse_control_flow(graph: Graph) -> None:
+    node = find_control_flow(graph)
+    if node is not None:
+        why = f"'{node.target}' has no conversion: write it with torch.where or torch.cond, or leave it in torch"
+        raise _Refused(name_of(node), why)
 
 
 def _refuse_effects(program: ExportedProgram) -> None:
