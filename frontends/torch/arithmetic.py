@@ -45,32 +45,43 @@ def _power(x: Tensor, exponent: Any) -> Any:
     return made
 
 
-def _floor_divide(x: Tensor, y: Any) -> Any:
-    """Of bytes without a sign, which torch-mlir does not divide: as wider integers."""
-    if not all(t.dtype == torch.uint8 for t in (x, y) if isinstance(t, Tensor)) or isinstance(y, float):
+def _with_number(op: Callable[[Tensor, Tensor], Tensor], x: Tensor, number: int) -> Tensor:
+    return op(x, torch.full((), number, dtype=x.dtype, device=x.device))
+
+
+def _fill_like(x: Tensor, number: float, *, dtype: torch.dtype | None = None, **_: Any) -> Any:
+    """With a byte, whose constant tensors torch-mlir takes for signed ones: what ``arange`` makes is none."""
+    if (dtype or x.dtype) != torch.uint8:
         return NotImplemented
-    wide = y.to(torch.int32) if isinstance(y, Tensor) else y
-    return torch.div(x.to(torch.int32), wide, rounding_mode="trunc").to(torch.uint8)
+    made = torch.arange(int(number), int(number) + 1, device=x.device).to(torch.uint8)
+    return made.reshape([]).expand(x.shape)
 
 
-def _divide(x: Any, y: Any) -> Any:
-    """Of bytes without a sign, which torch-mlir takes for signed ones: as floats."""
-    if not any(isinstance(t, Tensor) and t.dtype == torch.uint8 for t in (x, y)):
+def _scatter_strided(x: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int], offset: int = 0) -> Any:
+    """Elements at distances in the memory of a tensor that lies there in order."""
+    if not x.is_contiguous():
         return NotImplemented
-    kind = torch.result_type(x, y)
-    kind = kind if kind.is_floating_point else torch.float32
-    return torch.div(*(t.to(kind) if isinstance(t, Tensor) else t for t in (x, y)))
+    places = torch.as_strided(torch.arange(x.numel(), device=x.device), size, stride, offset)
+    return _write_at(x, places, src)
 
 
-def _sum_bytes(x: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Any:
-    """Of bytes without a sign, which torch-mlir takes for signed ones: of the type that the sum has."""
-    if x.dtype != torch.uint8:
+def _scatter_diagonal(x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    places = torch.arange(x.numel(), device=x.device).reshape(x.shape)
+    return _write_at(x, torch.diagonal(places, offset, dim1, dim2), src)
+
+
+def _index(x: Tensor, indices: Sequence[Tensor | None]) -> Any:
+    """By int32, which torch-mlir does not compare with sizes."""
+    if not any(index is not None and index.dtype == torch.int32 for index in indices):
         return NotImplemented
-    return torch.sum(x.to(dtype or torch.int64), dim, keepdim)
+    wide = [index.to(torch.int64) if index is not None and index.dtype == torch.int32 else index for index in indices]
+    return aten.index.Tensor(x, wide)
 
 
-def _sum_of_all(x: Tensor, *, dtype: torch.dtype | None = None) -> Any:
-    return _sum_bytes(x, list(range(x.dim())), dtype=dtype)
+def _write_at(x: Tensor, places: Tensor, src: Tensor) -> Tensor:
+    """``x`` with the elements of ``src`` at places that count through it."""
+    flat = x.reshape(-1).index_put((places.reshape(-1),), src.expand(places.shape).reshape(-1))
+    return flat.reshape(x.shape)
 
 
 # Of Chebyshev's series for log(erfc(x) / t) + x², t = 2 / (2 + x): Press et al., Numerical Recipes, "erfcc".
@@ -134,9 +145,10 @@ def _running_extreme(takes: Callable[[Tensor, Tensor], Tensor], x: Tensor, dim: 
 
 
 def _adaptive_max_pool(x: Tensor, size: Sequence[int]) -> Any:
-    """By windows that are not equal: the maxima of each dim's windows in turn, and where they are in the image."""
+    """By windows that are not equal, or without a batch: the maxima of each dim's windows in turn, and where they are
+    in the image."""
     sides = x.shape[-len(size) :]
-    if all(n % m == 0 for n, m in zip(sides, size, strict=True)):
+    if x.dim() == len(size) + 2 and all(n % m == 0 for n, m in zip(sides, size, strict=True)):
         return NotImplemented
     places = torch.arange(math.prod(sides), device=x.device).reshape(sides).expand(x.shape)
     for dim, (n, m) in reversed(list(enumerate(zip(sides, size, strict=True), -len(size)))):
@@ -186,6 +198,14 @@ def _distances(x: Tensor, y: Tensor, p: float, compute_mode: int | None) -> Any:
     return apart.amax(-1) if p == float("inf") else NotImplemented
 
 
+def _pool_batch(op: Callable[..., Any], rank: int, x: Tensor, *how: Any) -> Any:
+    """Of an input without a batch as of one with a batch of 1."""
+    if x.dim() != rank + 1:
+        return NotImplemented
+    made = op(x.unsqueeze(0), *how)
+    return made.squeeze(0) if isinstance(made, Tensor) else tuple(part.squeeze(0) for part in made)
+
+
 _SUM, _MEAN, _MAX = 0, 1, 2  # embedding_bag's modes
 
 
@@ -224,16 +244,28 @@ def _embedding_bag(
     return made, torch.zeros_like(indices), sizes, torch.zeros_like(offsets)
 
 
+# Pools, by the number of the axes that their windows move along.
+_POOLS = {
+    aten.avg_pool2d.default: 2,
+    aten.avg_pool3d.default: 3,
+    aten.max_pool2d_with_indices.default: 2,
+    aten.max_pool3d_with_indices.default: 3,
+}
+
 ARITHMETIC: dict[Any, Callable[..., Any]] = {
     aten.isfinite.default: _is_finite,
     aten.signbit.default: _sign_bit,
     aten.copysign.Tensor: _copy_sign,
     aten.hypot.default: _hypot,
     aten.pow.Tensor_Scalar: _power,
-    aten.floor_divide.default: _floor_divide,
-    aten.div.Tensor: _divide,
-    aten.sum.default: _sum_of_all,
-    aten.sum.dim_IntList: _sum_bytes,
+    aten.bitwise_or.Scalar: partial(_with_number, torch.bitwise_or),
+    aten.bitwise_xor.Scalar: partial(_with_number, torch.bitwise_xor),
+    aten.__lshift__.Tensor: torch.bitwise_left_shift,
+    aten.__rshift__.Tensor: torch.bitwise_right_shift,
+    aten.full_like.default: _fill_like,
+    aten.as_strided_scatter.default: _scatter_strided,
+    aten.diagonal_scatter.default: _scatter_diagonal,
+    aten.index.Tensor: _index,
     aten.erfc.default: _erfc,
     aten.sort.stable: _sort_stable,
     aten.kthvalue.default: _kth_value,
@@ -243,6 +275,7 @@ ARITHMETIC: dict[Any, Callable[..., Any]] = {
     aten.cummin.default: partial(_running_extreme, torch.le),
     aten.adaptive_max_pool2d.default: _adaptive_max_pool,
     aten.adaptive_max_pool3d.default: _adaptive_max_pool,
+    **{op: partial(_pool_batch, op, rank) for op, rank in _POOLS.items()},
     aten.searchsorted.Tensor: _search_sorted,
     aten.searchsorted.Scalar: _search_sorted_number,
     aten.bucketize.Tensor: _bucket,

@@ -25,6 +25,7 @@ from torch_mlir.extras.fx_importer import ContextCache, FxImporter
 
 from ...core.errors import UnsupportedError, first_line
 from .branches import choose_results, find_control_flow
+from .byte_arithmetic import widen_bytes
 from .conversion import Answer
 from .decompositions import make_decompositions
 from .operators import name_of
@@ -91,6 +92,7 @@ def convert(saved: bytes, name: str) -> Answer:
             _refuse_masks(sample.graph)
             _refuse_large(sample.graph)
             _refuse_complex(sample.graph)
+            widen_bytes(sample.graph)
             signature = _settle_border(sample, scalars)
             texts.append(_lower(sample.graph))
             points.append(point)

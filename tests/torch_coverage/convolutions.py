@@ -68,6 +68,10 @@ _layer("AdaptiveMaxPool1d", lambda: nn.AdaptiveMaxPool1d(5), f32(2, 3, 15))
 _layer("AdaptiveMaxPool2d", lambda: nn.AdaptiveMaxPool2d((3, 2)), f32(2, 3, 9, 8))
 _layer("AdaptiveMaxPool2d-uneven", lambda: nn.AdaptiveMaxPool2d(5), f32(2, 3, 9, 8))
 _layer("AdaptiveMaxPool3d", lambda: nn.AdaptiveMaxPool3d(2), f32(1, 2, 4, 6, 8))
+for _rank in (1, 2, 3):
+    _image = f32(3, *(8, 6, 4)[:_rank])
+    for _pool in (getattr(nn, f"{_kind}Pool{_rank}d")(2) for _kind in ("Max", "Avg", "AdaptiveMax")):
+        _layer(f"{type(_pool).__name__}-unbatched", lambda pool=_pool: pool, _image, batched=False)
 _layer("LPPool1d", lambda: nn.LPPool1d(2, 3), f32(2, 3, 12))
 _layer("LPPool2d", lambda: nn.LPPool2d(2, 3, stride=2), f32(1, 3, 9, 9))
 

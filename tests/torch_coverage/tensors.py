@@ -76,6 +76,26 @@ _call("float-to-uint8", lambda x: x.to(torch.uint8), f32(3, 5, low=0.0, high=255
 _call("sum-uint8", lambda x: x.sum(-1), _UINT8)
 _call("max-uint8", lambda x: x.amax(-1), _UINT8)
 _call("uint8-shift-right", lambda x: x >> 3, _UINT8)
+_call("uint8-and-floats", lambda x: (x * 0.5, x + 1.5, x > 100.5, x.mean(dtype=torch.float32)), _UINT8)
+_call("uint8-and-numbers", lambda x: (x <= 200, x % 7, x | 9, x.abs(), 255 - x, x.clamp(20, 200)), _UINT8)
+_call("uint8-with-uint8", lambda x, y: (x // (y | 1), x >> y % 8, torch.clamp(x, y, y + 3)), _UINT8, _UINT8)
+_call("uint8-reduced", lambda x: (x.max(), x.min(0), x.prod(1), x.sum(0, dtype=torch.int32), x.argmax(1)), _UINT8)
+_call("uint8-in-rows", lambda x: (x.cumsum(1), x.sort(1), x.topk(2), x.all(1), x.median()), _UINT8)
+_call("uint8-products", lambda x, y: (x @ y.T, torch.addcmul(x, x, y)), _UINT8, _UINT8)
+_call(
+    "uint8-moved",
+    lambda x, y: (torch.cat((x, y)), x.gather(1, (x % 5).long()), x[:, [1, 0]]),
+    _UINT8,
+    i64(3, 5, dtype=torch.int32),
+)
+_call(
+    "uint8-filled",
+    lambda x: (torch.full_like(x, 200), torch.ones(3, dtype=x.dtype), x.scatter(1, (x % 5).long(), 200)),
+    _UINT8,
+)
+_call("int8-reduced", lambda x: (x.max(), x.min(1), x.prod(), x % 7), i64(3, 5, low=-128, high=128, dtype=torch.int8))
+_call("bits-and-numbers", lambda x: (x | 9, x ^ 5, x & 6, x << 2, x >> 1), i64(3, 5))
+_call("shifts", lambda x, y: (x << y, x >> y), i64(3, 5), i64(3, 5, low=0))
 _call("int8-to-float", lambda x: x.float(), i64(3, 5, low=-128, high=128, dtype=torch.int8))
 _call("float-to-int32", lambda x: x.to(torch.int32), f32(3, 5, low=-9, high=9))
 _call("float-to-int64", lambda x: x.long(), f32(3, 5, low=-9, high=9))
@@ -162,6 +182,8 @@ _call("histc", lambda x: torch.histc(x, 5, -1.0, 1.0), f32(33))
 _call("masked_scatter", torch.masked_scatter, f32(3, 4), bools(3, 4), f32(12))
 _call("slice_scatter", lambda x, s: x.slice_scatter(s, 1, 2, 5), f32(3, 7), f32(3, 3))
 _call("select_scatter", lambda x, s: x.select_scatter(s, 1, 2), f32(3, 7), f32(3))
+_call("fill_diagonal", lambda x: x.clone().fill_diagonal_(3.0), f32(4, 5))
+_call("index-int32", lambda x, i: (x[i], x[:, i]), f32(4, 4), i64(3, low=-4, high=4, dtype=torch.int32))
 _call("diagonal_scatter", torch.diagonal_scatter, f32(4, 4), f32(4))
 _call("sort", lambda x: x.sort(-1), f32(3, 7))
 _call("sort-descending-dim-0", lambda x: x.sort(0, descending=True), f32(6, 5))

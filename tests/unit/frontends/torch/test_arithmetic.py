@@ -57,18 +57,28 @@ def test_bags_are_sums_or_means_without_their_padding():
         )
 
 
-def test_bytes_without_a_sign_are_divided():
-    x = torch.tensor([0, 7, 200, 255], dtype=torch.uint8)
-    assert make_decompositions()[aten.floor_divide.default](x, 3).tolist() == (x // 3).tolist()
-    assert make_decompositions()[aten.floor_divide.default](x.int(), 3) is NotImplemented
+def test_numbers_are_operands_of_bitwise_operators():
+    x = torch.tensor([[0, 7, -200]], dtype=torch.int16)
+    for op in (aten.bitwise_or.Scalar, aten.bitwise_xor.Scalar):
+        assert make_decompositions()[op](x, 9).equal(op(x, 9))
 
 
-def test_bytes_without_a_sign_are_averaged_and_summed():
-    x = torch.tensor([[0, 7, 200, 255]], dtype=torch.uint8)
-    torch.testing.assert_close(make_decompositions()[aten.div.Tensor](x, 3), x / 3)
-    assert make_decompositions()[aten.sum.dim_IntList](x, [1]).tolist() == [462]
-    assert make_decompositions()[aten.sum.default](x).item() == 462
-    assert make_decompositions()[aten.sum.default](x.int()) is NotImplemented
+def test_elements_are_written_where_a_view_has_them():
+    x, src = torch.randn(4, 5), torch.randn(4)
+    for op, args in ((aten.as_strided_scatter.default, ([4], [6], 0)), (aten.diagonal_scatter.default, (1, 0, 1))):
+        assert make_decompositions()[op](x, src, *args).equal(op(x, src, *args))
+    assert make_decompositions()[aten.as_strided_scatter.default](x.T, src, [4], [6]) is NotImplemented
+
+
+def test_an_image_without_a_batch_is_pooled():
+    x = torch.randn(3, 6, 8)
+    made = make_decompositions()
+    found, expected = (of(x, [2, 2], [2, 2]) for of in (made[aten.avg_pool2d.default], aten.avg_pool2d.default))
+    torch.testing.assert_close(found, expected)
+    with_places = aten.max_pool2d_with_indices.default
+    for a, b in zip(made[with_places](x, [2, 2]), with_places(x, [2, 2]), strict=True):
+        assert a.equal(b)
+    assert made[with_places](x.unsqueeze(0), [2, 2]) is NotImplemented
 
 
 def test_the_tanh_of_a_gelu_has_all_digits():
