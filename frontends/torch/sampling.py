@@ -30,7 +30,7 @@ _TYPICAL = range(64, 160)  # large enough for what halves an image several times
 _WIDE = 24  # sizes to choose from, so that all samples can differ
 _MODULI = (2, 3, 4, 5)
 
-_VIEWS = (torch.ops.aten.view, torch.ops.aten.reshape, torch.ops.aten._unsafe_view)
+_VIEWS = (torch.ops.aten.view.default, torch.ops.aten.reshape.default, torch.ops.aten._unsafe_view.default)
 
 Point = Mapping[str, int]
 Decompose = Callable[[ExportedProgram], ExportedProgram]
@@ -119,7 +119,7 @@ def find_equal(program: ExportedProgram) -> dict[str, str]:
     """
     symbols, found = find_ranges(program), {}
     for node in program.graph.nodes:
-        if getattr(node.target, "overloadpacket", None) in _VIEWS:
+        if node.target in _VIEWS:
             sizes = [n.meta["val"] if isinstance(n, Node) else n for n in node.args[1]]
             if -1 in (n for n in sizes if isinstance(n, int)):
                 continue
