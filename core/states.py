@@ -76,6 +76,11 @@ def pair_names(inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo]) -> I
             yield State(found, number)
 
 
+def is_named_past(name: str) -> bool:
+    """Return whether a word of an input's name says that a run begins with it: ``past.0.key``, ``state_in``."""
+    return _stem(name, _BEFORE) != _stem(name, frozenset())
+
+
 def _explain_difference(output: TensorInfo, given: TensorInfo) -> str:
     """Why an output cannot be an input, in words; "" if it can."""
     if output.dtype != given.dtype:

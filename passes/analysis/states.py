@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...core.model import TensorInfo
-from ...core.states import State, pair_declared, pair_names
+from ...core.states import State, is_named_past, pair_declared, pair_names
 from ...dialects import func, ir
 from ...dialects.walk import defining_op
 from ..ir.dynamic_sizes import find_destination, read_amounts
@@ -50,13 +50,19 @@ def find_states(
     found: dict[int, State] = {}
     for number, append in appended.items():
         state = State(arguments.index(append.old), number, append.axis)
-        if state.input < len(inputs):
+        if state.input < len(inputs) and not _is_named_behind(append, arguments[: len(inputs)], inputs):
             found.setdefault(state.input, state)
     taken = {state.output for state in found.values()}
     for state in pair_names(inputs, outputs):
         if state.input not in found and state.output not in taken:
             found[state.input] = state
     return tuple(found[number] for number in sorted(found))
+
+
+def _is_named_behind(append: Append, arguments: Sequence[ir.Value], inputs: Sequence[TensorInfo]) -> bool:
+    """Return whether names say that what is put behind another input is the state, so that what is new comes first."""
+    names = {value: info.name for value, info in zip(arguments, inputs, strict=True)}
+    return is_named_past(names.get(append.new, "")) and not is_named_past(names[append.old])
 
 
 def find_append(value: ir.Value) -> Append | None:

@@ -619,6 +619,15 @@ def test_two_results_may_append_to_one_state():
         np.testing.assert_array_equal(session["seen"], rows)
 
 
+def test_an_input_with_a_state_behind_it_is_none():
+    text = """
+    <ir_version: 10, opset_import: ["" : 18]>
+    net (float[s, 2] x, float[p, 2] past) => (float[all, 2] present) { present = Concat <axis = 0> (x, past) }
+    """
+    with pytest.raises(InputError, match="has no states"):
+        compiled(text).session()
+
+
 def test_an_engine_has_one_program_for_sessions_too(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sessions, "_plan_session", lambda *_: pytest.fail("plans a program that an engine cannot have"))
     text = TABLE.replace("float[n, 3]", "float[1, 3]").replace("[n, 1]", "[1, 1]").replace("ROWS", "5")
