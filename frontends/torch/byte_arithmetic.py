@@ -37,8 +37,8 @@ def widen_bytes(graph: Graph) -> None:
     The values that tracing has noted, ``meta["val"]``, have known shapes; new nodes have theirs.
     """
     for node in list(graph.nodes):
-        op = node.target
-        if isinstance(op, OpOverload) and op.namespace == "aten" and "val" in node.meta and _computes_bytes(node, op):
+        op, has_tensors = node.target, isinstance(node.meta.get("val"), (torch.Tensor, list, tuple))
+        if has_tensors and isinstance(op, OpOverload) and op.namespace == "aten" and _computes_bytes(node, op):
             _widen(graph, node, op)
 
 

@@ -118,17 +118,25 @@ def find_equal(program: ExportedProgram) -> dict[str, str]:
     ``torch.export`` gives two names to the batches of a query and its keys, and notes nowhere that they are one.
     """
     symbols, found = find_ranges(program), {}
-    for node in program.graph.nodes:
-        if node.target in _VIEWS:
-            sizes = [n.meta["val"] if isinstance(n, Node) else n for n in node.args[1]]
-            if -1 in (n for n in sizes if isinstance(n, int)):
-                continue
-            ratio = _count_elements(node.args[0].meta["val"].shape) / _count_elements(sizes)
-            pair = sorted(found.get(str(part), str(part)) for part in sympy.fraction(ratio))
-            if pair[0] != pair[1] and all(name in symbols for name in pair):
-                first, other = sorted(pair, key=list(symbols).index)
-                found = {name: first if of == other else of for name, of in found.items()} | {other: first}
+    for node in program.graph.nodes if len(symbols) > 1 else ():
+        pair = sorted(found.get(name, name) for name in _compare_view(node))
+        if len(set(pair)) == 2 and all(name in symbols for name in pair):
+            first, other = sorted(pair, key=list(symbols).index)
+            found = {name: first if of == other else of for name, of in found.items()} | {other: first}
     return found
+
+
+def _compare_view(node: Node) -> list[str]:
+    """What is left of both numbers of elements that a view has, without common factors; nothing for another node."""
+    match node.args:
+        case (Node(meta={"val": torch.Tensor() as source}), list() as given) if node.target in _VIEWS:
+            sizes = [n.meta.get("val") if isinstance(n, Node) else n for n in given]
+        case _:
+            return []
+    known = [n for n in sizes if isinstance(n, torch.SymInt) or (isinstance(n, int) and n >= 0)]
+    if len(known) < len(sizes):  # one of them is what is left
+        return []
+    return [str(part) for part in sympy.fraction(_count_elements(source.shape) / _count_elements(known))]
 
 
 def _count_elements(sizes: Iterable[int | torch.SymInt]) -> Any:
