@@ -138,6 +138,22 @@ def test_what_is_there_once_is_what_numpy_finds(numbers: list[float], shape: tup
         np.testing.assert_array_equal(got, want.reshape(got.shape))
 
 
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "uint64", "float16", "float32", "float64"])
+@pytest.mark.parametrize("shape, axis", [((500, 3), 0), ((8, 600), 1), ((300, 2, 70), 0)])
+@pytest.mark.parametrize("repeats", [1, 2])
+def test_many_slices_that_are_there_once(dtype: str, shape: tuple[int, ...], axis: int, repeats: int):
+    """Their columns need more digits than a word has, or few; some slices are equal, all of them in pairs."""
+    rng = np.random.default_rng(0)
+    numbers = [-0.0, 0.0, 1.5, -np.inf, np.inf]
+    if not dtype.startswith("float"):
+        limits = np.iinfo("uint8" if dtype == "bool" else dtype)
+        numbers = [limits.min, 0, 1, limits.max]
+    x = np.repeat(rng.choice(np.array(numbers, dtype), shape), repeats, axis)
+    found = FUNCTIONS["Unique"]({"axis": axis, "sorted": 1}, x)
+    for got, want in zip(found, np.unique(x, True, True, True, axis=axis), strict=True):
+        np.testing.assert_array_equal(got, want.reshape(got.shape))
+
+
 def picture(kind: str, mode: str = "RGB") -> tuple[np.ndarray, np.ndarray]:
     """Pixels, and a file's content that has them."""
     rng = np.random.default_rng(5)
