@@ -15,8 +15,10 @@ _KEY_BITS = 31
 
 def find_candidates(
     numbers: ir.Value, row: ir.Value, count: int, largest: bool, signed: bool
-) -> tuple[ir.Value, ir.Value]:
-    """Places (i64) in a row of a matrix, in order, among which those of the ``count`` first elements are; how many.
+) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """Words among which those of the ``count`` first elements of a row are; how many; how many bits their keys drop.
+
+    A word (i64) is a key, and the element's place in the lower half. The words are in the order of the places.
 
     The keys are the leading bits in which the row's numbers differ. The key of the last element that is wanted is found
     in some passes over them, in vectors; all elements whose key is not behind it are candidates.
@@ -28,14 +30,15 @@ def find_candidates(
 
     if not isinstance(extent, int):
         it = DynamicRow(numbers, row)
-        shorten, _ = make_shortener(*_find_range(it, order))
+        shorten, dropped = make_shortener(*_find_range(it, order))
         keys = it.make_keys(lambda number: shorten(order(number)))
         least, bound, _ = it.find_bound(keys, count)
-        return _list_places(keys, least, bound, extent, it.blocks)
+        return *_list_words(keys, least, bound, extent, it.blocks), dropped
     whole, narrow = ir.IntegerType.get_signless(64), ir.IntegerType.get_signless(32)
     wide = builders.elementwise(order, loops.at(numbers, {0: row}), elem=whole)
     low, high = fold_keys(wide)
-    keys = builders.elementwise(make_shortener(low, high)[0], wide, elem=narrow)
+    shorten, dropped = make_shortener(low, high)
+    keys = builders.elementwise(shorten, wide, elem=narrow)
     # Behind the row are keys that come last, so that it is a whole number of steps.
     keys = builders.pad(keys, [0], [-extent % KEYS_AT_A_TIME], scalars.const(-1, narrow))
     blocks = builders.shape_of(keys)[0] // AT_A_TIME
@@ -43,7 +46,7 @@ def find_candidates(
     # Of many groups the first keys of as many as are wanted bound few others.
     groups = extent // AT_A_TIME
     bound, _ = find_bound(least if 2 * count <= groups else keys, least, count, groups)
-    return _list_places(keys, least, bound, extent, blocks)
+    return *_list_words(keys, least, bound, extent, blocks), dropped
 
 
 def _find_range(row: DynamicRow, order: Callable[[ir.Value], ir.Value]) -> list[ir.Value]:
@@ -78,10 +81,10 @@ def make_shortener(low: ir.Value, high: ir.Value) -> tuple[Callable[[ir.Value], 
     return shorten, shift
 
 
-def _list_places(
+def _list_words(
     keys: ir.Value, least: ir.Value, bound: ir.Value, extent: Extent, blocks: Extent
 ) -> tuple[ir.Value, ir.Value]:
-    """The places of the keys that are not behind a bound, and how many these are."""
+    """Words of the keys that are not behind a bound, and how many these are."""
     whole = ir.IntegerType.get_signless(64)
 
     def read_block(number: ir.Value, states: States) -> list[ir.Value]:
@@ -95,16 +98,18 @@ def _list_places(
         return while_loop(None, some, states, take)
 
     def read(place: ir.Value, states: States) -> list[ir.Value]:
-        """Write each place where the next candidate's belongs: there is no branch."""
-        places, found = states
-        places = tensor.InsertOp(scalars.from_index(place, whole), places, [found]).result
-        counts = scalars.compare("le", builders.extract(keys, [place]), bound, signed=False)
-        return [places, scalars.add(found, arith.index_castui(ir.IndexType.get(), counts))]
+        """Write each word where the next candidate's belongs: there is no branch."""
+        words, found = states
+        key = builders.extract(keys, [place])
+        upper = arith.shli(arith.extui(whole, key), scalars.const(32, whole))
+        words = tensor.InsertOp(arith.ori(upper, scalars.from_index(place, whole)), words, [found]).result
+        counts = scalars.compare("le", key, bound, signed=False)
+        return [words, scalars.add(found, arith.index_castui(ir.IndexType.get(), counts))]
 
     # Filled, for an empty tensor that a loop carries may share its memory with another.
-    places = builders.full([extent + 1], scalars.const(0, whole))
-    places, found = sequential([blocks], [places, index(0)], lambda at, states: read_block(at[0], states))
-    return places, found
+    words = builders.full([extent + 1], scalars.const(0, whole))
+    words, found = sequential([blocks], [words, index(0)], lambda at, states: read_block(at[0], states))
+    return words, found
 
 
 def _count_spare_bits(span: ir.Value) -> ir.Value:

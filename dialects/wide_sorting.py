@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from . import arith, builders, ir, loops, scalars, tensor
 from .bounds import order_key
 from .candidates import fold_keys, make_shortener
@@ -34,7 +36,7 @@ def sort_wide_order(x: ir.Value, largest: bool, signed: bool) -> ir.Value:
             merged = sort_order(own, make_before(largest, signed))
             return scalars.bool_constant(False), [builders.reshape(merged, (extent,))]
 
-        many = scalars.compare("gt", moves, index(_MOST_MOVES * extent))
+        many = take_many_moves(moves, index(extent))
         return [loops.store(while_loop(None, many, [order], merge)[0], states[0], {0: at})]
 
     if not isinstance(rows, int) or rows > 1:  # which threads share
@@ -60,36 +62,62 @@ def _sort_row(x: ir.Value, row: ir.Value, extent: int, largest: bool, signed: bo
 
     two_bytes = scalars.compare("lt", scalars.sub(high, low), scalars.const(1 << 16, whole), signed=False)
     words = builders.index_map([extent], whole, make_word)
-    words = sort_words(words, index(extent), scalars.select(two_bytes, index(1), index(2)))
-    places = builders.elementwise(lambda word: arith.andi(word, scalars.const(0xFFFFFFFF, whole)), words, elem=whole)
+    words, moves = order_words(
+        words,
+        index(extent),
+        scalars.select(two_bytes, index(1), index(2)),
+        dropped,
+        lambda place: builders.extract(keys, [place]),
+    )
+    return builders.elementwise(place_of, words, elem=whole), moves
 
-    def key_of(places: ir.Value, at: ir.Value) -> ir.Value:
-        place = scalars.to_index(tensor.ExtractOp(places, [at]).result)
-        return builders.extract(keys, [place])
+
+def place_of(word: ir.Value) -> ir.Value:
+    """The place in a word of a key and a place."""
+    return arith.andi(word, scalars.like(word, 0xFFFFFFFF))
+
+
+def order_words(
+    words: ir.Value, number: ir.Value, turns: ir.Value, dropped: ir.Value, key_of: Callable[[ir.Value], ir.Value]
+) -> tuple[ir.Value, ir.Value]:
+    """The first words of a vector by the keys of 64 bits at their places, and how many moves this took.
+
+    Their upper halves are the leading bits of these, of which ``dropped`` are left out. The words are in the order of
+    their places before that. They are in no order where there were more moves than ``take_many_moves`` allows.
+    """
+    words = sort_words(words, number, turns)
+    most = scalars.mul(number, index(_MOST_MOVES))
+
+    def key_at(words: ir.Value, at: ir.Value) -> ir.Value:
+        return key_of(scalars.to_index(place_of(tensor.ExtractOp(words, [at]).result)))
 
     def move_all(at: ir.Value, states: States) -> list[ir.Value]:
         """Move an element before those that come after it; equal ones are in order of their places."""
-        places, moves = states
-        own = tensor.ExtractOp(places, [at]).result
-        key = builders.extract(keys, [scalars.to_index(own)])
+        words, moves = states
+        own = tensor.ExtractOp(words, [at]).result
+        key = key_of(scalars.to_index(place_of(own)))
 
-        def is_behind(places: ir.Value, at: ir.Value, moves: ir.Value) -> ir.Value:
+        def is_behind(words: ir.Value, at: ir.Value, moves: ir.Value) -> ir.Value:
             previous = arith.maxsi(scalars.sub(at, index(1)), index(0))
-            behind = scalars.compare("gt", key_of(places, previous), key, signed=False)
-            allowed = scalars.compare("le", moves, index(_MOST_MOVES * extent))
+            behind = scalars.compare("gt", key_at(words, previous), key, signed=False)
+            allowed = scalars.compare("le", moves, most)
             return scalars.both(scalars.both(behind, scalars.compare("gt", at, index(0))), allowed)
 
         def move(_: ir.Value, states: States) -> tuple[ir.Value, list[ir.Value]]:
-            places, at, moves = states
+            words, at, moves = states
             previous = scalars.sub(at, index(1))
-            moved = tensor.InsertOp(tensor.ExtractOp(places, [previous]).result, places, [at]).result
+            moved = tensor.InsertOp(tensor.ExtractOp(words, [previous]).result, words, [at]).result
             moves = scalars.add(moves, index(1))
             return is_behind(moved, previous, moves), [moved, previous, moves]
 
-        places, at, moves = while_loop(None, is_behind(places, at, moves), [places, at, moves], move)
-        return [tensor.InsertOp(own, places, [at]).result, moves]
+        words, at, moves = while_loop(None, is_behind(words, at, moves), [words, at, moves], move)
+        return [tensor.InsertOp(own, words, [at]).result, moves]
 
     some = scalars.compare("gt", dropped, scalars.like(dropped, 0))
-    count = scalars.select(some, index(extent), index(0))
-    made, moves = for_loop(count, [places, index(0)], move_all)
+    made, moves = for_loop(scalars.select(some, number, index(0)), [words, index(0)], move_all)
     return made, moves
+
+
+def take_many_moves(moves: ir.Value, number: ir.Value) -> ir.Value:
+    """Whether ``order_words`` has given up."""
+    return scalars.compare("gt", moves, scalars.mul(number, index(_MOST_MOVES)))
