@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from ....dialects import ir
 from ....dialects.walk import defining_op
 from ...analysis.kinds import Conv
-from ...ir.structure import body_ops, iterator_types, loops_along, shape_of
+from ...ir.structure import body_ops, iterator_types, loop_extents, loops_along, shape_of
 from ..language.cuts import by_name, carve, overlap, share
 from ..language.schedule import Schedule
 from ..tiles.axes import ROW_VECTORS, power_floor, result_axis, row_tile, vector_axis
@@ -24,25 +24,34 @@ from .family import KernelView
 _BLOCK_VECTORS = 8
 # Steps of the parallel axis for which a block is made narrower.
 _MANY_STEPS = 16
-# Sums of products that are made at once.
-_SUMS = 8
+# Sums of products that are made at once, and vectors of those of one filter, at least, beside other filters'.
+_SUMS, _LEAST_VECTORS = 8, 2
+# Numbers of filters for one channel, of which each is in a line of its own, that stay in the first cache.
+_NEAR_NUMBERS = 128
 # Ops of a body that is not computed again for each reader.
 _DEAR = 4
 
 
 def schedule_columns(kernel: KernelView) -> Schedule | None:
-    """Blocks of the innermost axis, with a stage for each value that is read again; None where there is none."""
+    """Blocks of the innermost axis, with a stage for each value that is read again; None where there is none.
+
+    Filters that share what they read need no stage.
+    """
     plain, result, shape, lanes = kernel.plain, kernel.result, kernel.shape, kernel.lanes
     vector = vector_axis(shape)
     reduced = _find_summed_axes(kernel)
     staged = [op.results[0] for op in kernel.ops if _is_staged(op, result, reduced)]
-    if not shape or shape[vector] == 1 or not staged or vector in reduced:
+    if not shape or shape[vector] == 1 or vector in reduced:
         return None
     outer = [(axis, 1) for axis, n in enumerate(shape) if n > 1 and axis not in (vector, *reduced)]
+    rows, vectors = _share_pixels(kernel, vector) if not reduced else ({}, ROW_VECTORS)
+    if not staged and not rows:
+        return None
+    if outer and not reduced:
+        rows = _choose_summed_rows(kernel, outer[-1][0], vector, rows)
+    outer = [(axis, rows.get(axis, 1)) for axis, _ in outer]
     around = math.prod(shape[axis] for axis, _ in outer)
-    rows = _choose_summed_rows(kernel, outer[-1][0], vector) if outer and not reduced else 1
-    outer = [*outer[:-1], (outer[-1][0], rows)] if outer else outer
-    tile, width = (min(n * lanes, power_floor(shape[vector])) for n in (ROW_VECTORS, _BLOCK_VECTORS))
+    tile, width = (min(n * lanes, power_floor(shape[vector])) for n in (vectors, _BLOCK_VECTORS))
     if around * (shape[vector] // width) < _MANY_STEPS:
         width = tile
     inner = [*((axis, 1) for axis in reduced), *([(vector, tile)] if tile < width else [])]
@@ -55,23 +64,45 @@ def schedule_columns(kernel: KernelView) -> Schedule | None:
         made = made.cache_write(name, at)
         extents = shape_of(value)
         last = vector_axis(extents)
-        cuts = [*((axis, 1) for axis in along), (last, min(tile if along else width, power_floor(extents[last])))]
-        cuts = [(outer[-1][0], rows), *cuts] if rows > 1 else cuts
+        columns = min(tile if along or rows else width, power_floor(extents[last]))
+        cuts = [*rows.items(), *((axis, 1) for axis in along), (last, columns)]
         made = carve(made, by_name(made.nest(name).value, cuts), name)
     # A vector that is left takes as long as several that overlap others, and reads as much less: 9216 rows of 144.
     return overlap(made, int(shape[vector] % width >= lanes // 2))
 
 
-def _choose_summed_rows(kernel: KernelView, axis: int, vector: int) -> int:
-    """Rows along an axis whose sums of products are made at once: of few vectors, each would wait for the sum before.
+def _choose_summed_rows(kernel: KernelView, axis: int, vector: int, rows: dict[int, int]) -> dict[int, int]:
+    """``rows``, and those along an axis whose sums of products are made at once: few would wait for those before.
 
     A convolution of 256 channels to one filter of 17 x 17 pixels then takes 0.3 of the time.
     """
     kind = kernel.anchors[0][1] if len(kernel.anchors) == 1 else None
-    if not isinstance(kind, Conv) or {*kind.strides} != {1}:
-        return 1
     vectors = max(kernel.shape[vector] // kernel.lanes, 1)
-    return row_tile(kernel.shape[axis], _SUMS // vectors) if vectors < ROW_VECTORS else 1
+    sums = vectors * math.prod(rows.values())
+    if not isinstance(kind, Conv) or {*kind.strides} != {1} or vectors >= ROW_VECTORS or axis in rows:
+        return rows
+    count = row_tile(kernel.shape[axis], max(_SUMS // sums, 1))
+    return {**rows, axis: count} if count > 1 else rows
+
+
+def _share_pixels(kernel: KernelView, vector: int) -> tuple[dict[int, int], int]:
+    """How many filters, if several, share the vectors of pixels that they read, and how many vectors.
+
+    These stay in registers. 64 channels to three filters of 9 x 9 then take 0.6 of the time. For few vectors of large
+    filters too many of their numbers are read, which lie as far apart as there are channels: with AVX2 the same would
+    take 1.5 times as long.
+    """
+    op, kind = kernel.anchors[0]
+    filters = result_axis(op, kind.f[0], kernel.result) if isinstance(kind, Conv) and len(kind.f) == 1 else None
+    if not isinstance(kind, Conv) or len(kernel.anchors) > 1 or filters in (None, vector):
+        return {}, ROW_VECTORS
+    registers = kernel.target.registers - 1  # but for a filter's number
+    count = row_tile(kernel.shape[filters], registers // _LEAST_VECTORS - 1)
+    vectors = min(power_floor(registers // (count + 1)), ROW_VECTORS)
+    taps = math.prod(loop_extents(op)[loop] for loop in kind.k)
+    if count == 1 or (vectors < ROW_VECTORS and taps * count > _NEAR_NUMBERS):
+        return {}, ROW_VECTORS
+    return {filters: count}, vectors
 
 
 def stage_sums(kernel: KernelView, chunk: int) -> Schedule | None:

@@ -10,6 +10,7 @@ from cpu_targets import FOR_THIS_MACHINE
 from kernel_runner import TARGET, CompiledPlan
 from onnx.reference import ReferenceEvaluator
 from samples import campaign
+from shared_kernels import describe_kernels
 
 from tilewright.core.target import Target, detect_host
 from tilewright.dialects.context import make_context
@@ -193,6 +194,31 @@ def test_few_filters_of_many_channels(data: str, weight: str, attributes: str, t
         f"c = {name}(x, w, b) y = Relu(c)",
     )
     check(case, target)
+
+
+@FOR_THIS_MACHINE
+@pytest.mark.parametrize(
+    "cpu, weight, tile",
+    [
+        ("znver4", "3,16,9,9", "3 x 64"),
+        ("haswell", "3,16,3,3", "3 x 16"),
+        ("haswell", "2,16,3,3", "2 x 32"),
+        ("haswell", "3,16,9,9", "64"),  # too many numbers for narrow tiles
+        ("haswell", "1,16,3,3", "64"),
+    ],
+)
+@pytest.mark.parametrize("bias", [True, False])
+def test_few_filters_share_the_pixels_that_they_read(cpu: str, weight: str, tile: str, bias: bool) -> None:
+    """The sums of all filters, the vectors of pixels and a filter's number stay in registers, with a stage or without."""
+    filters, window = weight.split(",")[0], int(weight.split(",")[-1])
+    pads = ",".join([str(window // 2)] * 4)
+    case = OperatorModel(
+        f"float[1,16,64,64] x; weight float[{weight}] w; weight float[{filters}] b",
+        f"y = Conv<pads = [{pads}]>(x, w{', b' * bias})",
+    )
+    kernels = describe_kernels(case.build("rows"), Target.parse(f"x86 -mcpu={cpu}")).values()
+    [text] = [kernel.schedule for kernel in kernels if "for kw" in kernel.schedule]
+    assert f" of {tile}:" in text
 
 
 @pytest.mark.parametrize("target", [None, NARROW], ids=["host", "haswell"])
