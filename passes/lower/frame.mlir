@@ -635,7 +635,8 @@ llvm.func internal @tw_ask_scratch(%kernel: !llvm.ptr, %words: !llvm.ptr) -> i64
 // counts as often as what is summed up for it is long.
 !facts = !llvm.struct<(ptr, i64, i64, i64, i64)>
 
-// Calls a kernel on its words. Its results have so many elements. Where the caller watches, it makes the call.
+// Calls a kernel on its words. Its results have so many elements; one that would make none is not called. Where the caller
+// watches, it makes the call.
 llvm.func @tw_call_kernel(%frame: !llvm.ptr, %number: i64, %facts: !llvm.ptr, %words: !llvm.ptr, %elements: i64) -> i32 {
   %null = llvm.mlir.zero : !llvm.ptr
   %zero = arith.constant 0 : i64
@@ -678,6 +679,7 @@ llvm.func @tw_call_kernel(%frame: !llvm.ptr, %number: i64, %facts: !llvm.ptr, %w
     %made = llvm.call @tw_hook(%frame, %kind, %number, %call) : (!llvm.ptr, i64, i64, !llvm.ptr) -> i32
     scf.yield %made : i32
   } else {
+    %any = arith.cmpi ne, %elements, %zero : i64
     %arena_at = llvm.getelementptr inbounds %frame[0, 4] : (!llvm.ptr) -> !llvm.ptr, !frame
     %context_at = llvm.getelementptr inbounds %frame[0, 5] : (!llvm.ptr) -> !llvm.ptr, !frame
     %arena = llvm.load %arena_at : !llvm.ptr -> !llvm.ptr
@@ -696,11 +698,13 @@ llvm.func @tw_call_kernel(%frame: !llvm.ptr, %number: i64, %facts: !llvm.ptr, %w
       scf.yield %exhausted : i32
     } else {
       %room = llvm.getelementptr inbounds %block[1] : (!llvm.ptr) -> !llvm.ptr, !block
-      scf.if %alone {
-        llvm.call %kernel(%words, %zero, %extent, %room) : !llvm.ptr, (!llvm.ptr, i64, i64, !llvm.ptr) -> ()
-      } else {
-        llvm.call @tw_parallel_for(%kernel, %words, %extent, %pieces, %room, %scratch, %context)
-          : (!llvm.ptr, !llvm.ptr, i64, i64, !llvm.ptr, i64, !llvm.ptr) -> ()
+      scf.if %any {
+        scf.if %alone {
+          llvm.call %kernel(%words, %zero, %extent, %room) : !llvm.ptr, (!llvm.ptr, i64, i64, !llvm.ptr) -> ()
+        } else {
+          llvm.call @tw_parallel_for(%kernel, %words, %extent, %pieces, %room, %scratch, %context)
+            : (!llvm.ptr, !llvm.ptr, i64, i64, !llvm.ptr, i64, !llvm.ptr) -> ()
+        }
       }
       llvm.call @tw_free_block(%arena, %block) : (!llvm.ptr, !llvm.ptr) -> ()
       %on = llvm.call @tw_tick(%frame) : (!llvm.ptr) -> i32

@@ -50,7 +50,10 @@ class CallWriter(TensorWriter):
         self._demand_success("tw_call_kernel", "pippi", "%frame", number, facts, "%words", elements)
 
     def _count_elements(self, tensors: Sequence[Tensor], summed: Sequence[str | int]) -> str:
-        """How many elements some tensors have together, each counted as often as the ``summed`` sizes say."""
+        """How many elements some tensors have together, each counted as often as the ``summed`` sizes say, but at least
+        once: a sum of nothing is made as well."""
+        one = self._constant(1)
+        summed = [self._combine("arith.maxsi", self._constant(size), one) for size in summed]
         products = [self._constant(self._product((*tensor.shape, *summed))) for tensor in tensors]
         found = products[0] if products else self._constant(0)
         for product in products[1:]:

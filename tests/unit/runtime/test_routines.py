@@ -152,6 +152,20 @@ def test_a_kernel_in_a_loop_makes_a_larger_result_each_time():
     np.testing.assert_array_equal(made, [7, 8, *range(3, 303)])
 
 
+def test_a_kernel_is_called_unless_it_makes_no_elements():
+    """Where a program repeats an operand only if it has to be, most runs repeat none. A sum of nothing is made."""
+    called: list[int] = []
+    kernels = Kernels(longer=lambda words: called.append(words[3]), sums=lambda words: called.append(-words[3]))
+    size = Step("tensor.dim", (1,), (0, 90), types=(INDEX,))
+    sums = call("sums", 3, [2], 4, facts={"summed": [[0, 0]]})
+    steps = (number(90, 0), size, number(4, 3), call("longer", 2, [0], 1), sums)
+    runner = routines(Routine((0,), steps, (2, 3), (vector(),)), kernels)
+    for length, expected in ((2, [2, -3]), (0, [-3])):
+        called.clear()
+        assert [len(result) for result in runner.run([np.zeros(length, np.int64)])] == [length, 3]
+        assert called == expected
+
+
 def test_a_value_that_is_read_again_stays_until_then():
     """Each call makes a tensor; the first one is read behind all others, which take the memory of those that are dead."""
     steps = [number(1, 0), Step("tensor.dim", (2,), (0, 1), types=(INDEX,)), call("add", 3, (0, 0), 2)]
