@@ -115,7 +115,7 @@ Written by frontends/onnx/state/entry; read by passes/lower/lower_external.
 BROADCAST = "tw.broadcast"
 """Structured op, unit: it repeats a tensor along the axes where that has one element, which only the run knows.
 
-Written by dialects/broadcasting; read by passes/ir/broadcasts.
+Written by dialects/broadcasting; read by passes/ir/broadcasts, passes/ir/slices.
 """
 
 GROUP = "tw.group"

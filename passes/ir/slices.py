@@ -78,9 +78,13 @@ def read_under_slice(read: ir.Operation) -> bool:
 
         %k = arith.addi %j, 1
         %v = tensor.extract %x[%i, %k]
+
+    An op that repeats the slice where that has one element goes on reading the slice, whose extents tell.
     """
-    before = defining_op(read.operands[0])
+    before, around = defining_op(read.operands[0]), read.parent
     if before is None or before.name != "tensor.extract_slice":
+        return False
+    if around is not None and tw.BROADCAST in around.attributes:
         return False
     source, places = before.operands[0], list(read.operands)[1:]
     offsets, strides = (list(ir.DenseI64ArrayAttr(before.attributes[f"static_{n}"])) for n in ("offsets", "strides"))

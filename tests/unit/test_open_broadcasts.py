@@ -136,6 +136,21 @@ def test_parts_of_one_tensor_are_read_in_place_where_they_repeat():
     assert kernel.schedule.startswith("rows along which each operand is read or repeated")
 
 
+@pytest.mark.parametrize("parts", [("a, r", "b, s"), ("r, a", "s, b")])
+def test_first_and_last_parts_are_repeated(parts: tuple[str, str]):
+    """Left edges of boxes against those of others: a row and a column of tensors that have more of them."""
+    first, second = parts
+    body = f"{first} = Split<axis = 1, num_outputs = 2>(x) {second} = Split<axis = 0, num_outputs = 2>(z) y = Max(a, b)"
+    made = model(body, "float[A, B] x, float[C, D] z")
+    module = tw.compile(made, workers=0, num_threads=1)
+    number = 0 if first.startswith("a") else -1
+    for rows, columns in ((20, 10), (1, 10), (20, 1), (70, 130)):
+        x, z = (RNG.standard_normal(shape).astype(np.float32) for shape in ((rows, 2), (2, columns)))
+        np.testing.assert_array_equal(module(x, z)[0], np.maximum(x[:, [number]], z[[number]]))
+    [kernel] = describe_kernels(made, TARGET).values()
+    assert kernel.schedule.startswith("rows along which each operand is read or repeated")
+
+
 @pytest.mark.parametrize("inputs", ["uint8[N, H, W, C] x", "uint8[1, H, W, 3] x"])
 def test_a_part_of_an_image_is_converted_in_whole_rows(inputs: str):
     """The columns and channels of a part of an image are one row of it; of narrow parts and of one channel, too."""

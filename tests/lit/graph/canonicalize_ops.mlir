@@ -194,6 +194,27 @@ func.func @reads_inside_slices(%p: tensor<3x2xi64>, %x: tensor<?x5xf32>, %n: ind
   return %r : tensor<3x2xf32>
 }
 
+// What repeats a slice of one row asks the slice how many it has: what is sliced may have more.
+// CHECK-LABEL: func.func @repeats_a_slice(
+// CHECK:         %[[S:.*]] = tensor.extract_slice %arg0[0, 0]
+// CHECK:           tensor.extract %[[S]]
+func.func @repeats_a_slice(%x: tensor<?x?xf32>, %rows: index, %n: index, %m: index) -> tensor<?x?xf32> {
+  %c1 = arith.constant 1 : index
+  %s = tensor.extract_slice %x[0, 0] [%rows, %m] [1, 1] : tensor<?x?xf32> to tensor<?x?xf32>
+  %e = tensor.empty(%n, %m) : tensor<?x?xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>], iterator_types = ["parallel", "parallel"]}
+    outs(%e : tensor<?x?xf32>) attrs = {tw.broadcast} {
+  ^bb0(%o: f32):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %last = arith.subi %rows, %c1 : index
+    %k = arith.minsi %i, %last : index
+    %v = tensor.extract %s[%k, %j] : tensor<?x?xf32>
+    linalg.yield %v : f32
+  } -> tensor<?x?xf32>
+  return %r : tensor<?x?xf32>
+}
+
 // An operand has the extent that the result leaves open, though the other operand is repeated.
 // CHECK-LABEL: func.func @closed
 // CHECK:       linalg.generic
