@@ -8,6 +8,7 @@ import re
 import numpy as np
 import onnx
 import pytest
+from open_case import guarded
 from shared_kernels import describe_kernels
 
 import tilewright as tw
@@ -147,6 +148,27 @@ def test_first_and_last_parts_are_repeated(parts: tuple[str, str]):
     for rows, columns in ((20, 10), (1, 10), (20, 1), (70, 130)):
         x, z = (RNG.standard_normal(shape).astype(np.float32) for shape in ((rows, 2), (2, columns)))
         np.testing.assert_array_equal(module(x, z)[0], np.maximum(x[:, [number]], z[[number]]))
+    [kernel] = describe_kernels(made, TARGET).values()
+    assert kernel.schedule.startswith("rows along which each operand is read or repeated")
+
+
+@pytest.mark.parametrize("axis, start, step", [(2, 0, 2), (2, 1, 2), (2, 2, 3), (1, 1, 2), (0, 0, 3)])
+def test_slices_with_steps_are_read_in_place_where_they_repeat(axis: int, start: int, step: int):
+    """Even and odd elements that are turned by angles: of any numbers of heads, tokens and elements."""
+    body = f"""s = Constant<value_ints = [{start}]>() e = Constant<value_ints = [1000000]>() n = Constant<value_ints = [{step}]>()
+      a = Constant<value_ints = [{axis}]>() c = Slice(x, s, e, a, n) y = Mul(c, z)"""
+    made = model(body, "float[A, B, C] x, float[D, E, F] z")
+    with guarded():
+        module = tw.compile(made, workers=0, num_threads=1, cache=False)
+    part = tuple(slice(start, None, step) if d == axis else slice(None) for d in range(3))
+    for shape in ((4, 5, 64), (7, 9, 5), (3, 1100, 4), (5, 4, 1301), (4, 4, 4), (3, 3, 3)):
+        x = RNG.standard_normal(shape).astype(np.float32)
+        kept = x[part].shape
+        others = {kept, (1, *kept[1:]), (kept[0], 1, kept[2]), (*kept[:2], 1), (1, 1, kept[2])}
+        others.add(tuple(7 if n == 1 else n for n in kept))
+        for other in others:
+            z = RNG.standard_normal(other).astype(np.float32)
+            np.testing.assert_array_equal(module(x, z)[0], x[part] * z)
     [kernel] = describe_kernels(made, TARGET).values()
     assert kernel.schedule.startswith("rows along which each operand is read or repeated")
 

@@ -2,8 +2,8 @@
 
 An operand has a stride along each axis of the result: 0 where it is repeated. Neighbouring axes become one where the
 strides of all operands allow it, so that a row is as long as can be: the whole result, where nothing is repeated. Along
-a row the stride of an operand is 1 or 0: for each choice there is a function of one axis, cut into blocks as others.
-Many rows of a few elements go together (``row_groups.py``).
+a row the stride of an operand is 1 or 0, or the step of a slice: for each choice there is a function of one axis, cut
+into blocks as others. Many rows of a few elements go together (``row_groups.py``), unless slices have steps along them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,6 @@ from ..tiling.strided_boxes import (
 from .block_kernels import OneFunction
 from .block_loops import Blocks
 from .blocks import choose_blocks
-from .box_copies import read_starts
 from .part_loops import Computation, Part, Segment, cut_axis, share_range
 from .row_groups import RowGroups, view_row
 
@@ -63,13 +62,18 @@ _MOST_UNSURE = 3
 class RowOperand:
     """What a kernel reads, an argument or a constant: the axis of the result that each of its own lies along, None for
     one of one element, those of these axes along which only the run knows whether it is repeated, and where it begins
-    along its own axes and how long it is there, if it is a slice."""
+    along its own axes, how long it is there and in which steps, if it is a slice."""
 
     argument: ir.Value
     axes: tuple[int | None, ...]
     unsure: frozenset[int]
     starts: tuple[int | ir.Value, ...] = ()
     sizes: tuple[int | ir.Value, ...] = ()
+    steps: tuple[int, ...] = ()
+
+    def step_along(self, axis: int) -> int:
+        """The step along an axis of the result."""
+        return self.steps[self.axes.index(axis)] if self.steps and axis in self.axes else 1
 
     def find_place(self, buffer: ir.Value, rank: int, arguments: Mapping[ir.Value, ir.Value]) -> Place:
         """Where it lies in a buffer, with strides along so many axes of the result, 0 where it is repeated."""
@@ -83,18 +87,18 @@ class RowOperand:
 
 @dataclass(frozen=True)
 class RowKernel(OneFunction):
-    """A module with the function that computes a row, and its blocks; ``along``: which operands have a stride of 1."""
+    """A module with the function that computes a row, and its blocks; ``along``: the operands' strides."""
 
     module: ir.Module
     blocks: Blocks
-    along: tuple[bool, ...]
+    along: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class BroadcastRows:
     """The loops of a kernel: ``kernels`` for all choices of what is repeated along a row.
 
-    together: the kernel of rows that go together, in which nothing is repeated; None where there is one row.
+    together: the kernel of rows that go together, in which nothing is repeated; None where there is one row, or steps.
     """
 
     operands: tuple[RowOperand, ...]
@@ -176,20 +180,22 @@ def _choose_rows(
         (source := defining_op(c)) is None or source.name != "arith.constant" for c in find_captures(op)
     ):
         raise NotSchedulable("one element, or a body that computes with sizes")
-    choices = [((True, False) if inner in o.unsure else (inner in o.axes,)) for o in operands]
+    steps = [o.step_along(inner) if inner in o.axes else 0 for o in operands]
+    choices = [(step, 0) if inner in o.unsure else (step,) for o, step in zip(operands, steps, strict=True)]
     if sum(len(choice) > 1 for choice in choices) > _MOST_UNSURE:
         raise NotSchedulable("too many operands that may be repeated")
     kernels = {along: _make_row(function, op, operands, along, choose) for along in itertools.product(*choices)}
     together = None
-    if inner > 0:
-        whole = tuple(any(axis is not None for axis in o.axes) for o in operands)
+    if inner > 0 and max(steps, default=0) <= 1:
+        whole = tuple(int(any(axis is not None for axis in o.axes)) for o in operands)
         together = kernels.get(whole) or _make_row(function, op, operands, whole, choose)
     return BroadcastRows(tuple(operands), tuple(kernels.values()), together)
 
 
 def _reads_rows_apart(op: ir.Operation) -> bool:
     """Return whether an op reads a slice, and lies along rows for which there are no blocks of a known length."""
-    if op.name != "linalg.generic" or all(_find_slice(value) is None for value in op.operands):
+    slices = [found for value in op.operands if (found := _find_slice(value)) is not None]
+    if op.name != "linalg.generic" or not slices or any({*read_amounts(each, "strides")} != {1} for each in slices):
         return False
     known = itertools.takewhile(lambda n: n >= 0, reversed(shape_of(op.results[0])))
     return math.prod(known) < _LEAST_KNOWN
@@ -204,16 +210,25 @@ def _find_slice(value: ir.Value) -> ir.Operation | None:
 
 def _read(value: ir.Value, repeats: Mapping[ir.Value, OpenBroadcast], dims: Sequence[int | None]) -> RowOperand:
     """What an op reads of an operand that lies along these axes of its result."""
-    found, starts, sizes = repeats.get(value, OpenBroadcast(value, frozenset())), (), ()
+    found, starts, sizes, steps = repeats.get(value, OpenBroadcast(value, frozenset())), (), (), ()
     source = found.source
     if not isinstance(value.type, ir.RankedTensorType):
         raise NotSchedulable("an operand that is no tensor")
     if (op := _find_slice(source)) is not None:
-        starts, sizes, source = tuple(read_starts(op)), tuple(read_amounts(op, "sizes")), op.operands[0]
+        starts, sizes = tuple(read_amounts(op, "offsets")), tuple(read_amounts(op, "sizes"))
+        steps, source = _read_steps(op), op.operands[0]
     if defining_op(source) is not None and (starts or not is_constant(source)):
         raise NotSchedulable("an operand that is no argument")
     unsure = frozenset(d for axis in found.unsure if (d := dims[axis]) is not None)
-    return RowOperand(source, tuple(dims), unsure, starts, sizes)
+    return RowOperand(source, tuple(dims), unsure, starts, sizes, steps)
+
+
+def _read_steps(op: ir.Operation) -> tuple[int, ...]:
+    """The steps of a slice along each axis."""
+    steps = tuple(n for n in read_amounts(op, "strides") if isinstance(n, int) and n > 0)
+    if len(steps) != len(shape_of(op.results[0])):
+        raise NotSchedulable("a slice in steps that only the run knows, or without some of the axes")
+    return steps
 
 
 @dataclass(frozen=True)
@@ -240,9 +255,9 @@ class _Copy(OneFunction):
 
 
 def _make_row(
-    function: func.FuncOp, op: ir.Operation, operands: Sequence[RowOperand], along: tuple[bool, ...], choose: Chooser
+    function: func.FuncOp, op: ir.Operation, operands: Sequence[RowOperand], along: tuple[int, ...], choose: Chooser
 ) -> RowKernel:
-    """The op on one axis: each operand has that, or one element."""
+    """The op on one axis: each operand has that, in steps perhaps, or one element."""
     made = ir.RankedTensorType.get([DYNAMIC], element_of(op.results[0]))
     elements = [element_of(op.operands[number]) for number in range(len(along))]
     kinds = [ir.RankedTensorType.get([DYNAMIC if own else 1], e) for own, e in zip(along, elements, strict=True)]
@@ -255,8 +270,9 @@ def _make_row(
             assert source is not None
             mapping[captured] = source.clone().results[0]
         out = tensor.EmptyOp([length], made.element_type).result
+        read = [_read_row(value, length, step) for value, step in zip(given, along, strict=True)]
         copy = clone(op, mapping)
-        for number, value in enumerate((*given, out)):
+        for number, value in enumerate((*read, out)):
             copy.operands[number] = value
         copy.results[0].set_type(made)
         copy.attributes["iterator_types"] = iterators_attr(["parallel"])
@@ -264,6 +280,13 @@ def _make_row(
         set_maps(copy, [ir.AffineMap.get(1, 0, [index if own else zero]) for own in (*along, True)])
         func.ReturnOp([copy.results[0]])
     return RowKernel(module, choose_blocks(list_functions(module)[0], choose), along)
+
+
+def _read_row(value: ir.Value, length: ir.Value, step: int) -> ir.Value:
+    """So many elements of a row, or the one that it is."""
+    if step <= 1:
+        return value
+    return tensor.ExtractSliceOp(value.type, value, [], [length], [], [0], [DYNAMIC], [step]).result
 
 
 class _Rows:
@@ -291,7 +314,7 @@ class _Rows:
             self._emit_rows(lo, hi)
             return
         places = [replace(place, strides=tuple(own)) for place, own in zip(self.places, self.strides, strict=True)]
-        rows = RowGroups(self.extents, places, together.along, self.target)
+        rows = RowGroups(self.extents, places, [stride != 0 for stride in together.along], self.target)
 
         def compute(views: Sequence[ir.Value], length: ir.Value) -> None:
             for part in self._parts(together, self._cut(together, length), views, length):
@@ -304,8 +327,7 @@ class _Rows:
         for kernel in self.plan.kernels:
             fits = arith.constant(ir.IntegerType.get_signless(1), 1)
             for own, strides in zip(kernel.along, self.strides, strict=False):
-                wanted = index_constant(1 if own else 0)
-                fits = arith.andi(fits, arith.cmpi(arith.CmpIPredicate.eq, strides[-1], wanted))
+                fits = arith.andi(fits, arith.cmpi(arith.CmpIPredicate.eq, strides[-1], index_constant(own)))
             branch = scf.IfOp(fits)
             with ir.InsertionPoint(branch.then_block):
                 self._emit_kernel(kernel, lo, hi)
@@ -321,8 +343,8 @@ class _Rows:
 
         def emit(first: ir.Value, last: ir.Value, starts: Sequence[ir.Value]) -> None:
             views = [
-                view_row(place.buffer, start, length if own else None)
-                for place, start, own in zip(self.places, starts, (*kernel.along, True), strict=True)
+                view_row(place.buffer, start, _span(length, own) if own else None)
+                for place, start, own in zip(self.places, starts, (*kernel.along, 1), strict=True)
             ]
             parts = self._parts(kernel, segments, views, length)
             loop_over(first, last, 1, lambda number: self._piece(parts, number))
@@ -374,6 +396,12 @@ class _Rows:
             scf.YieldOp([])
 
 
+def _span(length: ir.Value, step: int) -> ir.Value:
+    """How many elements those of a row lie among."""
+    one = index_constant(1)
+    return arith.addi(arith.muli(arith.subi(length, one), index_constant(step)), one) if step > 1 else length
+
+
 def _strides_of(operand: RowOperand, buffer: ir.Value, sizes: Sequence[ir.Value], rank: int) -> list[ir.Value]:
     """The strides of an operand along the axes of the result, 0 where it is repeated. ``sizes``: of a slice."""
     zero, one, step = index_constant(0), index_constant(1), index_constant(1)
@@ -382,7 +410,8 @@ def _strides_of(operand: RowOperand, buffer: ir.Value, sizes: Sequence[ir.Value]
         extent = memref.DimOp(buffer, index_constant(own)).result
         if axis is not None:
             alone = arith.cmpi(arith.CmpIPredicate.eq, sizes[own] if sizes else extent, one)
-            found[axis] = arith.select(alone, zero, step) if axis in operand.unsure else step
+            stride = arith.muli(step, index_constant(operand.step_along(axis)))
+            found[axis] = arith.select(alone, zero, stride) if axis in operand.unsure else stride
         step = arith.muli(step, extent)
     return found
 
