@@ -14,7 +14,7 @@ from typing import Any
 
 from ....dialects import arith, func, ir, memref, scf, tensor
 from ....dialects.builders import element_of, index_constant
-from ....dialects.walk import defining_op
+from ....dialects.walk import defining_op, is_constant
 from ...ir.edit import clone
 from ...ir.kernel import list_functions, module_beside
 from ...ir.structure import dim_of, indexing_maps, is_projection, list_ops, num_inputs, shape_of
@@ -145,7 +145,7 @@ def _find_transposition(function: func.FuncOp) -> ir.Operation:
         raise NotSchedulable("more than one op")
     read, made = indexing_maps(op)
     tensors = [value for value in function.arguments if isinstance(value.type, ir.RankedTensorType)]
-    given = not find_captures(op) and tensors == [op.operands[0]]
+    given = tensors == [op.operands[0]] and all(is_constant(value) for value in find_captures(op))
     if not given or not all(is_projection(m) and len(m.results) == m.n_dims > 1 for m in (read, made)):
         raise NotSchedulable("no transposition")
     return op
@@ -165,6 +165,10 @@ def _fix_count(function: func.FuncOp, op: ir.Operation, axes: Sequence[int], cou
         sizes = [mapping[n] if isinstance(n, ir.Value) else n for n in given]
         sizes[axes[1]] = count
         mapping[op.operands[1]] = tensor.EmptyOp(sizes, element_of(op.results[0])).result
+        for captured in find_captures(op):
+            source = defining_op(captured)
+            assert source is not None  # a constant
+            mapping[captured] = source.clone().results[0]
         copy = clone(op, mapping)
         copy.results[0].set_type(fixed[1])
         func.ReturnOp([copy.results[0]])

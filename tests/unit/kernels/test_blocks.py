@@ -888,6 +888,26 @@ def test_images_of_a_few_channels_have_loops_of_their_own(perm: tuple[int, ...])
         np.testing.assert_array_equal(module(x)[0], x.transpose(perm))
 
 
+@FOR_THIS_MACHINE
+@pytest.mark.parametrize("perm", [(0, 3, 1, 2), (0, 2, 3, 1)])
+def test_images_that_are_scaled_by_a_number_have_loops_for_a_few_channels(perm: tuple[int, ...]):
+    made = onnx.parser.parse_model(
+        f"""<ir_version: 9, opset_import: ["": 18]> g (uint8[N, A, B, C] x) => (float y) {{
+          c = Cast<to = 1>(x) n = Constant<value = float {{255}}>() d = Div(c, n) y = Transpose<perm = {list(perm)}>(d)
+        }}"""
+    )
+    with noting_kernels() as found:
+        module = tw.compile(made, workers=0, num_threads=1)
+    [kernel] = found
+    assert [line for line in kernel.schedule.splitlines() if "channels" in line] == [
+        "3 channels:", "4 channels:", "any number of channels:"
+    ]  # fmt: skip
+    last = perm == (0, 3, 1, 2)
+    for channels in (1, 3, 4, 5):
+        x = RNG.integers(0, 256, (2, 70, 5, channels) if last else (2, channels, 70, 5)).astype(np.uint8)
+        np.testing.assert_array_equal(module(x)[0], (x / np.float32(255)).transpose(perm))
+
+
 @campaign(every=4)
 @FOR_THIS_MACHINE
 @pytest.mark.parametrize("dtype", ["float", "uint8", "double"])
