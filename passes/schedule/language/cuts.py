@@ -53,6 +53,8 @@ def carve(
     value = schedule.nest(of).value
     left, around = {axis.name: axis.name for axis in value.axes if axis.extent != 1}, []
     for axis, step in cuts:
+        if axis not in left:  # cut into single elements before
+            continue
         part = left.pop(axis)
         if step == 1:
             around.append(part)

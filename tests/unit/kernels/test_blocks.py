@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -934,6 +935,23 @@ def compile_transpose(x: str, perm: tuple[int, ...], dtype: str) -> Any:
         module = tw.compile(made, workers=0, num_threads=1)
     assert [kernel.schedule.startswith("rows along") for kernel in found] == [True]
     return module
+
+
+@pytest.mark.parametrize("rows", [2, 4])
+def test_two_threads_share_images_of_few_rows(rows: int):
+    """Each thread's part is one row, or two: a depthwise convolution of many channels, in blocks of channels."""
+    made = onnx.parser.parse_model(
+        f"""<ir_version: 9, opset_import: ["": 18]> g (float[1, {rows}, 24, 200] x) => (float[1, {rows}, 24, 200] y) {{
+          n = Constant<value_ints = [200, 1, 5, 5]>() w = ConstantOfShape<value = float[1] {{0.5}}>(n)
+          t = Transpose<perm = [0, 3, 1, 2]>(x) c = Conv<group = 200, pads = [2, 2, 2, 2]>(t, w)
+          y = Transpose<perm = [0, 2, 3, 1]>(c)
+        }}"""
+    )
+    module = tw.compile(made, replace(detect_host(), cores=2), workers=0, num_threads=2)
+    x = RNG.standard_normal((1, rows, 24, 200), dtype=np.float32)
+    padded = np.pad(x, ((0, 0), (2, 2), (2, 2), (0, 0)))
+    summed = sum(padded[:, i : i + rows, j : j + 24] for i in range(5) for j in range(5))
+    np.testing.assert_allclose(module(x)[0], summed * np.float32(0.5), 1e-4, 1e-4)
 
 
 def test_an_op_that_sums_over_an_open_axis_is_the_last_of_its_kernel():
