@@ -35,6 +35,7 @@ from .graph.fold_transposes import FoldTransposes
 from .graph.fuse_broadcasts import FuseBroadcasts
 from .graph.fuse_ops import FuseOps
 from .graph.generalize import Generalize
+from .graph.group_heads import GroupHeads
 from .graph.join_bytes import JoinBytes
 from .graph.join_sums import JoinSums
 from .graph.keep_packed import KeepPacked
@@ -171,6 +172,7 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
         RecognizeComposites(),  # before scales move, which would break the patterns
         FoldScaleAxis(),  # before products are combined and weights change their layout
         ReparameterizeBranches(),  # after scales are in the weights, and before branches are combined side by side
+        GroupHeads(),  # after composites, which look for heads as models write them, and before products are rewritten
         NarrowProducts(target=target),  # before products are combined, of whose operands views and joins are made
         CombineParallelConv2d(target=target),
         CombineParallelDense(target=target),

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import builders, ir
+from ...dialects import builders, ir, scalars
 from ...dialects.walk import defining_op
 from ..analysis.classify import classify_sum
 from ..analysis.kinds import Contraction
 from ..infra.base import Pass
-from ..ir.edit import list_programs, param_values
-from ..ir.maps import permutation_of, read_untransposed, set_maps
-from ..ir.structure import indexing_maps, is_static, list_ops, loop_extents, loops_along
+from ..ir.edit import body_of, list_programs, param_values, replace, splat_of
+from ..ir.maps import compose, permutation_of, read_untransposed, set_maps
+from ..ir.structure import indexing_maps, is_static, iterator_types, list_ops, loop_extents, loops_along, num_inputs
 from ..ir.uses import has_one_use
 from ..schedule.tiling.values import sums_along_rows
 from .rewriting.orders import can_reorder_result, reorder_operand, reorder_result
@@ -61,8 +61,35 @@ class ArrangeProducts(Pass):
         for function in list_programs(module):
             weights = param_values(function)
             for op in list_ops(function):
-                if isinstance(kind := classify_sum(op), Contraction):
+                if not isinstance(kind := classify_sum(op), Contraction):
+                    continue
+                if _has_one_step(op):
+                    _drop_sum(op)
+                else:
                     _Product(op, kind, weights).arrange()
+
+
+def _has_one_step(op: ir.Operation) -> bool:
+    steps = [n for n, kind in zip(loop_extents(op), iterator_types(op), strict=True) if kind == "reduction"]
+    return {*steps} == {1} and splat_of(op.operands[num_inputs(op)]) == 0
+
+
+def _drop_sum(op: ir.Operation) -> None:
+    """Let a product whose sums have one step have its parallel loops alone."""
+    kinds, body = iterator_types(op), body_of(op)
+    kept = [loop for loop, kind in enumerate(kinds) if kind == "parallel"]
+    places = [
+        ir.AffineExpr.get_dim(kept.index(d)) if d in kept else ir.AffineExpr.get_constant(0) for d in range(len(kinds))
+    ]
+    inner = ir.AffineMap.get(len(kept), 0, places)
+    maps = [compose(m, inner) for m in indexing_maps(op)]
+
+    def compute(*arguments: ir.Value) -> ir.Value:
+        return body(*arguments[:-1], scalars.like(arguments[-1], 0))
+
+    with ir.InsertionPoint(op), op.location:
+        [*inputs, out] = op.operands
+        replace(op, builders.generic(inputs, [out], maps, "p" * len(kept), compute))
 
 
 @dataclass(frozen=True)

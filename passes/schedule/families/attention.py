@@ -10,7 +10,7 @@ from ...analysis.classify import classify_op
 from ...analysis.groups import Group, OpFacts, is_reduction
 from ...analysis.kinds import Contraction, Reduction
 from ...ir.maps import permutation_of
-from ...ir.structure import dim_of, indexing_maps, loop_extents, loops_along, shape_of
+from ...ir.structure import dim_of, indexing_maps, is_dynamic, loop_extents, loops_along, shape_of
 from ..language.cuts import by_name, carve, join, unroll_sum
 from ..language.schedule import Schedule
 from ..tiles.axes import ROW_VECTORS, result_axis, row_tile
@@ -33,14 +33,15 @@ def can_attend(
 ) -> bool:
     """Return whether ``schedule_attention`` can schedule two products and the ops between them.
 
-    It needs one dim of rows, vectors along the columns of both, and reductions along the columns of the scores only.
-    What a head has for a query or a value is of known length: blocks have all of it.
+    It needs vectors along the columns of both, and reductions along the columns of the scores only. Of several dims of
+    rows, as of heads that share keys, the last one is that of blocks; of open sizes there is but one. What a head has
+    for a query or a value is of known length: blocks have all of it.
     """
     heads = [*(loop_extents(first)[loop] for loop in scores.k), *(loop_extents(last)[loop] for loop in product.n)]
     if any(extent < 0 for extent in heads):
         return False
     return all(_reduces_columns(op) for op in reductions) and all(
-        len(long_loops(op, kind.m)) == 1 and len(long_loops(op, kind.n)) == 1 and _vectors_along_columns(op, kind)
+        _has_rows(op, kind) and len(long_loops(op, kind.n)) == 1 and _vectors_along_columns(op, kind)
         for op, kind in ((first, scores), (last, product))
     )
 
@@ -55,7 +56,7 @@ def schedule_attention(kernel: KernelView) -> Schedule | None:
     if not can_attend(first, scores, reductions, last, product):
         return None
     made, weights = reductions[0].operands[0], last.operands[product.lhs]
-    rows, columns = long_loops(last, product.m)[0], long_loops(last, product.n)[0]
+    rows, columns = long_loops(last, product.m)[-1], long_loops(last, product.n)[0]
     row_axis, column_axis = result_axis(last, rows, result), result_axis(last, columns, result)
     if is_read(made) or is_read(weights) or row_axis is None or column_axis is None:
         return None
@@ -74,7 +75,7 @@ def schedule_attention(kernel: KernelView) -> Schedule | None:
     joined = len(outer) if heads and shape[row_axis] % block == 0 else max(heads, 1)
     schedule = unroll_sum(join(carve(kernel.plain, by_name(kernel.plain.result.value, cuts)), joined), target)
     for op, number, rows_of, depth in (
-        (first, scores.lhs, scores.m, len(outer)),
+        (first, scores.lhs, long_loops(first, scores.m)[-1:], len(outer)),
         (last, product.rhs, product.k, max(heads, 1)),
     ):
         if reads_rows_apart(op, number, rows_of):
@@ -89,6 +90,12 @@ def schedule_attention(kernel: KernelView) -> Schedule | None:
     schedule = carve(schedule, by_name(value, [*wide, (ahead + inner_rows, tile)]), value.name, whole)
     schedule, value = unroll_sum(schedule, target, value.name), schedule.nest(value_name(weights)).value
     return carve(schedule, by_name(value, [(inner_rows, 1)]), value.name, row_chunk=ROW_VECTORS * lanes)
+
+
+def _has_rows(op: ir.Operation, kind: Contraction) -> bool:
+    """Return whether a product has rows, of open sizes in one dim."""
+    count = len(long_loops(op, kind.m))
+    return count == 1 or (count > 1 and not is_dynamic(op))
 
 
 def _reduces_columns(op: ir.Operation) -> bool:

@@ -251,3 +251,45 @@ func.func @few_columns_for_few_rows(%x: tensor<4x64xf32>, %y: tensor<64x3xf32>) 
   } -> tensor<4x3xf32>
   return %c : tensor<4x3xf32>
 }
+
+#left = affine_map<(m, n, k) -> (m, k)>
+#right = affine_map<(m, n, k) -> (k, n)>
+#made = affine_map<(m, n, k) -> (m, n)>
+
+// One product is no sum, whose size the run may tell; a sum of two, or of a product and another number, is one.
+// CHECK-LABEL: func.func @one_step(
+// CHECK:         linalg.generic {{.*}}iterator_types = ["parallel", "parallel"]} ins(%arg0, %arg1
+// CHECK:           arith.mulf
+// CHECK:           arith.addf %cst{{.*}}, %{{.*}} fastmath<contract>
+// CHECK:         iterator_types = ["parallel", "parallel", "reduction"]
+// CHECK:         iterator_types = ["parallel", "parallel", "reduction"]
+func.func @one_step(%x: tensor<?x1xf32>, %y: tensor<1x4xf32>, %v: tensor<3x2xf32>, %w: tensor<2x4xf32>, %u: tensor<?x4xf32>, %n: index)
+    -> (tensor<?x4xf32>, tensor<3x4xf32>, tensor<?x4xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty(%n) : tensor<?x4xf32>
+  %i = linalg.fill ins(%zero : f32) outs(%e : tensor<?x4xf32>) -> tensor<?x4xf32>
+  %p = linalg.generic {indexing_maps = [#left, #right, #made], iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%x, %y : tensor<?x1xf32>, tensor<1x4xf32>) outs(%i : tensor<?x4xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %o, %m fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<?x4xf32>
+  %f = tensor.empty() : tensor<3x4xf32>
+  %j = linalg.fill ins(%zero : f32) outs(%f : tensor<3x4xf32>) -> tensor<3x4xf32>
+  %q = linalg.generic {indexing_maps = [#left, #right, #made], iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%v, %w : tensor<3x2xf32>, tensor<2x4xf32>) outs(%j : tensor<3x4xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %o, %m fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<3x4xf32>
+  %r = linalg.generic {indexing_maps = [#left, #right, #made], iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%x, %y : tensor<?x1xf32>, tensor<1x4xf32>) outs(%u : tensor<?x4xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %o, %m fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<?x4xf32>
+  return %p, %q, %r : tensor<?x4xf32>, tensor<3x4xf32>, tensor<?x4xf32>
+}

@@ -179,3 +179,35 @@ def test_few_rows_turn_the_keys_that_they_read(
     powers = np.exp(scores - scores.max(-1, keepdims=True))
     want = np.einsum("bhqk,bhkd->bhqd", powers / powers.sum(-1, keepdims=True), inputs["v"])
     np.testing.assert_allclose(got, want, rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("rows, groups, each", [(1, 2, 4), (20, 2, 3), (70, 1, 2)])
+def test_keys_that_heads_share_are_not_copied_for_each(rows: int, groups: int, each: int) -> None:
+    heads, keys, depth = groups * each, 45, 16
+
+    def body(q: ir.Value, k: ir.Value, v: ir.Value, mask: ir.Value) -> ir.Value:
+        def repeat(value: ir.Value) -> ir.Value:
+            apart = builders.reshape(value, (1, groups, 1, keys, depth))
+            loops = [(0, 1, None, 3, 4), range(5)]
+            out = builders.empty((1, groups, each, keys, depth), ir.F32Type.get())
+            [made] = builders.generic([apart], [out], loops, "p" * 5, lambda a, _: a)
+            return builders.reshape(made, (1, heads, keys, depth))
+
+        scores = builders.contract("bhqd,bhdk->bhqk", q, builders.transpose(repeat(k), (0, 1, 3, 2)))
+        scores = builders.elementwise(lambda a, m: arith.addf(a, m), scores, mask, elem=ir.F32Type.get())
+        return builders.contract("bhqk,bhkd->bhqd", softmax(scores), repeat(v))
+
+    sizes = {"q": (1, heads, rows, depth), "k": (1, groups, keys, depth), "v": (1, groups, keys, depth)}
+    inputs = {name: RNG.standard_normal(shape, dtype=np.float32) for name, shape in sizes.items()}
+    inputs["mask"] = np.where(RNG.random((1, 1, rows, keys)) < 0.3, np.float32(-1e9), np.float32(0))
+    with make_context(), ir.Location.unknown():
+        model = networks.build(body, sizes | {"mask": (1, 1, rows, keys)}, {})
+        made = CompiledPlan(pipeline.plan(model, TARGET.get(detect_host()), PassContext()))
+        [got] = made(inputs, {}, 2)
+    [call] = [call for call in made.plan.main.calls if "matmul" in call.kernel]
+    assert len(made.plan.main.calls) == 1 + (rows * each > 128), "more than the transpose for many rows besides"
+    assert made.kernels[call.kernel].kernel.schedule.count("stage") >= 2
+    q, k, v = (inputs[name].transpose(0, 2, 1, 3) for name in "qkv")
+    k, v = (np.repeat(value, each, axis=2) for value in (k, v))
+    want = reference({"q": q, "k": k, "v": v, "mask": inputs["mask"]}, True, 1.0)
+    np.testing.assert_allclose(got, want.transpose(0, 2, 1, 3), rtol=0, atol=2e-5)

@@ -91,7 +91,7 @@ def test_keys_are_of_what_is_computed(tmp_path: Path) -> None:
 def test_a_softmax_of_several_kernels_has_the_decisions_of_its_parts(tmp_path: Path) -> None:
     """Of attention the whole is one decision, and the softmax in it another."""
     keys = [choice.key for choice in list_fusions(plan_model(write_model(NODES["attention"]), tmp_path, {}))]
-    assert len(keys) == 2 and sum(key.startswith("plan:fuse_matmul") for key in keys) == 1
+    assert len(keys) == 2 and sum("_matmul_" in key for key in keys) == 1
 
 
 def test_open_sizes_have_no_decision() -> None:
