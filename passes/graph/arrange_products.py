@@ -14,7 +14,16 @@ from ..analysis.kinds import Contraction
 from ..infra.base import Pass
 from ..ir.edit import body_of, list_programs, param_values, replace, splat_of
 from ..ir.maps import compose, permutation_of, read_untransposed, set_maps
-from ..ir.structure import indexing_maps, is_static, iterator_types, list_ops, loop_extents, loops_along, num_inputs
+from ..ir.structure import (
+    has_reduction,
+    indexing_maps,
+    is_static,
+    iterator_types,
+    list_ops,
+    loop_extents,
+    loops_along,
+    num_inputs,
+)
 from ..ir.uses import has_one_use
 from ..schedule.tiling.values import sums_along_rows
 from .rewriting.orders import can_reorder_result, reorder_operand, reorder_result
@@ -70,8 +79,11 @@ class ArrangeProducts(Pass):
 
 
 def _has_one_step(op: ir.Operation) -> bool:
+    """Return whether a product's sums have one step; not where it weighs sums, as those of packed blocks."""
     steps = [n for n, kind in zip(loop_extents(op), iterator_types(op), strict=True) if kind == "reduction"]
-    return {*steps} == {1} and splat_of(op.operands[num_inputs(op)]) == 0
+    sources = [source for value in op.operands if (source := defining_op(value)) is not None]
+    of_sums = any(source.name == "linalg.generic" and has_reduction(source) for source in sources)
+    return {*steps} == {1} and splat_of(op.operands[num_inputs(op)]) == 0 and not of_sums
 
 
 def _drop_sum(op: ir.Operation) -> None:
