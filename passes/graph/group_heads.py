@@ -22,7 +22,6 @@ from ..ir.structure import (
     indexing_maps,
     is_dynamic,
     is_projection,
-    is_zero,
     iterator_types,
     list_ops,
     loop_extents,
@@ -103,7 +102,7 @@ def _part_heads(op: ir.Operation) -> None:
         shape = [*note_sizes(op.operands[2])]
         shape[axes[2] : axes[2] + 1] = apart
         out = builders.full(shape, builders.scalar(splat_of(op.operands[2]) or 0, builders.element_of(op.results[0])))
-        places = [_split_loops(_loops_of(m), loop, len(heads), len(heads)) for m in indexing_maps(op)]
+        places = [_split_loops(loops_along(op, number), loop, len(heads), len(heads)) for number in range(3)]
         letters = _split_letters(op, loop, len(heads))
         [made] = builders.generic(values, [out], places, letters, body_of(op))
     view.results[0].replace_all_uses_with(made)
@@ -282,11 +281,11 @@ class _Heads:
 
     def _emit(self, op: ir.Operation, loop: int, repeat: _Repeat | None) -> None:
         """Emit an op whose loop of heads is two; of a product that repeats its right operand."""
-        maps, last = indexing_maps(op), len(op.operands) - 1
+        last = len(op.operands) - 1
         with ir.InsertionPoint(op), op.location:
             values, places = list[ir.Value](), list[list[int | None]]()
             for number, value in enumerate(op.operands):
-                loops, repeated = _loops_of(maps[number]), repeat is not None and number == 1
+                loops, repeated = loops_along(op, number), repeat is not None and number == 1
                 places.append(_split_loops(loops, loop, 2, 1 if repeated else 2))
                 if number == last:
                     values.append(self._make_out(op, loops.index(loop)))
@@ -328,11 +327,6 @@ class _Heads:
     def _split_shape(self, shape: Sequence[Extent], axis: int) -> list[Extent]:
         repeat = self.first.repeat
         return [*shape[:axis], repeat.groups, repeat.each, *shape[axis + 1 :]]
-
-
-def _loops_of(m: ir.AffineMap) -> list[int | None]:
-    """The loops that walk an operand's dims; None for one that is read at 0."""
-    return [None if is_zero(e) else dim_of(e) for e in m.results]
 
 
 def _split_loops(loops: Sequence[int | None], loop: int, count: int, walked: int) -> list[int | None]:

@@ -41,3 +41,16 @@ def test_a_layer_of_an_encoder_is_seven_kernels():
     calls = [call for call in made.manifest.calls if any("layers.1" in node for node in call.nodes)]
     assert len(calls) == 7
     assert sum("matmul" in call.kernel for call in calls) == 5
+
+
+@pytest.mark.parametrize("rows", [1, 9])
+def test_attention_by_products_whose_heads_share_keys_is_one_kernel(rows: int):
+    class Attention(torch.nn.Module):
+        def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+            k, v = (x[:, :, None].expand(1, 2, 3, 20, 16).reshape(1, 6, 20, 16) for x in (k, v))
+            return torch.softmax(q @ k.transpose(2, 3) * 0.25, -1) @ v
+
+    inputs = torch.randn(1, 6, rows, 16), torch.randn(1, 2, 20, 16), torch.randn(1, 2, 20, 16)
+    made = tw.compile(Attention(), example_inputs=inputs, num_threads=1)
+    torch.testing.assert_close(made(*inputs), Attention()(*inputs), rtol=1e-4, atol=1e-5)
+    assert len(made.manifest.calls) == 1
