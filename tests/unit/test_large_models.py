@@ -23,7 +23,7 @@ from tilewright.passes import pipeline
 from tilewright.passes.lower import entry
 from tilewright.tools.benchmarks.children import run_module
 
-LAYERS, SMALL, LARGE = 8, 64, 1024  # the large model has 34 MB of weights
+LAYERS, SMALL, LARGE = 32, 64, 1024  # the large model has 134 MB of weights: what else a process has differs by some 15
 MOST = 0.8  # of the weights: less than a copy of all of them
 
 
@@ -125,8 +125,7 @@ def without_weights(tmp_path_factory) -> int:
 )
 def test_no_compilation_has_all_weights_in_memory(tmp_path, without_weights, form, cache):
     path = write(tmp_path / "model", LARGE, **form)
-    least = min(most_memory(path, cache) for _ in range(2))  # what else a process has differs by a few MB
-    assert least - without_weights <= MOST * LARGE**2 * 4 * LAYERS
+    assert most_memory(path, cache) - without_weights <= MOST * LARGE**2 * 4 * LAYERS
     if form:  # the numbers are those of the file
         x = np.ones((4, LARGE), np.float32)
         want = x.astype(np.float64)
