@@ -18,7 +18,7 @@ from ..tiles.structured import loop_along
 from ..tiling.values import is_read, value_name
 from .copied_rows import copy_rows, long_loops, loop_around, reads_rows_apart
 from .family import PRODUCT_BLOCKS, Family, KernelView, Taken
-from .turned_columns import belongs_to_product, find_turn, turn_columns
+from .turned_columns import belongs_to_product, find_turn, has_few_rows, turn_columns
 
 # Rows of scores in one block: with some hundred columns they take a quarter of the second cache.
 _BLOCK = 64
@@ -150,7 +150,7 @@ def find_turned_keys(first: ir.Operation, scores: Contraction) -> ir.Operation |
     turn = find_turn(first, scores)
     if turn is None or any(loop_extents(first)[loop] < 0 for loop in scores.n):
         return turn
-    return turn if belongs_to_product(first, scores, turn) else None
+    return turn if has_few_rows(first, scores) and belongs_to_product(first, scores, turn) else None
 
 
 def _find_sources(group: Group, taken: Taken) -> list[ir.Operation]:

@@ -378,7 +378,7 @@ def _order_data(op: ir.Operation, kind: OpClass, target: Target) -> list[WantedO
 
 
 def _merge_turn(group: Group, facts: OpFacts, taken: Taken) -> list[ir.Operation] | None:
-    """The transpose that is a group, and the product of few rows whose group alone reads it."""
+    """The transpose that is a group, and the product whose group alone reads it, where it belongs there."""
     [*others, turn] = group.members
     if others or len(readers := facts.users(turn)) != 1 or readers[0] not in taken:
         return None

@@ -20,8 +20,11 @@ from ..tiling.values import value_name
 from .copied_rows import long_loops, loop_around
 from .transposing import find_crossing, tile_transpose
 
-# Rows of the left operand up to which it pays: a kernel's blocks of rows turn what they read each for themselves.
-_MOST_ROWS = 128
+# Rows of the left operand that are few beside what a kernel of its own takes to turn columns for them.
+_TURNING_ROWS = 128
+# Columns of all matrices that are enough for threads to share: each block of them is turned once, for all rows. Blocks
+# of longer sums have few columns, and the left operand is read anew for each.
+_SHARED_COLUMNS, _LONGEST_SUM = 1024, 1024
 
 
 def find_turn(op: ir.Operation, kind: Contraction) -> ir.Operation | None:
@@ -34,17 +37,25 @@ def find_turn(op: ir.Operation, kind: Contraction) -> ir.Operation | None:
 
 
 def belongs_to_product(op: ir.Operation, kind: Contraction, turn: ir.Operation) -> bool:
-    """Return whether the product of known sizes, which has few rows, takes less time with its transpose inside.
+    """Return whether a product of known sizes, of few rows or many columns, takes less time with its transpose inside.
 
     A kernel of its own writes the columns of all matrices to memory, and they are read again. Attention to 1500 keys of
-    64 numbers, of 12 heads, takes 0.4 of the time with 4 rows, 0.55 with 16, 0.75 with 64.
+    64 numbers, of 12 heads, takes 0.4 of the time with 4 rows, 0.55 with 16, 0.75 with 64; products of 384 rows by 12 x
+    384 columns of 64 take 0.87, of 1024 by 4 x 1024 of 128 0.95.
     """
-    order = permutation_of(turn)
+    order, extents = permutation_of(turn), loop_extents(op)
     if order is None or is_dynamic(op):
         return False
     depth = loops_along(op, kind.rhs)[order.index(len(order) - 1)]  # else other matrices lie between the elements
-    rows = math.prod(loop_extents(op)[loop] for loop in kind.m)
-    return rows <= _MOST_ROWS and [depth] == long_loops(op, kind.k)
+    if depth is None or [depth] != long_loops(op, kind.k):
+        return False
+    columns = math.prod(extents[loop] for loop in (*kind.batch, *kind.n))
+    return has_few_rows(op, kind) or (columns >= _SHARED_COLUMNS and extents[depth] <= _LONGEST_SUM)
+
+
+def has_few_rows(op: ir.Operation, kind: Contraction) -> bool:
+    """Return whether so few rows read columns of known number that each block of them may turn these for itself."""
+    return math.prod(loop_extents(op)[loop] for loop in kind.m) <= _TURNING_ROWS
 
 
 def turn_columns(schedule: Schedule, turn: ir.Operation, depth: int, target: Target) -> Schedule:

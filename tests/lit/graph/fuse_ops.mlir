@@ -372,7 +372,7 @@ func.func @rejects_layers(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>, %v: tensor<4
   return %n, %b#0 : tensor<4x4xf32>, tensor<4x4xf32>
 }
 
-// Few rows turn the columns that they read; more rows read what a kernel of its own has turned.
+// Products of few rows, or of many columns, turn these; others read what a kernel of its own has turned.
 // CHECK-LABEL: func.func @turned_columns
 // CHECK:       linalg.generic {{.*}} attrs = {tw.group = 0 : i64}
 // CHECK:       linalg.matmul {tw.group = 0 : i64}
@@ -390,6 +390,22 @@ func.func @turned_columns(%x: tensor<128x8xf32>, %y: tensor<40x8xf32>) -> tensor
   %f = linalg.fill ins(%c : f32) outs(%e : tensor<128x40xf32>) -> tensor<128x40xf32>
   %m = linalg.matmul ins(%x, %k : tensor<128x8xf32>, tensor<8x40xf32>) outs(%f : tensor<128x40xf32>) -> tensor<128x40xf32>
   return %m : tensor<128x40xf32>
+}
+
+// CHECK-LABEL: func.func @turned_many_columns
+// CHECK:       linalg.generic {{.*}} attrs = {tw.group = 0 : i64}
+// CHECK:       linalg.matmul {tw.group = 0 : i64}
+func.func @turned_many_columns(%x: tensor<129x8xf32>, %y: tensor<1024x8xf32>) -> tensor<129x1024xf32> {
+  %c = arith.constant 0.0 : f32
+  %t = tensor.empty() : tensor<8x1024xf32>
+  %k = linalg.generic {indexing_maps = [#turned, #id], iterator_types = ["parallel", "parallel"]} ins(%y : tensor<1024x8xf32>) outs(%t : tensor<8x1024xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    linalg.yield %a : f32
+  } -> tensor<8x1024xf32>
+  %e = tensor.empty() : tensor<129x1024xf32>
+  %f = linalg.fill ins(%c : f32) outs(%e : tensor<129x1024xf32>) -> tensor<129x1024xf32>
+  %m = linalg.matmul ins(%x, %k : tensor<129x8xf32>, tensor<8x1024xf32>) outs(%f : tensor<129x1024xf32>) -> tensor<129x1024xf32>
+  return %m : tensor<129x1024xf32>
 }
 
 // CHECK-LABEL: func.func @rejects_columns_of_many_rows

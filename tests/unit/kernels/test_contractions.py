@@ -431,10 +431,11 @@ def test_rows_that_lie_a_page_apart_but_for_a_gap_have_tiles_of_as_many_rows_as_
         pytest.param((1, 2, 20, 33), (1, 45, 2, 33), (0, 2, 3, 1), 1, id="rows apart"),
         pytest.param((3, 9), (5, 9), (1, 0), 1, id="fewer columns than a vector"),
         pytest.param((200, 40), (1000, 40), (1, 0), 2, id="many rows"),
+        pytest.param((3, 200, 24), (3, 350, 24), (0, 2, 1), 1, id="many rows and columns"),
         pytest.param((2, 16, 24), (2, 24, 10, 3), (3, 0, 1, 2), 2, id="no rows turned"),
     ],
 )
-def test_a_product_of_few_rows_turns_the_columns_that_it_reads(
+def test_a_product_of_few_rows_or_many_columns_turns_these(
     left: tuple[int, ...], right: tuple[int, ...], order: tuple[int, ...], kernels: int
 ) -> None:
     turn, product = (
