@@ -145,7 +145,49 @@ def multi_head_attention(g: Graph) -> None:
     contrib(g, "MultiHeadAttention", inputs, num_heads=heads, **given)
 
 
+def unfold(g: Graph) -> None:
+    """Windows along an axis."""
+    x = g.tensor(("float32", "int64"), (1, 4), where=lambda a: a.size > 0)
+    axis = g.integer(0, len(g.shape(x)) - 1)
+    contrib(g, "UnfoldTensor", [x], dim=axis, size=g.integer(1, g.shape(x)[axis]), step=g.one_of([None, 1, 2, 3]))
+
+
+def ban_ngrams(g: Graph) -> None:
+    """Scores of tokens, of which some are banned."""
+    random = np.random.default_rng(g.random.getrandbits(64))
+    batch, length, size = g.integer(1, 4), g.integer(1, 30), g.integer(1, 20)
+    ids = g.leaf(random.integers(0, size, (batch, length)))
+    contrib(g, "NGramRepeatBlock", [ids, g.fresh("float32", (batch, size), "ordinary")], ngram_size=g.integer(1, 4))
+
+
+def crop(g: Graph) -> None:
+    """Regions of images, some of which reach out of them."""
+    random = np.random.default_rng(g.random.getrandbits(64))
+    shape, regions = [g.integer(1, n) for n in (2, 17, 12, 12)], g.integer(1, 5)
+    rois = g.leaf(random.uniform(-0.2, 1.2, (regions, 4)).astype(np.float32))
+    batch = g.leaf(random.integers(0, shape[0], regions).astype(np.int32))
+    size = g.known([g.integer(1, 6), g.integer(1, 6)], "int32")
+    # The nearest element of what lies in the middle between two depends on one rounding.
+    contrib(g, "CropAndResize", [g.fresh("float32", shape, "ordinary"), rois, batch, size], extrapolation_value=0.5)
+
+
+def gather_blocks(g: Graph) -> None:
+    """Rows of bytes that hold numbers of some bits."""
+    random = np.random.default_rng(g.random.getrandbits(64))
+    bits, rows, columns, block = g.one_of([2, 4, 8]), g.integer(1, 9), 8 * g.integer(1, 9), g.one_of([16, 32])
+    blocks = -(-columns // block)
+    data = g.known(random.integers(0, 256, (rows, columns * bits // 8)), "uint8")
+    scales = g.known(random.uniform(0.1, 2, (rows, blocks)), "float32")
+    zeros = g.known(random.integers(0, 256, (rows, -(-blocks * bits // 8))), "uint8") if g.chance(0.5) else None
+    indices = g.leaf(random.integers(-rows, rows, (g.integer(1, 3), g.integer(1, 5))))
+    contrib(g, "GatherBlockQuantized", [data, indices, scales, zeros], bits=bits, block_size=block)
+
+
 ENTRIES: dict[str, Entry] = {
+    "CropAndResize": crop,
+    "GatherBlockQuantized": gather_blocks,
+    "NGramRepeatBlock": ban_ngrams,
+    "UnfoldTensor": unfold,
     **{op: partial(activation, op) for op in ("BiasGelu", "FastGelu", "QuickGelu")},
     **{op: partial(skip_norm, op) for op in ("SkipLayerNormalization", "SkipSimplifiedLayerNormalization")},
     "EmbedLayerNormalization": embedding,

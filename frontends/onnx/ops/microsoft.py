@@ -21,6 +21,7 @@ from ..values.attributes import Floats, Ints
 from ..values.tensor import Tensor
 from .activation import gelu, swish
 from .conv import conv
+from .conv_transpose import conv_transpose
 from .gather import gather_nd
 from .gridsample import grid_sample
 from .matmul import gemm, scale_tensor
@@ -148,6 +149,37 @@ def fused_conv(
     if activation_params and len(activation_params) != len(names):
         ctx.unsupported(f"activation '{activation}' with {len(activation_params)} parameters")
     return _activate(ctx, y, activation, dict(zip(names, activation_params, strict=False)))
+
+
+@contrib("ConvTransposeWithDynamicPads")
+def conv_transpose_with_dynamic_pads(
+    ctx: Context,
+    x: Tensor,
+    w: Tensor,
+    pads: Tensor | None = None,
+    b: Tensor | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Ints | None = None,
+    group: int = 1,
+    kernel_shape: Ints | None = None,
+    output_padding: Ints | None = None,
+    strides: Ints | None = None,
+) -> Tensor:
+    """ConvTranspose whose padding is an operand."""
+    return conv_transpose(
+        ctx,
+        x,
+        w,
+        b,
+        auto_pad=auto_pad,
+        dilations=dilations,
+        group=group,
+        kernel_shape=kernel_shape,
+        output_padding=output_padding,
+        pads=None if pads is None else ctx.ints(pads, "Pads"),
+        strides=strides,
+    )
 
 
 @contrib("NhwcConv")

@@ -1,4 +1,4 @@
-"""Matrix products of 8-bit integers in onnxruntime's domain: into 8 bits, or into floats."""
+"""Matrix products of integers in onnxruntime's domain: into 8 bits, into 32, or into floats."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..algorithms.quantization import (
     reshape_scale,
     subtract_zero_point,
 )
-from ..primitives.products import contract
+from ..primitives.products import contract, product
 from ..state.context import Context
 from ..state.contrib import CONTRIB_DOMAIN
 from ..state.registry import op
@@ -85,3 +85,11 @@ def dynamic_quantize_matmul(
     """``MatMulIntegerToFloat`` of what DynamicQuantizeLinear makes of the left operand."""
     q, scale, zero = dynamic_quantize_linear(ctx, a)
     return matmul_integer_to_float(ctx, q, b, scale, b_scale, zero, b_zero, bias)
+
+
+@op("MatMulInteger16", domain=CONTRIB_DOMAIN)
+def matmul_integer16(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
+    """``numpy.matmul`` of int16 with sums in int32, which may overflow."""
+    if (a.dtype, b.dtype) != ("int16", "int16"):
+        ctx.unsupported(f"a product of {a.dtype} and {b.dtype}")
+    return product(ctx, a, b, "int32")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from ....core.sizes import Extent
 from ....dialects import builders, scalars
+from ..algorithms.quantization import demand_scalar, dequantize
 from ..primitives.reductions import widen
 from ..proto.weights import dtype_name
 from ..state.context import Context
-from ..state.contrib import contrib
+from ..state.contrib import CONTRIB_DOMAIN, contrib
+from ..state.registry import op
 from ..values.tensor import Tensor
 from .gather import gather
 from .norm import layer_normalization, root_mean_square
@@ -95,6 +97,50 @@ def embed_layer_normalization(
         total = ctx.elementwise(scalars.add, total, gather(ctx, segment_embedding, segment_ids))
     y = layer_normalization(ctx, total, gamma, beta, epsilon=epsilon)[0]
     return y, _count_ones(ctx, mask, batch), total
+
+
+@op(
+    "QEmbedLayerNormalization",
+    domain=CONTRIB_DOMAIN,
+    shapes="input_ids[n t] segment_ids[n t] words[_ c] positions[_ c] segments[_ c] gamma[c] beta[c] mask[n _]",
+)
+def quantized_embed_layer_normalization(
+    ctx: Context,
+    input_ids: Tensor,
+    segment_ids: Tensor | None,
+    words: Tensor,
+    positions: Tensor,
+    segments: Tensor | None,
+    gamma: Tensor,
+    beta: Tensor,
+    mask: Tensor | None,
+    *parameters: Tensor | None,
+    epsilon: float = 1e-12,
+) -> tuple[Tensor, ...]:
+    """EmbedLayerNormalization of bytes; ``parameters`` are the scales of words … beta, then their zero points."""
+    if len(parameters) != 10:
+        ctx.invalid(f"{len(parameters)} scales and zero points, it needs those of five tensors")
+    scales, zeros = parameters[:5], parameters[5:]
+    given = [segment_ids, segments, scales[2], zeros[2]]
+    if any(t is None for t in given) != all(t is None for t in given):
+        ctx.invalid("segment_ids, segment_embedding, its scale and its zero point need each other")
+
+    def read(which: int, bytes_: Tensor) -> Tensor:
+        scale, zero = scales[which], zeros[which]
+        if scale is None or zero is None:
+            ctx.invalid("it lacks a scale or a zero point")
+        return dequantize(
+            ctx, bytes_, demand_scalar(ctx, scale, "a scale"), demand_scalar(ctx, zero, "a zero point"), scale.dtype
+        )
+
+    batch, length = input_ids.shape
+    total = ctx.elementwise(
+        scalars.add, read(0, gather(ctx, words, input_ids)), read(1, _first_rows(ctx, positions, length))
+    )
+    if segment_ids is not None and segments is not None:
+        total = ctx.elementwise(scalars.add, total, read(2, gather(ctx, segments, segment_ids)))
+    y = layer_normalization(ctx, total, read(3, gamma), read(4, beta), epsilon=epsilon)[0]
+    return y, _count_ones(ctx, mask, batch)
 
 
 def _first_rows(ctx: Context, table: Tensor, count: Extent) -> Tensor:

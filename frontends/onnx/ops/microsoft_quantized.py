@@ -1,4 +1,4 @@
-"""Elementwise ops, pools and reductions of 8-bit tensors in onnxruntime's domain, as its quantiser writes them.
+"""Elementwise ops, pools, reductions … of 8-bit tensors in onnxruntime's domain, as its quantiser writes them.
 
 Their meaning is what docs/ContribOperators.md of onnxruntime says: mostly a float op between DequantizeLinear and
 QuantizeLinear. What it leaves open is as in onnxruntime's kernels: QLinearAdd, QLinearMul and QLinearAveragePool add
@@ -31,6 +31,7 @@ from ..values.tensor import Tensor
 from .activation import leaky_relu
 from .elementwise import select_where
 from .pool import average_pool
+from .quantized import qlinear_conv
 from .reduction import mean, softmax_flattened, softmax_on_axis
 
 
@@ -230,6 +231,49 @@ def qlinear_average_pool(
         strides=strides,
     )
     return _quantize(ctx, contrib.channels_last(ctx, y) if channels_last else y, y_scale, y_zero, x, early=True)
+
+
+@op("QLinearConv", domain=CONTRIB_DOMAIN)
+def qlinear_conv_by_layout(
+    ctx: Context,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero: Tensor,
+    w: Tensor,
+    w_scale: Tensor,
+    w_zero: Tensor,
+    y_scale: Tensor,
+    y_zero: Tensor,
+    b: Tensor | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    channels_last: int = 0,
+    dilations: Ints | None = None,
+    group: int = 1,
+    kernel_shape: Ints | None = None,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+) -> Tensor:
+    """ONNX's QLinearConv, which may have channels last, but for the weight."""
+    y = qlinear_conv(
+        ctx,
+        contrib.channels_first(ctx, x) if channels_last else x,
+        x_scale,
+        x_zero,
+        w,
+        w_scale,
+        w_zero,
+        y_scale,
+        y_zero,
+        b,
+        auto_pad=auto_pad,
+        dilations=dilations,
+        group=group,
+        kernel_shape=kernel_shape,
+        pads=pads,
+        strides=strides,
+    )
+    return contrib.channels_last(ctx, y) if channels_last else y
 
 
 @op("QLinearGlobalAveragePool", domain=CONTRIB_DOMAIN)

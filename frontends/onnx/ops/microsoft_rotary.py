@@ -1,11 +1,15 @@
-"""RotaryEmbedding of ``com.microsoft``: pairs of numbers turned by an angle that grows with the position."""
+"""RotaryEmbedding and MRotaryEmbedding of ``com.microsoft``: pairs of numbers turned by an angle of their position."""
 
 from __future__ import annotations
 
 from ....core.sizes import Extent
 from ....dialects import builders, ir, scalars
+from ....dialects.positions import position
+from ....dialects.types import element_type
+from ..primitives.gathers import take
 from ..state.context import Context
 from ..state.contrib import contrib
+from ..values.attributes import Ints
 from ..values.tensor import Tensor
 from .gather import gather
 from .rotary import turn_heads
@@ -26,7 +30,70 @@ def rotary_embedding(
     scale: float = 1.0,  # which onnxruntime does not look at either
 ) -> Tensor:
     """On (batch, heads, length, size), or on heads side by side in the last axis of (batch, length, hidden)."""
-    if is_packed_batching:
+    whole, cos_cache, heads_axis = _separate(ctx, x, cos_cache, num_heads, rotary_embedding_dim, is_packed_batching)
+    at = positions(ctx, position_ids, whole.shape[0], whole.shape[3 - heads_axis])
+    return ctx.reshape(rotate(ctx, whole, at, cos_cache, sin_cache, bool(interleaved), heads_axis), x.shape)
+
+
+@contrib("MRotaryEmbedding", shapes="position_ids[3 b s] cos_cache[p half] sin_cache[p half]")
+def multimodal_rotary_embedding(
+    ctx: Context,
+    x: Tensor,
+    position_ids: Tensor,
+    cos_cache: Tensor,
+    sin_cache: Tensor,
+    *,
+    mrope_section: Ints,
+    interleaved: int = 0,
+    is_packed_batching: int = 0,
+    mrope_layout: int = 0,
+    num_heads: int = 0,
+    rotary_embedding_dim: int = 0,
+    scale: float = 1.0,
+) -> Tensor:
+    """RotaryEmbedding by positions in time, height and width, each for its own pairs of a head."""
+    whole, cos_cache, heads_axis = _separate(ctx, x, cos_cache, num_heads, rotary_embedding_dim, is_packed_batching)
+    half = cos_cache.shape[1]
+    if len(mrope_section) != 3 or min(mrope_section) < 0 or sum(mrope_section) != half or mrope_layout not in (0, 1):
+        ctx.invalid(f"mrope_section {list(mrope_section)} in layout {mrope_layout} for {half} pairs")
+    batch, length = whole.shape[0], whole.shape[3 - heads_axis]
+    position_ids = ctx.demand_shape(position_ids, "position_ids", 3, batch, length)
+    entries = cos_cache.shape[0]
+    ctx.demand_within(position_ids, 0, entries, f"has a position that is out of range for {entries} rows of its caches")
+    # Of each pair the one of the three positions that turns it.
+    streams = ctx.const(_choose_streams(mrope_section, bool(mrope_layout)), "int64")
+    by_pair = ctx.transpose(take(ctx, position_ids, streams, inside=True), [1, 2, 0])
+
+    def read(cache: Tensor) -> Tensor:
+        def body(at: ir.Value) -> ir.Value:
+            return builders.extract(cache.value, [position(at, entries), builders.linalg_index(2)])
+
+        return ctx.wrap(builders.elementwise(body, by_pair.value, elem=element_type(cache.dtype)), cache.dtype)
+
+    ctx.demand_less(2 * half, whole.shape[3] + 1, f"{half} pairs in heads of {whole.shape[3]}")
+    turned = turn_heads(ctx, whole, read(cos_cache), read(sin_cache), bool(interleaved), heads_axis)
+    return ctx.reshape(turned, x.shape)
+
+
+def _choose_streams(sections: Ints, in_turn: bool) -> list[int]:
+    """For each pair whether time, height or width turns it: section by section, or every third pair from its place on.
+
+    In turn, a section of n pairs of height or width ends before pair 3 n; time has all that is left.
+    """
+    if not in_turn:
+        return [stream for stream, count in enumerate(sections) for _ in range(count)]
+    streams = [0] * sum(sections)
+    for stream in (1, 2):
+        for pair in range(stream, min(3 * sections[stream], len(streams)), 3):
+            streams[pair] = stream
+    return streams
+
+
+def _separate(
+    ctx: Context, x: Tensor, cos_cache: Tensor, num_heads: int, rotary_embedding_dim: int, packed: int
+) -> tuple[Tensor, Tensor, int]:
+    """The heads with axes of their own, the cache with the number of pairs that it has to have; the heads' axis."""
+    if packed:
         ctx.unsupported("a batch of packed sequences (is_packed_batching=1)")
     misfit = f"an input of shape {list(x.shape)} for a cos_cache of shape {list(cos_cache.shape)}"
     if x.rank not in (3, 4):
@@ -40,9 +107,7 @@ def rotary_embedding(
         whole = _separate_heads(ctx, x, num_heads, None if rotary_embedding_dim else size, misfit)
     elif not rotary_embedding_dim:
         whole = ctx.fit_shape(x, (*x.shape[:3], size), misfit)
-    heads_axis = 2 if x.rank == 3 else 1
-    at = positions(ctx, position_ids, whole.shape[0], whole.shape[3 - heads_axis])
-    return ctx.reshape(rotate(ctx, whole, at, cos_cache, sin_cache, bool(interleaved), heads_axis), x.shape)
+    return whole, cos_cache, 2 if x.rank == 3 else 1
 
 
 def _separate_heads(ctx: Context, x: Tensor, heads: int, size: Extent | None, misfit: str) -> Tensor:

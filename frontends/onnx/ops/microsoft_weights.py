@@ -1,13 +1,18 @@
-"""Weights of a few bits: MatMulNBits, as a product with what is unpacked and dequantised; `keep-packed` undoes that."""
+"""Weights of a few bits, as a product with what is unpacked and dequantised: MatMulNBits, MatMulBnb4.
+
+`keep-packed` undoes that for MatMulNBits.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
+from ....core.sizes import count_elements
 from ....dialects import arith, ir, scalars
 from ....dialects.types import element_type
 from ..algorithms.quantization import dequantize, quantize
-from ..primitives.movement import cut
+from ..primitives.gathers import take
+from ..primitives.movement import concat, cut
 from ..primitives.products import contract
 from ..state.context import Context
 from ..state.contrib import contrib
@@ -47,7 +52,7 @@ def matmul_n_bits(
     if b.dtype != "uint8":
         ctx.invalid(f"the weight has dtype {b.dtype}, it must be uint8")
     ctx.demand_equal(scales.size, N * blocks, f"scales of shape {list(scales.shape)} for {N} rows of {blocks} blocks")
-    numbers = ctx.reshape(_unpack_bits(ctx, b, bits), (N, blocks, block_size))
+    numbers = ctx.reshape(unpack_bits(ctx, b, bits), (N, blocks, block_size))
     weights = _dequantize(ctx, numbers, ctx.reshape(scales, (N, blocks, 1)), _zeros(ctx, zero_points, bits, N, blocks))
     weights = cut(ctx, ctx.reshape(weights, (N, blocks * block_size)), {1: range(K)})
     rows = ctx.reshape(a, (a.size // max(K, 1), K))
@@ -57,6 +62,52 @@ def matmul_n_bits(
     if bias is not None:
         product = ctx.elementwise(scalars.add, product, bias)
     return ctx.reshape(product, (*a.shape[:-1], N))
+
+
+# The numbers of bitsandbytes' codes of four bits: a float with a sign, two bits of exponent and one of mantissa, over
+# its greatest one; and quantiles of the normal distribution (QLoRA, Dettmers et al. 2023, appendix E).
+_FP4 = (0.0, 0.0052083333, 0.66666667, 1.0, 0.33333333, 0.5, 0.16666667, 0.25)
+_NF4 = (
+    *(-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453),
+    *(-0.28444138169288635, -0.18477343022823334, -0.09105003625154495, 0.0),
+    *(0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224),
+    *(0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0),
+)
+_BNB_NUMBERS = ((*_FP4, *(-n for n in _FP4)), _NF4)  # by ``quant_type``
+
+
+@contrib("MatMulBnb4", shapes="a[*m K]")
+def matmul_bnb4(
+    ctx: Context,
+    a: Tensor,
+    b: Tensor,
+    absmax: Tensor,
+    *,
+    K: int,
+    N: int,
+    block_size: int,
+    quant_type: int,
+    training_mode: int = 0,
+    transB: int = 1,
+) -> Tensor:
+    """``a`` times the transpose of (N, K) weights: numbers times the greatest magnitude of their block.
+
+    A number is a code of four bits, the higher ones of a byte first.
+    """
+    if not transB or quant_type not in (0, 1) or block_size < 1 or b.dtype != "uint8":
+        ctx.unsupported(f"transB={transB}, quant_type={quant_type}, blocks of {block_size} weights, dtype {b.dtype}")
+    count = N * K
+    b = ctx.demand_shape(ctx.reshape(b, [b.size]), "B", (count + 1) // 2)
+    absmax = ctx.demand_shape(absmax, "absmax", -(-count // block_size))
+    pairs = ctx.reshape(unpack_bits(ctx, b, 4), (b.shape[0], 2))
+    high_first = concat(ctx, *(cut(ctx, pairs, {1: range(i, i + 1)}) for i in (1, 0)), axis=1)
+    codes = cut(ctx, ctx.reshape(high_first, (pairs.size,)), {0: range(count)})
+    table = ctx.const(np.array(_BNB_NUMBERS[quant_type], np.float32))
+    numbers = take(ctx, table, ctx.cast(codes, "int64"), inside=True)
+    scales = take(ctx, absmax, ctx.const(np.arange(count) // block_size), inside=True)
+    weights = ctx.reshape(ctx.elementwise(scalars.mul, scales, numbers), (N, K))
+    rows = ctx.reshape(a, (count_elements(a.shape[:-1]), K))
+    return ctx.reshape(contract(ctx, "mk,nk->mn", rows, weights), (*a.shape[:-1], N))
 
 
 def _round_blocks(ctx: Context, parts: Tensor) -> Tensor:
@@ -71,7 +122,7 @@ def _round_blocks(ctx: Context, parts: Tensor) -> Tensor:
     return dequantize(ctx, quantize(ctx, parts, scale, None, "int8"), scale, None, parts.dtype)
 
 
-def _unpack_bits(ctx: Context, packed: Tensor, bits: int) -> Tensor:
+def unpack_bits(ctx: Context, packed: Tensor, bits: int) -> Tensor:
     """The numbers in bytes, the lowest bits first: the last axis grows by 8 / bits."""
     each = 8 // bits
     shifts = ctx.const(np.arange(each) * bits, "uint8")
@@ -93,7 +144,7 @@ def _zeros(ctx: Context, given: Tensor | None, bits: int, rows: int, blocks: int
     ctx.demand_equal(given.size, rows * columns, misfit)
     whole = ctx.reshape(given, (rows, columns))
     if packed:
-        whole = cut(ctx, _unpack_bits(ctx, whole, bits), {1: range(blocks)})
+        whole = cut(ctx, unpack_bits(ctx, whole, bits), {1: range(blocks)})
     return ctx.reshape(whole, (rows, blocks, 1))
 
 
