@@ -7,15 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from ....core.sizes import Extent, floor_divide, has_dynamic_extents, if_equal, max_of, min_of
+from ....core.sizes import Extent, count_elements, floor_divide, has_dynamic_extents, if_equal, max_of, min_of
 from ....dialects import builders, ir, scalars
-from ....dialects.types import element_type
+from ....dialects.types import bits, element_type
 from ..primitives.movement import concat, cut
 from ..shapes.dynamic_axes import choose_extents, slice_bounds
 from ..shapes.dynamic_lengths import read_vectors
 from ..state.context import Context, splat
 from ..state.registry import op
 from ..values.tensor import Tensor
+
+
+# Bytes of a run that Tile repeats by itself, before what is outside of it: the others then move longer ones.
+_SHORT = 64
 
 
 @op("Transpose")
@@ -154,10 +158,21 @@ def tile(ctx: Context, x: Tensor, repeats: Tensor) -> Tensor:
         return ctx.const(np.broadcast_to(item, target), x.dtype)
     elif x.known is not None and np.prod(target) <= builders.MAX_CONSTANT:
         return ctx.const(np.tile(x.known, [int(n) for n in counts]), x.dtype)
+    for axis in [i for i, n in enumerate(counts) if n != 1][:0:-1]:
+        run = count_elements(x.shape[axis:])
+        if not isinstance(run, int) or run * bits(x.dtype) >= 8 * _SHORT:
+            break
+        x = _repeat(ctx, x, [n if i == axis else 1 for i, n in enumerate(counts)])
+        counts[axis] = 1
+    return _repeat(ctx, x, counts)
+
+
+def _repeat(ctx: Context, x: Tensor, counts: Sequence[Extent]) -> Tensor:
+    """``numpy.tile``"""
     apart = [(1, n) for n in x.shape]
     whole = ctx.reshape(x, [n for pair in apart for n in pair])
     repeated = ctx.broadcast(whole, [n for pair in zip(counts, x.shape, strict=True) for n in pair])
-    return ctx.reshape(repeated, target)
+    return ctx.reshape(repeated, [n * count for n, count in zip(x.shape, counts, strict=True)])
 
 
 @op("DepthToSpace", shapes="x[n blocksize*blocksize*c h w]")

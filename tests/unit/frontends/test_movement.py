@@ -80,6 +80,22 @@ def test_tile():
     check_node("Tile", known(4, 5), known(3), known=[0, 1])
 
 
+@pytest.mark.parametrize(
+    ("repeats", "steps"),
+    [((5, 3, 2, 4), 3), ((5, 1, 2, 4), 3), ((1, 3, 0, 4), 3), ((2, 1, 1, 1), 1), ((1, 1, 1, 3), 1), ((2, 9, 9, 9), 3)],
+)
+def test_short_runs_are_repeated_before_what_is_outside(repeats, steps):
+    x = np.arange(2 * 3 * 2 * 3, dtype=np.int8).reshape(2, 3, 2, 3)
+    check_node("Tile", x, known(*repeats), known=[1])
+    model, _ = node_model("Tile", [x, known(*repeats)], known=[1])
+    assert str(import_model(model).module).count("linalg.generic") == steps
+
+
+def test_long_runs_are_repeated_at_once():
+    model, _ = node_model("Tile", [np.zeros((3, 2, 100), np.int8), known(2, 2, 2)], known=[1])
+    assert str(import_model(model).module).count("linalg.generic") == 1
+
+
 def test_depth_and_space():
     deep = np.arange(2 * 8 * 2 * 3, dtype=np.float32).reshape(2, 8, 2, 3)
     check_node("DepthToSpace", deep, blocksize=2)
