@@ -17,7 +17,6 @@ from ..state.context import Context, splat
 from ..state.registry import op
 from ..values.tensor import Tensor
 
-
 # Bytes of a run that Tile repeats by itself, before what is outside of it: the others then move longer ones.
 _SHORT = 64
 
@@ -162,12 +161,12 @@ def tile(ctx: Context, x: Tensor, repeats: Tensor) -> Tensor:
         run = count_elements(x.shape[axis:])
         if not isinstance(run, int) or run * bits(x.dtype) >= 8 * _SHORT:
             break
-        x = _repeat(ctx, x, [n if i == axis else 1 for i, n in enumerate(counts)])
+        x = _tile_axes(ctx, x, [n if i == axis else 1 for i, n in enumerate(counts)])
         counts[axis] = 1
-    return _repeat(ctx, x, counts)
+    return _tile_axes(ctx, x, counts)
 
 
-def _repeat(ctx: Context, x: Tensor, counts: Sequence[Extent]) -> Tensor:
+def _tile_axes(ctx: Context, x: Tensor, counts: Sequence[Extent]) -> Tensor:
     """``numpy.tile``"""
     apart = [(1, n) for n in x.shape]
     whole = ctx.reshape(x, [n for pair in apart for n in pair])

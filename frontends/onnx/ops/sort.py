@@ -6,6 +6,7 @@ import numpy as np
 
 from ....core.sizes import Extent, count_elements, has_dynamic_extents
 from ....dialects import arith, builders, extents, ir, scalars, tensor
+from ....dialects.column_ranking import MOST_COMPARED, rank_columns
 from ....dialects.loops import States, for_loop, index, while_loop
 from ....dialects.ranking import can_rank, rank_order
 from ....dialects.selection import select_order
@@ -46,6 +47,8 @@ def _top_k(ctx: Context, x: Tensor, k: Extent, axis: int, largest: bool) -> tupl
     if k == 1:
         best = (arg_max if largest else arg_min)(ctx, x, axis=axis, keepdims=1)
         return take_elements(ctx, x, best, axis=axis), best
+    if isinstance(k, int) and isinstance(extent, int) and 0 < k <= extent <= MOST_COMPARED:
+        return _rank_short(ctx, x, k, axis, largest)
     last = [i for i in range(x.rank) if i != axis] + [axis]
     moved = ctx.transpose(x, last)
     rows = ctx.reshape(moved, [count_elements(moved.shape[:-1]), moved.shape[-1]])
@@ -54,6 +57,18 @@ def _top_k(ctx: Context, x: Tensor, k: Extent, axis: int, largest: bool) -> tupl
     back = [last.index(i) for i in range(x.rank)]
     chosen = (take_elements(ctx, rows, order, axis=1), order)
     values, indices = (ctx.transpose(ctx.reshape(t, [*moved.shape[:-1], k]), back) for t in chosen)
+    return values, indices
+
+
+def _rank_short(ctx: Context, x: Tensor, k: int, axis: int, largest: bool) -> tuple[Tensor, ...]:
+    """``_top_k`` along an axis of a few elements."""
+    first = [axis, *(i for i in range(x.rank) if i != axis)]
+    moved = ctx.transpose(x, first)
+    columns = ctx.reshape(moved, [moved.shape[0], count_elements(moved.shape[1:])])
+    order = ctx.wrap(rank_columns(columns.value, k, largest, x.signed), "int64")
+    back = [first.index(i) for i in range(x.rank)]
+    chosen = (take_elements(ctx, columns, order, inside=True, axis=0), order)
+    values, indices = (ctx.transpose(ctx.reshape(t, [k, *moved.shape[1:]]), back) for t in chosen)
     return values, indices
 
 

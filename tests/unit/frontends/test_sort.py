@@ -60,6 +60,36 @@ def test_chosen_numbers_of_compiled_programs(extent, k, largest):
             np.testing.assert_array_equal(a, want)
 
 
+def _sort_first(x: np.ndarray, axis: int, k: int, largest: bool) -> np.ndarray:
+    """The places of the first elements; equal ones keep their order, and what is no number comes last."""
+
+    def order(column: np.ndarray) -> np.ndarray:
+        items = [number.item() for number in column]
+        key = [(number != number, 0 if number != number else -number if largest else number) for number in items]
+        return np.array(sorted(range(len(items)), key=key.__getitem__)[:k])
+
+    return np.apply_along_axis(order, axis, x)
+
+
+@campaign(every=4)
+@pytest.mark.parametrize("largest", [0, 1])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64])
+@pytest.mark.parametrize(
+    ("shape", "axis", "k"), [((3, 40), 0, 2), ((7, 6, 9), 1, 6), ((33, 5), 1, 3), ((2, 1, 2), 0, 2)]
+)
+def test_few_elements_of_compiled_programs(dtype, shape, axis, k, largest):
+    """Along any axis, of whatever numbers; the columns may be open."""
+    numbers = [-9, 0, 1, 9, np.nan, np.inf, -np.inf, -0.0] if np.dtype(dtype).kind == "f" else [
+        0, 1, -1, np.iinfo(dtype).min, np.iinfo(dtype).max
+    ]  # fmt: skip
+    x = RANDOM.choice(np.array(numbers, dtype), shape)
+    model, inputs = node_model("TopK", [x, np.array([k])], [1], outputs=2, largest=largest, axis=axis)
+    got = tw.compile(model, workers=0, num_threads=1, cache=False).run(inputs)
+    expected = _sort_first(x, axis, k, bool(largest))
+    np.testing.assert_array_equal(got[1], expected)
+    np.testing.assert_array_equal(got[0], np.take_along_axis(x, expected, axis))
+
+
 @campaign(every=7)
 @pytest.mark.parametrize("largest", [0, 1])
 @pytest.mark.parametrize("dtype", [np.float32, np.int32, np.uint8, np.float64, np.int64, np.uint64])
