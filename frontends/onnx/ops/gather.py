@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ....core.sizes import Extent, has_dynamic_extents, if_equal
+from ....core.sizes import Extent, count_elements, has_dynamic_extents, if_equal
 from ....dialects import builders, complexes, ir, scalars, tensor
 from ....dialects.loops import at, for_loop, index, sequential, store
 from ....dialects.positions import position, wrap
@@ -22,6 +22,10 @@ from ..state.context import KNOWN_LIMIT, Context
 from ..state.refusals import Unsupported
 from ..state.registry import op
 from ..values.tensor import Tensor
+
+# Elements of a row that is joined with those beside it, as a slice lies in one piece. Where that saves little a state
+# that is written over stays as it is.
+_SHORT_ROW = 16
 
 
 @op("Gather")
@@ -50,7 +54,11 @@ def gather_nd(ctx: Context, x: Tensor, indices: Tensor, *, batch_dims: int = 0) 
 
 
 def _at_positions(ctx: Context, x: Tensor, indices: Tensor, depth: int, batch_dims: int) -> Tensor:
-    rows = indices.rank - 1
+    rows, behind = indices.rank - 1, x.shape[batch_dims + depth :]
+    if len(behind) > 1 and 0 not in behind:  # a slice lies in one piece: one long row
+        flat = ctx.reshape(x, [*x.shape[: batch_dims + depth], count_elements(behind)])
+        made = _at_positions(ctx, flat, indices, depth, batch_dims)
+        return ctx.reshape(made, [*made.shape[:-1], *behind])
     misfit = f"shapes {list(x.shape)} and {list(indices.shape)} differ in the first {batch_dims} axes"
     indices = ctx.fit_shape(indices, (*x.shape[:batch_dims], *indices.shape[batch_dims:]), misfit)
     extents = x.shape[batch_dims : batch_dims + depth]
@@ -107,6 +115,11 @@ def scatter_nd(ctx: Context, x: Tensor, indices: Tensor, updates: Tensor, *, red
     indices, inside = _check_indices(ctx, indices, *extents)
     if reduction == "none" and inside and (box := _as_box(indices)) is not None:
         return _insert_box(ctx, x, updates, box)
+    if len(slice_shape) > 1 and isinstance(slice_shape[-1], int) and 0 < slice_shape[-1] < _SHORT_ROW:
+        flat = [
+            ctx.reshape(t, [*t.shape[:lead], count_elements(slice_shape)]) for t, lead in ((x, depth), (updates, rows))
+        ]
+        return ctx.reshape(scatter_nd(ctx, flat[0], indices, flat[1], reduction=reduction), x.shape)
     fold = _choose_fold(ctx, x, reduction)
 
     def row(at: Sequence[ir.Value], states: Sequence[ir.Value]) -> list[ir.Value]:

@@ -9,6 +9,7 @@ from ....dialects import arith, builders, complexes, extents, ir, scalars, tenso
 from ....dialects.loops import States, for_loop, index, while_loop
 from ....dialects.types import element_type, is_complex
 from ..primitives.gathers import take
+from ..primitives.movement import concat
 from ..state.context import Context
 from ..state.registry import op
 from ..values.tensor import Tensor
@@ -24,18 +25,21 @@ def non_zero(ctx: Context, x: Tensor) -> Tensor:
         x = ctx.elementwise(complexes.truth, x, dtype="bool")
     shape = x.shape or (1,)
     found = positions(ctx, ctx.reshape(x, [x.size]))
-    behind = [count_elements(shape[axis + 1 :]) for axis in range(len(shape))]
+    steps = [count_elements(shape[axis + 1 :]) for axis in range(len(shape))]
+    if len(shape) == 1:
+        return ctx.reshape(found, (1, found.shape[0]))
+    # Vectors of 32 bits are divided in a fraction of the time, and each axis by itself: what it needs is known there.
+    short = isinstance(x.size, int) and x.size < 1 << 31
+    numbers = ctx.cast(found, "int32") if short else found
 
-    def body(place: ir.Value) -> ir.Value:
-        axis, at = builders.linalg_index(0), scalars.to_index(place)
-        result = scalars.like(at, 0)
-        for i, (extent, step) in enumerate(zip(shape, behind, strict=True)):  # there is a place: no extent is 0
-            along = at if i + 1 == len(shape) else arith.divui(at, scalars.like(at, step))
-            along = along if i == 0 else arith.remui(along, scalars.like(at, extent))
-            result = scalars.select(scalars.compare("eq", axis, scalars.like(axis, i)), along, result)
-        return scalars.from_index(result, place.type)
+    def find_along(axis: int) -> Tensor:
+        def body(place: ir.Value) -> ir.Value:
+            along = place if axis + 1 == len(shape) else arith.divui(place, scalars.like(place, steps[axis]))
+            return along if axis == 0 else arith.remui(along, scalars.like(place, shape[axis]))
 
-    return ctx.elementwise(body, found, shape=(len(shape), found.shape[0]))
+        return ctx.reshape(ctx.cast(ctx.elementwise(body, numbers), "int64"), (1, found.shape[0]))
+
+    return concat(ctx, *map(find_along, range(len(shape))), axis=0)
 
 
 @op("Compress", shapes="condition[n]")

@@ -128,6 +128,15 @@ def test_scatter_nd(known):
     check_node("ScatterND", X.astype(np.int64), at([0, 1, 1, 2], [1, 1, 1, 1]), at(-1, -2), known=known)
 
 
+@pytest.mark.parametrize("reduction", ["none", "add", "max"])
+def test_slices_of_short_rows_are_one_row(reduction):
+    x, places = RANDOM.standard_normal((6, 4, 5, 3)), RANDOM.permutation(6)[:3].reshape(3, 1)
+    check_node("GatherND", x, places)
+    check_node("ScatterND", x, places, RANDOM.standard_normal((3, 4, 5, 3)), reduction=reduction)
+    model, _ = node_model("GatherND", [x, places])
+    assert "tensor<6x60xf64>" in str(import_model(model).module)
+
+
 def test_a_known_box_is_an_insertion():
     model, _ = node_model("ScatterND", [X, at([[0, 1], [0, 2]], [[1, 1], [1, 2]]), -X[:, 1:]], known=[1])
     assert "scf" not in str(import_model(model).module)

@@ -255,3 +255,13 @@ def test_known_values(shape):
         check_node("Unique", x, known=[0], outputs=4, sorted=in_order)
         check_node("Unique", x[:, :3] if x.ndim == 2 else x, known=[0], outputs=4, sorted=in_order, axis=0)
         check_node("Unique", x[:2, None], known=[0], outputs=4, sorted=in_order, axis=-1)
+
+
+@pytest.mark.parametrize("shape", [(), (9,), (4, 5), (2, 3, 7, 5), (3, 1, 2), (0, 4)])
+@pytest.mark.parametrize("opened", [False, True])
+def test_places_of_compiled_programs(shape, opened):
+    x = np.asarray(RANDOM.random(shape) < 0.4)
+    model, inputs = node_model("NonZero", [x])
+    [want] = make_session(model).run(None, inputs)
+    [got] = tw.compile(open_sizes(model)[0] if opened and shape else model, workers=0, num_threads=1).run({"in0": x})
+    np.testing.assert_array_equal(got, np.asarray(want))
