@@ -9,8 +9,9 @@ from onnx import TensorProto
 
 from ....core.model import numpy_dtype
 from ....core.sizes import min_of
-from ....dialects import builders, ir, math, scalars
+from ....dialects import arith, builders, ir, math, scalars
 from ....dialects.types import element_type
+from ..algorithms.perfect_hash import PerfectHash, make_perfect_hash
 from ..primitives.movement import concat
 from ..state.context import Context
 from ..state.registry import op
@@ -22,6 +23,8 @@ from .text import encode_labels, items_of
 
 # How far apart whole keys lie in the mean, and how many places more a table may have, that is read at once.
 _DENSE, _FEW_PLACES = 8, 1024
+# Up to so many others are searched by halves.
+_FEW_KEYS = 16
 
 
 @op("ArrayFeatureExtractor", domain=ML_DOMAIN)
@@ -216,6 +219,10 @@ def _look_up_keys(ctx: Context, x: Tensor, keys: np.ndarray, values: np.ndarray,
         table = np.full(last - first + 3, default, values.dtype)
         table[keys.astype(np.int64) - first] = values
         find = _count_from(first, last)
+    elif keys.size > _FEW_KEYS and (hash_ := make_perfect_hash(_bits_of_keys(keys))) is not None:
+        table = np.full(hash_.size + 2, default, values.dtype)
+        table[hash_.places], table[-1] = values, nan
+        find = _hash_keys(ctx, x, keys, hash_)
     else:
         table = np.concatenate([values, np.array([default, nan], values.dtype)])
         find = _search_keys(ctx, x, keys)
@@ -234,6 +241,54 @@ def _count_from(first: int, last: int) -> Callable[[ir.Value], ir.Value]:
         return scalars.select(inside, place, scalars.like(place, last - first + 1))
 
     return find
+
+
+def _bits_of_keys(keys: np.ndarray) -> np.ndarray:
+    """32 bits of each key, or 64; those of both zeros are the same."""
+    width = max(4, keys.dtype.itemsize)
+    wide = keys.astype(f"{keys.dtype.kind}{width}")
+    return (wide + wide.dtype.type(0) if keys.dtype.kind == "f" else wide).view(f"u{width}")
+
+
+def _hash_keys(ctx: Context, x: Tensor, keys: np.ndarray, hash_: PerfectHash) -> Callable[[ir.Value], ir.Value]:
+    """What finds the place of an element in a hash table; behind it, no key's and that of NaN."""
+    kept = np.full(hash_.size, keys[0])  # which no other number's place can be mistaken for
+    kept[hash_.places] = keys
+    table, displacements = ctx.const(kept, x.dtype), ctx.const(hash_.displacements, "int32")
+    word = ir.IntegerType.get_signless(32)
+
+    def number(value: int) -> ir.Value:
+        return scalars.const(scalars.signless(value, word), word)
+
+    def multiply(value: ir.Value, by: int, count: int) -> ir.Value:
+        return arith.shrui(arith.muli(value, number(by)), number(32 - (count - 1).bit_length()))
+
+    def find(element: ir.Value) -> ir.Value:
+        bits = _fold_bits(element, word, hash_.fold, x.signed)
+        bucket = scalars.to_index(multiply(bits, hash_.choose, hash_.displacements.size), signed=False)
+        shift = builders.extract(displacements.value, [bucket])
+        there = arith.addi(multiply(bits, hash_.place, hash_.size), shift)
+        place = scalars.to_index(arith.andi(there, number(hash_.size - 1)), signed=False)
+        same = scalars.compare("eq", builders.extract(table.value, [place]), element)
+        place = scalars.select(same, place, scalars.like(place, hash_.size))
+        if x.floating:
+            nan = scalars.compare("ne", element, element)
+            place = scalars.select(nan, scalars.like(place, hash_.size + 1), place)
+        return place
+
+    return find
+
+
+def _fold_bits(element: ir.Value, word: ir.Type, by: int, signed: bool) -> ir.Value:
+    """The bits of a number as one word."""
+    width = scalars.width(element)
+    whole = ir.IntegerType.get_signless(width)
+    if scalars.is_float(element):
+        element = arith.bitcast(whole, scalars.add(element, scalars.like(element, 0)))
+    if width <= 32:
+        return element if width == 32 else (arith.extsi if signed else arith.extui)(word, element)
+    upper = arith.trunci(word, arith.shrui(element, scalars.like(element, 32)))
+    return arith.addi(arith.trunci(word, element), arith.muli(upper, scalars.const(scalars.signless(by, word), word)))
 
 
 def _search_keys(ctx: Context, x: Tensor, keys: np.ndarray) -> Callable[[ir.Value], ir.Value]:
