@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from ....core.sizes import require_static
+from ....dialects import ir
 from ....dialects.builders import element_of
 from ....dialects.types import element_bits
+from ...ir.structure import body_ops, loops_along
 from ..language.cuts import along, by_name, carve, overlap, share
 from ..language.schedule import Schedule
 from ..tiles.axes import ROW_VECTORS, power_floor, vector_axis
+from ..tiling.gather import computes_places, reads_at_indices
 from .family import MAPPED_BLOCKS, Family, KernelView
 from .transposing import find_crossing, repeating_axis, repeats_rows, tile_transpose
 
@@ -30,7 +33,26 @@ def schedule_light(kernel: KernelView) -> Schedule | None:
         return overlap(share(carve(kernel.plain, by_name(kernel.plain.result.value, copied))))
     # Vectors of elements that lie far apart are put together one by one: several of them are as many instructions.
     vectors = ROW_VECTORS if crossing is None or not crossing.between else 1
-    return schedule_vectors(kernel.plain, kernel.lanes, vectors) if kernel.classes else None
+    return schedule_vectors(kernel.plain, _count_lanes(kernel), vectors) if kernel.classes else None
+
+
+def _count_lanes(kernel: KernelView) -> int:
+    """``KernelView.lanes``; of narrow numbers that are read in rows at computed places, as many as a register has.
+
+    What is computed for each step of a row, the place, is then computed less often.
+    """
+    ops = [op for op, _ in kernel.classes]
+    if len(ops) != 1 or not kernel.shape or not reads_at_indices(ops[0]):
+        return kernel.lanes
+    loop = loops_along(ops[0], -1)[vector_axis(kernel.shape)]
+    if loop is None or computes_places(ops[0], loop):
+        return kernel.lanes
+    moved: set[ir.Value] = set()
+    for inner in body_ops(ops[0]):
+        if inner.name == "tensor.extract" or moved.intersection(inner.operands):
+            moved.update(inner.results)
+    widest = max(element_bits(value.type) for value in moved if not isinstance(value.type, ir.IndexType))
+    return kernel.target.lanes * 32 // max(widest, element_bits(element_of(kernel.result)), 8)
 
 
 def _copy_repeatedly(kernel: KernelView) -> list[tuple[int, int]]:

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from kernel_runner import TARGET, CompiledKernel, CompiledPlan
 from onnx_case import node_model
 from samples import campaign
+from shared_kernels import describe_kernels
 
-from tilewright.core.target import detect_host
+from tilewright.core.target import Target, detect_host
 from tilewright.dialects.context import make_context
 from tilewright.frontends import import_model
 from tilewright.passes import pipeline
@@ -52,6 +53,20 @@ def test_gather_along_any_axis(data: st.DataObject) -> None:
     chosen = tuple(data.draw(st.lists(EXTENTS, min_size=1, max_size=2)))
     indices = RNG.integers(-shape[axis], shape[axis], chosen).astype(data.draw(st.sampled_from([np.int32, np.int64])))
     check("Gather", random(shape, dtype), indices, axis=axis)
+
+
+@pytest.mark.parametrize(("cpu", "lanes"), [("haswell", 32), ("skylake-avx512", 64)])
+def test_rows_of_bytes_are_read_in_whole_registers(cpu: str, lanes: int) -> None:
+    x, rows = random((9, 2000), np.int8), RNG.integers(-9, 9, 30)
+    check("Gather", x, rows)
+    target = Target.parse(f"x86 -mcpu={cpu}")
+    for op, arrays, tile in (
+        ("Gather", (x, rows), 4 * lanes),
+        ("Gather", (x.astype(np.float32), rows), lanes),
+        ("GatherElements", (x, RNG.integers(-9, 9, (9, 2000))), lanes),  # each of whose elements has a place
+    ):
+        kernels = describe_kernels(node_model(op, arrays)[0], target).values()
+        assert any(f" of {tile}: vectorize" in (kernel.schedule or "") for kernel in kernels)
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
