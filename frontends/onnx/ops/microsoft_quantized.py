@@ -15,6 +15,7 @@ from ..algorithms.quantization import (
     dequantize,
     fold_cast,
     multiply_scales,
+    peek,
     quantize,
     requantize,
     round_to_integer,
@@ -180,10 +181,24 @@ def qlinear_concat(ctx: Context, y_scale: Tensor, y_zero: Tensor, *inputs: Tenso
     if not inputs or len(inputs) % 3:
         ctx.invalid(f"{len(inputs)} inputs after the result's scale and zero point: three for each tensor are wanted")
     parts = [
-        _quantize(ctx, _dequantize_bytes(ctx, x, scale, zero), y_scale, y_zero, x)
+        _move_to_grid(ctx, x, scale, zero, y_scale, y_zero)
         for x, scale, zero in zip(inputs[::3], inputs[1::3], inputs[2::3], strict=True)
     ]
     return concat(ctx, *parts, axis=axis)
+
+
+def _move_to_grid(ctx: Context, x: Tensor, scale: Tensor, zero: Tensor, y_scale: Tensor, y_zero: Tensor) -> Tensor:
+    """Bytes for another scale and zero point; where these are known to be the same, as they are."""
+    if all(one is other or _are_equal(one, other) for one, other in ((scale, y_scale), (zero, y_zero))):
+        demand_scalar(ctx, scale, "scale")
+        bytes_zero(ctx, x, zero)
+        return x
+    return _quantize(ctx, _dequantize_bytes(ctx, x, scale, zero), y_scale, y_zero, x)
+
+
+def _are_equal(one: Tensor, other: Tensor) -> bool:
+    first, second = peek(one), peek(other)
+    return first is not None and second is not None and one.dtype == other.dtype and bool((first == second).all())
 
 
 @op("QLinearReduceMean", domain=CONTRIB_DOMAIN)

@@ -135,6 +135,14 @@ def test_choice_and_concat(dtype):
     check("QLinearConcat", [*out, a, *left, b, *right], (dtype, (3, 18, 30)), axis=-2)
 
 
+def test_bytes_on_the_same_grid_are_concatenated_as_they_are():
+    scale, other, zero = single(0.5), single(0.25), np.uint8(3)
+    for second, computes in ((scale, False), (other, True)):
+        arrays = [scale, zero, bytes_of(np.uint8, 4), scale, zero, bytes_of(np.uint8, 4), second, zero]
+        model, _ = contrib("QLinearConcat", arrays, (np.uint8, (8,)), known=[0, 1, 3, 4, 6, 7], axis=0)
+        assert ("mulf" in str(import_model(model).module)) == computes
+
+
 @pytest.mark.parametrize("dtype", BYTES)
 @pytest.mark.parametrize("channels_last", [0, 1])
 def test_pools(dtype, channels_last):
