@@ -7,6 +7,7 @@ import numpy as np
 from ....core.sizes import Extent, count_elements, has_dynamic_extents
 from ....dialects import arith, builders, extents, ir, scalars, tensor
 from ....dialects.column_ranking import MOST_COMPARED, rank_columns
+from ....dialects.distinct_rows import MOST_SLICES, find_distinct_rows
 from ....dialects.loops import States, for_loop, index, while_loop
 from ....dialects.ranking import can_rank, rank_order
 from ....dialects.selection import select_order
@@ -89,12 +90,14 @@ def _order_rows(ctx: Context, rows: Tensor, k: Extent, largest: bool) -> Tensor:
 def unique(ctx: Context, x: Tensor, *, axis: int | None = None, sorted: int = 1) -> tuple[Tensor, ...]:
     """Values, the first place of each, which of them each element is, and how many of each there are.
 
-    Slices along an axis, and what has an open size, the host finds.
+    Many slices along an axis, and what has an open size, the host finds.
     """
     if ctx.is_known(x):
         return _known_unique(ctx, x, axis, bool(sorted))
     if axis is None and _can_sort(ctx, x):
         return _unique_numbers(ctx, ctx.reshape(x, [x.size]), bool(sorted))
+    if axis is not None and _can_sort(ctx, x) and x.shape[ctx.axis(axis, x.rank)] <= MOST_SLICES:
+        return _unique_slices(ctx, x, ctx.axis(axis, x.rank), bool(sorted))
     values = Element(x.dtype, 1 if axis is None else x.rank)
     along = None if axis is None else ctx.axis(axis, x.rank)
     return ctx.host("Unique", [x], values, *[Element("int64", 1)] * 3, axis=along, sorted=sorted)
@@ -125,6 +128,18 @@ def _unique_numbers(ctx: Context, x: Tensor, in_order: bool) -> tuple[Tensor, ..
         appeared, inverse = _order_by_place(ctx, first, inverse)
         first, counts = (take(ctx, each, appeared, inside=True) for each in (first, counts))
     return take(ctx, x, first, inside=True), first, inverse, counts
+
+
+def _unique_slices(ctx: Context, x: Tensor, axis: int, in_order: bool) -> tuple[Tensor, ...]:
+    """Along an axis: its slices as rows, of which those that differ are kept in order."""
+    moved = ctx.transpose(x, [axis, *(i for i in range(x.rank) if i != axis)])
+    extent = moved.shape[0]
+    rows = ctx.reshape(moved, [extent, count_elements(moved.shape[1:])])
+    order, inverse, amounts, counts = find_distinct_rows(rows.value, x.signed, in_order)
+    found = extents.fresh(scalars.to_index(builders.extract(counts, [index(0)])), "distinct", 0)
+    first = ctx.wrap(builders.slice_(extents.note(order, [extent + 1]), [0], [found]), "int64")
+    amounts, inverse = (ctx.wrap(extents.note(t, [extent]), "int64") for t in (amounts, inverse))
+    return take(ctx, x, first, inside=True, axis=axis), first, inverse, take(ctx, amounts, first, inside=True)
 
 
 def _find_equal_runs(ctx: Context, ordered: Tensor, order: Tensor) -> tuple[Tensor, Tensor, Extent]:

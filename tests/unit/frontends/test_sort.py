@@ -247,6 +247,34 @@ def test_distinct_numbers_are_found_without_the_host(dtype, count, in_order):
     np.testing.assert_array_equal(np.signbit(got[0][got[0] == 0]), np.signbit(values[values == 0]))
 
 
+@campaign(every=3)
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, np.int64])
+@pytest.mark.parametrize(("shape", "axis"), [((40,), 0), ((30, 3), 0), ((3, 30), -1), ((2, 20, 2), 1), ((1, 5), 0)])
+@pytest.mark.parametrize("in_order", [0, 1])
+def test_distinct_slices_of_compiled_programs(dtype, shape, axis, in_order):
+    x = RANDOM.integers(-1, 2, shape).astype(dtype)
+    model, inputs = node_model("Unique", [x], outputs=4, sorted=in_order, axis=axis)
+    got = tw.compile(model, workers=0, num_threads=1, cache=False).run(inputs)
+    for one, other in zip(got, make_session(model).run(None, inputs), strict=True):
+        np.testing.assert_array_equal(one, np.asarray(other))
+
+
+def test_slices_of_what_is_no_number_are_equal():
+    x = np.array([[1, np.nan], [np.nan, 1], [1, 2], [1, np.nan], [np.nan, 1]], np.float64)
+    model, inputs = node_model("Unique", [x], outputs=4, axis=0)
+    values, first, inverse, counts = tw.compile(model, workers=0, num_threads=1, cache=False).run(inputs)
+    np.testing.assert_array_equal(values, x[[2, 0, 1]])
+    assert [first.tolist(), inverse.tolist(), counts.tolist()] == [[2, 0, 1], [1, 2, 0, 1, 2], [1, 2, 2]]
+
+
+def test_unsigned_slices_and_many():
+    for x in (np.array([[200, 1], [100, 1]], np.uint8), np.arange(3000).reshape(1500, 2)[::-1].copy()):
+        model, inputs = node_model("Unique", [x], outputs=4, axis=0)
+        got = tw.compile(model, workers=0, num_threads=1, cache=False).run(inputs)
+        for one, other in zip(got, np.unique(x, True, True, True, axis=0), strict=True):
+            np.testing.assert_array_equal(one, other.reshape(one.shape))
+
+
 @pytest.mark.parametrize("shape", [(6,), (3, 50)])
 def test_known_values(shape):
     x = RANDOM.integers(0, 4, shape)
