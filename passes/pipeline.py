@@ -359,23 +359,31 @@ def describe_loops(bytecode: bytes, target: Target, context: PassContext) -> Ker
         return replace(describe_kernel(_schedule_kernel(module, target, context)), **stated)
 
 
-def list_schedules(bytecode: bytes, target: Target) -> list[Schedule]:
-    """Schedules of other kinds that a kernel may have in place of its own (``Family.forms``)."""
+def describe_forms(bytecode: bytes, target: Target, context: PassContext) -> tuple[Kernel, list[Schedule]]:
+    """What ``describe_loops`` says of a kernel, and schedules of other kinds that it may have (``Family.forms``)."""
+    others: list[Schedule] = []
     with reused_context(), ir.Location.unknown():
         module = ir.Module.parse(bytecode)
-        if is_generated(module) or any(map(is_dynamic_kernel, list_functions(module))):
-            return []
-        context, passes = PassContext(), kernel_passes(target)
-        until = next(number for number, stage in enumerate(passes) if isinstance(stage, ApplySchedule))
-        _run_passes(passes[:until], module, context, ModuleForm.TENSORS)
-        return [other for function in list_functions(module) for other in list_others(function, target)]
+        if is_generated(module):
+            return lower_external(find_kernel(module), target)[1], others
+        [stated] = [_describe(function) for function in list_functions(module)]
+        return replace(describe_kernel(_schedule_kernel(module, target, context, others)), **stated), others
 
 
-def _schedule_kernel(module: ir.Module, target: Target, context: PassContext) -> func.FuncOp:
-    """The kernel of a module, which the passes until ``apply-schedule`` have changed."""
+def _schedule_kernel(
+    module: ir.Module, target: Target, context: PassContext, others: list[Schedule] | None = None
+) -> func.FuncOp:
+    """The kernel of a module, which the passes until ``apply-schedule`` have changed.
+
+    Schedules of other kinds, which that might have taken, are added to ``others``.
+    """
     passes = kernel_passes(target, schedule=_find_asked(module, context))
     until = next(number for number, stage in enumerate(passes) if isinstance(stage, ApplySchedule))
-    _run_passes(passes[: until + 1], module, context, ModuleForm.TENSORS)
+    _run_passes(passes[:until], module, context, ModuleForm.TENSORS)
+    if others is not None and not any(map(is_dynamic_kernel, list_functions(module))):
+        with remembering_facts():
+            others += [other for function in list_functions(module) for other in list_others(function, target)]
+    _run_passes(passes[until : until + 1], module, context, ModuleForm.TENSORS)
     return list_functions(module)[0]
 
 

@@ -27,8 +27,7 @@ def describe_kernel(bytecode: bytes, settings: Settings) -> tuple[tuple[Kernel, 
     """A kernel as far as its loops are chosen, without code, and schedules of other kinds that it may have."""
     from ..passes import pipeline
 
-    described = pipeline.describe_loops(bytecode, settings.target, settings.pass_context())
-    return (described, pipeline.list_schedules(bytecode, settings.target)), settings
+    return pipeline.describe_forms(bytecode, settings.target, settings.pass_context()), settings
 
 
 def compile_candidate(

@@ -63,7 +63,7 @@ class KernelView:
         """Extents of the result."""
         return shape_of(self.result)
 
-    @property
+    @cached_property
     def plain(self) -> Schedule:
         """The schedule to begin with: loops over the axes of the result, one by one."""
         return Schedule.start(values_of(self.function))

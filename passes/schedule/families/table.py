@@ -99,12 +99,12 @@ def require_schedule(function: func.FuncOp, target: Target) -> Schedule:
 
 def list_others(function: func.FuncOp, target: Target) -> list[Schedule]:
     """Schedules of other kinds than a kernel's own, which a search may begin with, too."""
-    own = choose_schedule(function, target)
     anchors = find_anchors(function)
-    family = find_family(anchors)
-    if own is None or family is None:
+    family = find_family(anchors) if has_nests(function) else None
+    forms = family.forms(KernelView(function, target, anchors)) if family is not None else []
+    if not forms or (own := choose_schedule(function, target)) is None:
         return []
-    return [schedule for schedule in family.forms(KernelView(function, target, anchors)) if schedule != own]
+    return [schedule for schedule in forms if schedule != own]
 
 
 def _reads_diagonal(op: ir.Operation) -> bool:

@@ -199,8 +199,8 @@ def test_several_whole_rows_of_a_tile_have_few_vectors(columns: int, most: int) 
 def test_a_space_of_two_forms() -> None:
     """In parts by default, and in vectors: the default, the other form, and what is drawn of both can be built."""
     target, k = Target.parse("x86 -mcpu=sapphirerapids"), bytecode(matmul(128, 768, 768, 32))
-    default = tw.Schedule.from_json(pipeline.describe_loops(k, target, PassContext()).schedule_json)
-    [other] = pipeline.list_schedules(k, target)
+    described, [other] = pipeline.describe_forms(k, target, PassContext())
+    default = tw.Schedule.from_json(described.schedule_json)
     space = make_space(default, [other], target)
     assert space.schedule(space.default) == default and space.find(default) == space.default
     found = space.find(other)
@@ -222,8 +222,8 @@ def test_a_space_of_two_forms() -> None:
 def test_a_task_of_autotvm_has_the_configs_of_its_own_form() -> None:
     """A record of the other form is of no config."""
     target, k = Target.parse("x86 -mcpu=sapphirerapids"), bytecode(matmul(128, 768, 768, 32))
-    described = pipeline.describe_loops(k, target, PassContext())
-    default, [other] = tw.Schedule.from_json(described.schedule_json), pipeline.list_schedules(k, target)
+    described, [other] = pipeline.describe_forms(k, target, PassContext())
+    default = tw.Schedule.from_json(described.schedule_json)
     kernel = Task("k", k, target, 1, 1, ("n",), described.signature, default, others=(other,))
     task, found = KernelTask(kernel, TvmTarget("llvm -mcpu=sapphirerapids")), list[int | None]()
     for schedule in (default, other):
@@ -237,8 +237,9 @@ def test_a_task_of_autotvm_has_the_configs_of_its_own_form() -> None:
 
 def test_a_kernel_that_has_one_form_has_one_space() -> None:
     target, k = Target.parse("x86 -mcpu=skylake-avx512"), bytecode(matmul(128, 768, 768, 32))
-    assert pipeline.list_schedules(k, target) == []
-    default = tw.Schedule.from_json(pipeline.describe_loops(k, target, PassContext()).schedule_json)
+    described, others = pipeline.describe_forms(k, target, PassContext())
+    assert others == [] and described == pipeline.describe_loops(k, target, PassContext())
+    default = tw.Schedule.from_json(described.schedule_json)
     assert "form" not in [knob.name for knob in make_space(default, [], target).knobs]
 
 
