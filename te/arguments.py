@@ -29,6 +29,11 @@ def split_args(schedule: Schedule, args: Sequence[Tensor]) -> tuple[list[Tensor]
             raise ExpressionError(f"'{tensor.name}' is read and no argument: add it to the inputs")
     made = [schedule[tensor].stage for tensor in outputs]
     for tensor, stage in zip(outputs, made, strict=True):
+        if stage.origin not in schedule.outputs and (stage.inline or stage.at is not None):
+            raise ExpressionError(
+                f"'{tensor.name}' is an argument, and computed where others need it: a program gives what is computed"
+                " as a whole; leave it out of the arguments"
+            )
         if stage.origin not in schedule.outputs:
             raise ExpressionError(f"'{tensor.name}' is an argument: give it to te.create_schedule, too, as an output")
     for op in schedule.outputs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 from ..core.sizes import Extent
@@ -44,6 +45,7 @@ class _Printer:
     def __init__(self, computation: Computation) -> None:
         self.schedule: Schedule = computation.schedule
         self.lines: list[str] = []
+        self.around: list[str] = []  # the names of the loops around a line
         named = zip(name_arguments(computation.args), computation.args, strict=True)
         given = ", ".join(f"{name}: {t.dtype}{_shape_text(t.shape)}" for name, t in named)
         self.put(0, f"{computation.name}({given}) {{")
@@ -107,11 +109,10 @@ class _Printer:
                 match = match_intrinsic(self.schedule, stage, *whole)
                 self.write_calls(depth, stage, match, calls_of(whole[1], match), values, origin)
                 break
-            self.put(
-                depth, f"{_LOOP_WORDS[leaf.mark]} ({leaf.var.name}, 0, {self.count(stage, leaf, values, sizes)}) {{"
-            )
+            count, var = self.count(stage, leaf, values, sizes), self.enter(leaf.var)
+            self.put(depth, f"{_LOOP_WORDS[leaf.mark]} ({var.name}, 0, {count}) {{")
             depth += 1
-            self.advance(leaf, values)
+            self.advance(leaf, var, values)
             for other in self.schedule.stages:
                 if other.at is not None and other.at[0] is stage and other.at[1] is leaf.var:
                     self.place(depth, other, stage, values, number + 1)
@@ -119,6 +120,14 @@ class _Printer:
             self.write(depth, stage, values, origin)
         for level in range(depth - first):
             self.put(depth - level - 1, "}")
+            self.around.pop()
+
+    def enter(self, var: IterVar) -> IterVar:
+        """The loop itself, or one of another name where a loop around has the same."""
+        numbered = (f"{var.name}_{number}" for number in itertools.count(1))
+        name = next(name for name in itertools.chain([var.name], numbered) if name not in self.around)
+        self.around.append(name)
+        return var if name == var.name else IterVar(name, var.dom, var.iter_type)
 
     def write_init(
         self,
@@ -183,9 +192,9 @@ class _Printer:
             return f"min({steps}, {rest})"
         return str(steps)
 
-    def advance(self, leaf: Leaf, values: dict[IterVar, Expr]) -> None:
-        """Add a loop's place to the axes that it goes over."""
-        place: Expr = leaf.var
+    def advance(self, leaf: Leaf, var: IterVar, values: dict[IterVar, Expr]) -> None:
+        """Add a loop's place, ``var``, to the axes that it goes over."""
+        place: Expr = var
         for part in reversed(leaf.parts):
             own = place
             if part is not leaf.parts[0]:

@@ -59,11 +59,14 @@ def _check_intrinsic_fits(schedule: Schedule, stage: Stage, primitive: str) -> N
 
 
 def _check_order(stage: Stage) -> None:
-    """An inner part of an axis goes over one step of the outer one: it is inside of that."""
+    """An inner part of an axis goes over one step of the outer one: it is inside of that.
+
+    One of as many elements at once has a single step, and may be anywhere.
+    """
     steps: dict[IterVar, tuple[LoopPart, Leaf]] = {}
     for leaf in stage.leaves:
         for part in leaf.parts:
-            if part.axis in steps and steps[part.axis][0].step <= part.step and part.extent != 1:
+            if part.axis in steps and steps[part.axis][0].step < part.step:
                 outer, inner = leaf.var, steps[part.axis][1].var
                 raise ScheduleError(
                     f"cannot put '{inner}' of '{stage.name}' outside of '{outer}': it goes over one step of that"
@@ -233,11 +236,11 @@ def check_count(value: Any, verb: str) -> int:
 
 
 def check_unroll_limit(value: Any) -> int:
-    """The most steps that a pragma writes out."""
+    """The most steps that a pragma writes out, as many as may be where it says more."""
     number = getattr(value, "value", value)
-    if type(number) is not int or not 0 <= number <= MOST_UNROLLED:
-        raise ScheduleError(f"auto_unroll_max_step is a number of steps, from 0 to {MOST_UNROLLED}, not {value!r}")
-    return number
+    if type(number) is not int or not 0 <= number <= LARGEST_INDEX:
+        raise ScheduleError(f"auto_unroll_max_step is a number of steps, from 0 to {LARGEST_INDEX}, not {value!r}")
+    return min(number, MOST_UNROLLED)
 
 
 def check_scope(scope: Any) -> str:

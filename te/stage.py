@@ -45,7 +45,7 @@ class Leaf:
         return math.prod((part.steps for part in self.parts), start=1)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Stage:
     """What computes an op.
 
@@ -68,6 +68,9 @@ class Stage:
     outdated: bool = False  # whether the loops of that have changed since, so that it has to be named anew
     code: list[ExternCode] = field(default_factory=list)  # of functions that intrinsics call
     outdated_code: bool = False  # whether that is an older intrinsic's, in whose place a next one comes
+
+    def __repr__(self) -> str:
+        return f"stage({self.name}, {self.op!r})"
 
     def reset(self) -> None:
         """Plain loops over the axes of the op."""

@@ -195,7 +195,7 @@ def notes(rng: random.Random, s: te.Schedule) -> None:
         rng,
         [
             lambda: stage.pragma(loop, _draw(rng, ["vector", "", "auto", 5])),
-            lambda: stage.pragma(loop, "auto_unroll_max_step", _draw(rng, [-1, 1 << 30, "8", None, 2.5])),
+            lambda: stage.pragma(loop, "auto_unroll_max_step", _draw(rng, [-1, 1 << 40, "8", None, 2.5])),
             lambda: stage.pragma(_foreign(rng, stage, s), "auto_unroll_max_step", 4),
             lambda: stage.pragma(
                 loop, _draw(rng, ["import_c", "import_llvm", "import_object"]), _draw(rng, [5, "", None])

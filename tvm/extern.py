@@ -10,8 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+import numpy as np
+
 from .. import te
 from ..core.errors import ExpressionError
+from ..runtime import registry
 from ..te.tensor import ComputeOp
 
 _LIBRARY = "library"  # the attribute of ops that a library computes in TVM
@@ -80,6 +83,24 @@ def _refuse(name: str, why: str) -> NoReturn:
         f"'{name}' cannot be computed: {why}. Products are 'tvm.contrib.cblas.matmul' and the like; s[...].tensorize"
         " calls C functions, and tw.register_op puts functions of the host into networks"
     )
+
+
+def get_global_func(name: str, allow_missing: bool = False) -> Any:
+    """A function that is registered, else a product of a library's, which scripts look for before they use it.
+
+    Raises InputError for others, or gives None with ``allow_missing``.
+    """
+    found = registry.get_global_func(name, allow_missing=True)
+    if found is None and name in _PRODUCTS:
+        return _multiply_arrays
+    return registry.get_global_func(name, allow_missing) if found is None else found
+
+
+def _multiply_arrays(lhs: Any, rhs: Any, made: Any, transa: bool = False, transb: bool = False, *_: Any) -> None:
+    """Write the product of matrices, or of two batches of them, into a tensor."""
+    left, right = (x.numpy().swapaxes(-1, -2) if t else x.numpy() for x, t in ((lhs, transa), (rhs, transb)))
+    kind = made.numpy().dtype
+    made.copyfrom(np.matmul(left.astype(kind), right.astype(kind)))
 
 
 _PRODUCTS = {

@@ -452,6 +452,33 @@ def test_functions_that_tvm_has_beside() -> None:
             function(a[0])
 
 
+def test_stages_on_the_way_may_be_arguments() -> None:
+    """As in TVM's tutorials: they are results, unless they are computed where others need them."""
+    a = te.placeholder((7,), name="A")
+    b = te.compute((7,), lambda i: a[i] + 1, name="B")
+    c = te.compute((7,), lambda i: b[i] * 2, name="C")
+    s = te.create_schedule(c.op)
+    assert str(tvm.lower(s, [a, b, c], simple_mode=True)).startswith(
+        "main(A: float32[7], B: float32[7], C: float32[7])"
+    )
+    x, made, doubled = (tvm.nd.array(np.arange(7, dtype="float32")), *(tvm.nd.empty((7,)) for _ in "bc"))
+    tvm.build(s, [a, b, c], "llvm")(x, made, doubled)
+    np.testing.assert_array_equal(made.numpy(), x.numpy() + 1)
+    np.testing.assert_array_equal(doubled.numpy(), 2 * x.numpy() + 2)
+    assert s.outputs == [c.op]
+    s[b].compute_inline()
+    assert str(tvm.lower(s, [a, b, c], simple_mode=True)).startswith("main(A: float32[7], C: float32[7])")
+    with pytest.raises(tw.ExpressionError, match="'B' is an argument, and computed where others need it"):
+        tvm.build(s, [a, b, c], "llvm")
+
+
+def test_products_of_libraries_are_found_as_functions() -> None:
+    x, made = np.arange(12, dtype="float32").reshape(3, 4), tvm.nd.empty((3, 3))
+    tvm.get_global_func("tvm.contrib.cblas.matmul")(tvm.nd.array(x), tvm.nd.array(x), made, False, True)
+    np.testing.assert_array_equal(made.numpy(), x @ x.T)
+    assert tvm.runtime.get_global_func("tvm.contrib.cblas.nothing", allow_missing=True) is None
+
+
 def test_what_scripts_leave_out() -> None:
     """Names of placeholders, and of loops that are only printed their outputs; loops of one step around threads."""
     a, b = te.placeholder((1, 8)), te.placeholder((1, 8))

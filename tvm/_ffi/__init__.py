@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ...runtime.registry import get_global_func, register_func
+from ...runtime.registry import register_func
+from ..extern import get_global_func
 from . import base
 
 __all__ = ["base", "get_global_func", "register_func"]

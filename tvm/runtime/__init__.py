@@ -12,9 +12,10 @@ from safetensors.numpy import load, save
 from ... import te
 from ...core.errors import InputError, first_line
 from ...runtime.process.ffi import tvm_ffi
-from ...runtime.registry import get_global_func, register_func
+from ...runtime.registry import register_func
 from .. import nd
 from ..absent import refuse_name
+from ..extern import get_global_func
 from ..nd import Device, NDArray, cpu, device
 from ..network.expr import Expr
 from ..network.types import TensorType, TupleType

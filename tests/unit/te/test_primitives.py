@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tilewright as tw
@@ -251,6 +252,45 @@ def test_handles_of_a_stage(made: Made):
     assert stage.is_output and not schedule[p].is_output
 
 
+def test_loops_of_one_step_may_be_anywhere(made: Made):
+    """As in templates, whose splits by factors leave parts of one element in the middle or at an end."""
+    schedule, p, c, args = made
+    schedule[p].compute_inline()
+    outer, rest = schedule[c].split(c.op.axis[0], factor=8)
+    middle, inner = schedule[c].split(rest, factor=8)
+    (k,) = c.op.reduce_axis
+    whole, step = schedule[c].split(k, factor=96)
+    schedule[c].reorder(outer, middle, c.op.axis[1], whole, inner, step)
+    text = tw.lower(schedule, args, simple_mode=True)
+    assert [line.strip() for line in text.splitlines() if "for (" in line] == [
+        "for (m.outer, 0, 12) {",
+        "for (m.inner.outer, 0, 1) {",
+        "for (n, 0, 96) {",
+        "for (k.outer, 0, 1) {",
+        "for (m.inner.inner, 0, 8) {",
+        "for (k.inner, 0, 96) {",
+    ]
+    x, y = (np.random.default_rng(0).standard_normal((96, 96)).astype("float32") for _ in "xy")
+    made_here = tw.build(schedule, args, num_threads=1, records=False).run([x, y])[0]
+    np.testing.assert_allclose(made_here, 2 * x @ y, rtol=1e-4, atol=1e-4)
+
+
+def test_loops_in_loops_of_the_same_name_have_names_of_their_own():
+    a = te.placeholder((6, 4), name="A")
+    b = te.compute((6, 4), lambda i, j: a[i, j] + 1, name="B")
+    c = te.compute((6, 4), lambda i, j: b[i, j] * 2, name="C")
+    schedule = te.create_schedule(c.op)
+    schedule[b].compute_at(schedule[c], c.op.axis[0])
+    text = tw.lower(schedule, [a, c], simple_mode=True)
+    assert "B[i_1, j] = A[i + i_1, j] + 1.0" in text and text.count("for (i, ") == 1
+
+
+def test_a_pragma_that_unrolls_more_than_can_be_unrolls_what_can(made: Made):
+    schedule, p, _, _ = made
+    schedule[p].pragma(p.op.axis[0], "auto_unroll_max_step", 1500)
+    assert schedule[p].stage.auto_unroll == 1024
+
+
 REFUSED: list[tuple[Apply, str]] = [
     (lambda s, p, c: s[c].split(p.op.axis[0], 3), "'i': it is no axis of 'C'; the loops are 'm', 'n', 'k'"),
     (lambda s, p, c: s[c].split(c.op.axis[0], factor=0), "cannot split 'm' by 0: it must be a number, at least 1"),
@@ -291,7 +331,7 @@ REFUSED: list[tuple[Apply, str]] = [
     (lambda s, p, c: [s[p].auto(), s[p].split(p.op.axis[0], 2)], "is scheduled by auto"),
     (lambda s, p, c: [s[p].split(p.op.axis[0], 2), s[p].auto()], "has loops of its own already"),
     (lambda s, p, c: s[p].pragma(p.op.axis[0], "debug_skip"), "there is no pragma 'debug_skip'"),
-    (lambda s, p, c: s[p].pragma(p.op.axis[0], "auto_unroll_max_step", -1), "from 0 to 1024, not -1"),
+    (lambda s, p, c: s[p].pragma(p.op.axis[0], "auto_unroll_max_step", -1), "from 0 to 2147483647, not -1"),
     (lambda s, p, c: s[p].set_scope("texture"), "there is no memory 'texture'"),
     (lambda s, p, c: s[p].bind(p.op.axis[0], te.thread_axis("threadIdx.x")), "no such threads"),
     (lambda s, p, c: s[te.placeholder((1,), name="Z")], "'Z' is no part of this schedule"),
