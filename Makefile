@@ -7,7 +7,7 @@ BENCH_STAMP := .venv/.installed-bench
 unexport PYTHONDONTWRITEBYTECODE  # with it each process compiles all modules that it imports
 NETWORKS := resnet18 resnet50 mobilenet_v2 squeezenet1_1 vgg16 bert_base gpt2 vit_b16
 
-.PHONY: setup demo test test-all lint style types unit lit conformance conformance-open torch-coverage fuzz fuzz-open stress bench bench-ops bench-torch bench-decode tour clean
+.PHONY: setup demo test test-all lint style types unit lit conformance conformance-open torch-coverage fuzz fuzz-open stress stress-tuning bench bench-ops bench-torch bench-decode tour clean
 
 setup: $(STAMP)
 
@@ -57,7 +57,7 @@ unit: $(STAMP)
 test-all: lint $(STAMP)
 	TILEWRIGHT_VERIFY=1 $(BIN)/pytest -q -n 2 --dist worksteal
 	$(BIN)/lit -v -j 2 tests/lit
-	$(MAKE) conformance conformance-open torch-coverage fuzz fuzz-open stress
+	$(MAKE) conformance conformance-open torch-coverage fuzz fuzz-open stress stress-tuning
 
 lit: $(STAMP)
 	$(BIN)/lit -v -j 2 tests/lit
@@ -91,6 +91,12 @@ fuzz-open: $(STAMP)
 CALLS ?= 100000
 stress: $(STAMP)
 	cd tests && ../$(BIN)/python -m stress --calls $(CALLS)
+
+# A thousand trials of small kernels, whose memory is watched, and searches that are killed at random moments.
+TRIALS ?= 1000
+KILLS ?= 20
+stress-tuning: $(STAMP)
+	cd tests && ../$(BIN)/python -m tuning_campaign --trials $(TRIALS) --kills $(KILLS) --seed $(SEED)
 
 # The tables of the README: build/bench/networks.md and build/bench/kernels.md.
 bench: $(BENCH_STAMP) $(NETWORKS:%=build/bench/%.onnx)

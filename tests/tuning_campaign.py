@@ -1,14 +1,15 @@
 """``cd tests && python -m tuning_campaign --trials 1000 --kills 20``: a long search, and searches that are killed.
 
 The first is one process that makes so many trials of small kernels. Its memory, and that of the processes that compile
-and measure for it, is that after the first fifth of the trials at the end, too, and no process outlives it. The others
-share one file of records, and are killed at random moments, the last of them at the end of its trials: what was
-measured is as it was, nothing is measured twice, and no process stays.
+and measure for it, is at the end what it was after a fifth of the trials, and no process outlives it. The others share
+one file of records and are killed at random moments, a quarter of them before they measure: what was measured is as it
+was, nothing is measured twice, and no process stays.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import random
 import signal
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 
@@ -30,10 +31,11 @@ from tilewright.records.database import Database
 from tilewright.records.trial import Trial
 from tilewright.tuning.session import Tuning
 
-_FLAT_BYTES = 32 << 20  # what the memory of all processes may grow by
+_FLAT_BYTES = 32 << 20  # what the memory of the processes that are there all the time may grow by
 _EARLY = 0.2  # of the trials, after which memory is looked at first: each kernel has its arrays by then
 _STEPS = 5  # looks at memory
 _PATIENCE = 30.0  # seconds that workers have to notice that nobody needs them
+_EARLY_KILLS, _LATEST = 0.25, 6.0  # of the kills those before a first trial, and seconds to them and behind a trial
 _SEARCH = """
 import sys
 import tilewright as tw
@@ -51,11 +53,12 @@ def main() -> int:
     parser.add_argument("--search", nargs=2, metavar=("MODEL", "RECORDS"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.search:
-        return search_long(*given.search, given.trials)
+        model, records = given.search
+        return search_long(model, records, given.trials)
     with tempfile.TemporaryDirectory() as folder:
-        model = Path(folder) / "model.onnx"
-        model.write_bytes(make_network())
-        faults = [*check_long_search(model, given.trials), *check_kills(model, given.kills, random.Random(given.seed))]
+        path = Path(folder) / "model.onnx"
+        path.write_bytes(make_network())
+        faults = [*check_long_search(path, given.trials), *check_kills(path, given.kills, random.Random(given.seed))]
     print("\n".join(faults) or "nothing was lost, repeated or left behind")
     return int(bool(faults))
 
@@ -92,7 +95,7 @@ def check_long_search(model: Path, trials: int) -> Iterator[str]:
 
 def search_long(model: str, records: str, trials: int) -> int:
     """Search, and print the memory after each part of the trials; 1 where it grows."""
-    seen: dict[int, list[int]] = {}
+    seen: dict[int, dict[int, int]] = {}
     step, began = max(trials // _STEPS, 1), time.monotonic()
 
     def look(tuning: Tuning) -> None:
@@ -107,7 +110,7 @@ def search_long(model: str, records: str, trials: int) -> int:
     if first is None or last is None:
         print(f"it made {result.trials} trials, not {trials}")
         return 1
-    grown = sum(last) - sum(first)
+    grown = sum(last[pid] - first[pid] for pid in first.keys() & last.keys())
     print(f"memory grew by {grown / 2**20:.1f} MiB")
     return int(grown > _FLAT_BYTES)
 
@@ -125,20 +128,18 @@ def list_session(leader: int) -> list[int]:
     return sorted(found)
 
 
-def memory_of_session() -> list[int]:
+def memory_of_session() -> dict[int, int]:
     """Bytes that only one of them has, of each process of this one's session."""
-    found = []
+    found = {}
     for pid in list_session(os.getsid(0)):
-        try:
-            found.append(private(pid))
-        except OSError:
-            continue
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            found[pid] = private(pid)
     return found
 
 
-def describe_memory(sizes: Sequence[int]) -> str:
+def describe_memory(sizes: Mapping[int, int]) -> str:
     """The processes' memory in words."""
-    return f"{len(sizes)} processes, {' + '.join(f'{size / 2**20:.1f}' for size in sizes)} MiB"
+    return f"{len(sizes)} processes, {' + '.join(f'{size / 2**20:.1f}' for size in sizes.values())} MiB"
 
 
 def check_kills(model: Path, kills: int, draw: random.Random) -> Iterator[str]:
@@ -150,12 +151,14 @@ def check_kills(model: Path, kills: int, draw: random.Random) -> Iterator[str]:
         process = subprocess.Popen(
             [sys.executable, str(script), str(model), str(records), "100000"], start_new_session=True
         )
-        moment = draw.uniform(0.5, 20)
-        time.sleep(moment)
+        began, early = time.monotonic(), draw.random() < _EARLY_KILLS
+        while not early and process.poll() is None and len(read_trials(records)) == len(known):
+            time.sleep(0.2)
+        time.sleep(draw.uniform(0, _LATEST))
         ended = process.poll() is not None
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-        what = f"kill {number + 1} after {moment:.1f} s"
+        what = f"kill {number + 1} after {time.monotonic() - began:.1f} s"
         if ended:
             yield f"{what}: it had ended with code {process.returncode}"
         yield from _wait_for_end(process.pid, what)
@@ -176,10 +179,11 @@ def compare_trials(before: Mapping[tuple[str, str], Trial], now: Mapping[tuple[s
 
 def read_trials(records: Path) -> dict[tuple[str, str], Trial]:
     """The trials of a file, by kernel and schedule; none where there is no file yet."""
-    if not records.exists():
+    try:
+        with Database.open(records, readonly=True) as database:
+            return {(trial.kernel, trial.steps): trial for trial in database.trials()}
+    except tw.TilewrightError:
         return {}
-    with Database.open(records) as database:
-        return {(trial.kernel, trial.steps): trial for trial in database.trials()}
 
 
 def _wait_for_end(leader: int, what: str) -> Iterator[str]:

@@ -88,7 +88,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     print_report(result.to_json(), list(_report_lines(result)), args)
     if not args.json and not args.quiet:
         rows = [_result_row(task) for task in result.tasks if not task.skipped]
-        print_table([_RESULT_COLUMNS, *rows], words=("nodes", "what changed"), spare=_SPARE_COLUMNS)
+        if rows:
+            print_table([_RESULT_COLUMNS, *rows], words=("nodes", "what changed"), spare=_SPARE_COLUMNS)
         show(_skipped_lines(result))
     if args.plot:  # a picture that cannot be written costs no report
         from tilewright.tools import _tuning_plot

@@ -31,6 +31,7 @@ from .task import Task
 _COMPILE_SECONDS = 60.0
 _TIMES_DEFAULT, _LEAST_SECONDS = 2000.0, 20.0
 _CPU_SECONDS = 120
+UNLIMITED = Limits()
 
 
 class MeasuringPool(Protocol):
@@ -110,16 +111,20 @@ class Laboratory:
         self._threads.shutdown(wait=True, cancel_futures=True)
         self._measurer.shutdown()
 
-    def prepare(self, tasks: Sequence[Task]) -> list[Prepared]:
-        """Compile the defaults of tasks, and measure each. Raises TilewrightError for one at which that fails."""
+    def prepare(self, tasks: Sequence[Task], limits: Limits = UNLIMITED) -> list[Prepared]:
+        """Compile the defaults of tasks, and measure each. Raises TilewrightError for one at which that fails.
+
+        ``limits`` are those of one measurement.
+        """
         made = self._compile_defaults(tasks)
         setups = [self._make_setup(task, table) for task, (_, table) in zip(tasks, made, strict=True)]
         kernels = [kernel for kernel, _ in made]
-        return list(map(Prepared, tasks, setups, kernels, self._time_defaults(setups, kernels)))
+        return list(map(Prepared, tasks, setups, kernels, self._time_defaults(setups, kernels, limits)))
 
     def time_again(self, prepared: Sequence[Prepared]) -> list[float]:
         """Seconds of a call of each default, measured once more."""
-        return self._time_defaults([each.setup for each in prepared], [each.default for each in prepared])
+        setups, kernels = [each.setup for each in prepared], [each.default for each in prepared]
+        return self._time_defaults(setups, kernels, UNLIMITED)
 
     def measure_rates(self) -> Rates:
         """What one core of this machine can do."""
@@ -176,13 +181,17 @@ class Laboratory:
             self.measuring_cpus,
         )
 
-    def _time_defaults(self, setups: Sequence[Setup], kernels: Sequence[Kernel]) -> list[float]:
-        return [
-            self._time_default(self._measurer, setup, kernel) for setup, kernel in zip(setups, kernels, strict=True)
-        ]
+    def _time_defaults(self, setups: Sequence[Setup], kernels: Sequence[Kernel], limits: Limits) -> list[float]:
+        pairs = zip(setups, kernels, strict=True)
+        return [self._time_default(self._measurer, setup, kernel, limits) for setup, kernel in pairs]
 
-    def _time_default(self, measurer: MeasuringPool, setup: Setup, kernel: Kernel) -> float:
-        [seconds] = measurer.run([Job(f"kernel '{setup.name}'", measuring.time_default, (setup, kernel))])
+    def _time_default(self, measurer: MeasuringPool, setup: Setup, kernel: Kernel, limits: Limits) -> float:
+        job = Job(f"kernel '{setup.name}'", measuring.time_default, (setup, kernel))
+        try:
+            [seconds] = measurer.with_limits(limits).run([job])
+        except CompileTimeoutError:
+            measurer.shutdown()
+            raise
         return seconds
 
     def _compile(self, arguments: tuple[Any, ...]) -> Candidate:

@@ -6,11 +6,12 @@ import contextlib
 import math
 from collections.abc import Sequence
 
-from ..core.errors import ScheduleError
+from ..core.errors import FleetError, ScheduleError, TilewrightError
 from ..driver.machine import Rates
 from ..passes.schedule.language.schedule import Schedule
 from ..records.database import Database
 from ..records.trial import Trial, target_key
+from ..workers.process import Limits
 from .laboratory import Laboratory, Prepared
 from .progress import TaskProgress
 from .search.table import make_search
@@ -20,6 +21,7 @@ from .task import Task
 
 # Of a task's share of the program's time: less is not worth a trial.
 _LEAST_SHARE = 0.002
+_REST_SECONDS = 60  # seconds in which a kernel that is not tuned is to be measured
 _NEAREST = 3  # schedules of other kernels that a search begins with
 
 
@@ -30,7 +32,8 @@ def prepare_tasks(
     tunable = [task for task in tasks if task.default is not None]
     before = laboratory.measure_rates()
     prepared = laboratory.prepare(tunable)
-    total = sum(each.seconds * each.task.calls for each in prepared)
+    rest = _prepare_rest([task for task in tasks if task.default is None], laboratory)
+    total = sum(each.seconds * each.task.calls for each in (*prepared, *rest))
     rates = before.join(laboratory.measure_rates())
     found = []
     for each in sorted(prepared, key=lambda p: -p.seconds * p.task.calls):
@@ -46,6 +49,19 @@ def prepare_tasks(
         made.suggested.extend(_list_nearest(task, space, database))
         found.append(made)
     return found
+
+
+def _prepare_rest(tasks: Sequence[Task], laboratory: Laboratory) -> list[Prepared]:
+    """Measure the kernels that are not tuned, of which the program's time is a part; none where that cannot be.
+
+    Such a kernel may be a loop that ends by what it computes, and have no end on numbers that are drawn.
+    """
+    try:
+        return laboratory.prepare(tasks, Limits(timeout=_REST_SECONDS, cpu_seconds=_REST_SECONDS, bundles=False))
+    except FleetError:  # of the machine, and not of a kernel
+        raise
+    except TilewrightError:
+        return []
 
 
 def _bound_share(prepared: Prepared, rates: Rates) -> float:

@@ -154,8 +154,8 @@ class Session:
         """Measure the kernels of a plan, and search for better schedules until the budget is spent."""
         with self._end_on_interrupt(self.budget.interrupt, "what was found until now goes to the network"):
             self.tasks = make_tasks(plan.compilation, plan.planned.plan)
-            self._listen("measuring the kernels")
             if not self.budget.interrupted:
+                self._listen("measuring the kernels")
                 self.found = prepare_tasks(self.tasks, self.laboratory, self.database, search, seed)
             kind = FleetEngine if isinstance(self.laboratory, FleetLaboratory) else Engine
             engine = kind(

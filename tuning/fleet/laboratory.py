@@ -17,7 +17,7 @@ from ...core.target import Target
 from ...driver.machine import Rates, measure_rates
 from ...records.trial import target_key
 from ...workers.process import Job, Limits
-from ..laboratory import Laboratory, Prepared
+from ..laboratory import UNLIMITED, Laboratory, Prepared
 from ..measuring.bench import Measured, Setup
 from ..measuring.contest import Contest
 from ..network import TunedNetwork
@@ -76,12 +76,12 @@ class FleetLaboratory(Laboratory):
         """The address of the worker that measures a kernel."""
         return self._homes[name]
 
-    def prepare(self, tasks: Sequence[Task]) -> list[Prepared]:
+    def prepare(self, tasks: Sequence[Task], limits: Limits = UNLIMITED) -> list[Prepared]:
         """As a laboratory's; the kernels are dealt out to the workers, so that all have about as much to do."""
         for task in tasks:  # besides those that were prepared before
             self._amounts[task.name] = task.calls * max(task.flops / _FLOPS, task.bytes / _BYTES)
         self._deal(self._known)
-        return super().prepare(tasks)
+        return super().prepare(tasks, limits)
 
     def look_for_workers(self) -> None:
         """Let workers that have come since the last time have a part of the kernels. FleetError as ``race``."""
@@ -127,7 +127,7 @@ class FleetLaboratory(Laboratory):
         """Two programs of a network against each other, on a worker."""
         return self._insist(lambda: self._client.perform(self.workers[0], request))
 
-    def _time_defaults(self, setups: Sequence[Setup], kernels: Sequence[Kernel]) -> list[float]:
+    def _time_defaults(self, setups: Sequence[Setup], kernels: Sequence[Kernel], limits: Limits) -> list[float]:
         """Each by its kernel's worker, all workers at once."""
         seconds: dict[str, float] = {}
         parts: dict[str, list[tuple[Setup, Kernel]]] = {}
@@ -136,14 +136,14 @@ class FleetLaboratory(Laboratory):
 
         def measure_all(part: Sequence[tuple[Setup, Kernel]]) -> None:
             for setup, kernel in part:
-                seconds[setup.name] = self._insist(partial(self._time_at_home, setup, kernel))
+                seconds[setup.name] = self._insist(partial(self._time_at_home, setup, kernel, limits))
 
         with ThreadPoolExecutor(max(1, len(parts))) as threads:
             list(threads.map(measure_all, parts.values()))
         return [seconds[setup.name] for setup in setups]
 
-    def _time_at_home(self, setup: Setup, kernel: Kernel) -> float:
-        return self._time_default(self._find_measurer(setup.name), setup, kernel)
+    def _time_at_home(self, setup: Setup, kernel: Kernel, limits: Limits) -> float:
+        return self._time_default(self._find_measurer(setup.name), setup, kernel, limits)
 
     def _find_measurer(self, name: str) -> RemotePool:
         return RemotePool(self._client, self._homes[name])

@@ -21,8 +21,8 @@ from ...tuning.fleet.address import Fleet
 from ...tuning.fleet.laboratory import FleetLaboratory
 from ...tuning.laboratory import Laboratory, Prepared
 from ...tuning.measuring.bench import Measured
-from ...tuning.spaces.nest_space import NestSpace
-from ...tuning.spaces.space import Knob, Point
+from ...tuning.spaces.form_space import make_space
+from ...tuning.spaces.space import Knob, Point, Space
 from ...tuning.task import Task as Kernel
 from ..target import Target
 from .dispatcher import list_contexts
@@ -38,9 +38,9 @@ _SHOWN = 80  # characters of a knob's options
 
 
 class KernelConfigSpace(ConfigSpace):
-    """The schedules of a kernel."""
+    """The schedules of a kernel, of all forms that it may have: those of another form have knobs of its name."""
 
-    def __init__(self, space: NestSpace) -> None:
+    def __init__(self, space: Space) -> None:
         super().__init__()
         self.space = space
         for knob in space.knobs:
@@ -93,7 +93,7 @@ class KernelTask(Task):
         super().__init__(kernel.name, [("TENSOR", *each) for each in types], target)
         assert kernel.default is not None  # others are no tasks
         self.kernel = kernel
-        self.space = NestSpace(kernel.default, kernel.target)
+        self.space = make_space(kernel.default, kernel.others, kernel.target)
         self.config_space = KernelConfigSpace(self.space)
         self.flop = float(max(kernel.flops, 1))
 
@@ -137,7 +137,8 @@ def close_laboratory(laboratory: Laboratory) -> None:
 class KernelMeasurer:
     """Measures configs of a kernel beside its default schedule, in turn, until it is known which is faster.
 
-    Its results have the engine's records.
+    Its results have the engine's records. Configs that are one schedule, as those that differ in what their form does
+    not have, are measured once.
     """
 
     def __init__(
@@ -147,6 +148,7 @@ class KernelMeasurer:
         self._task, self._laboratory = task, laboratory
         self._prepared = prepared
         self._best = 1.0
+        self._known: dict[str, MeasureResult] = {}  # by the schedules' steps
 
     def __call__(self, inputs: Sequence[MeasureInput]) -> list[MeasureResult]:
         """Compile all, then measure one after the other."""
@@ -156,10 +158,10 @@ class KernelMeasurer:
         schedules = [self._task.find_schedule(each.config) for each in inputs]
         steps = [json.dumps(each.to_json()["steps"]) for each in schedules if each is not None]
         assert len(steps) == len(inputs)  # spaces give no others
-        candidates = self._laboratory.begin_compiling(self._task.kernel, steps).result()
+        fresh = [text for text in dict.fromkeys(steps) if text not in self._known]
+        candidates = self._laboratory.begin_compiling(self._task.kernel, fresh).result()
         waited = (time.monotonic() - begin) / len(inputs)
-        made: list[MeasureResult] = []
-        for candidate, text in zip(candidates, steps, strict=True):
+        for candidate, text in zip(candidates, fresh, strict=True):
             begin = time.monotonic()
             if candidate.kernel is None:
                 found = Measured(error=candidate.error, reason=candidate.reason)
@@ -167,8 +169,8 @@ class KernelMeasurer:
                 found = self._laboratory.race(self._prepared, candidate.kernel, self._best)
             trial = self._make_trial(found, text, waited + time.monotonic() - begin)
             self._best = min(self._best, trial.ratio)
-            made.append(KernelResult.of(trial))
-        return made
+            self._known[text] = KernelResult.of(trial)
+        return [self._known[text] for text in steps]
 
     def close(self) -> None:
         """End the connection to a fleet."""

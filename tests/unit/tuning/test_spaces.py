@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 from random import Random
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -26,13 +28,15 @@ from tilewright.passes.infra.context import PassContext
 from tilewright.passes.schedule.language.cuts import carve, overlap, share, stream_sum, unroll_sum
 from tilewright.passes.schedule.language.loopnest import Axis, Block, KernelValue
 from tilewright.records.trial import Trial
+from tilewright.tuning.compiling import Candidate
 from tilewright.tuning.spaces.form_space import make_space
 from tilewright.tuning.spaces.nest_space import NestSpace
 from tilewright.tuning.spaces.recipe import make_schedule, read_recipe
 from tilewright.tuning.spaces.space import describe_change, draw_points, list_neighbours
 from tilewright.tuning.task import Task
 from tilewright.tuning.tasks import extract_tasks
-from tilewright.tvm.autotvm.kernels import KernelTask
+from tilewright.tvm.autotvm.kernels import KernelMeasurer, KernelTask
+from tilewright.tvm.autotvm.results import MeasureInput
 from tilewright.tvm.target import Target as TvmTarget
 
 TARGET = Target.parse("x86 -mcpu=x86-64-v4")
@@ -219,8 +223,8 @@ def test_a_space_of_two_forms() -> None:
     assert forms == {False, True}
 
 
-def test_a_task_of_autotvm_has_the_configs_of_its_own_form() -> None:
-    """A record of the other form is of no config."""
+def test_a_task_of_autotvm_has_the_configs_of_all_forms() -> None:
+    """Records of both are of configs, whose schedules they have."""
     target, k = Target.parse("x86 -mcpu=sapphirerapids"), bytecode(matmul(128, 768, 768, 32))
     described, [other] = pipeline.describe_forms(k, target, PassContext())
     default = tw.Schedule.from_json(described.schedule_json)
@@ -230,9 +234,40 @@ def test_a_task_of_autotvm_has_the_configs_of_its_own_form() -> None:
         data = schedule.to_json()
         texts = (json.dumps(data["values"]), json.dumps(data["steps"]))
         found.append(task.find_index(Trial("k", "", 1, *texts, (1.0,), (1.0,))))
-    own = task.config_space.knob2point(task.space.default)
-    assert found == [own, None] and task.find_schedule(task.config_space.get(own)) == default
-    assert task.read_nests(task.space.default)
+    own, third = task.config_space.knob2point(task.space.default), found[1]
+    assert found[0] == own and task.find_schedule(task.config_space.get(own)) == default
+    assert third is not None and task.find_schedule(task.config_space.get(third)) == other
+    assert next(iter(task.config_space.space_map)) == "form" and task.config_space.get(third)["form"].val == "vectors"
+    assert task.read_nests(task.space.default) and task.read_nests(tuple(task.config_space.point2knob(third)))
+
+
+def test_configs_of_autotvm_that_are_one_schedule_are_measured_once() -> None:
+    """Those of a product in vectors that differ in a tile of the parts of bfloat16, which it does not have."""
+    target, k = Target.parse("x86 -mcpu=sapphirerapids"), bytecode(matmul(128, 768, 768, 32))
+    described, [other] = pipeline.describe_forms(k, target, PassContext())
+    default = tw.Schedule.from_json(described.schedule_json)
+    task = KernelTask(
+        Task("k", k, target, 1, 1, ("n",), described.signature, default, others=(other,)),
+        TvmTarget("llvm -mcpu=sapphirerapids"),
+    )
+    space = task.space
+    point = space.find(other)
+    assert point is not None
+    changed = (point[0], int(not point[1]), *point[2:])
+    assert changed != point and space.schedule(changed) == space.schedule(point)
+    compiled = list[str]()
+
+    class Laboratory:
+        def begin_compiling(self, kernel: Task, steps: list[str]) -> SimpleNamespace:
+            compiled.extend(steps)
+            return SimpleNamespace(result=lambda: [Candidate(None, "compile", "not here")] * len(steps))
+
+    prepared, laboratory = cast(Any, SimpleNamespace()), cast(Any, Laboratory())
+    measurer, configs = KernelMeasurer(task, laboratory, 1, prepared), [point, changed, space.default, point]
+    numbers = [task.config_space.knob2point(each) for each in configs]
+    inputs = [MeasureInput(task.target, task, task.config_space.get(number)) for number in numbers]
+    first, second = measurer(inputs[:2]), measurer(inputs[2:])
+    assert len(compiled) == 2 and first[0] is first[1] is second[1] is not second[0]
 
 
 def test_a_kernel_that_has_one_form_has_one_space() -> None:

@@ -10,11 +10,14 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper, numpy_helper
 
 import tilewright as tw
 from tilewright import te
@@ -25,8 +28,10 @@ from tilewright.records.database import Database
 from tilewright.records.trial import Trial, Winner, target_key
 from tilewright.tuning import api, session
 from tilewright.tuning.budget import Budget, parse_seconds
-from tilewright.tuning.laboratory import Prepared
-from tilewright.tuning.measuring.bench import Setup
+from tilewright.tuning.compiling import Candidate
+from tilewright.tuning.engine import Engine
+from tilewright.tuning.laboratory import Compiling, Prepared
+from tilewright.tuning.measuring.bench import Measured, Setup
 from tilewright.tuning.measuring.racing import UNCHANGED
 from tilewright.tuning.progress import TaskProgress
 from tilewright.tuning.search.table import make_search
@@ -70,6 +75,22 @@ def test_the_result_says_what_became_of_each_kernel(tuned: tuple[tw.TuningResult
     assert all(len(task.history) == task.trials for task in searched)
     assert result.records == str(path) and "net" in str(result)
     assert json.loads(json.dumps(result.to_json()))["trials"] == 10 and result.end == "all its trials were made"
+
+
+def test_kernels_that_are_not_tuned_have_their_share_of_the_time(tmp_path: Path) -> None:
+    """Those of a recurrent layer are a product, which is tuned, and a loop that takes most of the time."""
+    random, (steps, columns, hidden) = np.random.default_rng(0), (60, 8, 48)
+    shapes = {"w": (1, 4 * hidden, columns), "r": (1, 4 * hidden, hidden), "b": (1, 8 * hidden)}
+    weights = [numpy_helper.from_array(random.standard_normal(s, np.float32) / 9, n) for n, s in shapes.items()]
+    node = helper.make_node("LSTM", ["x", *shapes], ["", "y"], "lstm", hidden_size=hidden)
+    ends = (("x", [steps, 1, columns]), ("y", [1, 1, hidden]))
+    x, y = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape) for name, shape in ends)
+    graph = helper.make_graph([node], "net", [x], [y], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    options: dict[str, Any] = {"num_threads": 1, "trials": 1, "records": tmp_path / "r.sqlite"}
+    result = tw.tune(model.SerializeToString(), **options)
+    shares = [task.share for task in result.tasks if not task.skipped]
+    assert shares and sum(shares) < 0.8
 
 
 def test_what_was_measured_is_not_measured_again(tuned: tuple[tw.TuningResult, Path], network: bytes) -> None:
@@ -294,6 +315,46 @@ def test_few_trials_are_not_flat(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_search_ends_early_where_nothing_gets_better(ends: tuple[Any, Any, Any], flat: float | None) -> None:
     assert api._make_budget(*ends).flat == flat
+
+
+class PlantedLaboratory:
+    """Compiles nothing, and gives what is planted for candidates, one after another; the rest is as fast as before."""
+
+    overlaps = False
+
+    def __init__(self, planted: list[Measured]) -> None:
+        self.planted, self.steps = planted, list[str]()
+
+    def begin_compiling(self, task: Task, steps: list[str]) -> Compiling:
+        self.steps += steps
+        futures = [Future[Candidate]() for _ in steps]
+        for future in futures:
+            future.set_result(Candidate(Kernel(task.name, b"", 1, False)))
+        return Compiling(futures)
+
+    def race(self, prepared: Prepared, candidate: Kernel, bar: float) -> Measured:
+        return self.planted.pop(0) if self.planted else Measured((1e-6,) * 3, (1e-6,) * 3)
+
+
+def test_what_is_wrong_or_crashes_is_remembered_and_not_tried_again(tasks: list[Task], tmp_path: Path) -> None:
+    [task, *_] = tasks
+    assert task.default is not None
+    space = NestSpace(task.default, task.target)
+    prepared = Prepared(task, Setup(task.name, (), (), (), 0, ()), Kernel(task.name, b"", 1, False), 1e-6)
+    planted = [Measured(error=word, reason=f"planted {word}") for word in ("wrong", "crash", "timeout")]
+    bad = list[str]()
+    with Database.open(tmp_path / "r.sqlite") as database:
+        for round_ in range(2):
+            made: Any = PlantedLaboratory(planted)
+            progress = TaskProgress(prepared, space, make_search("random", space, 0), 1.0)
+            engine = Engine(made, [progress], database, Budget(None, 8), "this version")
+            engine.run()
+            assert engine.budget.used_trials == 8 and not set(bad) & set(made.steps)
+            trials = list(database.trials(kernel=task.name))
+            bad = [trial.steps for trial in trials if trial.error]
+            assert {trial.error for trial in trials} == {"", "wrong", "crash", "timeout"} and len(bad) == 3
+            assert len(trials) == 8 * (round_ + 1) and progress.best_point is None
+            assert all(trial.reason == f"planted {trial.error}" for trial in trials if trial.error)
 
 
 def test_a_kernel_at_its_bound_gets_no_trials(tasks: list[Task]) -> None:
