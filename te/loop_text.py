@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+import operator
 from collections.abc import Mapping, Sequence
 
 from ..core.sizes import Extent
@@ -19,7 +21,7 @@ from .regions import as_linear
 from .scan import ScanOp
 from .schedule import Schedule
 from .stage import Leaf, Stage
-from .tensor import ComputeOp
+from .tensor import ComputeOp, Op
 
 _LOOP_WORDS = {"": "for", "parallel": "parallel", "vectorize": "vectorize", "unroll": "unroll"}
 # Infix operations, and how tightly they bind.
@@ -46,6 +48,7 @@ class _Printer:
         self.schedule: Schedule = computation.schedule
         self.lines: list[str] = []
         self.around: list[str] = []  # the names of the loops around a line
+        self.begins: dict[Op, list[Expr]] = {}  # where the memory of what is computed in loops does
         named = zip(name_arguments(computation.args), computation.args, strict=True)
         given = ", ".join(f"{name}: {t.dtype}{_shape_text(t.shape)}" for name, t in named)
         self.put(0, f"{computation.name}({given}) {{")
@@ -172,7 +175,7 @@ class _Printer:
         for tensor, buffer in intrinsic.buffers.items():
             read = match.reads.get(tensor)
             made = f"{_name(stage, tensor.value_index)}[{begin}]"
-            names[buffer] = made if read is None else text(exchange_parts(read, lambda e: _lookup(values, e)))
+            names[buffer] = made if read is None else text(self.resolve(read, values))
         for call in calls:
             given = ", ".join(_passed_text(each, match, names) for each in call.arguments)
             self.put(depth, f"{call.function}({given})")
@@ -215,7 +218,19 @@ class _Printer:
             self.put(depth, f"// {stage.name} is computed for each of {reads} reads")
         sizes = sizes_at(self.schedule, stage)
         self.declare(depth, stage, [sizes[axis] for axis in stage.op.axis])
+        self.begins[stage.op] = [found[axis] for axis in stage.op.axis]
         self.nest(depth, stage, found, found)
+
+    def resolve(self, expr: Expr, values: Mapping[IterVar, Expr]) -> Expr:
+        """An expression at the place of the loops, whose reads of what is computed in loops are places there."""
+
+        def exchange(part: Expr) -> Expr | None:
+            if isinstance(part, Read) and (begin := self.begins.get(part.tensor.op)) is not None:
+                places = [self.resolve(index, values) for index in part.indices]
+                return Read(part.tensor, tuple(map(_subtract, places, begin)))
+            return values.get(part) if isinstance(part, IterVar) else None
+
+        return exchange_parts(expr, exchange)
 
     def write(self, depth: int, stage: Stage, values: Mapping[IterVar, Expr], origin: Mapping[IterVar, Expr]) -> None:
         """The statements in the innermost loop."""
@@ -231,14 +246,13 @@ class _Printer:
         for number, each in enumerate(op.body):
             target = f"{_name(stage, number)}[{places}]"
             if isinstance(each, Reduce):
-                sources = [exchange_parts(s, lambda e: _lookup(known, e)) for s in each.sources]
+                sources = [self.resolve(source, known) for source in each.sources]
                 combiner = each.combiner
                 given: dict[Expr, str] = dict(zip(combiner.right, map(text, sources), strict=True))
                 given |= {side: f"{_name(stage, i)}[{places}]" for i, side in enumerate(combiner.left)}
                 self.put(depth, f"{target} = {text(combiner.made[each.number], given)}")
             else:
-                body = exchange_parts(each, lambda e: _lookup(known, e))
-                self.put(depth, f"{target} = {text(body)}")
+                self.put(depth, f"{target} = {text(self.resolve(each, known))}")
 
 
 def _passed_text(argument: Pointer | Literal | SizeVar, match: Tensorization, names: Mapping[Buffer, str]) -> str:
@@ -249,9 +263,16 @@ def _passed_text(argument: Pointer | Literal | SizeVar, match: Tensorization, na
     return f"&{names[argument.buffer]}" + (f" + {argument.offset}" if argument.offset else "")
 
 
-def _lookup(values: Mapping[IterVar, Expr], part: Expr) -> Expr | None:
-    """What stands in the place of an axis."""
-    return values.get(part) if isinstance(part, IterVar) else None
+def _subtract(place: Expr, begin: Expr) -> Expr:
+    """A place counted from another one, of which axes that both have are left out."""
+    first, second = as_linear(place), as_linear(begin)
+    if first is None or second is None:
+        return place - begin
+    rest = first.add(second, -1)
+    parts = [axis if times == 1 else axis * times for axis, times in rest.terms.items()]
+    if rest.const != 0 or not parts:
+        parts.append(as_size(rest.const))
+    return functools.reduce(operator.add, parts)
 
 
 def _axes(stage: Stage) -> list[IterVar]:
