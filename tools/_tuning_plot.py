@@ -27,7 +27,8 @@ def draw(result: TuningResult, path: Path) -> None:
     FigureCanvasAgg(figure)
     progress, coverage = figure.subplots(1, 2)
     figure.suptitle(f"{name_text(result.name)}: {result.trials} trials in {result.seconds:.0f} s")
-    shown = sorted(result.tasks, key=lambda task: -task.trials)[:_MOST_KERNELS]
+    tried = [task for task in result.tasks if task.trials]
+    shown = sorted(tried or result.tasks, key=lambda task: -task.trials)[:_MOST_KERNELS]
     for task in shown:
         progress.plot(range(1, len(task.history) + 1), task.history, label=_label(task))
     progress.set_xlabel("trial")
