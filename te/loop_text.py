@@ -218,7 +218,8 @@ class _Printer:
             self.put(depth, f"// {stage.name} is computed for each of {reads} reads")
         sizes = sizes_at(self.schedule, stage)
         self.declare(depth, stage, [sizes[axis] for axis in stage.op.axis])
-        self.begins[stage.op] = [found[axis] for axis in stage.op.axis]
+        if reads == 1:  # of several each has a tile of its own
+            self.begins[stage.op] = [found[axis] for axis in stage.op.axis]
         self.nest(depth, stage, found, found)
 
     def resolve(self, expr: Expr, values: Mapping[IterVar, Expr]) -> Expr:
@@ -227,7 +228,7 @@ class _Printer:
         def exchange(part: Expr) -> Expr | None:
             if isinstance(part, Read) and (begin := self.begins.get(part.tensor.op)) is not None:
                 places = [self.resolve(index, values) for index in part.indices]
-                return Read(part.tensor, tuple(map(_subtract, places, begin)))
+                return Read(part.tensor, tuple(map(_count_from, places, begin)))
             return values.get(part) if isinstance(part, IterVar) else None
 
         return exchange_parts(expr, exchange)
@@ -263,7 +264,7 @@ def _passed_text(argument: Pointer | Literal | SizeVar, match: Tensorization, na
     return f"&{names[argument.buffer]}" + (f" + {argument.offset}" if argument.offset else "")
 
 
-def _subtract(place: Expr, begin: Expr) -> Expr:
+def _count_from(place: Expr, begin: Expr) -> Expr:
     """A place counted from another one, of which axes that both have are left out."""
     first, second = as_linear(place), as_linear(begin)
     if first is None or second is None:

@@ -27,6 +27,16 @@ R = TypeVar("R")
 PRIMITIVES: dict[str, Callable[..., Any]] = {}
 
 # What `pragma` knows.
+_PLACES = "what a stage makes lies where compute_at has it computed, and is as large as a step there needs"
+# Primitives of TVM's, and why there are none of them.
+_ABSENT = {
+    **dict.fromkeys(("store_at", "rolling_buffer"), _PLACES),
+    "storage_align": "the compiler lays out the memory of stages: leave it out",
+    "double_buffer": "a CPU copies what comes next while it computes: leave it out",
+    "prefetch": "the compiler prefetches weights and rows itself: leave it out",
+    **dict.fromkeys(("env_threads", "set_store_predicate"), "it is about a GPU's threads"),
+    "transform_layout": "a computation has the layout that it is written in: te.compute makes another one",
+}
 PRAGMAS = ("auto_unroll_max_step", "unroll_explicit", *IMPORTS)
 
 
@@ -71,6 +81,11 @@ class StageHandle:
 
     def __init__(self, schedule: Schedule, stage: Stage) -> None:
         self.schedule, self.stage = schedule, stage
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """AttributeError for primitives of TVM's that are not here, in words, and for all other names."""
+        reason = _ABSENT.get(name, "see docs/te.md for its primitives")
+        raise AttributeError(f"a stage has no '{name}': {reason}", name=name, obj=self)
 
     @property
     def op(self) -> Any:

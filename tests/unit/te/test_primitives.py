@@ -291,6 +291,26 @@ def test_a_pragma_that_unrolls_more_than_can_be_unrolls_what_can(made: Made):
     assert schedule[p].stage.auto_unroll == 1024
 
 
+def test_what_is_computed_for_each_read_is_read_where_it_is(made: Made):
+    a = te.placeholder((6, 4), name="A")
+    b = te.compute((8, 4), lambda i, j: te.if_then_else(i < 6, a[te.min(i, 5), j], 0.0), name="B")
+    c = te.compute((6, 4), lambda i, j: b[i, j] + b[i + 2, j], name="C")
+    schedule = te.create_schedule(c.op)
+    schedule[b].compute_at(schedule[c], c.op.axis[0])
+    assert "C[i, j] = B[i, j] + B[i + 2, j]" in tw.lower(schedule, [a, c], simple_mode=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("store_at", "lies where compute_at has it"), ("double_buffer", "leave it out"), ("melt", "see docs/te.md")],
+)
+def test_primitives_that_are_not_there_say_why(made: Made, name: str, reason: str):
+    schedule, p, _, _ = made
+    with pytest.raises(AttributeError, match=f"a stage has no '{name}': .*{reason}"):
+        getattr(schedule[p], name)
+    assert not hasattr(schedule[p], name)
+
+
 REFUSED: list[tuple[Apply, str]] = [
     (lambda s, p, c: s[c].split(p.op.axis[0], 3), "'i': it is no axis of 'C'; the loops are 'm', 'n', 'k'"),
     (lambda s, p, c: s[c].split(c.op.axis[0], factor=0), "cannot split 'm' by 0: it must be a number, at least 1"),
