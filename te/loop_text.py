@@ -228,7 +228,7 @@ class _Printer:
         def exchange(part: Expr) -> Expr | None:
             if isinstance(part, Read) and (begin := self.begins.get(part.tensor.op)) is not None:
                 places = [self.resolve(index, values) for index in part.indices]
-                return Read(part.tensor, tuple(map(_count_from, places, begin)))
+                return Read(part.tensor, tuple(map(_measure_offset, places, begin)))
             return values.get(part) if isinstance(part, IterVar) else None
 
         return exchange_parts(expr, exchange)
@@ -264,7 +264,7 @@ def _passed_text(argument: Pointer | Literal | SizeVar, match: Tensorization, na
     return f"&{names[argument.buffer]}" + (f" + {argument.offset}" if argument.offset else "")
 
 
-def _count_from(place: Expr, begin: Expr) -> Expr:
+def _measure_offset(place: Expr, begin: Expr) -> Expr:
     """A place counted from another one, of which axes that both have are left out."""
     first, second = as_linear(place), as_linear(begin)
     if first is None or second is None:

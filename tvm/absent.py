@@ -86,4 +86,5 @@ def describe_absence(name: str) -> str:
 
 def refuse_name(module: str, name: str, known: Sequence[str]) -> NoReturn:
     """Raise AttributeError for a name that a module does not have."""
-    raise AttributeError(f"{describe_absence(f'{module}.{name}' if module else name)}; it has {', '.join(known)}")
+    others = f"; it has {', '.join(known)}" if known else ""
+    raise AttributeError(describe_absence(f"{module}.{name}" if module else name) + others)
