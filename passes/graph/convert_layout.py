@@ -15,8 +15,6 @@ from ...core.target import Target, detect_host
 from ...dialects import builders, extents, func, ir
 from ...dialects.types import DYNAMIC
 from ...dialects.walk import defining_op
-from ..analysis.classify import classify_op
-from ..analysis.kinds import Contraction
 from ..infra.base import Pass
 from ..ir.edit import erase_dead, list_programs, node_names
 from ..ir.maps import order_loops, permute, reassociation_of, set_maps
@@ -31,7 +29,7 @@ from ..ir.structure import (
     shape_of,
 )
 from ..ir.uses import find_captures, nested_ops
-from .rewriting.layouts import DIM_LISTS, Layouts, Order, same_places
+from .rewriting.layouts import DIM_LISTS, Layouts, Order, keeps_order, same_places
 from .rewriting.pixel_columns import multiply_pixels
 
 
@@ -119,7 +117,7 @@ class _Rewriter:
         ):
             return
         with ir.InsertionPoint(op), op.location:
-            if op.name == "linalg.generic" and not isinstance(classify_op(op), Contraction):
+            if op.name == "linalg.generic" and not keeps_order(op):
                 self._generic(op)
             elif op.name in DIM_LISTS and self._agrees(op):
                 self._dim_lists(op)

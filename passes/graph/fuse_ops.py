@@ -32,6 +32,7 @@ from ..ir.edit import erase_dead, is_cheap, list_programs
 from ..ir.routine_ops import is_no_kernel
 from ..ir.structure import list_ops
 from ..ir.uses import find_needed_values, users_of
+from ..schedule.families.channels_first import copies_windows
 from ..schedule.families.family import Family
 from ..schedule.families.table import FAMILIES, begin_group
 from ..schedule.tiling.border import can_border
@@ -182,7 +183,9 @@ class _Grouping:
         if leaves_padding_to_reader(op):
             return False
         source = defining_op(op.operands[0])
-        return source is not None and source.name == "linalg.generic" and self.facts.users(source) == [op]
+        if source is None or source.name != "linalg.generic" or copies_windows(source, self.facts.kind(source)):
+            return False
+        return self.facts.users(source) == [op]
 
     def _pieces(self, op: ir.Operation) -> list[ir.Operation]:
         """An op; of the last of insertions all that kernels of what they insert do not make; of loops a pair."""
@@ -218,7 +221,7 @@ class _Grouping:
 
     def _grown(self, group: Group, anchor: ir.Operation) -> Group:
         """The group with what follows its anchor."""
-        if has_dynamic_sum(anchor):
+        if has_dynamic_sum(anchor) or copies_windows(anchor, self.facts.kind(anchor)):
             return group
         return grow_forward(group, self.facts, self._free, self._limit_size(epilogue_joins(anchor, self.facts)))
 

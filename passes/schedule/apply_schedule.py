@@ -29,6 +29,7 @@ from .dynamic.matrix_blocks import choose_matrix_blocks
 from .dynamic.pieces import choose_pieces
 from .dynamic.pool_strips import choose_pool_strips
 from .dynamic.pool_vectors import choose_pool_vectors
+from .dynamic.window_panels import choose_window_panels
 from .families.table import choose_schedule, has_nests, require_schedule
 from .language.by_hand import GivenSchedule
 from .language.notation import value_text
@@ -144,6 +145,7 @@ _DYNAMIC: tuple[Callable[[func.FuncOp, Chooser, Target], LoopPlan], ...] = (
     choose_pool_vectors,
     choose_pool_strips,
     choose_depthwise_strips,
+    lambda function, choose, target: choose_window_panels(function, choose),
     choose_matrix_blocks,
     lambda function, choose, target: choose_joined(function, choose),
     lambda function, choose, target: choose_joined_images(function, choose),

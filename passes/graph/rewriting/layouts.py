@@ -14,6 +14,7 @@ from ...ir.maps import permutation_of, reassociation_of
 from ...ir.routine_ops import VIEWS
 from ...ir.structure import dims_in, indexing_maps, is_tensor, is_zero, list_ops, num_inputs, shape_of, terminator_of
 from ...ir.uses import find_captures
+from ...schedule.families.channels_first import copies_windows
 from ...schedule.families.family import WantedOrder
 from ...schedule.families.table import find_orders
 
@@ -130,7 +131,7 @@ class Layouts:
             if wanted.value in self.parent and (wanted.spatial != 2 or self.conv2d != "NCHW"):
                 light = wanted.light and self.conv2d != "NHWC"
                 (self.light if light else self.seeds)[wanted.value] = wanted.order
-        if not orders and not isinstance(kind, Contraction):
+        if not orders and not keeps_order(op):
             tied = [v for v, m in zip(inputs, maps, strict=False) if same_places(m, maps[len(inputs)])]
             gathered = [v for v in find_captures(op) if is_tensor(v) and len(shape_of(v)) == len(maps[-1].results)]
             self._join_read([*op.results, *tied, *gathered])
@@ -199,6 +200,12 @@ class Layouts:
         """
         self._join([v for v in values if _is_pixel(v)])
         self._join([v for v in values if not _is_pixel(v)])
+
+
+def keeps_order(op: ir.Operation) -> bool:
+    """Return whether a structured op reads and makes values in the order of the model: products, and such as they."""
+    kind = classify_op(op)
+    return isinstance(kind, Contraction) or copies_windows(op, kind)
 
 
 def _is_pixel(value: ir.Value) -> bool:

@@ -6,8 +6,8 @@ import math
 
 from ....dialects import ir
 from ....dialects.builders import element_of
-from ...analysis.kinds import Conv
-from ...ir.structure import dim_of, indexing_maps, loop_extents, loops_along, shape_of
+from ...analysis.kinds import Conv, OpClass
+from ...ir.structure import dim_of, indexing_maps, is_static, loop_extents, loops_along, shape_of
 from ..tiles.axes import vector_axis
 from ..tiling.pool_windows import walks_row, windows_of
 from ..tiling.values import block_of
@@ -45,6 +45,14 @@ def takes_pixels_as_columns(op: ir.Operation, kind: Conv) -> bool:
     else:
         worth = math.prod(sizes) >= _MANY_PIXELS
     return single and known and extents[kind.c[0]] > 1 and worth
+
+
+def copies_windows(op: ir.Operation, kind: OpClass) -> bool:
+    """Return whether a convolution's weight has open sizes: it is an input of the program, or computed by it.
+
+    In channels first it is a product of the filters, as they lie, by copied windows. Its kernel has no other ops.
+    """
+    return isinstance(kind, Conv) and not is_static(op.operands[kind.weight])
 
 
 def takes_windows_as_columns(op: ir.Operation, kind: Conv) -> bool:

@@ -24,7 +24,13 @@ from ..tiling.matrix_products import matrix_tiles, multiplies_matrices
 from ..tiling.pool_windows import amounts_of, find_skipped_padding, walks_row, windows_of
 from ..tiling.values import block_of, is_dot, sums_along_rows
 from .block_order import cut_pixel_blocks, cut_row_blocks, pairs_blocks, stays_near, takes_rows_first
-from .channels_first import FEW_CHANNELS, reads_windows_as_columns, takes_pixels_as_columns, takes_windows_as_columns
+from .channels_first import (
+    FEW_CHANNELS,
+    copies_windows,
+    reads_windows_as_columns,
+    takes_pixels_as_columns,
+    takes_windows_as_columns,
+)
 from .column_panels import plan_panels
 from .copied_rows import copy_rows, reads_rows_apart
 from .family import (
@@ -367,7 +373,7 @@ def _order_data(op: ir.Operation, kind: OpClass, target: Target) -> list[WantedO
 
     Where nothing else asks for an order, single pixels are products with those as columns (``pixel_columns.py``).
     """
-    if not isinstance(kind, Conv):
+    if not isinstance(kind, Conv) or copies_windows(op, kind):
         return []
     data, result = order_channels_last(op, kind)
     few = math.prod(loop_extents(op)[d] for d in kind.c) <= FEW_CHANNELS

@@ -348,3 +348,24 @@ func.func @gate(%x: tensor<2x8x6x6xf32>, %w: tensor<8x8x1x1xf32> {tw.param = "w"
   } -> tensor<2x8x6x6xf32>
   return %y : tensor<2x8x6x6xf32>
 }
+
+// A convolution with a weight of open sizes is a product of its filters in channels first.
+// CHECK-LABEL: func.func @open_filters(
+// CHECK-NOT:     linalg.generic {{.*}} outs(%{{.*}} : tensor<1x6x7x?xf32>)
+// CHECK:         linalg.generic {{.*}} ins(%arg0, %arg1 : tensor<1x?x6x7xf32>, tensor<?x?x1x1xf32>) outs(%{{.*}} : tensor<1x?x6x7xf32>)
+func.func @open_filters(%x: tensor<1x?x6x7xf32>, %w: tensor<?x?x1x1xf32>) -> tensor<1x?x6x7xf32> {
+  %zero = arith.constant 0.0 : f32
+  %first = arith.constant 0 : index
+  %filters = tensor.dim %w, %first : tensor<?x?x1x1xf32>
+  %e = tensor.empty(%filters) : tensor<1x?x6x7xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<1x?x6x7xf32>) -> tensor<1x?x6x7xf32>
+  %a = linalg.generic {indexing_maps = [#pixel, #single, #made],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}
+    ins(%x, %w : tensor<1x?x6x7xf32>, tensor<?x?x1x1xf32>) outs(%z : tensor<1x?x6x7xf32>) {
+  ^bb0(%p: f32, %q: f32, %o: f32):
+    %m = arith.mulf %p, %q fastmath<contract> : f32
+    %s = arith.addf %o, %m fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<1x?x6x7xf32>
+  return %a : tensor<1x?x6x7xf32>
+}

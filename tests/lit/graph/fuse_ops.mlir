@@ -423,3 +423,32 @@ func.func @rejects_columns_of_many_rows(%x: tensor<129x8xf32>, %y: tensor<40x8xf
   %m = linalg.matmul ins(%x, %k : tensor<129x8xf32>, tensor<8x40xf32>) outs(%f : tensor<129x40xf32>) -> tensor<129x40xf32>
   return %m : tensor<129x40xf32>
 }
+
+// A convolution with a weight of open sizes is a kernel of its own, which copies windows.
+// CHECK-LABEL: func.func @rejects_what_follows_open_filters
+// CHECK:       linalg.generic {{.*}} attrs = {tw.group = 0 : i64}
+// CHECK:       linalg.generic {{.*}} attrs = {tw.group = 1 : i64}
+func.func @rejects_what_follows_open_filters(%x: tensor<1x4x8x8xf32>, %w: tensor<?x4x3x3xf32>) -> tensor<1x?x6x6xf32> {
+  %c = arith.constant 0.0 : f32
+  %first = arith.constant 0 : index
+  %n = tensor.dim %w, %first : tensor<?x4x3x3xf32>
+  %e = tensor.empty(%n) : tensor<1x?x6x6xf32>
+  %f = linalg.fill ins(%c : f32) outs(%e : tensor<1x?x6x6xf32>) -> tensor<1x?x6x6xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(n, f, h, w, c, i, j) -> (n, c, h + i, w + j)>,
+      affine_map<(n, f, h, w, c, i, j) -> (f, c, i, j)>, affine_map<(n, f, h, w, c, i, j) -> (n, f, h, w)>],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}
+    ins(%x, %w : tensor<1x4x8x8xf32>, tensor<?x4x3x3xf32>) outs(%f : tensor<1x?x6x6xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %o, %m fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<1x?x6x6xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(n, f, h, w) -> (n, f, h, w)>, affine_map<(n, f, h, w) -> (n, f, h, w)>],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+    ins(%y : tensor<1x?x6x6xf32>) outs(%e : tensor<1x?x6x6xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %m = arith.maximumf %a, %c : f32
+    linalg.yield %m : f32
+  } -> tensor<1x?x6x6xf32>
+  return %r : tensor<1x?x6x6xf32>
+}

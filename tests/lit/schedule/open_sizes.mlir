@@ -390,3 +390,45 @@ func.func @rest_of_columns(%x: tensor<?x24xf32>, %p: tensor<3x24x16xf32>, %n: in
   } -> tensor<?x40xf32>
   return %r : tensor<?x40xf32>
 }
+
+// A convolution that sums over open sizes: the windows of 32 pixels are copied, with room for a vector behind them, and
+// all filters, as rows of a product, read the copy.
+// CHECK-LABEL: func.func @open_filters(
+// CHECK-SAME:    tw.schedule = "panels of copied windows, in
+// CHECK:         memref.alloc(%{{.*}}) : memref<?x{{.*}}xf32>
+// CHECK:         scf.for
+// CHECK:           vector.maskedload
+// CHECK:           memref.subview %{{.*}} [1, 24, 32] [1, 1, 1]
+func.func @open_filters(%x: tensor<1x?x?xf32>, %w: tensor<?x?x3xf32>, %n: index, %m: index) -> tensor<1x?x?xf32> attributes {tw.same_sizes = [array<i64: 0, 1, 1, 1>, array<i64: 1, 0, 2, -1, 4, 1>, array<i64: 3, -1, 4, 2>], tw.result_sizes = 2 : i64} {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty(%n, %m) : tensor<1x?x?xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<1x?x?xf32>) -> tensor<1x?x?xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(n, f, w, c, i) -> (n, c, w + i)>, affine_map<(n, f, w, c, i) -> (f, c, i)>, affine_map<(n, f, w, c, i) -> (n, f, w)>],
+                       iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]}
+    ins(%x, %w : tensor<1x?x?xf32>, tensor<?x?x3xf32>) outs(%f : tensor<1x?x?xf32>) {
+  ^bb0(%v: f32, %b: f32, %o: f32):
+    %p = arith.mulf %v, %b fastmath<contract> : f32
+    %s = arith.addf %o, %p fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<1x?x?xf32>
+  return %r : tensor<1x?x?xf32>
+}
+
+// Not so in channels last, which the layouts of a program never have beside such filters.
+// CHECK-LABEL: func.func @rejects_open_filters_of_channels_last(
+// CHECK-NOT:     copied windows
+// CHECK:         return
+func.func @rejects_open_filters_of_channels_last(%x: tensor<1x?x?xf32>, %w: tensor<?x?x3xf32>, %m: index, %n: index) -> tensor<1x?x?xf32> attributes {tw.same_sizes = [array<i64: 0, 2, 1, 1>, array<i64: 1, 0, 3, -1, 4, 2>, array<i64: 2, -1, 4, 1>], tw.result_sizes = 2 : i64} {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty(%m, %n) : tensor<1x?x?xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<1x?x?xf32>) -> tensor<1x?x?xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(n, w, f, c, i) -> (n, w + i, c)>, affine_map<(n, w, f, c, i) -> (f, c, i)>, affine_map<(n, w, f, c, i) -> (n, w, f)>],
+                       iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]}
+    ins(%x, %w : tensor<1x?x?xf32>, tensor<?x?x3xf32>) outs(%f : tensor<1x?x?xf32>) {
+  ^bb0(%v: f32, %b: f32, %o: f32):
+    %p = arith.mulf %v, %b fastmath<contract> : f32
+    %s = arith.addf %o, %p fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<1x?x?xf32>
+  return %r : tensor<1x?x?xf32>
+}
