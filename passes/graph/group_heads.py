@@ -9,26 +9,24 @@ from typing import ClassVar
 
 from ...core.sizes import Extent
 from ...dialects import builders, func, ir
-from ...dialects.walk import defining_op
+from ...dialects.walk import defining_op, integer_of
 from ..analysis.classify import classify_sum
 from ..analysis.kinds import Contraction
 from ..infra.base import Pass
-from ..ir.dynamic_sizes import note_sizes
+from ..ir.dynamic_sizes import emit_size, note_sizes
 from ..ir.edit import body_of, erase_dead, list_programs, splat_of
 from ..ir.maps import is_copy, permutation_of, reassociation_of
 from ..ir.structure import (
     body_ops,
     dim_of,
     indexing_maps,
-    is_dynamic,
     is_projection,
     iterator_types,
     list_ops,
-    loop_extents,
     loops_along,
     shape_of,
 )
-from ..ir.uses import users_of
+from ..ir.uses import readers_of, users_of
 
 _RESHAPING = ("tensor.expand_shape", "tensor.collapse_shape")
 
@@ -53,8 +51,8 @@ class GroupHeads(Pass):
         %scores = linalg.generic {contraction, (b, s, g, m, d), (b, s, n, d)} ins(%e, %k) -> tensor<1x8x4x1x1024xf32>
 
     So it is where both products repeat their right operands for as many heads, and all between them is elementwise or
-    reduces other axes. Of open sizes it is only where each head has one query, as a step of a decoder has: the kernel
-    of attention then takes the heads of a group for its rows.
+    reduces other axes. Where each head has one query, as in a step of a decoder, the kernel of attention takes the
+    heads of a group for its rows.
     """
 
     name: ClassVar[str] = "group-heads"
@@ -188,10 +186,8 @@ class _SharedProduct:
         kind = classify_sum(op)
         if not isinstance(kind, Contraction) or (repeat := _Repeat.of(op.operands[kind.rhs])) is None:
             return None
-        loop, rows = loops_along(op, kind.rhs)[repeat.heads], [loop_extents(op)[loop] for loop in kind.m]
-        if loop not in kind.batch or splat_of(op.operands[2]) is None or min(rows, default=1) < 0:
-            return None
-        if is_dynamic(op) and math.prod(rows) != 1:
+        loop = loops_along(op, kind.rhs)[repeat.heads]
+        if loop not in kind.batch or splat_of(op.operands[2]) is None:
             return None
         return _SharedProduct(op, repeat, loop)
 
@@ -265,6 +261,8 @@ class _Heads:
 
     def split(self) -> None:
         """Emit all ops with heads split, and let who reads the old results see the new ones through a view."""
+        for value in [op.results[0] for op in (self.first.op, *(op for op, _ in self.between), self.last.op)]:
+            _resolve_sizes(value)
         self._emit(self.first.op, self.first.loop, self.first.repeat)
         for op, loop in self.between:
             if loop is None:
@@ -327,6 +325,15 @@ class _Heads:
     def _split_shape(self, shape: Sequence[Extent], axis: int) -> list[Extent]:
         repeat = self.first.repeat
         return [*shape[:axis], repeat.groups, repeat.each, *shape[axis + 1 :]]
+
+
+def _resolve_sizes(value: ir.Value) -> None:
+    """Let no op ask a value for its sizes: a view of it, which is there for these alone, would keep kernels apart."""
+    for reader in readers_of(value):
+        axis = integer_of(reader.operands[1]) if reader.name == "tensor.dim" else None
+        if axis is not None:
+            with ir.InsertionPoint(reader), reader.location:
+                reader.results[0].replace_all_uses_with(emit_size(value, axis))
 
 
 def _split_loops(loops: Sequence[int | None], loop: int, count: int, walked: int) -> list[int | None]:

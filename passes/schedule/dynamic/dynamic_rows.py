@@ -144,7 +144,7 @@ def choose_attention(function: func.FuncOp, choose: Chooser, target: Target) -> 
         raise NotSchedulable("products that attention does not take")
     made, weights = reductions[0][0].operands[0], last.operands[product.lhs]
     walked = loops_along(last, product.lhs)
-    loops = long_loops(last, product.m)[0], long_loops(last, product.n)[0]
+    loops = long_loops(last, product.m)[-1], long_loops(last, product.n)[0]  # rows of one head
     axes = [result_axis(last, loop, result) for loop in loops]
     known = SizeClasses(function)
     if known.of(made) != known.of(weights) or defining_op(made) is None or find_dynamic_sums(result) != (walked[-1],):

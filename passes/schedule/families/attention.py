@@ -10,7 +10,7 @@ from ...analysis.classify import classify_op
 from ...analysis.groups import Group, OpFacts, is_reduction
 from ...analysis.kinds import Contraction, Reduction
 from ...ir.maps import permutation_of
-from ...ir.structure import dim_of, indexing_maps, is_dynamic, loop_extents, loops_along, shape_of
+from ...ir.structure import dim_of, indexing_maps, loop_extents, loops_along, shape_of
 from ..language.cuts import by_name, carve, join, unroll_sum
 from ..language.schedule import Schedule
 from ..tiles.axes import ROW_VECTORS, result_axis, row_tile
@@ -34,7 +34,7 @@ def can_attend(
     """Return whether ``schedule_attention`` can schedule two products and the ops between them.
 
     It needs vectors along the columns of both, and reductions along the columns of the scores only. Of several dims of
-    rows, as of heads that share keys, the last one is that of blocks; of open sizes there is but one. What a head has
+    rows, as of heads that share keys, the last one is that of blocks; the others are of known sizes. What a head has
     for a query or a value is of known length: blocks have all of it.
     """
     heads = [*(loop_extents(first)[loop] for loop in scores.k), *(loop_extents(last)[loop] for loop in product.n)]
@@ -93,9 +93,9 @@ def schedule_attention(kernel: KernelView) -> Schedule | None:
 
 
 def _has_rows(op: ir.Operation, kind: Contraction) -> bool:
-    """Return whether a product has rows, of open sizes in one dim."""
-    count = len(long_loops(op, kind.m))
-    return count == 1 or (count > 1 and not is_dynamic(op))
+    """Return whether a product has rows, of which the run may know those of the last dim alone."""
+    rows = long_loops(op, kind.m)
+    return bool(rows) and all(loop_extents(op)[loop] > 0 for loop in rows[:-1])
 
 
 def _reduces_columns(op: ir.Operation) -> bool:

@@ -73,6 +73,51 @@ func.func @attention(%q: tensor<1x6x1x8xf32>, %keys: tensor<1x2x1x?x8xf32>, %m: 
   return %y : tensor<1x6x1x8xf32>
 }
 
+// Of any number of queries, too. What asks for sizes of the old scores asks what these were made of.
+// CHECK-LABEL: func.func @open_rows(
+// CHECK-SAME:    %[[Q:[a-z0-9]+]]: tensor<1x6x?x8xf32>
+// CHECK-NOT:     tensor.dim %{{.*}} : tensor<1x6x?x?xf32>
+// CHECK:         linalg.generic {{.*}} ins(%{{.*}}, %{{.*}} : tensor<1x2x3x?x8xf32>, tensor<1x2x?x8xf32>) outs({{.*}} : tensor<1x2x3x?x?xf32>)
+// CHECK-NOT:     tensor.dim %{{.*}} : tensor<1x6x?x?xf32>
+// CHECK:         linalg.generic {{.*}} ins(%{{.*}} : tensor<1x2x3x?x?xf32>) outs({{.*}} : tensor<1x2x3x?x?xf32>)
+// CHECK:         linalg.generic {{.*}} ins(%{{.*}} : tensor<1x2x3x?x?xf32>, tensor<1x2x?x8xf32>) outs({{.*}} : tensor<1x2x3x?x8xf32>)
+func.func @open_rows(%q: tensor<1x6x?x8xf32>, %keys: tensor<1x2x1x?x8xf32>, %m: index, %n: index) -> tensor<1x6x?x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %two = arith.constant 2 : index
+  %three = arith.constant 3 : index
+  %re = tensor.empty(%n) : tensor<1x2x3x?x8xf32>
+  %r = linalg.generic {indexing_maps = [#repeat, #all], iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel"]} ins(%keys : tensor<1x2x1x?x8xf32>) outs(%re : tensor<1x2x3x?x8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    linalg.yield %a : f32
+  } -> tensor<1x2x3x?x8xf32>
+  %k = tensor.collapse_shape %r [[0], [1, 2], [3], [4]] : tensor<1x2x3x?x8xf32> into tensor<1x6x?x8xf32>
+  %se = tensor.empty(%m, %n) : tensor<1x6x?x?xf32>
+  %sf = linalg.fill ins(%zero : f32) outs(%se : tensor<1x6x?x?xf32>) -> tensor<1x6x?x?xf32>
+  %s = linalg.generic {indexing_maps = [#q, #k, #s], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction"]} ins(%q, %k : tensor<1x6x?x8xf32>, tensor<1x6x?x8xf32>) outs(%sf : tensor<1x6x?x?xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b : f32
+    %t = arith.addf %o, %p : f32
+    linalg.yield %t : f32
+  } -> tensor<1x6x?x?xf32>
+  %rows = tensor.dim %s, %two : tensor<1x6x?x?xf32>
+  %columns = tensor.dim %s, %three : tensor<1x6x?x?xf32>
+  %xe = tensor.empty(%rows, %columns) : tensor<1x6x?x?xf32>
+  %x = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%s : tensor<1x6x?x?xf32>) outs(%xe : tensor<1x6x?x?xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %t = math.exp %a : f32
+    linalg.yield %t : f32
+  } -> tensor<1x6x?x?xf32>
+  %ye = tensor.empty(%rows) : tensor<1x6x?x8xf32>
+  %yf = linalg.fill ins(%zero : f32) outs(%ye : tensor<1x6x?x8xf32>) -> tensor<1x6x?x8xf32>
+  %y = linalg.generic {indexing_maps = [#w, #v, #y], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction"]} ins(%x, %k : tensor<1x6x?x?xf32>, tensor<1x6x?x8xf32>) outs(%yf : tensor<1x6x?x8xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b : f32
+    %t = arith.addf %o, %p : f32
+    linalg.yield %t : f32
+  } -> tensor<1x6x?x8xf32>
+  return %y : tensor<1x6x?x8xf32>
+}
+
 // What mixes heads on the way needs them together.
 // CHECK-LABEL: func.func @rejects_mixed_heads(
 // CHECK:         %[[K:.*]] = tensor.collapse_shape {{.*}} into tensor<1x6x4x8xf32>

@@ -54,6 +54,13 @@ KINDS = {
         PRODUCTS.format("w = Softmax<axis = -1>(s) p = Where(m, w, zero)"),
     ),
     "scaled queries": ((Q, K, V), "d = Mul(q, half) s = MatMul(d, k) p = Softmax<axis = -1>(s) y = MatMul(p, v)"),
+    "heads that share keys": (
+        ("float[B, 6, S, 16] q", "float[B, 2, 16, T] k", "float[B, 2, T, 24] v", "float[S, T] m"),
+        "axis = Constant<value_ints = [2]>() each = Constant<value_ints = [1, 1, 3, 1, 1]>()"
+        "kg = Unsqueeze(k, axis) ke = Expand(kg, each) ks = Constant<value_ints = [0, 6, 16, -1]>() kh = Reshape(ke, ks)"
+        "vg = Unsqueeze(v, axis) ve = Expand(vg, each) vs = Constant<value_ints = [0, 6, -1, 24]>() vh = Reshape(ve, vs)"
+        "s = MatMul(q, kh) a = Add(s, m) p = Softmax<axis = -1>(a) y = MatMul(p, vh)",
+    ),
     "three dims": (
         ("float[B, S, 16] q", "float[B, 16, T] k", "float[B, T, 24] v"),
         PRODUCTS.format("p = Softmax<axis = -1>(s)"),
