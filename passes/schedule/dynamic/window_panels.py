@@ -149,7 +149,7 @@ def _find_convolution(function: func.FuncOp) -> tuple[ir.Operation, Conv]:
         raise NotSchedulable("a convolution that is not in channels first")
     if loops_along(op, kind.weight) != [*kind.g, *kind.f, *kind.c, *kind.k]:
         raise NotSchedulable("filters of another order")
-    if element_bits(element_of(op.operands[kind.data])) not in (32, 64):
+    if element_bits(element_of(op.operands[kind.data])) not in (8, 16, 32, 64):
         raise NotSchedulable("numbers of which no vectors are copied")
     return op, kind
 
