@@ -250,7 +250,8 @@ Written by passes/schedule/tiling/part_nests; read by passes/schedule/families/s
 COPIED = "tw.copied"
 """Function, unit: the columns of a product's right operand are a copy where it is read, which no schedule has to make.
 
-Written by passes/schedule/dynamic/blocks; read by passes/ir/kernel, passes/schedule/families/column_panels.
+Written by passes/schedule/dynamic/blocks and passes/schedule/dynamic/window_panels; read by passes/ir/kernel,
+passes/schedule/families/column_panels.
 """
 
 OPEN_SUM = "tw.open_sum"

@@ -53,7 +53,7 @@ def test_a_line_for_each_problem_and_exit_code_2(tmp_path, capsys):
 
 
 def test_nodes_on_the_host_are_named(tmp_path, capsys):
-    text = """<ir_version: 9, opset_import: ["": 20]> net (float[4, 3] x) => (float y)
+    text = """<ir_version: 9, opset_import: ["": 20]> net (float[5000, 3] x) => (float y)
     { r = Relu(x)  u, a, b, n = Unique<axis = 0>(r)  y = Exp(u) }"""
     model = onnx.parser.parse_model(text)
     model.graph.node[1].name = "distinct"
