@@ -19,6 +19,9 @@ def split_args(schedule: Schedule, args: Sequence[Tensor]) -> tuple[list[Tensor]
     for each in args:
         if not isinstance(each, Tensor):
             raise ExpressionError(f"the arguments of a program are tensors, not a {type(each).__name__}")
+    for number, each in enumerate(args):
+        if any(each.op is other.op and each.value_index == other.value_index for other in args[:number]):
+            raise ExpressionError(f"'{each.name}' is an argument twice: give it once")
     inputs = [t for t in args if isinstance(t.op, PlaceholderOp)]
     outputs = [t for t in args if not isinstance(t.op, PlaceholderOp)]
     if list(args) != [*inputs, *outputs]:

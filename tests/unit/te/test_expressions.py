@@ -193,6 +193,8 @@ C = te.compute((4,), lambda i: A[i, 0], name="C")
     [
         (lambda: te.create_schedule(_twice()), "'P' and 'Q' reduce along one axis, 'k'"),
         (lambda: tw.build(te.create_schedule(C), [C, A]), "its inputs, then its outputs"),
+        (lambda: tw.build(te.create_schedule(C), [A, A, C]), "'A' is an argument twice"),
+        (lambda: tw.build(te.create_schedule(C), [A, C, C]), "'C' is an argument twice"),
         (lambda: tw.build(te.create_schedule(C), [C]), "'A' is read and no argument"),
         (lambda: tw.build(te.create_schedule(C), [A]), "'C' is an output of the schedule"),
         (lambda: tw.build(te.create_schedule(C), WRONG), "a list of tensors, not a int"),
