@@ -408,6 +408,22 @@ func.func @turned_many_columns(%x: tensor<129x8xf32>, %y: tensor<1024x8xf32>) ->
   return %m : tensor<129x1024xf32>
 }
 
+// CHECK-LABEL: func.func @rejects_columns_of_long_sums
+// CHECK:       linalg.generic {{.*}} attrs = {tw.group = 0 : i64}
+// CHECK:       linalg.matmul {tw.group = 1 : i64}
+func.func @rejects_columns_of_long_sums(%x: tensor<129x1025xf32>, %y: tensor<1024x1025xf32>) -> tensor<129x1024xf32> {
+  %c = arith.constant 0.0 : f32
+  %t = tensor.empty() : tensor<1025x1024xf32>
+  %k = linalg.generic {indexing_maps = [#turned, #id], iterator_types = ["parallel", "parallel"]} ins(%y : tensor<1024x1025xf32>) outs(%t : tensor<1025x1024xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    linalg.yield %a : f32
+  } -> tensor<1025x1024xf32>
+  %e = tensor.empty() : tensor<129x1024xf32>
+  %f = linalg.fill ins(%c : f32) outs(%e : tensor<129x1024xf32>) -> tensor<129x1024xf32>
+  %m = linalg.matmul ins(%x, %k : tensor<129x1025xf32>, tensor<1025x1024xf32>) outs(%f : tensor<129x1024xf32>) -> tensor<129x1024xf32>
+  return %m : tensor<129x1024xf32>
+}
+
 // CHECK-LABEL: func.func @rejects_columns_of_many_rows
 // CHECK:       linalg.generic {{.*}} attrs = {tw.group = 0 : i64}
 // CHECK:       linalg.matmul {tw.group = 1 : i64}
