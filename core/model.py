@@ -40,8 +40,8 @@ NARROW = {
 _ML_DTYPES = ("bfloat16", *NARROW)
 
 
-# The dtypes of values that the host holds: tensors of text (numpy arrays of objects), lists, and values or None.
-OBJECTS = ("string", "sequence", "optional")
+# The dtypes of values that the host holds: tensors of text (numpy arrays of objects), lists, values or None, and dicts.
+OBJECTS = ("string", "sequence", "optional", "map")
 
 
 # The dtypes of MLIR's element types, as what a program makes is seen: a bool is a byte, codes of narrow types are int8,

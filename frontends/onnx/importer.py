@@ -113,13 +113,17 @@ def convert_model(
         graph.entry.drop_unused()
         _finish(main, graph, inputs)
         module.operation.verify()
-    pairs = zip(proto.output, outputs, strict=True)
-    results = tuple(TensorInfo(o.name, t.shape, t.dtype, not isinstance(t, Unranked)) for o, t in pairs)
+    results = tuple(_describe_output(o.name, t) for o, t in zip(proto.output, outputs, strict=True))
     title = name or (detached.path.stem if detached.path else proto.name) or "model"
     model = Model(module, tuple(inputs), results, graph.entry.params, title, tuple(detached.files))
     notes, externals = (*(cut.notes if cut else ()), *graph.notes), Externals.join(graph.entry.externals)
     made = replace(model, notes=notes, externals=externals, generated=tuple(graph.entry.code.values()))
     return made, graph
+
+
+def _describe_output(name: str, value: Tensor) -> TensorInfo:
+    shape = () if isinstance(value, Object) else value.shape
+    return TensorInfo(name, shape, value.dtype, not isinstance(value, Unranked))
 
 
 def _name_extents(proto: onnx.GraphProto, inputs: Sequence[TensorInfo]) -> dict[str, Extent]:
@@ -148,7 +152,7 @@ def _make_input_type(info: TensorInfo) -> ir.Type:
 def _input(info: TensorInfo, argument: ir.Value, bound: set[Sym], declared: Element) -> Tensor:
     """An input as a tensor; symbols that it is the first to have are bound to its extents."""
     if info.dtype in OBJECTS:
-        return Object(info.dtype, lambda: argument, declared.inner, declared.rank)
+        return Object(declared, lambda: argument)
     for axis, extent in enumerate(info.shape):
         if isinstance(extent, Sym) and extent not in bound:
             extents.bind(str(extent), extents.dim(argument, axis))

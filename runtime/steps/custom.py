@@ -9,6 +9,7 @@ import numpy as np
 
 from ...core.custom_ops import find
 from ...core.errors import InputError
+from ...core.model import OBJECTS
 from ..process.ffi import tvm_ffi
 from ..tensors import tensor
 from ..tensors.foreign import array_on
@@ -73,7 +74,7 @@ def _take_output(name: str, made: Sequence[Any], index: int, dtype: str, rank: i
     if index >= len(made):
         raise InputError(f"operator '{name}' gives {len(made)} outputs, output {index} is needed")
     value = made[index]
-    if dtype in ("sequence", "optional"):
+    if dtype in OBJECTS and dtype != "string":
         return value
     array = np.asarray(value, dtype=object) if dtype == "string" else read_array(value)
     if rank is not None and array.ndim != rank:

@@ -1,7 +1,8 @@
 """Functions of the host: what compiled programs call for values that are no tensors of numbers.
 
 Each takes a call's attributes and then its arguments, and gives a tuple of results. Tensors are numpy arrays (of text:
-of dtype object), sequences are lists, an optional is its value or None. Semantics are those of the ONNX operators.
+of dtype object), sequences are lists, maps are dicts, an optional is its value or None. Semantics are those of the ONNX
+operators.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ from ...core.model import numpy_dtype
 
 Attributes = Mapping[str, Any]
 HostFunction = Callable[..., tuple[Any, ...]]
+Prepare = Callable[[Attributes], Callable[..., tuple[Any, ...]]]
 
 _NUMBERS_OF_A_WORD = 2**64
 _FEW_ELEMENTS = 1000
 
 FUNCTIONS: dict[str, HostFunction] = {}
 KEEPING: set[str] = set()  # those whose results may have their arguments inside
+PREPARING: dict[str, Prepare] = {}  # those with tables of their own
 
 
 def register_host_function(name: str, keeps: bool = False) -> Callable[[HostFunction], HostFunction]:
@@ -34,6 +37,16 @@ def register_host_function(name: str, keeps: bool = False) -> Callable[[HostFunc
         if keeps:
             KEEPING.add(name)
         return function
+
+    return register
+
+
+def prepare_host_function(name: str) -> Callable[[Prepare], Prepare]:
+    """Register a function that makes, once, the function of a call's arguments from its attributes."""
+
+    def register(prepare: Prepare) -> Prepare:
+        PREPARING[name] = prepare
+        return prepare
 
     return register
 
@@ -79,14 +92,6 @@ def _match_text(attributes: Attributes, x: np.ndarray) -> tuple[Any, ...]:
 @register_host_function("Equal")
 def _equal_text(_: Attributes, a: np.ndarray, b: np.ndarray) -> tuple[Any, ...]:
     return (np.asarray(_strings(a) == _strings(b), dtype=bool),)
-
-
-@register_host_function("LabelEncoder")
-def _encode_labels(attributes: Attributes, x: np.ndarray) -> tuple[Any, ...]:
-    table = dict(zip(attributes["keys"], attributes["values"], strict=True))
-    items = _strings(x).reshape(-1) if x.dtype == object else x.reshape(-1).tolist()
-    made = [table.get(item, attributes["default"]) for item in items]
-    return (np.array(made, attributes["dtype"]).reshape(x.shape),)
 
 
 @register_host_function("sequence", keeps=True)

@@ -14,9 +14,10 @@ from ...core.errors import InputError
 from ...core.model import OBJECTS, align_data, numpy_dtype
 from ...core.program import RegisterType, Step, describe_origin
 from ...core.subgraph_code import HOST_FUNCTION
+from . import host_ml, host_text  # noqa: F401  they register theirs
 from .custom import operator_function
 from .generated import bind_generated
-from .host import FUNCTIONS, KEEPING, HostFunction
+from .host import FUNCTIONS, KEEPING, PREPARING, HostFunction
 
 
 class Held(Protocol):
@@ -83,7 +84,12 @@ def bind_host_call(step: Step) -> HostCall:
 def _bind_function(step: Step, name: str) -> HostFunction | None:
     if name == HOST_FUNCTION:
         return bind_generated(step)
-    return operator_function(name, describe_origin(step)) if is_operator(name) else FUNCTIONS.get(name)
+    if is_operator(name):
+        return operator_function(name, describe_origin(step))
+    if name in PREPARING:
+        prepared = PREPARING[name](step.facts["attributes"])
+        return lambda _, *arguments: prepared(*arguments)
+    return FUNCTIONS.get(name)
 
 
 def array_at(address: int, shape: list[int] | tuple[int, ...], dtype: np.dtype) -> np.ndarray:

@@ -151,7 +151,7 @@ def check_shapes(
 
 
 def _as_object(value: Any, info: TensorInfo) -> Any:
-    """A value that the host holds: an array of strings, a list, anything or None."""
+    """A value that the host holds: an array of strings, a list, a dict, anything or None."""
     if info.dtype == "string":
         array = np.asarray(value, dtype=object)
         if not all(isinstance(item, str) for item in array.reshape(-1)):
@@ -159,6 +159,8 @@ def _as_object(value: Any, info: TensorInfo) -> Any:
         return array
     if info.dtype == "sequence" and not isinstance(value, list | tuple):
         raise InputError(f"input '{info.name}' must be a list, got {type(value).__name__}")
+    if info.dtype == "map" and not isinstance(value, dict):
+        raise InputError(f"input '{info.name}' must be a dict, got {type(value).__name__}")
     return list(value) if isinstance(value, tuple) else value
 
 

@@ -62,13 +62,6 @@ def two_classes(
     return chosen, ctx.cast(transform_scores(ctx, both, post_transform), "float32")
 
 
-def integer_labels(ctx: Context, integers: Sequence[int], strings: Sequence[str]) -> list[int]:
-    """The labels, which have to be integers."""
-    if strings:
-        ctx.unsupported("labels that are strings; export the model with integer labels")
-    return list(integers)
-
-
 def _softmax_zero(ctx: Context, scores: Tensor, axes: Sequence[int]) -> Tensor:
     """Softmax where a score of 0 keeps (nearly) no weight."""
     peak = ctx.reduce(scalars.maximum, float("-inf"), scores, axes, keepdims=True)

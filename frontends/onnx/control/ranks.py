@@ -78,7 +78,7 @@ def join_forms(
     differs. Refuses more ranks than a program should be made for.
     """
     for i, (x, y) in enumerate(zip(a.cases[0], b.cases[0], strict=True)):
-        if (x.dtype, x.held) != (y.dtype, y.held):
+        if (x.dtype, bool(x.held)) != (y.dtype, bool(y.held)):
             ctx.invalid(words(i, x, y))
     cases: dict[tuple[int, ...], Case] = {}
     for case in (*a.cases, *b.cases):

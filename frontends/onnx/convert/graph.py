@@ -25,6 +25,7 @@ from ..state.graph_state import GraphState
 from ..state.refusals import Unsupported
 from ..state.scope import Scope
 from ..state.standins import FAILED, Failed, StandIn, TensorOrFailed, assume_made, hand_on_standins, of_type, stand_ins
+from ..values.objects import Object
 from ..values.tensor import Tensor
 from . import custom, functions
 from .fold import fold
@@ -33,6 +34,7 @@ from .old_opsets import as_oldest
 from .region import DOMAIN, CompiledRegion, convert_region, take_constant
 from .schemas import has_body, mixed_dtypes, unknown_attribute, unknown_op
 from .signatures import read_signature, refuse_results, refuse_use
+from .text_nodes import move_text, moves_text
 
 
 class Graph(GraphState):
@@ -148,7 +150,7 @@ class Graph(GraphState):
         finally:
             self.scope = caller
         for output, tensor in zip(node.output, outputs, strict=False):
-            if isinstance(tensor, Tensor):
+            if isinstance(tensor, Tensor) and not isinstance(tensor, Object):
                 what = f"node '{name}' ({op_title(node)}): its output"
                 check_size(tensor.shape, tensor.dtype, what, self.detached.limits)
             if output:
@@ -187,6 +189,9 @@ class Graph(GraphState):
         if mixed := mixed_dtypes(node, domain, opset, inputs):
             raise Unsupported(mixed, "dtype")
         converter = registry.find(domain, node.op_type, opset)
+        if complete and moves_text(node, domain, tensors):
+            ctx = Context(self, node, name, opset)
+            return move_text(ctx, tensors, lambda numbers: self._outputs(node, name, numbers))
         if complete and (folded := fold(node, tensors, opset)) is not None:
             return [self.entry.add_known(a, a.dtype.name, out) for a, out in zip(folded, node.output, strict=True)]
         if complete and (sizes := fold_sizes(node, tensors)) is not None:

@@ -13,7 +13,7 @@ from ....core.printed import shorten
 from ..proto.nodes import LONGEST
 from ..proto.weights import DTYPES
 from ..state.standins import TensorOrFailed
-from ..values.objects import OPTIONAL, SEQUENCE, TEXT
+from ..values.objects import OBJECT_KINDS, TEXT
 
 
 def has_body(op: str, opset: int, domain: str) -> bool:
@@ -36,6 +36,8 @@ def _list_attribute_names(op: str, domain: str, opset: int) -> frozenset[str] | 
         return None
     return frozenset(onnx.defs.get_schema(op, opset, domain).attributes)
 
+
+_HOLDING = tuple(kind for kind in OBJECT_KINDS if kind != TEXT)  # values of the host that hold others
 
 # Domains that are no part of a model as it is exported, and what to do about them.
 _REMEDIES = {
@@ -61,7 +63,7 @@ def wrong_dtype(node: NodeProto, domain: str, opset: int, side: Side, values: Se
     ones.
     """
     for tensor, (name, allowed) in zip(values, _dtypes(node.op_type, domain, opset, side), strict=False):
-        if getattr(tensor, "dtype", "") in (SEQUENCE, OPTIONAL):  # whose elements the converter looks at
+        if getattr(tensor, "dtype", "") in _HOLDING:  # whose elements the converter looks at
             continue
         if tensor is not None and tensor.dtype and allowed and tensor.dtype not in allowed:
             return f"dtype {tensor.dtype} of {side} '{name}'"
@@ -77,7 +79,7 @@ def mixed_dtypes(node: NodeProto, domain: str, opset: int, inputs: Sequence[Tens
         found: dict[str, str] = {}
         for index, name in group:
             tensor = inputs[index]
-            if tensor is not None and tensor.dtype not in ("", SEQUENCE, OPTIONAL):
+            if tensor is not None and tensor.dtype not in ("", *_HOLDING):
                 found.setdefault(tensor.dtype, name)
         if len(found) > 1:
             both = " and ".join(f"'{name}' of {dtype}" for dtype, name in found.items())

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from onnx import TensorProto
+
 from ....dialects import arith, builders
 from ....dialects.types import bits, element_type
 from ..proto.weights import dtype_name
 from ..state.context import Context
 from ..state.registry import op
+from ..values.objects import TEXT
 from ..values.tensor import Tensor
+from .text import format_text, parse_text
 
 
 @op("Cast")
 def cast_to(ctx: Context, x: Tensor, *, to: int, saturate: int = 1, round_mode: str = "up") -> Tensor:
-    return ctx.cast(x, dtype_name(to, "the result"), bool(saturate), round_mode)
+    if to == TensorProto.STRING:
+        return format_text(ctx, x)
+    dtype = dtype_name(to, "the result")
+    return parse_text(ctx, x, dtype) if x.dtype == TEXT else ctx.cast(x, dtype, bool(saturate), round_mode)
 
 
 @op("CastLike")
 def cast_like(ctx: Context, x: Tensor, target: Tensor, *, saturate: int = 1, round_mode: str = "up") -> Tensor:
-    return ctx.cast(x, target.dtype, bool(saturate), round_mode)
+    if target.dtype == TEXT:
+        return format_text(ctx, x)
+    dtype = target.dtype
+    return parse_text(ctx, x, dtype) if x.dtype == TEXT else ctx.cast(x, dtype, bool(saturate), round_mode)
 
 
 @op("BitCast", since=26)

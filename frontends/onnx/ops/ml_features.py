@@ -120,17 +120,18 @@ def one_hot_encoder(
     ctx: Context, x: Tensor, *, cats_int64s: Ints = (), cats_strings: Sequence[str] = (), zeros: int = 1
 ) -> Tensor:
     """A new last axis with 1 at the category, all 0 where it is none of them (a model with zeros=0 has no such)."""
+    if bool(cats_strings) == bool(cats_int64s):
+        ctx.invalid("the categories are given by one of cats_int64s and cats_strings")
+    if (x.dtype == TEXT) != bool(cats_strings):
+        ctx.invalid(f"the input is {x.dtype}, and the categories are not")
+    categories, numbers = list(cats_int64s), x
     if cats_strings:
-        ctx.unsupported("categories that are strings")
-    if not cats_int64s:
-        ctx.invalid("there are no categories")
-    column = ctx.reshape(ctx.cast(x, "int64"), (*x.shape, 1))
-    return ctx.cast(
-        ctx.elementwise(
-            lambda a, c: scalars.compare("eq", a, c), column, ctx.const(list(cats_int64s), "int64"), dtype="bool"
-        ),
-        "float32",
-    )
+        categories = list(range(len(cats_strings)))
+        numbers = encode_labels(ctx, x, np.array(cats_strings, object), np.array(categories), -1)
+    column = ctx.reshape(ctx.cast(numbers, "int64"), (*numbers.shape, 1))
+    table = ctx.const(categories, "int64")
+    found = ctx.elementwise(lambda a, c: scalars.compare("eq", a, c), column, table, dtype="bool")
+    return ctx.cast(found, "float32")
 
 
 @op("FeatureVectorizer", domain=ML_DOMAIN)
@@ -206,10 +207,10 @@ def label_encoder(
     default = default_float if values.dtype.kind == "f" else default_int64
     given = values.dtype.type(default) if default_tensor is None else default_tensor.reshape(-1)[0]
     known, order = np.unique(keys.astype(numpy_dtype(x.dtype))[::-1], return_index=True)  # of equal keys the last one
-    return _look_up_keys(ctx, x, known, values[::-1][order], given)
+    return look_up_keys(ctx, x, known, values[::-1][order], given)
 
 
-def _look_up_keys(ctx: Context, x: Tensor, keys: np.ndarray, values: np.ndarray, default: np.generic) -> Tensor:
+def look_up_keys(ctx: Context, x: Tensor, keys: np.ndarray, values: np.ndarray, default: np.generic) -> Tensor:
     """The value of each element's key, of which there are ascending ones; NaN, as the last, is one like another."""
     nan = default
     if x.floating and keys.size and np.isnan(keys[-1]):

@@ -10,14 +10,16 @@ import numpy as np
 
 from ....core.sizes import Extent
 from ....dialects import ir, math, scalars
-from ..algorithms.scores import integer_labels, labels_of, transform_scores, two_classes
+from ..algorithms.scores import labels_of, transform_scores, two_classes
 from ..primitives.activations import sigmoid
 from ..primitives.movement import concat
 from ..primitives.products import contract
 from ..state.context import Context
 from ..state.registry import op
 from ..values.attributes import ML_DOMAIN, Floats, Ints
+from ..values.objects import Element
 from ..values.tensor import Tensor
+from .text import name_labels, number_labels
 
 
 def _to_rows(ctx: Context, x: Tensor) -> Tensor:
@@ -84,13 +86,16 @@ def linear_classifier(
     post_transform: str = "NONE",
 ) -> tuple[Tensor, Tensor]:
     """The label of the greatest score, and the scores; one row of coefficients decides between two classes."""
-    labels, rows = integer_labels(ctx, classlabels_ints, classlabels_strings), _to_rows(ctx, x)
+    labels, rows = number_labels(ctx, classlabels_ints, classlabels_strings), _to_rows(ctx, x)
     count = _rows_of(ctx, len(coefficients), rows.shape[1], len(labels), len(intercepts))
     scores = _linear(ctx, rows, _matrix(ctx, coefficients, count), intercepts)
     if scores.shape[1] == 1:
         other = "rest" if post_transform == "NONE" else "opposite"
-        return two_classes(ctx, scores, labels, 0.0, other, post_transform)
-    return labels_of(ctx, scores, labels), ctx.cast(transform_scores(ctx, scores, post_transform), "float32")
+        label, made = two_classes(ctx, scores, labels, 0.0, other, post_transform)
+    else:
+        label = labels_of(ctx, scores, labels)
+        made = ctx.cast(transform_scores(ctx, scores, post_transform), "float32")
+    return name_labels(ctx, label, classlabels_strings), made
 
 
 @dataclass(frozen=True)
@@ -184,19 +189,20 @@ def svm_classifier(
     Without support vectors it is a linear model for each class. What is given for two classes are the second's score
     and its opposite, or probabilities.
     """
-    labels, rows = integer_labels(ctx, classlabels_ints, classlabels_strings), _to_rows(ctx, x)
+    labels, rows = number_labels(ctx, classlabels_ints, classlabels_strings), _to_rows(ctx, x)
     classes, vectors = len(labels), sum(vectors_per_class)
     if classes < 2 or (vectors and len(vectors_per_class) != classes):
         ctx.unsupported(f"{classes} labels for {len(vectors_per_class)} classes")
     if not vectors:
         scores = _linear(ctx, rows, _matrix(ctx, coefficients, classes), rho[:1])
-        return labels_of(ctx, scores, labels), ctx.cast(transform_scores(ctx, scores, post_transform), "float32")
+        label = name_labels(ctx, labels_of(ctx, scores, labels), classlabels_strings)
+        return label, ctx.cast(transform_scores(ctx, scores, post_transform), "float32")
     kernels = _Kernel(kernel_type, kernel_params).of(ctx, rows, _matrix(ctx, support_vectors, vectors))
     weights, balance = _pairs(_matrix(ctx, coefficients, classes - 1), vectors_per_class)
     scores = _linear(ctx, kernels, weights, rho)
-    label = labels_of(ctx, _votes(ctx, scores, balance), labels)
+    label = name_labels(ctx, labels_of(ctx, _votes(ctx, scores, balance), labels), classlabels_strings)
     if prob_a:
-        scores = _probabilities(ctx, scores, prob_a, prob_b)
+        scores = _probabilities(ctx, scores, classes, prob_a, prob_b)
     elif classes == 2:
         return label, two_classes(ctx, scores, labels, 0.0, "opposite", post_transform)[1]
     return label, ctx.cast(transform_scores(ctx, scores, post_transform), "float32")
@@ -229,16 +235,24 @@ def _to_sign(value: ir.Value) -> ir.Value:
     return scalars.select(positive, scalars.like(value, 1), scalars.like(value, -1))
 
 
-def _probabilities(ctx: Context, scores: Tensor, a: Floats, b: Floats) -> Tensor:
-    """(rows, 2): by Platt's sigmoid 1 / (1 + exp(a s + b)), kept away from 0 and 1, and the rest to 1."""
-    if scores.shape[1] != 1 or len(a) != 1 or len(b) != 1:
-        ctx.unsupported("probabilities of more than two classes; export the model without them")
+def _probabilities(ctx: Context, scores: Tensor, classes: int, a: Floats, b: Floats) -> Tensor:
+    """(rows, classes): the probabilities of classes from the scores of pairs (rows, pairs).
 
-    def first(value: ir.Value) -> ir.Value:
-        inner = scalars.add(scalars.mul(value, scalars.like(value, a[0])), scalars.like(value, b[0]))
-        share = sigmoid(scalars.neg(inner))
+    The first class of a pair has Platt's sigmoid 1 / (1 + exp(a s + b)), kept away from 0 and 1, and the second one the
+    rest to 1. Those of more than one pair the host couples.
+    """
+    pairs = classes * (classes - 1) // 2
+    if len(a) != pairs or len(b) != pairs:
+        ctx.invalid(f"prob_a and prob_b have {len(a)} and {len(b)} elements for {pairs} pairs of classes")
+
+    def first(value: ir.Value, factor: ir.Value, offset: ir.Value) -> ir.Value:
+        share = sigmoid(scalars.neg(scalars.add(scalars.mul(value, factor), offset)))
         share = scalars.maximum(share, scalars.like(share, 1e-7))
         return scalars.minimum(share, scalars.like(share, 1 - 1e-7))
 
-    share = ctx.elementwise(first, scores)
+    factors, offsets = (ctx.const(np.reshape(given, (1, -1)), scores.dtype) for given in (a, b))
+    share = ctx.elementwise(first, scores, factors, offsets)
+    if pairs > 1:
+        [made] = ctx.host("couple_pairs", [ctx.cast(share, "float32")], Element("float32", 2), classes=classes)
+        return ctx.as_shape(made, (scores.shape[0], classes))
     return concat(ctx, share, ctx.elementwise(lambda p: scalars.sub(scalars.like(p, 1), p), share), axis=1)

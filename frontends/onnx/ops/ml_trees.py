@@ -7,12 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from ....dialects import ir, scalars
-from ..algorithms.scores import integer_labels, labels_of, transform_scores, two_classes
+from ..algorithms.scores import labels_of, transform_scores, two_classes
 from ..algorithms.trees import AGGREGATES, COMPARISONS, Forest, Named, leaves_of, tally_votes
 from ..state.context import Context
 from ..state.registry import op
 from ..values.attributes import ML_DOMAIN, Floats, Ints
 from ..values.tensor import Tensor
+from .text import name_labels, number_labels
 
 _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 _MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
@@ -153,7 +154,7 @@ def tree_ensemble_classifier(
     onnxruntime is followed: if all votes are for one of two classes, above a limit the second class wins, also where
     the votes are for the first; of three and more, one that no leaf votes for does not win against negative votes.
     """
-    labels = integer_labels(ctx, classlabels_int64s, classlabels_strings)
+    labels = number_labels(ctx, classlabels_int64s, classlabels_strings)
     names, splits = Named.of(ctx, nodes_treeids, nodes_nodeids), _read_floats(nodes_values, nodes_values_as_tensor)
     branches, missing = (nodes_truenodeids, nodes_falsenodeids), nodes_missing_value_tracks_true
     forest, leaves = _forest(ctx, names, nodes_treeids, nodes_featureids, splits, nodes_modes, branches, missing)
@@ -172,14 +173,16 @@ def tree_ensemble_classifier(
         score = _rebase(ctx, score, base)
         shares = bool((weights >= 0).all())  # of 1, as a forest's votes are
         other = "none" if class_ids[0] else "rest" if shares and post_transform == "NONE" else "opposite"
-        return two_classes(ctx, score, labels, 0.5 if shares else 0.0, other, post_transform)
+        label, made = two_classes(ctx, score, labels, 0.5 if shares else 0.0, other, post_transform)
+        return name_labels(ctx, label, classlabels_strings), made
     table = _make_vote_table(ctx, leaves, voting, class_ids, weights, len(labels), "SUM")
     counted = len(labels) > 2 and not base.size and bool((weights < 0).any())
     tables = [table, *([np.where(np.isnan(table), 0.0, 1.0)] if counted else [])]
     scores, *counts = _scores(ctx, x, forest, tables, "SUM")
     scores = _rebase(ctx, scores, base)
     chances = _mask_unvoted(ctx, scores, *counts) if counted else scores
-    return labels_of(ctx, chances, labels), ctx.cast(transform_scores(ctx, scores, post_transform), "float32")
+    label = name_labels(ctx, labels_of(ctx, chances, labels), classlabels_strings)
+    return label, ctx.cast(transform_scores(ctx, scores, post_transform), "float32")
 
 
 def _mask_unvoted(ctx: Context, scores: Tensor, votes: Tensor) -> Tensor:

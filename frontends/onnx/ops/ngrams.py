@@ -6,14 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ....core.sizes import max_of, min_of
 from ....dialects import builders, ir, scalars
 from ....dialects.loops import index
 from ..state.context import Context
 from ..state.registry import op
 from ..values.attributes import Ints
+from ..values.objects import TEXT
 from ..values.tensor import Tensor
 from .gather import scatter_elements
+from .ml_features import look_up_keys
+from .text import encode_labels
 
 
 @op("TfIdfVectorizer", since=9)
@@ -35,8 +37,11 @@ def tfidf_vectorizer(
 
     N-grams that share a place add their counts there. In mode IDF, which only asks if they are there, one is enough.
     """
+    if bool(pool_strings) != (x.dtype == TEXT):
+        ctx.unsupported(f"n-grams of {'strings' if pool_strings else 'numbers'} in an input that is {x.dtype}")
     if pool_strings:
-        ctx.unsupported("n-grams of strings")
+        words, numbers = np.unique(np.array(pool_strings, object), return_inverse=True)
+        x, pool_int64s = encode_labels(ctx, x, words, np.arange(len(words)), -1), numbers.tolist()
     if mode not in ("TF", "IDF", "TFIDF") or x.rank not in (1, 2) or not ngram_indexes or min(ngram_indexes) < 0:
         ctx.invalid(f"mode '{mode}', ngram_indexes or an input of shape {list(x.shape)} do not fit the op")
     if weights and len(weights) != len(ngram_indexes):
@@ -74,26 +79,60 @@ def _pools(ctx: Context, pool: Ints, starts: Ints, count: int) -> list[tuple[np.
 
 
 def _count_grams(ctx: Context, rows: Tensor, grams: np.ndarray, skips: int) -> Tensor:
-    """How often each n-gram is in each row with the same number of elements, up to ``skips``, between its own."""
+    """How often each n-gram is in each row with the same number of elements, up to ``skips``, between its own.
+
+    Each place of a row looks up the n-gram that begins there: not each n-gram is compared at each place.
+    """
     batch, length = rows.shape
-    count, size = grams.shape
-    pool = ctx.const(grams, "int64")
-    single = ir.F32Type.get()
-    out = builders.full([batch, count], builders.scalar(0, single))
+    counts = ctx.zeros([batch, len(grams) + 1], "float32")
+    words, first = np.unique(grams, return_index=True)
+    named = first if grams.shape[1] == 1 else np.arange(len(words))
+    numbers = look_up_keys(ctx, rows, words, named, np.int64(-1))
+    tables = _number_prefixes(np.searchsorted(words, grams), len(words))
+    ones = ctx.broadcast(ctx.const(1.0, "float32"), [batch, length])
+    for step in range(1, skips + 2):
+        found = numbers
+        for i, (keys, values) in enumerate(tables, 1):
+            pairs = _pair_words(ctx, found, numbers, i * step, len(words))
+            found = look_up_keys(ctx, pairs, keys, values, np.int64(-1))
+        at = ctx.elementwise(lambda n: scalars.select(_is_negative(n), scalars.like(n, len(grams)), n), found)
+        counts = scatter_elements(ctx, counts, at, ones, axis=1, reduction="add")
+    return ctx.wrap(builders.slice_(counts.value, [0, 0], [batch, len(grams)]), "float32")
 
-    def body(_step: ir.Value, acc: ir.Value) -> ir.Value:
-        row, gram, skip, start = (builders.linalg_index(d) for d in range(4))
-        step, last = scalars.add(skip, index(1)), index(length - 1)
-        equal = scalars.compare("le", scalars.add(start, scalars.mul(step, index(size - 1))), last)
-        for i in range(size):
-            at = scalars.minimum(scalars.add(start, scalars.mul(step, index(i))), last)
-            value, wanted = builders.extract(rows.value, [row, at]), builders.extract(pool.value, [gram, index(i)])
-            equal = scalars.both(equal, scalars.compare("eq", value, wanted))
-        return scalars.select(equal, scalars.add(acc, scalars.like(acc, 1)), acc)
 
-    walked = builders.empty([min_of(skips, max_of(length - 1, 0)) + 1, length], single)
-    made = builders.generic([walked], [out], [[2, 3], [0, 1]], "pprr", body)[0]
-    return ctx.wrap(made, "float32")
+def _number_prefixes(grams: np.ndarray, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """For each further word the keys ``prefix * count + word`` of the n-grams' beginnings, and the numbers of these.
+
+    The first word is its own number. The last numbers are those of the n-grams.
+    """
+    tables, prefixes = [], grams[:, 0]
+    for size in range(1, grams.shape[1]):
+        paired = prefixes * count + grams[:, size]
+        keys, first, numbers = np.unique(paired, return_index=True, return_inverse=True)
+        whole = size == grams.shape[1] - 1
+        tables.append((keys, first if whole else np.arange(len(keys))))
+        prefixes = numbers.reshape(-1)
+    return tables
+
+
+def _pair_words(ctx: Context, prefixes: Tensor, words: Tensor, distance: int, count: int) -> Tensor:
+    """The keys of prefixes and the words at a distance behind their first ones; -1 where either is none."""
+    last = index(prefixes.shape[1] - 1)
+
+    def body(row: ir.Value, place: ir.Value) -> ir.Value:
+        there = scalars.add(place, index(distance))
+        prefix = builders.extract(prefixes.value, [row, place])
+        word = builders.extract(words.value, [row, scalars.minimum(there, last)])
+        none = scalars.either(_is_negative(prefix), _is_negative(word))
+        none = scalars.either(none, scalars.compare("gt", there, last))
+        key = scalars.add(scalars.mul(prefix, scalars.like(prefix, count)), word)
+        return scalars.select(none, scalars.like(word, -1), key)
+
+    return ctx.wrap(builders.index_map(prefixes.shape, ir.IntegerType.get_signless(64), body), "int64")
+
+
+def _is_negative(number: ir.Value) -> ir.Value:
+    return scalars.compare("lt", number, scalars.like(number, 0))
 
 
 def _weigh(ctx: Context, counts: Tensor, weights: np.ndarray, mode: str) -> Tensor:

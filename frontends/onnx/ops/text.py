@@ -7,22 +7,33 @@ from collections.abc import Sequence
 import numpy as np
 from onnx import TensorProto, numpy_helper
 
+from ....dialects.types import is_float
 from ..state.context import Context
 from ..state.registry import op
-from ..values.objects import TEXT, Element, Object
+from ..values.objects import TEXT, Element
 from ..values.tensor import Tensor
+
+# Whose numbers strings are cast to and from.
+_WRITTEN = (
+    "bool",
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+    "bfloat16",
+    "float16",
+    "float32",
+    "float64",
+)
 
 
 @op("StringConcat")
 def string_concat(ctx: Context, x: Tensor, y: Tensor) -> Tensor:
-    return ctx.host("StringConcat", [x, y], Element(TEXT, max(_rank(ctx, x), _rank(ctx, y))))[0]
+    return ctx.host("StringConcat", [x, y], Element(TEXT, max(x.rank, y.rank)))[0]
 
 
 @op("StringSplit")
 def string_split(
     ctx: Context, x: Tensor, *, delimiter: str | None = None, maxsplit: int | None = None
 ) -> tuple[Tensor, ...]:
-    rank = _rank(ctx, x)
+    rank = x.rank
     kinds = Element(TEXT, rank + 1), Element("int64", rank)
     return ctx.host("StringSplit", [x], *kinds, delimiter=delimiter, maxsplit=maxsplit)
 
@@ -40,17 +51,17 @@ def string_normalizer(
     if case_change_action not in ("NONE", "LOWER", "UPPER"):
         ctx.invalid(f"case_change_action '{case_change_action}' is none of NONE, LOWER, UPPER")
     rules = {"case_change_action": case_change_action, "is_case_sensitive": is_case_sensitive}
-    return ctx.host("StringNormalizer", [x], Element(TEXT, _rank(ctx, x)), **rules, stopwords=list(stopwords))[0]
+    return ctx.host("StringNormalizer", [x], Element(TEXT, x.rank), **rules, stopwords=list(stopwords))[0]
 
 
 @op("RegexFullMatch")
 def regex_full_match(ctx: Context, x: Tensor, *, pattern: str) -> Tensor:
-    return ctx.host("RegexFullMatch", [x], Element("bool", _rank(ctx, x)), pattern=pattern)[0]
+    return ctx.host("RegexFullMatch", [x], Element("bool", x.rank), pattern=pattern)[0]
 
 
 def equal_text(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
     """Whether strings are equal."""
-    return ctx.host("Equal", [a, b], Element("bool", max(_rank(ctx, a), _rank(ctx, b))))[0]
+    return ctx.host("Equal", [a, b], Element("bool", max(a.rank, b.rank)))[0]
 
 
 def encode_labels(ctx: Context, x: Tensor, keys: np.ndarray, values: np.ndarray, default: object) -> Tensor:
@@ -60,8 +71,21 @@ def encode_labels(ctx: Context, x: Tensor, keys: np.ndarray, values: np.ndarray,
     dtype = TEXT if values.dtype == object else values.dtype.name
     facts = {"keys": keys.tolist(), "values": values.tolist(), "dtype": "object" if dtype == TEXT else dtype}
     default = default.item() if isinstance(default, np.generic) else default
-    rank = _rank(ctx, x) if isinstance(x, Object) else x.rank
-    return ctx.host("LabelEncoder", [x], Element(dtype, rank), **facts, default=default)[0]
+    return ctx.host("LabelEncoder", [x], Element(dtype, x.rank), **facts, default=default)[0]
+
+
+def number_labels(ctx: Context, integers: Sequence[int], strings: Sequence[str]) -> list[int]:
+    """The labels of classes, or the numbers from 1 on of those that are strings, which ``name_labels`` takes."""
+    if integers and strings:
+        ctx.invalid("the labels are integers and strings, they must be either")
+    return list(range(1, len(strings) + 1)) if strings else list(integers)
+
+
+def name_labels(ctx: Context, labels: Tensor, strings: Sequence[str]) -> Tensor:
+    """The strings whose numbers ``labels`` has, or these themselves where there are no strings."""
+    if not strings:
+        return labels
+    return ctx.host("pick_text", [labels], Element(TEXT, labels.rank), items=list(strings))[0]
 
 
 def items_of(*given: object) -> np.ndarray:
@@ -73,7 +97,18 @@ def items_of(*given: object) -> np.ndarray:
     return (array.astype(object) if array.dtype.kind in "OUST" else array).reshape(-1)
 
 
-def _rank(ctx: Context, x: Tensor) -> int:
-    if not isinstance(x, Object) or x.rank_ is None:
-        ctx.unsupported("the rank of a tensor of text is not known")
-    return x.rank_
+def parse_text(ctx: Context, x: Tensor, dtype: str) -> Tensor:
+    """Strings as numbers."""
+    if dtype not in _WRITTEN:
+        ctx.unsupported(f"from string to {dtype}")
+    return ctx.host("parse_text", [x], Element(dtype, x.rank), dtype=dtype)[0]
+
+
+def format_text(ctx: Context, x: Tensor) -> Tensor:
+    """Numbers as strings."""
+    if x.dtype == TEXT:
+        return x
+    if x.dtype not in _WRITTEN:
+        ctx.unsupported(f"from {x.dtype} to string")
+    wide = ctx.cast(x, "float32") if is_float(x.dtype) and x.dtype != "float64" else x
+    return ctx.host("format_text", [wide], Element(TEXT, x.rank))[0]

@@ -119,6 +119,9 @@ class Context:
         if function not in COLLECTIONS:  # which is the program's own
             self.graph.refusals.hosted.add(self.graph.scope.place(self.node))
         values = [t.value for t in inputs]
+        for t, value in zip(inputs, values, strict=True):  # else the host would read what is no memory
+            if isinstance(value.type, ir.NoneType) != (t.dtype in OBJECT_KINDS):
+                self.unsupported("the rank of an operand is known only at run time")
         types = [self._host_type(result) for result in results]
         dtypes = [t.dtype for t in inputs], [result.dtype for result in results]
         call = self.graph.entry.call_host(function, values, types, attributes, dtypes)
@@ -132,7 +135,7 @@ class Context:
 
     def _host_result(self, value: ir.Value, result: Element) -> Tensor:
         if result.dtype in OBJECT_KINDS:
-            return Object(result.dtype, lambda: value, result.inner, result.rank)
+            return Object(result, lambda: value)
         return self.wrap(value, result.dtype)
 
     def as_shape(self, x: Tensor, shape: Sequence[Extent]) -> Tensor:

@@ -18,7 +18,7 @@ from ....core.subgraph_code import SubgraphCode
 from ....dialects import builders, func, ir, tw
 from ....dialects.types import element_type
 from ..proto.weights import Detached, dtype_name
-from ..values.objects import TEXT, Object
+from ..values.objects import TEXT, Element, Object
 from ..values.tensor import Tensor
 
 _MAX_FLOATS = 4  # elements of a constant of floats in the IR, unless it is a splat
@@ -97,15 +97,19 @@ class EntryBlock:
     def text(self, items: Sequence[bytes], shape: Sequence[int]) -> Object:
         """A tensor of text that the file holds, in UTF-8: the host makes it at the entry, as ``_constant`` does."""
         try:
-            facts = {"items": [item.decode() for item in items], "shape": list(shape)}
+            return self.add_text(np.array([item.decode() for item in items], object).reshape(shape))
         except UnicodeDecodeError as error:
             raise ModelError("a tensor of text is not UTF-8") from error
 
-        def made() -> ir.Value:
+    def add_text(self, strings: np.ndarray) -> Object:
+        """A tensor of strings that the import knows."""
+        facts = {"items": strings.reshape(-1).tolist(), "shape": list(strings.shape)}
+
+        def make() -> ir.Value:
             with ir.InsertionPoint.at_block_begin(self.block):
                 return self.call_host("text", [], [ir.NoneType.get()], facts, ([], [TEXT])).results[0]
 
-        return Object(TEXT, made, rank=len(shape))
+        return Object(Element(TEXT, strings.ndim), make, strings)
 
     def call_external(
         self,

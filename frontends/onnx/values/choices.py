@@ -78,12 +78,12 @@ class Choice:
 
     def _read(self, value: ir.Value, form: Form) -> ir.Value:
         held = Element(form.dtype, form.axes)
-        return self.maker.host("OptionalGetElement", [Object(OPTIONAL, lambda: value)], held)[0].value
+        return self.maker.host("OptionalGetElement", [Object(Element(OPTIONAL), lambda: value)], held)[0].value
 
     def has(self, case: Case) -> Tensor:
         """Whether the run has this case: a bool."""
         ranks = [form.axes for form in case]
-        held = [Object(OPTIONAL, lambda value=value: value) for value in self.values]
+        held = [Object(Element(OPTIONAL), lambda value=value: value) for value in self.values]
         return self.maker.host("have_ranks", held, Element("bool", 0), ranks=ranks)[0]
 
 

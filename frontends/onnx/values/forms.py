@@ -8,19 +8,17 @@ from dataclasses import dataclass, replace
 from ....core.sizes import Extent, Sym, symbols_of
 from ....dialects import extents, ir, tensor
 from ....dialects.types import DYNAMIC, element_type
-from .objects import Element, Object, joined_elements
+from .objects import Element, Object, element_of, joined_elements
 from .tensor import Tensor
 
 
 @dataclass(frozen=True)
 class Form:
-    """A dtype; a tensor's extents, None for those that differ; of a value of the host what it holds, a text's rank."""
+    """A dtype; a tensor's extents, None for those that differ; or what else is known of a value that the host holds."""
 
     dtype: str
     shape: tuple[Extent | None, ...] = ()
-    element: Element | None = None
-    rank: int | None = None
-    held: bool = False  # by the host
+    held: Element | None = None  # by the host: all of it
 
     @property
     def axes(self) -> int:
@@ -38,7 +36,7 @@ class Form:
     def wrap(self, value: ir.Value) -> Tensor:
         """A value of this form; extents that differ are symbols of their own."""
         if self.held:
-            return Object(self.dtype, lambda: value, self.element, self.rank)
+            return Object(self.held, lambda: value)
         shape = [
             extents.fresh(extents.dim(value, axis), "size", 0) if n is None else n for axis, n in enumerate(self.shape)
         ]
@@ -62,12 +60,18 @@ class Form:
 def form_of(value: Tensor) -> Form:
     """All that is known of one value."""
     if isinstance(value, Object):
-        return Form(value.dtype, (), value.element, value.rank_, held=True)
+        return Form(value.dtype, held=element_of(value))
     return Form(value.dtype, value.shape)
 
 
 def intersect_forms(a: Form, b: Form) -> Form:
     """What two forms of one dtype, and of tensors of one rank, have in common."""
-    if a.held:
-        return Form(a.dtype, (), joined_elements(a.element, b.element), a.rank if a.rank == b.rank else None, True)
+    if a.held and b.held:
+        return Form(a.dtype, held=_intersect_elements(a.held, b.held))
     return Form(a.dtype, tuple(m if m == n else None for m, n in zip(a.shape, b.shape, strict=True)))
+
+
+def _intersect_elements(a: Element, b: Element) -> Element:
+    """What two values of the host of one kind have in common."""
+    key = a.key if a.key == b.key else ""
+    return Element(a.dtype, a.rank if a.rank == b.rank else None, joined_elements(a.inner, b.inner), key=key)

@@ -88,7 +88,9 @@ def test_imputer():
 def test_one_hot_encoder():
     check("OneHotEncoder", np.array([[1, 2], [5, 1]]), cats_int64s=[1, 5])
     check("OneHotEncoder", np.array([1, 2.5, 5], np.float32), cats_int64s=[1, 2, 5])
-    assert "categories that are strings" in refusal("OneHotEncoder", np.array([1]), cats_strings=["a"])
+    assert "the input is int64, and the categories are not" in refusal(
+        "OneHotEncoder", np.array([1]), cats_strings=["a"]
+    )
 
 
 def test_feature_vectorizer():
@@ -180,9 +182,9 @@ def test_probit_is_the_inverse_of_the_normal_distribution():
     np.testing.assert_allclose(got, [[0, 1.959964, -1.959964, 1]], atol=5e-3)
 
 
-def test_linear_models_refuse_strings_and_lengths_that_do_not_fit():
-    strings: dict[str, Any] = {"classlabels_strings": ["a", "b"], "results": LABELLED}
-    assert "labels that are strings" in refusal("LinearClassifier", f(5, 3), coefficients=floats(6), **strings)
+def test_linear_models_refuse_lengths_that_do_not_fit():
+    both: dict[str, Any] = {"classlabels_strings": ["a", "b"], "classlabels_ints": [1, 2], "results": LABELLED}
+    assert "labels are integers and strings" in refusal("LinearClassifier", f(5, 3), coefficients=floats(6), **both)
     assert "7 coefficients do not make 2 rows" in refusal("LinearRegressor", f(5, 3), coefficients=floats(7), targets=2)
     one = {"classlabels_ints": [5], "results": LABELLED}
     assert "1 labels for one score" in refusal("LinearClassifier", f(5, 3), coefficients=floats(3), **one)
@@ -210,11 +212,11 @@ def test_support_vector_machines_without_vectors_are_linear():
     check("SVMClassifier", f(5, 3), coefficients=floats(9), rho=[0.1], **labels, **params)
 
 
-def test_probabilities_of_three_classes_are_refused():
+def test_probabilities_of_fewer_pairs_than_classes_have_are_refused():
     options = {"support_vectors": floats(7, 3), "coefficients": floats(14), "rho": floats(3), "results": LABELLED}
     sizes: dict[str, Any] = {"vectors_per_class": [2, 4, 1], "classlabels_ints": [1, 2, 3]}
-    chances: dict[str, Any] = {"prob_a": floats(3), "prob_b": floats(3)}
-    assert "probabilities of more than two classes" in refusal("SVMClassifier", f(5, 3), **options, **sizes, **chances)
+    chances: dict[str, Any] = {"prob_a": floats(2), "prob_b": floats(3)}
+    assert "2 and 3 elements for 3 pairs" in refusal("SVMClassifier", f(5, 3), **options, **sizes, **chances)
 
 
 OPTIMIZERS = {

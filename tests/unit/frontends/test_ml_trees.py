@@ -184,5 +184,3 @@ def test_broken_trees_are_refused():
     assert "1 sets of membership_values for 2 nodes" in refusal("TreeEnsemble", 5, **members([1]))
     odd = members([1, float("nan"), 2]) | {"nodes_modes": numpy_helper.from_array(np.array([6, 7], np.uint8), "m")}
     assert "a mode is not known" in refusal("TreeEnsemble", 5, **odd)
-    strings = {"classlabels_strings": ["a", "b", "c"], "results": LABELLED}
-    assert "labels that are strings" in refusal("TreeEnsembleClassifier", 3, **forest("class"), **strings)
