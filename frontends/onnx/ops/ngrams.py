@@ -46,19 +46,25 @@ def tfidf_vectorizer(
         ctx.invalid(f"mode '{mode}', ngram_indexes or an input of shape {list(x.shape)} do not fit the op")
     if weights and len(weights) != len(ngram_indexes):
         ctx.invalid(f"{len(weights)} weights for {len(ngram_indexes)} n-grams")
-    count, factors = max(ngram_indexes) + 1, np.array(weights or [1] * len(ngram_indexes), np.float32)
-    reduction = "max" if mode == "IDF" and len(set(ngram_indexes)) < len(ngram_indexes) else "add"
     rows = ctx.cast(ctx.reshape(x, [1, x.shape[0]] if x.rank == 1 else x.shape), "int64")
-    result = ctx.zeros([rows.shape[0], count], "float32")
-    for grams, numbers in _pools(ctx, pool_int64s, ngram_counts, len(ngram_indexes)):
-        if not min_gram_length <= grams.shape[1] <= max_gram_length:
-            continue
-        found = _count_grams(ctx, rows, grams, max_skip_count if grams.shape[1] > 1 else 0)
-        if mode != "TF":
-            found = _weigh(ctx, found, factors[numbers], mode)
-        at = ctx.broadcast(ctx.const(np.array(ngram_indexes)[numbers], "int64"), found.shape)
+    places, factors = np.array(ngram_indexes), np.array(weights or [1] * len(ngram_indexes), np.float32)
+    pools = _pools(ctx, pool_int64s, ngram_counts, len(places))
+    taken = [pool for pool in pools if min_gram_length <= pool[0].shape[1] <= max_gram_length]
+    result = ctx.zeros([rows.shape[0], int(places.max()) + 1], "float32")
+    if len(np.unique(places)) == len(places):
+        for grams, numbers in taken:
+            result = _add_grams(ctx, result, rows, grams, places[numbers], max_skip_count)
+        by_place = np.zeros(places.max() + 1, np.float32)
+        by_place[places] = factors
+        return ctx.reshape(_weigh(ctx, result, by_place, mode), [*x.shape[:-1], len(by_place)])
+    reduction = "max" if mode == "IDF" else "add"
+    for grams, numbers in taken:
+        counts = ctx.zeros([rows.shape[0], len(grams)], "float32")
+        counts = _add_grams(ctx, counts, rows, grams, np.arange(len(grams)), max_skip_count)
+        found = _weigh(ctx, counts, factors[numbers], mode)
+        at = ctx.broadcast(ctx.const(places[numbers], "int64"), found.shape)
         result = scatter_elements(ctx, result, at, found, axis=1, reduction=reduction)
-    return ctx.reshape(result, [*x.shape[:-1], count])
+    return ctx.reshape(result, [*x.shape[:-1], result.shape[1]])
 
 
 def _pools(ctx: Context, pool: Ints, starts: Ints, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -78,39 +84,43 @@ def _pools(ctx: Context, pool: Ints, starts: Ints, count: int) -> list[tuple[np.
     return made
 
 
-def _count_grams(ctx: Context, rows: Tensor, grams: np.ndarray, skips: int) -> Tensor:
-    """How often each n-gram is in each row with the same number of elements, up to ``skips``, between its own.
+def _add_grams(ctx: Context, counts: Tensor, rows: Tensor, grams: np.ndarray, places: np.ndarray, skips: int) -> Tensor:
+    """Add to counts (rows, places) how often each n-gram is in each row.
 
-    Each place of a row looks up the n-gram that begins there: not each n-gram is compared at each place.
+    Its elements have the same number of others, up to ``skips``, between them. Each place of a row looks up the n-gram
+    that begins there: not each n-gram is compared at each place.
     """
-    batch, length = rows.shape
-    counts = ctx.zeros([batch, len(grams) + 1], "float32")
+    size = grams.shape[1]
     words, first = np.unique(grams, return_index=True)
-    named = first if grams.shape[1] == 1 else np.arange(len(words))
+    named = places[first] if size == 1 else np.arange(len(words))
     numbers = look_up_keys(ctx, rows, words, named, np.int64(-1))
-    tables = _number_prefixes(np.searchsorted(words, grams), len(words))
-    ones = ctx.broadcast(ctx.const(1.0, "float32"), [batch, length])
-    for step in range(1, skips + 2):
+    tables = _number_prefixes(np.searchsorted(words, grams), len(words), places)
+
+    def count_one(number: ir.Value) -> ir.Value:
+        return scalars.select(_is_negative(number), ctx.scalar(0, "float32"), ctx.scalar(1, "float32"))
+
+    for step in range(1, (skips if size > 1 else 0) + 2):
         found = numbers
         for i, (keys, values) in enumerate(tables, 1):
             pairs = _pair_words(ctx, found, numbers, i * step, len(words))
             found = look_up_keys(ctx, pairs, keys, values, np.int64(-1))
-        at = ctx.elementwise(lambda n: scalars.select(_is_negative(n), scalars.like(n, len(grams)), n), found)
-        counts = scatter_elements(ctx, counts, at, ones, axis=1, reduction="add")
-    return ctx.wrap(builders.slice_(counts.value, [0, 0], [batch, len(grams)]), "float32")
+        at = ctx.elementwise(lambda n: scalars.maximum(n, scalars.like(n, 0)), found)
+        more = ctx.elementwise(count_one, found, dtype="float32")
+        counts = scatter_elements(ctx, counts, at, more, axis=1, reduction="add")
+    return counts
 
 
-def _number_prefixes(grams: np.ndarray, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
+def _number_prefixes(grams: np.ndarray, count: int, places: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
     """For each further word the keys ``prefix * count + word`` of the n-grams' beginnings, and the numbers of these.
 
-    The first word is its own number. The last numbers are those of the n-grams.
+    The first word is its own number. Whole n-grams have their places for numbers.
     """
     tables, prefixes = [], grams[:, 0]
     for size in range(1, grams.shape[1]):
         paired = prefixes * count + grams[:, size]
         keys, first, numbers = np.unique(paired, return_index=True, return_inverse=True)
         whole = size == grams.shape[1] - 1
-        tables.append((keys, first if whole else np.arange(len(keys))))
+        tables.append((keys, places[first] if whole else np.arange(len(keys))))
         prefixes = numbers.reshape(-1)
     return tables
 
@@ -136,6 +146,9 @@ def _is_negative(number: ir.Value) -> ir.Value:
 
 
 def _weigh(ctx: Context, counts: Tensor, weights: np.ndarray, mode: str) -> Tensor:
+    if mode == "TF":
+        return counts
+
     def body(value: ir.Value, weight: ir.Value) -> ir.Value:
         if mode == "TFIDF":
             return scalars.mul(value, weight)
