@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -80,3 +82,38 @@ def _format_float(number: float) -> str:
     if number != number:
         return "NaN"
     return f"{number:.8g}".replace("inf", "INF")
+
+
+@prepare_host_function("Tokenizer")
+def _prepare_tokens(attributes: Attributes) -> Callable[..., tuple[Any, ...]]:
+    """The tokens of each string, between marks if there shall be any, and padded; none where no string has one."""
+    separators, pattern = attributes["separators"], attributes["pattern"]
+    # An empty separator leaves single characters.
+    splits = None if separators is None else [re.compile(each) if each else None for each in separators]
+    found = None if pattern is None else re.compile(pattern)
+    before, after = (["\x02"], ["\x03"]) if attributes["mark"] else ([], [])
+
+    def split(text: str) -> list[str]:
+        if found is not None:
+            return [match.group() for match in found.finditer(text)]
+        parts = [text]
+        for each in splits or []:
+            parts = [p for part in parts for p in (part if each is None else _split_at(each, part))]
+        return parts
+
+    def tokenize(x: np.ndarray) -> tuple[Any, ...]:
+        rows = [[t for t in split(text) if len(t) >= attributes["least"]] for text in x.reshape(-1).tolist()]
+        width = max(map(len, rows), default=0)
+        if width:
+            rows = [[*before, *row, *after] for row in rows]
+            width += len(before) + len(after)
+        padded = [row + [attributes["pad"]] * (width - len(row)) for row in rows]
+        return (np.array(padded, object).reshape(*x.shape, width),)
+
+    return tokenize
+
+
+def _split_at(separator: re.Pattern[str], text: str) -> list[str]:
+    """What lies between the matches of a separator; groups of its own are no parts."""
+    ends = [(0, 0), *(match.span() for match in separator.finditer(text)), (len(text), len(text))]
+    return [text[end:start] for (_, end), (start, _) in itertools.pairwise(ends)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,6 +10,7 @@ from onnx import TensorProto, numpy_helper
 
 from ....dialects.types import is_float
 from ..state.context import Context
+from ..state.contrib import CONTRIB_DOMAIN
 from ..state.registry import op
 from ..values.objects import TEXT, Element
 from ..values.tensor import Tensor
@@ -56,7 +58,43 @@ def string_normalizer(
 
 @op("RegexFullMatch")
 def regex_full_match(ctx: Context, x: Tensor, *, pattern: str) -> Tensor:
+    _check_pattern(ctx, pattern)
     return ctx.host("RegexFullMatch", [x], Element("bool", x.rank), pattern=pattern)[0]
+
+
+@op("Tokenizer", domain=CONTRIB_DOMAIN)
+def tokenizer(
+    ctx: Context,
+    x: Tensor,
+    *,
+    mark: int,
+    mincharnum: int,
+    pad_value: str,
+    separators: Sequence[str] | None = None,
+    tokenexp: str | None = None,
+) -> Tensor:
+    """The tokens of each string along a new last axis, padded to the largest number of them.
+
+    They are what regular expressions leave between them, one after the other, or what one matches; of at least
+    ``mincharnum`` characters.
+    """
+    if (separators is None) == (tokenexp is None):
+        ctx.invalid("the tokens are given by one of separators and tokenexp")
+    if mincharnum < 1:
+        ctx.invalid(f"mincharnum is {mincharnum}, it must be at least 1")
+    if x.rank not in (1, 2):
+        ctx.invalid(f"the input has {x.rank} axes, it must have one or two")
+    for pattern in separators or [tokenexp or ""]:
+        _check_pattern(ctx, pattern)
+    rules = {"mark": mark, "least": mincharnum, "pad": pad_value, "separators": separators, "pattern": tokenexp}
+    return ctx.host("Tokenizer", [x], Element(TEXT, x.rank + 1), **rules)[0]
+
+
+def _check_pattern(ctx: Context, pattern: str) -> None:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        ctx.invalid(f"'{pattern}' is no regular expression: {error}")
 
 
 def equal_text(ctx: Context, a: Tensor, b: Tensor) -> Tensor:

@@ -180,3 +180,42 @@ def test_operators_of_numbers_refuse_strings_in_a_line():
     made = model_of("y = Equal(x, x)", "string[N] x", "bool y", opset=13)  # of numbers alone before 19
     with pytest.raises(tw.ModelError, match=r"Equal \(Equal_0\): (an operand is of strings|dtype string)"):
         import_model(made)
+
+
+SENTENCES = np.array([["Hello World, it's me", "a  b"], ["", "xyz-uvw ü"]], object)
+TOKENS = [
+    'mark = 0, mincharnum = 1, separators = [" "]',
+    'mark = 1, mincharnum = 1, separators = [" "]',
+    'mark = 0, mincharnum = 2, separators = [" ", ","]',
+    'mark = 0, mincharnum = 1, separators = ["[ ,]+"]',
+    'mark = 1, mincharnum = 1, separators = [""]',
+    'mark = 0, mincharnum = 2, tokenexp = "[a-zA-Z0-9_]+"',
+]
+
+
+def tokens_model(cases: list[str], declared: str) -> onnx.ModelProto:
+    body = " ".join(f'y{i} = com.microsoft.Tokenizer<{case}, pad_value = "#">(x)' for i, case in enumerate(cases))
+    made = model_of(body, declared, ", ".join(f"string y{i}" for i in range(len(cases))))
+    made.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    return made
+
+
+def test_tokens():
+    model = tokens_model(TOKENS, "string[N, M] x")
+    module, session = tw.compile(model, workers=0, num_threads=1, cache=False), make_session(model)
+    for x in (SENTENCES, SENTENCES[1:, :1], SENTENCES[:0]):
+        for case, got, want in zip(TOKENS, module(x), session.run(None, {"x": x}), strict=True):
+            assert (case, got.tolist()) == (case, want.tolist())
+
+
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        ('mark = 0, mincharnum = 0, separators = [" "]', "mincharnum is 0"),
+        ("mark = 0, mincharnum = 1", "one of separators and tokenexp"),
+        ('mark = 0, mincharnum = 1, tokenexp = "(a"', "is no regular expression"),
+    ],
+)
+def test_rules_of_tokens_that_do_not_fit_are_refused(case, words):
+    with pytest.raises(tw.ModelError, match=words):
+        import_model(tokens_model([case], "string[N] x"))
