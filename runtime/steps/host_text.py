@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Callable
 from typing import Any
@@ -87,33 +86,43 @@ def _format_float(number: float) -> str:
 @prepare_host_function("Tokenizer")
 def _prepare_tokens(attributes: Attributes) -> Callable[..., tuple[Any, ...]]:
     """The tokens of each string, between marks if there shall be any, and padded; none where no string has one."""
-    separators, pattern = attributes["separators"], attributes["pattern"]
-    # An empty separator leaves single characters.
-    splits = None if separators is None else [re.compile(each) if each else None for each in separators]
-    found = None if pattern is None else re.compile(pattern)
+    splits = list(map(_prepare_split, attributes["separators"] or []))
+    find = _prepare_find(attributes["pattern"]) if attributes["pattern"] is not None else None
+    least, pad = attributes["least"], attributes["pad"]
     before, after = (["\x02"], ["\x03"]) if attributes["mark"] else ([], [])
 
     def split(text: str) -> list[str]:
-        if found is not None:
-            return [match.group() for match in found.finditer(text)]
-        parts = [text]
-        for each in splits or []:
-            parts = [p for part in parts for p in (part if each is None else _split_at(each, part))]
-        return parts
+        parts = [text] if find is None else find(text)
+        for each in splits:
+            parts = each(parts[0]) if len(parts) == 1 else [token for part in parts for token in each(part)]
+        return [token for token in parts if len(token) >= least]
 
     def tokenize(x: np.ndarray) -> tuple[Any, ...]:
-        rows = [[t for t in split(text) if len(t) >= attributes["least"]] for text in x.reshape(-1).tolist()]
+        rows = list(map(split, x.reshape(-1).tolist()))
         width = max(map(len, rows), default=0)
-        if width:
-            rows = [[*before, *row, *after] for row in rows]
-            width += len(before) + len(after)
-        padded = [row + [attributes["pad"]] * (width - len(row)) for row in rows]
-        return (np.array(padded, object).reshape(*x.shape, width),)
+        if width and before:
+            rows, width = [[*before, *row, *after] for row in rows], width + 2
+        made: list[str] = []  # in one list: numpy looks at nested ones twice
+        for row in rows:
+            made += row
+            made += [pad] * (width - len(row))
+        return (np.array(made, object).reshape(*x.shape, width),)
 
     return tokenize
 
 
-def _split_at(separator: re.Pattern[str], text: str) -> list[str]:
-    """What lies between the matches of a separator; groups of its own are no parts."""
-    ends = [(0, 0), *(match.span() for match in separator.finditer(text)), (len(text), len(text))]
-    return [text[end:start] for (_, end), (start, _) in itertools.pairwise(ends)]
+def _prepare_find(pattern: str) -> Callable[[str], list[str]]:
+    """What finds all matches."""
+    compiled = re.compile(pattern)
+    if not compiled.groups:
+        return compiled.findall
+    return lambda text: [match.group() for match in compiled.finditer(text)]
+
+
+def _prepare_split(separator: str) -> Callable[[str], list[str]]:
+    """What finds what lies between the matches of a separator; an empty one leaves single characters."""
+    if not separator:
+        return list
+    compiled = re.compile(separator)
+    step = compiled.groups + 1  # the text of groups lies between
+    return lambda text: compiled.split(text)[::step]
