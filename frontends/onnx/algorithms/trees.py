@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
 from ....core.sizes import Extent
-from ....dialects import arith, builders, ir, scalars, scf
+from ....dialects import arith, builders, extents, ir, scalars, scf, tensor
+from ....dialects.loops import States, for_loop, index, while_loop
 from ....dialects.types import element_type
 from ..state.context import Context
 from ..values.tensor import Tensor
@@ -39,8 +41,8 @@ class Forest:
             ctx.demand_less(-1, int(self.features.min()), foreign)
             ctx.demand_less(int(self.features.max()), features, foreign)
         nodes, at = len(self.features), np.unique(self.roots)
-        for index in (self.roots, self.on_true, self.on_false):
-            if index.size and not -leaves <= index.min() <= index.max() < nodes:
+        for places in (self.roots, self.on_true, self.on_false):
+            if places.size and not -leaves <= places.min() <= places.max() < nodes:
                 ctx.invalid(f"a branch leads to none of {nodes} nodes and {leaves} leaves")
         for _ in range(nodes + 1):
             at = at[at >= 0]
@@ -50,54 +52,121 @@ class Forest:
         ctx.invalid("a tree comes back to one of its nodes")
 
 
-def leaves_of(ctx: Context, x: Tensor, forest: Forest) -> Tensor:
-    """(rows, trees): the number of the leaf that each row of features comes to in each tree."""
-    if not forest.features.size:
-        return ctx.broadcast(ctx.const(~forest.roots, "int64"), (x.shape[0], len(forest.roots)))
-    dtype = "float64" if "float64" in (x.dtype, forest.splits.dtype.name) else "float32"
-    x, index = ctx.cast(x, dtype), element_type("int64")
-    features, on_true, on_false, roots = (
-        ctx.const(table, "int64").value for table in (forest.features, forest.on_true, forest.on_false, forest.roots)
-    )
-    splits, used = ctx.const(forest.splits, dtype).value, np.unique(forest.modes).tolist()
-    modes = ctx.const(forest.modes, "int64").value if len(used) > 1 else None
-    missing = ctx.const(forest.missing, "int64").value if forest.missing.any() else None
+# Trees that a row walks down side by side: each step of a walk waits for what memory gives.
+_LANES = 8
+_WORD = "int32"
+_FEATURE_BITS, _MODE_BITS = 24, 3  # of a node's first word; above them is whether NaN goes the way of true
 
-    def goes_true(row: ir.Value, node: ir.Value) -> ir.Value:
-        value = builders.extract(x.value, [row, scalars.to_index(builders.extract(features, [node]))])
-        split = builders.extract(splits, [node])
-        found = scalars.compare(COMPARISONS[used[0]], value, split)
-        for mode in used[1:]:
-            assert modes is not None
-            chosen = builders.extract(modes, [node])
+
+def leaves_of(ctx: Context, x: Tensor, forest: Forest, none: int) -> Tensor:
+    """(groups, rows, lanes) of int32: the number of the leaf that each row of features comes to in each tree.
+
+    The trees are those of all lanes of a group, and then of the next one; behind the last tree each row comes to the
+    leaf ``none``. All rows walk down one group's trees, whose nodes stay in the cache, before those of the next.
+    """
+    rows, trees = x.shape[0], len(forest.roots)
+    lanes = min(_LANES, max(trees, 1))
+    groups = max(-(-trees // lanes), 1)
+    roots = np.pad(forest.roots, (0, groups * lanes - trees), constant_values=~none).reshape(groups, lanes)
+    if not forest.features.size:
+        return ctx.broadcast(ctx.const(~roots[:, None], _WORD), (groups, rows, lanes))
+    dtype = "float64" if "float64" in (x.dtype, forest.splits.dtype.name) else "float32"
+    walk, first = _Walk.of(ctx, ctx.cast(x, dtype), forest), ctx.const(roots, _WORD).value
+
+    def visit(group: ir.Value, row: ir.Value, into: ir.Value) -> ir.Value:
+        places = [index(lane) for lane in range(lanes)]
+        leaves = walk.find(row, [builders.extract(first, [group, lane]) for lane in places])
+        for lane, leaf in zip(places, leaves, strict=True):
+            into = tensor.InsertOp(leaf, into, [group, row, lane]).result
+        return into
+
+    def visit_group(group: ir.Value, states: States) -> list[ir.Value]:
+        return for_loop(rows, states, lambda row, carried: [visit(group, row, carried[0])])
+
+    def once(_: ir.Value, states: States) -> tuple[ir.Value, list[ir.Value]]:
+        return scalars.bool_constant(True), visit_group(index(0), states)
+
+    into = builders.empty((groups, rows, lanes), element_type(_WORD))
+    if groups == rows == 1:  # no loop that is dropped around one row: outside of loops each op would be a kernel
+        made = while_loop(index(1), scalars.bool_constant(True), [into], once)
+    else:
+        made = for_loop(groups, [into], visit_group)
+    return ctx.wrap(extents.note(made[0], (groups, rows, lanes)), _WORD)
+
+
+@dataclass(frozen=True)
+class _Walk:
+    """Rows of features, and the nodes of trees: a line of four words has all of a node, so that it is in one place.
+
+    They are the feature with the comparison, both branches, and the bits of a split of 32 bits; ``wide`` are splits of
+    64 bits. ``modes`` are the comparisons that there are.
+    """
+
+    x: ir.Value
+    nodes: ir.Value
+    wide: ir.Value | None
+    modes: Sequence[int]
+    missing: bool
+
+    @staticmethod
+    def of(ctx: Context, x: Tensor, forest: Forest) -> _Walk:
+        """The walk of rows in their dtype, which is that of the splits, too. Refuses features behind the 2^24th."""
+        if forest.features.max() >> _FEATURE_BITS:
+            ctx.unsupported(f"a node looks at feature {forest.features.max()}, of at most {1 << _FEATURE_BITS}")
+        splits = forest.splits.astype(x.dtype)
+        modes, missing = np.unique(forest.modes).tolist(), bool(forest.missing.any())
+        words = np.zeros((len(splits), 4), np.int32)
+        words[:, 0] = forest.features
+        if len(modes) > 1 or missing:
+            words[:, 0] |= forest.modes.astype(np.int32) << _FEATURE_BITS
+            words[:, 0] |= (forest.missing != 0).astype(np.int32) << (_FEATURE_BITS + _MODE_BITS)
+        words[:, 1], words[:, 2] = forest.on_true, forest.on_false
+        wide = ctx.const(splits, x.dtype).value if x.dtype == "float64" else None
+        if wide is None:
+            words[:, 3] = splits.view(np.int32)
+        return _Walk(x.value, ctx.const(words, _WORD).value, wide, modes, missing)
+
+    def find(self, row: ir.Value, roots: Sequence[ir.Value]) -> list[ir.Value]:
+        """The leaves that a row comes to from these roots, all of which go on until the last one is there."""
+        types = [root.type for root in roots]
+        loop = scf.WhileOp(types, list(roots))
+        before, after = (region.blocks.append(*types) for region in (loop.before, loop.after))
+        with ir.InsertionPoint(before):
+            places = list(before.arguments)
+            left = reduce(arith.andi, places)  # below 0 where all are
+            scf.ConditionOp(scalars.compare("ge", left, scalars.like(left, 0)), places)
+        with ir.InsertionPoint(after):
+            scf.YieldOp([self._step(row, place) for place in after.arguments])
+        return [scalars.invert(place) for place in loop.results]
+
+    def _step(self, row: ir.Value, place: ir.Value) -> ir.Value:
+        """The node or leaf behind a node; a leaf stays one, and looks at the first node in vain."""
+        node = scalars.to_index(scalars.maximum(place, scalars.like(place, 0)))
+        word, on_true, on_false, bits = (builders.extract(self.nodes, [node, index(number)]) for number in range(4))
+        feature = word
+        if len(self.modes) > 1 or self.missing:
+            feature = arith.andi(word, scalars.like(word, (1 << _FEATURE_BITS) - 1))
+        value = builders.extract(self.x, [row, scalars.to_index(feature)])
+        split = arith.bitcast(value.type, bits) if self.wide is None else builders.extract(self.wide, [node])
+        following = scalars.select(self._goes_true(word, value, split), on_true, on_false)
+        return scalars.select(scalars.compare("lt", place, scalars.like(place, 0)), place, following)
+
+    def _goes_true(self, word: ir.Value, value: ir.Value, split: ir.Value) -> ir.Value:
+        found = scalars.compare(COMPARISONS[self.modes[0]], value, split)
+        flags = arith.shrui(word, scalars.like(word, _FEATURE_BITS))
+        for mode in self.modes[1:]:
+            chosen = arith.andi(flags, scalars.like(flags, (1 << _MODE_BITS) - 1))
             is_mode = scalars.compare("eq", chosen, scalars.like(chosen, mode))
             found = scalars.select(is_mode, scalars.compare(COMPARISONS[mode], value, split), found)
-        if missing is not None:
-            lost = scalars.both(
-                arith.cmpf(arith.CmpFPredicate.UNO, value, value), scalars.truth(builders.extract(missing, [node]))
-            )
+        if self.missing:
+            tracks = scalars.truth(arith.shrui(flags, scalars.like(flags, _MODE_BITS)))
+            lost = scalars.both(arith.cmpf(arith.CmpFPredicate.UNO, value, value), tracks)
             found = scalars.either(found, lost)
         return found
 
-    def walk(root: ir.Value, _leaf: ir.Value) -> ir.Value:
-        row = builders.linalg_index(0)
-        loop = scf.WhileOp([index], [root])
-        before, after = (region.blocks.append(index) for region in (loop.before, loop.after))
-        with ir.InsertionPoint(before):
-            [place] = before.arguments
-            scf.ConditionOp(scalars.compare("ge", place, scalars.like(place, 0)), [place])
-        with ir.InsertionPoint(after):
-            node = scalars.to_index(after.arguments[0])
-            way = [builders.extract(table, [node]) for table in (on_true, on_false)]
-            scf.YieldOp([scalars.select(goes_true(row, node), *way)])
-        return scalars.invert(loop.results[0])
 
-    out = builders.empty((x.shape[0], len(forest.roots)), index)
-    return ctx.wrap(builders.generic([roots], [out], [[1], [0, 1]], "pp", walk)[0], "int64")
-
-
-def tally_votes(ctx: Context, leaves: Tensor, weights: np.ndarray, aggregate: str, dtype: str) -> Tensor:
-    """(rows, targets): what the (leaves, targets) weights of the leaves give together.
+def tally_votes(ctx: Context, leaves: Tensor, weights: np.ndarray, aggregate: str, trees: int, dtype: str) -> Tensor:
+    """(rows, targets): what the (leaves, targets) weights of the ``leaves_of`` all trees give together.
 
     NaN is the weight of a leaf that has none for a target; a target for which no leaf has one is 0.
     """
@@ -106,13 +175,13 @@ def tally_votes(ctx: Context, leaves: Tensor, weights: np.ndarray, aggregate: st
     neutral = {"MIN": np.inf, "MAX": -np.inf}.get(aggregate, 0.0)
     fold = {"MIN": scalars.minimum, "MAX": scalars.maximum}.get(aggregate, scalars.add)
     table = ctx.const(np.where(np.isnan(weights), neutral, weights), dtype).value
-    (rows, trees), targets = leaves.shape, weights.shape[1]
+    rows, targets = leaves.shape[1], weights.shape[1]
 
     def body(leaf: ir.Value, acc: ir.Value) -> ir.Value:
         return fold(acc, builders.extract(table, [scalars.to_index(leaf), builders.linalg_index(1)]))
 
     out = builders.full((rows, targets), scalars.const(neutral, element_type(dtype)))
-    total = ctx.wrap(builders.generic([leaves.value], [out], [[0, 2], [0, 1]], "ppr", body)[0], dtype)
+    total = ctx.wrap(builders.generic([leaves.value], [out], [[2, 0, 3], [0, 1]], "pprr", body)[0], dtype)
     if aggregate == "AVERAGE":
         return ctx.elementwise(lambda a: scalars.div(a, scalars.like(a, max(trees, 1))), total)
     if aggregate == "SUM":

@@ -214,7 +214,9 @@ def _forest(
     numbers = np.where(leaf, ~(np.cumsum(leaf) - 1), np.cumsum(~leaf) - 1)
     inner = np.flatnonzero(~leaf)
     children = [names.find(ctx, _ints(trees)[inner], _ints(ids)[inner]) for ids in branches]
-    roots = np.setdiff1d(np.arange(count), np.concatenate(children))
+    is_root = np.ones(count, bool)
+    is_root[np.concatenate(children)] = False
+    roots = np.flatnonzero(is_root)
     kinds = np.array([0 if m == "LEAF" else _MODES.index(m) for m in modes], np.int64)
     tracks = _ints(missing or [0] * count)
     on_true, on_false = (numbers[at] for at in children)
@@ -251,8 +253,10 @@ def _scores(ctx: Context, x: Tensor, forest: Forest, tables: Sequence[np.ndarray
         ctx.invalid(f"the input has shape {list(x.shape)}, it must be rows of features")
     forest.check(ctx, x.shape[1], len(tables[0]))
     dtype = "float64" if "float64" in (x.dtype, forest.splits.dtype.name) else "float32"
-    leaves = leaves_of(ctx, x, forest)
-    return [tally_votes(ctx, leaves, table, aggregate, dtype) for table in tables]
+    trees, none = len(forest.roots), len(tables[0])
+    leaves = leaves_of(ctx, x, forest, none)
+    nothing = np.full((1, tables[0].shape[1]), np.nan)  # of lanes behind the last tree
+    return [tally_votes(ctx, leaves, np.concatenate([t, nothing]), aggregate, trees, dtype) for t in tables]
 
 
 def _rebase(ctx: Context, scores: Tensor, base: np.ndarray) -> Tensor:

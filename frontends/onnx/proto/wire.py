@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import mmap
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from onnx import TensorProto
 
 SMALL_MESSAGE = 1024  # bytes of a message that is taken as it is
+_SHORT_TEXT = 24  # bytes of names in runs that are passed at once
 DEEPEST = 100  # messages in one another, as many as protobuf itself allows
 
 # The way to tensors: for each message, field number -> the message in it. From onnx.proto.
@@ -56,7 +59,8 @@ def _message(data: Data, start: int, end: int, kind: str, place: PlaceCallback, 
     if depth == 0:
         raise Broken(f"its messages are nested deeper than {DEEPEST}")
     inner, taken = _MESSAGES[kind], start  # what lies between two fields that change is taken as it is
-    for number, head, body, stop in _fields(data, start, end):
+    wanted = {*inner, _TRAINING_INFO} if kind == "model" else inner
+    for number, head, body, stop in _fields(data, start, end, wanted):
         if number in inner and stop - body > SMALL_MESSAGE and body != head:
             part = b"".join(_message(data, body, stop, inner[number], place, depth - 1))
             yield data[taken:head] + _varint(number << 3 | 2) + _varint(len(part)) + part
@@ -85,8 +89,13 @@ def _detach_tensor(data: Data, start: int, end: int, place: PlaceCallback) -> by
     return tensor.SerializeToString()
 
 
-def _fields(data: Data, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Field number, and where its key, its content and its end are; ``content == key`` for a number."""
+def _fields(
+    data: Data, start: int, end: int, wanted: Collection[int] | None = None
+) -> Iterator[tuple[int, int, int, int]]:
+    """Field number, and where its key, its content and its end are; ``content == key`` for a number.
+
+    Of all fields, or of those with ``wanted`` numbers.
+    """
     at = start
     while at < end:
         head = at
@@ -102,7 +111,26 @@ def _fields(data: Data, start: int, end: int) -> Iterator[tuple[int, int, int, i
             raise Broken(f"wire type {wire}")
         if at > end or number == 0:
             raise Broken("a field ends after its message")
-        yield number, head, body, at
+        if wanted is None or number in wanted:
+            yield number, head, body, at
+        elif at < end and data[at] == data[head] < 128:
+            at = _skip_run(data, key, at, end)
+
+
+def _skip_run(data: Data, key: int, at: int, end: int) -> int:
+    """The end of a run of fields with a key of one byte, or a place in it: attributes of trees have a million each."""
+    run = _make_run(key)
+    while (found := run.match(data, at, end)) is not None:
+        at = found.end()
+    return at
+
+
+@functools.cache
+def _make_run(key: int) -> re.Pattern[bytes]:
+    """A pattern for the next fields that have a key: a bounded number, since memory is kept for each of them."""
+    short = b"|".join(re.escape(bytes([length])) + rb"[\s\S]{%d}" % length for length in range(_SHORT_TEXT))
+    content = {0: rb"[\x80-\xff]{0,9}[\x00-\x7f]", 1: rb"[\s\S]{8}", 2: b"(?:" + short + b")", 5: rb"[\s\S]{4}"}
+    return re.compile(b"(?:" + re.escape(bytes([key])) + content[key & 7] + b"){1,1000}")
 
 
 def _read_varint(data: Data, at: int, end: int) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from reference import run_model
 
 import tilewright as tw
 from tilewright.core.errors import ModelError
+from tilewright.driver import api
 from tilewright.frontends import import_model
 from tilewright.tools.debugging.oracle import make_session
 
@@ -22,7 +23,7 @@ X = np.round(RANDOM.standard_normal((7, FEATURES)), 1).astype(np.float32)
 
 
 def forest(
-    kind: str, depth: int = 4, modes: list[str] = LEQ, votes: list[int] | None = None, **how: Any
+    kind: str, depth: int = 4, modes: list[str] = LEQ, votes: list[int] | None = None, trees: int = 5, **how: Any
 ) -> dict[str, Any]:
     """Random trees with a vote of each leaf for one of three targets, or for all of ``votes``."""
     names = ("treeids", "nodeids", "featureids", "values", "modes", "truenodeids", "falsenodeids")
@@ -42,11 +43,11 @@ def forest(
         nodes[here][5:] = [grow(tree, first, depth - 1), grow(tree, first, depth - 1)]
         return here - first
 
-    for tree in range(5):
+    for tree in range(trees):
         grow(tree, len(nodes), depth)
     made = {f"nodes_{name}": list(column) for name, column in zip(names, zip(*nodes, strict=True), strict=True)}
-    trees, ids, targets, weights = zip(*voted, strict=True)
-    fields = {"treeids": trees, "nodeids": ids, "ids": targets, "weights": weights}
+    owners, ids, targets, weights = zip(*voted, strict=True)
+    fields = {"treeids": owners, "nodeids": ids, "ids": targets, "weights": weights}
     return made | {f"{kind}_{name}": list(column) for name, column in fields.items()}
 
 
@@ -73,6 +74,20 @@ def test_aggregates_with_base_values(aggregate):
     options = {"n_targets": 3, "aggregate_function": aggregate}
     check("TreeEnsembleRegressor", X, forest("target"), **options)
     check("TreeEnsembleRegressor", X, forest("target", votes=[0, 1, 2]), base_values=[0.5, 1.0, -2.0], **options)
+
+
+@pytest.mark.parametrize("aggregate", ["SUM", "MIN"])
+@pytest.mark.parametrize("trees", [1, 8, 9, 17])
+def test_trees_fill_the_lanes_of_groups_or_not(trees, aggregate):
+    made = forest("target", trees=trees, votes=[0, 1, 2])
+    for x in (X, X[:1]):
+        check("TreeEnsembleRegressor", x, made, n_targets=3, aggregate_function=aggregate)
+
+
+def test_threads_share_groups_of_trees():
+    model, _ = foreign_model("TreeEnsembleRegressor", [X], ML, version=3, **forest("target", trees=17), n_targets=3)
+    kernels = api.stepwise(model, options=api.make_options(), workers=0).kernels
+    assert [kernel.extent for kernel in kernels.values() if kernel.parallel and not kernel.schedule] == [3]
 
 
 def test_trees_that_are_leaves():
