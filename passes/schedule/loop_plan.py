@@ -14,6 +14,7 @@ from ..analysis.classify import classify_op
 from ..analysis.kinds import Contraction, OpClass
 from ..ir.kernel import stated_summed
 from ..ir.structure import AnyOp, is_structured, list_ops, loop_extents, shape_of, terminator_of
+from ..ir.uses import nested_ops
 
 # Below this many scalar operations a fork of threads costs more than it saves (a few microseconds).
 PARALLEL_WORK = 400_000
@@ -22,6 +23,7 @@ PARALLEL_WORK = 400_000
 STREAMED_BYTES = 1 << 18
 # Steps of the parallel axis that callers see where sizes tell how many there are: each stands for a share of these.
 STEPS = 1 << 12
+_STEPS_OF_WHILE = 8  # of a loop whose steps the run decides
 _POLYNOMIAL = 10  # operations of an exponential, a sine ...
 _INSTRUCTIONS = frozenset({"absf", "absi", "ceil", "copysign", "floor", "fma", "roundeven", "trunc"})  # one each
 # Ops that move whole tensors.
@@ -135,6 +137,8 @@ def _count(op: AnyOp, times: int) -> tuple[int, int]:
         elif inner.name == "scf.for":
             found = _count(inner, times * (integer_of(inner.operands[1]) or 1))
             operations, points = operations + found[0], points + found[1]
+        elif inner.name == "scf.while":
+            operations += times * _STEPS_OF_WHILE * sum(1 for _ in nested_ops(inner))
         elif inner.name.startswith("linalg.") and inner.regions:
             points += times * count_points(inner)
             operations += times * count_scalars(inner)

@@ -54,7 +54,7 @@ class Forest:
 
 # Trees that a row walks down side by side: each step of a walk waits for what memory gives.
 _LANES = 8
-_WORD = "int32"
+_NODE_DTYPE = "int32"
 _FEATURE_BITS, _MODE_BITS = 24, 3  # of a node's first word; above them is whether NaN goes the way of true
 
 
@@ -69,9 +69,9 @@ def leaves_of(ctx: Context, x: Tensor, forest: Forest, none: int) -> Tensor:
     groups = max(-(-trees // lanes), 1)
     roots = np.pad(forest.roots, (0, groups * lanes - trees), constant_values=~none).reshape(groups, lanes)
     if not forest.features.size:
-        return ctx.broadcast(ctx.const(~roots[:, None], _WORD), (groups, rows, lanes))
+        return ctx.broadcast(ctx.const(~roots[:, None], _NODE_DTYPE), (groups, rows, lanes))
     dtype = "float64" if "float64" in (x.dtype, forest.splits.dtype.name) else "float32"
-    walk, first = _Walk.of(ctx, ctx.cast(x, dtype), forest), ctx.const(roots, _WORD).value
+    walk, first = _Walk.of(ctx, ctx.cast(x, dtype), forest), ctx.const(roots, _NODE_DTYPE).value
 
     def visit(group: ir.Value, row: ir.Value, into: ir.Value) -> ir.Value:
         places = [index(lane) for lane in range(lanes)]
@@ -86,12 +86,12 @@ def leaves_of(ctx: Context, x: Tensor, forest: Forest, none: int) -> Tensor:
     def once(_: ir.Value, states: States) -> tuple[ir.Value, list[ir.Value]]:
         return scalars.bool_constant(True), visit_group(index(0), states)
 
-    into = builders.empty((groups, rows, lanes), element_type(_WORD))
+    into = builders.empty((groups, rows, lanes), element_type(_NODE_DTYPE))
     if groups == rows == 1:  # no loop that is dropped around one row: outside of loops each op would be a kernel
         made = while_loop(index(1), scalars.bool_constant(True), [into], once)
     else:
         made = for_loop(groups, [into], visit_group)
-    return ctx.wrap(extents.note(made[0], (groups, rows, lanes)), _WORD)
+    return ctx.wrap(extents.note(made[0], (groups, rows, lanes)), _NODE_DTYPE)
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class _Walk:
         wide = ctx.const(splits, x.dtype).value if x.dtype == "float64" else None
         if wide is None:
             words[:, 3] = splits.view(np.int32)
-        return _Walk(x.value, ctx.const(words, _WORD).value, wide, modes, missing)
+        return _Walk(x.value, ctx.const(words, _NODE_DTYPE).value, wide, modes, missing)
 
     def find(self, row: ir.Value, roots: Sequence[ir.Value]) -> list[ir.Value]:
         """The leaves that a row comes to from these roots, all of which go on until the last one is there."""

@@ -85,9 +85,10 @@ def test_trees_fill_the_lanes_of_groups_or_not(trees, aggregate):
 
 
 def test_threads_share_groups_of_trees():
-    model, _ = foreign_model("TreeEnsembleRegressor", [X], ML, version=3, **forest("target", trees=17), n_targets=3)
+    x = np.zeros((1000, FEATURES), np.float32)
+    model, _ = foreign_model("TreeEnsembleRegressor", [x], ML, version=3, **forest("target", trees=17), n_targets=3)
     kernels = api.stepwise(model, options=api.make_options(), workers=0).kernels
-    assert [kernel.extent for kernel in kernels.values() if kernel.parallel and not kernel.schedule] == [3]
+    assert [(k.extent, k.parallel) for name, k in kernels.items() if name.startswith("for_")] == [(3, True)]
 
 
 def test_trees_that_are_leaves():
