@@ -16,7 +16,11 @@ from .host import Attributes, register_host_function
 @register_host_function("ZipMap")
 def _zip_maps(attributes: Attributes, x: np.ndarray) -> tuple[Any, ...]:
     """For each row a map from the classes to its numbers."""
-    pairs = map(zip, itertools.repeat(attributes["classes"]), x.tolist())
+    classes = attributes["classes"]
+    if len(classes) == 2:  # a third of the time of the other way
+        one, other = classes
+        return ([{one: a, other: b} for a, b in x.tolist()],)
+    pairs = map(zip, itertools.repeat(classes), x.tolist())
     return (list(map(dict, pairs)),)  # a comprehension takes half as long again
 
 

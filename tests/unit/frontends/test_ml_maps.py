@@ -35,10 +35,10 @@ def made(op: str, inputs: list[onnx.ValueInfoProto], outputs: list[onnx.ValueInf
     return helper.make_model(helper.make_graph([node], "case", inputs, outputs), opset_imports=opsets, ir_version=9)
 
 
-def zip_map(**classes: Any) -> onnx.ModelProto:
+def zip_map(columns: int = 3, **classes: Any) -> onnx.ModelProto:
     key = "string" if "classlabels_strings" in classes else "int64"
     output = helper.make_value_info("y", helper.make_sequence_type_proto(map_type(key, "float32")))
-    return made("ZipMap", [tensor("x", "float32", "n", 3)], [output], **classes)
+    return made("ZipMap", [tensor("x", "float32", "n", columns)], [output], **classes)
 
 
 def of_map(op: str, key: str, value: str, result: str, **attributes: Any) -> onnx.ModelProto:
@@ -50,15 +50,20 @@ def compiled(model: onnx.ModelProto) -> tw.Module:
     return tw.compile(model, workers=0, num_threads=1, cache=False)
 
 
-@pytest.mark.parametrize("classes", [{"classlabels_int64s": [7, 3, 5]}, {"classlabels_strings": ["b", "a", "ä"]}])
+@pytest.mark.parametrize(
+    "classes",
+    [{"classlabels_int64s": [7, 3, 5]}, {"classlabels_int64s": [1, 0]}, {"classlabels_strings": ["b", "a", "ä"]}],
+    ids=["three", "two", "strings"],
+)
 def test_rows_become_maps(classes):
-    model = zip_map(**classes)
+    [labels] = classes.values()
+    model = zip_map(len(labels), **classes)
     module, session = compiled(model), make_session(model)
     for rows in (0, 1, 4):
-        x = RANDOM.random((rows, 3), np.float32)
+        x = RANDOM.random((rows, len(labels)), np.float32)
         [maps] = module.run([x])
         assert maps == session.run(None, {"x": x})[0]
-        assert len(maps) == rows and all(list(m) == next(iter(classes.values())) for m in maps)
+        assert len(maps) == rows and all(list(m) == labels for m in maps)
 
 
 def test_classes_that_do_not_fit_are_refused():
