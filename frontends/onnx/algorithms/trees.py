@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
 
-from ....core.sizes import Extent
+from ....core.sizes import Extent, floor_divide
 from ....dialects import arith, builders, extents, ir, scalars, scf, tensor
 from ....dialects.loops import States, for_loop, index, while_loop
 from ....dialects.types import element_type
@@ -52,8 +53,8 @@ class Forest:
         ctx.invalid("a tree comes back to one of its nodes")
 
 
-# Trees that a row walks down side by side: each step of a walk waits for what memory gives.
-_LANES = 8
+# Walks at a time, of several trees or rows: each step of a walk waits for what memory gives.
+_WALKS = 8
 _NODE_DTYPE = "int32"
 _FEATURE_BITS, _MODE_BITS = 24, 3  # of a node's first word; above them is whether NaN goes the way of true
 
@@ -62,36 +63,45 @@ def leaves_of(ctx: Context, x: Tensor, forest: Forest, none: int) -> Tensor:
     """(groups, rows, lanes) of int32: the number of the leaf that each row of features comes to in each tree.
 
     The trees are those of all lanes of a group, and then of the next one; behind the last tree each row comes to the
-    leaf ``none``. All rows walk down one group's trees, whose nodes stay in the cache, before those of the next.
+    leaf ``none``. All rows walk down one group's trees, whose nodes stay in the cache, before those of the next. Where
+    there are few trees, several rows walk at a time.
     """
-    rows, trees = x.shape[0], len(forest.roots)
-    lanes = min(_LANES, max(trees, 1))
-    groups = max(-(-trees // lanes), 1)
-    roots = np.pad(forest.roots, (0, groups * lanes - trees), constant_values=~none).reshape(groups, lanes)
+    rows, trees = x.shape[0], max(len(forest.roots), 1)
+    groups = -(-trees // _WALKS)
+    lanes = -(-trees // groups)
+    roots = np.pad(forest.roots, (0, groups * lanes - len(forest.roots)), constant_values=~none).reshape(groups, lanes)
     if not forest.features.size:
         return ctx.broadcast(ctx.const(~roots[:, None], _NODE_DTYPE), (groups, rows, lanes))
     dtype = "float64" if "float64" in (x.dtype, forest.splits.dtype.name) else "float32"
     walk, first = _Walk.of(ctx, ctx.cast(x, dtype), forest), ctx.const(roots, _NODE_DTYPE).value
+    together = 1 if rows == 1 else _WALKS // lanes
+    blocks = floor_divide(rows + together - 1, together)
 
-    def visit(group: ir.Value, row: ir.Value, into: ir.Value) -> ir.Value:
-        places = [index(lane) for lane in range(lanes)]
-        leaves = walk.find(row, [builders.extract(first, [group, lane]) for lane in places])
-        for lane, leaf in zip(places, leaves, strict=True):
-            into = tensor.InsertOp(leaf, into, [group, row, lane]).result
+    def visit(group: ir.Value, block: ir.Value, into: ir.Value) -> ir.Value:
+        """Store the leaves of the rows of a block; behind the last row it is that again."""
+        starts = [builders.extract(first, [group, index(lane)]) for lane in range(lanes)]
+        own = [scalars.add(scalars.mul(block, index(together)), index(i)) for i in range(together)]
+        own = [scalars.minimum(row, index(rows - 1)) for row in own] if together > 1 else [block]
+        leaves = iter(walk.find([row for row in own for _ in starts], starts * together))
+        for i, lane in itertools.product(range(together), range(lanes)):
+            into = tensor.InsertOp(next(leaves), into, [group, block, index(i), index(lane)]).result
         return into
 
     def visit_group(group: ir.Value, states: States) -> list[ir.Value]:
-        return for_loop(rows, states, lambda row, carried: [visit(group, row, carried[0])])
+        return for_loop(blocks, states, lambda block, carried: [visit(group, block, carried[0])])
 
     def once(_: ir.Value, states: States) -> tuple[ir.Value, list[ir.Value]]:
         return scalars.bool_constant(True), visit_group(index(0), states)
 
-    into = builders.empty((groups, rows, lanes), element_type(_NODE_DTYPE))
-    if groups == rows == 1:  # no loop that is dropped around one row: outside of loops each op would be a kernel
+    into = builders.empty((groups, blocks, together, lanes), element_type(_NODE_DTYPE))
+    if groups == blocks == 1:  # no loop that is dropped around one block: outside of loops each op would be a kernel
         made = while_loop(index(1), scalars.bool_constant(True), [into], once)
     else:
         made = for_loop(groups, [into], visit_group)
-    return ctx.wrap(extents.note(made[0], (groups, rows, lanes)), _NODE_DTYPE)
+    whole = builders.reshape(
+        extents.note(made[0], (groups, blocks, together, lanes)), (groups, blocks * together, lanes)
+    )
+    return ctx.wrap(builders.slice_(whole, [0, 0, 0], [groups, rows, lanes]), _NODE_DTYPE)
 
 
 @dataclass(frozen=True)
@@ -126,8 +136,8 @@ class _Walk:
             words[:, 3] = splits.view(np.int32)
         return _Walk(x.value, ctx.const(words, _NODE_DTYPE).value, wide, modes, missing)
 
-    def find(self, row: ir.Value, roots: Sequence[ir.Value]) -> list[ir.Value]:
-        """The leaves that a row comes to from these roots, all of which go on until the last one is there."""
+    def find(self, rows: Sequence[ir.Value], roots: Sequence[ir.Value]) -> list[ir.Value]:
+        """The leaves that rows come to from their roots, all of which go on until the last one is there."""
         types = [root.type for root in roots]
         loop = scf.WhileOp(types, list(roots))
         before, after = (region.blocks.append(*types) for region in (loop.before, loop.after))
@@ -136,7 +146,7 @@ class _Walk:
             left = reduce(arith.andi, places)  # below 0 where all are
             scf.ConditionOp(scalars.compare("ge", left, scalars.like(left, 0)), places)
         with ir.InsertionPoint(after):
-            scf.YieldOp([self._step(row, place) for place in after.arguments])
+            scf.YieldOp(list(map(self._step, rows, after.arguments)))
         return [scalars.invert(place) for place in loop.results]
 
     def _step(self, row: ir.Value, place: ir.Value) -> ir.Value:
