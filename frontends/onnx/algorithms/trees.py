@@ -74,7 +74,7 @@ def leaves_of(ctx: Context, x: Tensor, forest: Forest, none: int) -> Tensor:
         return ctx.broadcast(ctx.const(~roots[:, None], _NODE_DTYPE), (groups, rows, lanes))
     dtype = "float64" if "float64" in (x.dtype, forest.splits.dtype.name) else "float32"
     walk, first = _Walk.of(ctx, ctx.cast(x, dtype), forest), ctx.const(roots, _NODE_DTYPE).value
-    together = 1 if rows == 1 else _WALKS // lanes
+    together = 1 if rows == 1 else -(-_WALKS // lanes)
     blocks = floor_divide(rows + together - 1, together)
 
     def visit(group: ir.Value, block: ir.Value, into: ir.Value) -> ir.Value:
