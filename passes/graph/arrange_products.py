@@ -10,7 +10,7 @@ from typing import ClassVar
 from ...dialects import builders, ir, scalars
 from ...dialects.walk import defining_op
 from ..analysis.classify import classify_sum
-from ..analysis.kinds import Contraction
+from ..analysis.kinds import Contraction, Conv
 from ..infra.base import Pass
 from ..ir.edit import body_of, list_programs, param_values, replace, splat_of
 from ..ir.maps import compose, permutation_of, read_untransposed, set_maps
@@ -27,6 +27,7 @@ from ..ir.structure import (
 from ..ir.uses import has_one_use
 from ..schedule.tiling.values import sums_along_rows
 from .rewriting.orders import can_reorder_result, reorder_operand, reorder_result
+from .rewriting.whole_windows import covers_image, multiply_image
 
 # Rows, and columns, from which it is worth moving what they read: fewer are dot products of operands as they lie.
 _ENOUGH = 8
@@ -70,7 +71,11 @@ class ArrangeProducts(Pass):
         for function in list_programs(module):
             weights = param_values(function)
             for op in list_ops(function):
-                if not isinstance(kind := classify_sum(op), Contraction):
+                kind = classify_sum(op)
+                if isinstance(kind, Conv) and covers_image(op, kind, weights):
+                    op = multiply_image(op, kind)
+                    kind = classify_sum(op)
+                if not isinstance(kind, Contraction):
                     continue
                 if _has_one_step(op):
                     _drop_sum(op)

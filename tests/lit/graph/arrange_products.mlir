@@ -293,3 +293,57 @@ func.func @one_step(%x: tensor<?x1xf32>, %y: tensor<1x4xf32>, %v: tensor<3x2xf32
   } -> tensor<?x4xf32>
   return %p, %q, %r : tensor<?x4xf32>, tensor<3x4xf32>, tensor<?x4xf32>
 }
+
+// A window that is all of the image, by a weight that each run makes, is a row of a product.
+// CHECK-LABEL: func.func @whole_window(
+// CHECK-DAG:     %[[X:.*]] = tensor.collapse_shape %arg0 {{.*}} into tensor<2x72xf32>
+// CHECK-DAG:     %[[W:.*]] = tensor.collapse_shape %arg1 {{.*}} into tensor<5x72xf32>
+// CHECK:         iterator_types = ["parallel", "parallel", "reduction"]} ins(%[[X]], %[[W]] :
+// CHECK:         tensor.expand_shape %{{.*}} into tensor<2x5x1x1xf32>
+#nchw = affine_map<(n, f, h, w, c, i, j) -> (n, c, h + i, w + j)>
+#fcij = affine_map<(n, f, h, w, c, i, j) -> (f, c, i, j)>
+#nfhw = affine_map<(n, f, h, w, c, i, j) -> (n, f, h, w)>
+func.func @whole_window(%x: tensor<2x8x3x3xf32>, %w: tensor<5x8x3x3xf32>) -> tensor<2x5x1x1xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x5x1x1xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<2x5x1x1xf32>) -> tensor<2x5x1x1xf32>
+  %y = linalg.generic {indexing_maps = [#nchw, #fcij, #nfhw],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}
+      ins(%x, %w : tensor<2x8x3x3xf32>, tensor<5x8x3x3xf32>) outs(%z : tensor<2x5x1x1xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %p = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %acc, %p fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<2x5x1x1xf32>
+  return %y : tensor<2x5x1x1xf32>
+}
+
+// Not two windows, and not a weight that is packed ahead of time.
+// CHECK-LABEL: func.func @rejects_windows(
+// CHECK-NOT:     tensor.collapse_shape
+// CHECK:         return
+func.func @rejects_windows(%x: tensor<2x8x3x4xf32>, %w: tensor<5x8x3x3xf32>, %u: tensor<2x8x3x3xf32>,
+                           %p: tensor<5x8x3x3xf32> {tw.param = "p"}) -> (tensor<2x5x1x2xf32>, tensor<2x5x1x1xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x5x1x2xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<2x5x1x2xf32>) -> tensor<2x5x1x2xf32>
+  %y = linalg.generic {indexing_maps = [#nchw, #fcij, #nfhw],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}
+      ins(%x, %w : tensor<2x8x3x4xf32>, tensor<5x8x3x3xf32>) outs(%z : tensor<2x5x1x2xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %q = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %acc, %q fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<2x5x1x2xf32>
+  %f = tensor.empty() : tensor<2x5x1x1xf32>
+  %o = linalg.fill ins(%zero : f32) outs(%f : tensor<2x5x1x1xf32>) -> tensor<2x5x1x1xf32>
+  %v = linalg.generic {indexing_maps = [#nchw, #fcij, #nfhw],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}
+      ins(%u, %p : tensor<2x8x3x3xf32>, tensor<5x8x3x3xf32>) outs(%o : tensor<2x5x1x1xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %q = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %acc, %q fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<2x5x1x1xf32>
+  return %y, %v : tensor<2x5x1x2xf32>, tensor<2x5x1x1xf32>
+}

@@ -144,7 +144,23 @@ def test_a_single_pixel_is_multiplied_once_with_each_element_of_a_window() -> No
     x, w = random(1, 6, 1, 1), random(6, 8, 4, 4)
     model, _ = node_model("ConvTranspose", [x, w], [1])
     text = str(import_model(model).module)
-    assert "tensor<1x128x1x1xf32>" in text and "7x7" not in text
+    assert "tensor<1x1x128xf32>" in text and "7x7" not in text
+
+
+@pytest.mark.parametrize(
+    ("data", "weight", "group"),
+    [
+        ((2, 12, 1, 1), (5, 12, 1, 1), 1),
+        ((1, 12, 3, 4), (6, 4, 3, 4), 3),
+        ((9, 8, 5), (11, 8, 5), 1),
+        ((2, 6, 3, 3), (1, 6, 3, 3), 1),
+    ],
+)
+def test_windows_as_large_as_the_image_are_products(data: tuple[int, ...], weight: tuple[int, ...], group: int) -> None:
+    model, inputs = node_model("Conv", [random(*data), random(*weight), random(weight[0])], group=group)
+    module = tw.compile(model, workers=0, num_threads=1, cache=False)
+    [got], [want] = module.run(inputs), make_session(model).run(None, inputs)
+    np.testing.assert_allclose(got, want, atol=1e-5)
 
 
 def test_a_program_reads_nothing_below_its_image() -> None:
