@@ -254,6 +254,13 @@ Written by passes/schedule/dynamic/blocks and passes/schedule/dynamic/window_pan
 passes/schedule/families/column_panels.
 """
 
+IMAGE_COLUMNS = "tw.image_columns"
+"""Convolution, two integers: of what it reads, where the image begins along the last axis that windows move along, and
+its extent there. What is stored before and after it is zeros.
+
+Written by passes/graph/skip_padding; read by passes/schedule/tiling/reduction.
+"""
+
 OPEN_SUM = "tw.open_sum"
 """Function, unit: a block whose sums are of open length; it has the length of a chunk in place of that.
 

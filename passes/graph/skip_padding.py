@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...core.target import Target, detect_host
-from ...dialects import builders, ir
+from ...dialects import builders, ir, tw
 from ...dialects.walk import defining_op
 from ..analysis.classify import classify_sum
 from ..analysis.kinds import Conv
@@ -17,7 +17,7 @@ from ..ir.structure import is_static, list_ops, shape_of, terminator_of
 from ..ir.uses import users_of
 from ..schedule.families.split_blocks import splits_windows
 from ..schedule.tiles.structured import capture_scalar
-from ..schedule.tiling.pool_windows import Window, amounts_of, find_clipped_windows, windows_of
+from ..schedule.tiling.pool_windows import Window, amounts_of, find_clipped_windows, find_padded_columns, windows_of
 
 # The attributes that hold the sizes of views' results.
 _SIZE_LISTS = {"tensor.extract_slice": "static_sizes", "tensor.expand_shape": "static_output_shape"}
@@ -40,8 +40,10 @@ class SkipPadding(Pass):
 
         %q = tensor.pad %x low[0, 6, 0] high[0, 6, 0]
         %p = tensor.pad %q low[6, 0, 0] high[6, 0, 0]       // not written: of the convolution's kernel
-        %c = linalg.generic {convolution} ins(%p, %w)
+        %c = linalg.generic {convolution} ins(%p, %w) {tw.image_columns = [6, 14]}
 
+    Along the last axis a tile has several pixels, and the padding is stored; `tw.image_columns` says where the image
+    begins there, and its extent. The kernel leaves out elements of a window that all of a tile has in the padding.
     A padding that has other readers stays as it is, and so does that of convolutions in parts of bfloat16 (AMX), whose
     matrices have pixels of several rows.
 
@@ -69,6 +71,8 @@ def _divide_padding(op: ir.Operation, kind: Conv) -> None:
     pad, views = _trace_padding(op, kind)
     if pad is None:
         return
+    if (columns := find_padded_columns(op, kind, pad)) is not None:
+        op.attributes[tw.IMAGE_COLUMNS] = ir.DenseI64ArrayAttr.get(columns)
     left_out = {window.axis for window in find_clipped_windows(op, kind, pad)}
     if not left_out:
         return

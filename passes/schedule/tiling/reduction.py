@@ -11,7 +11,7 @@ from ....dialects.walk import defining_op
 from ...analysis.block_sums import find_block_sum
 from ...analysis.classify import classify_op
 from ...analysis.kinds import Contraction, Conv, Pooling
-from ...ir.structure import dim_of, indexing_maps, iterator_types, shape_of
+from ...ir.structure import dim_of, indexing_maps, iterator_types, loop_extents, shape_of
 from ..tiles.axes import NARROWEST, power_ceil
 from ..tiles.lanes import find_lanes
 from ..tiles.loops import for_each_between, for_each_chunk
@@ -28,7 +28,7 @@ from .dot_product import dot_products
 from .gather import gather_sum, reads_at_indices
 from .grouped_sums import grouped_loop
 from .matrix_products import TileProduct
-from .pool_windows import Bounds, Window, amounts_of, combiner_of, find_skipped_padding, windows_of
+from .pool_windows import SAVED, Bounds, Window, amounts_of, combiner_of, find_skipped_padding, windows_of
 from .row_reduction import reduce_row
 from .rows import materialize_shared
 from .split_products import SplitProduct
@@ -215,14 +215,26 @@ def _rows_across(tiler: Tiler, loops: Sequence[Interval], serial: Sequence[int])
 def _clip_windows(tiler: Tiler, op: ir.Operation, loops: Sequence[Interval]) -> dict[int, Bounds]:
     """The first and the end of the steps over windows that lie outside of padding, which is then not looked at."""
     pad, clipped = _find_clipped(tiler, op)
+    stored = _leave_out_columns(op, loops)
     if pad is None or not clipped:
-        return {}
+        return stored
     tiler.unpadded.add(pad.results[0])
     amounts, shape = amounts_of(pad), shape_of(pad.operands[0])
-    return {
+    return stored | {
         loop: window.bounds(loops[window.o], loops[loop].size, amounts[window.axis][0], Linear(shape[window.axis]))
         for loop, window in clipped.items()
     }
+
+
+def _leave_out_columns(op: ir.Operation, loops: Sequence[Interval]) -> dict[int, Bounds]:
+    """The first and the end of the steps along windows' rows that read more than stored padding, in any of a tile's."""
+    if tw.IMAGE_COLUMNS not in op.attributes or not isinstance(kind := classify_op(op), Conv):
+        return {}
+    window, (low, extent) = windows_of(op, kind)[-1], ir.DenseI64ArrayAttr(op.attributes[tw.IMAGE_COLUMNS])
+    place, size = loops[window.o], loops[window.k].size
+    if size < 2 or place.size < 1 or window.count_idle(loop_extents(op), place.size, low, extent) < SAVED:
+        return {}
+    return {window.k: window.bounds(place, size, low, Linear(extent), stored=True)}
 
 
 def _find_clipped(tiler: Tiler, op: ir.Operation) -> tuple[ir.Operation | None, dict[int, Window]]:

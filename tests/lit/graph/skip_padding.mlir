@@ -4,13 +4,15 @@
 #weight = affine_map<(h, w, f, i, j, c) -> (f, c, i, j)>
 #image = affine_map<(h, w, f, i, j, c) -> (h, w, f)>
 
-// Of three rows of a window two lie in the padding, for four rows of pixels in eight: these are left out.
+// Of three rows of a window two lie in the padding, for four rows of pixels in eight: these are left out. The columns are
+// stored with their padding; the kernel may leave out what lies there.
 // CHECK-LABEL: func.func @rows(
 // CHECK:         %[[Q:.*]] = tensor.pad %arg0 low[0, 2, 0] high[0, 2, 16]
 // CHECK:         } : tensor<8x8x8xf32> to tensor<8x12x24xf32>
 // CHECK:         %[[S:.*]] = tensor.extract_slice %[[Q]][0, 0, 0] [8, 12, 8] [1, 1, 1]
 // CHECK:         %[[P:.*]] = tensor.pad %[[S]] low[2, 0, 0] high[2, 0, 0]
 // CHECK:         linalg.generic {{.*}} ins(%[[P]], %{{.*}} : tensor<12x12x8xf32>, tensor<32x8x3x3xf32>)
+// CHECK-SAME:    attrs = {tw.image_columns = array<i64: 2, 8>}
 func.func @rows(%x: tensor<8x8x8xf32>, %p: tensor<1x3x3x8x32xf32>) -> tensor<8x8x32xf32> {
   %zero = arith.constant 0.0 : f32
   %d = tensor.pad %x low[2, 2, 0] high[2, 2, 16] {
@@ -39,6 +41,7 @@ func.func @rows(%x: tensor<8x8x8xf32>, %p: tensor<1x3x3x8x32xf32>) -> tensor<8x8
 // CHECK:         tensor.pad %arg0 low[2, 2, 0] high[2, 2, 0]
 // CHECK:         tensor.pad %arg0 low[2, 2, 0] high[2, 2, 0]
 // CHECK-NOT:     tensor.pad
+// CHECK-NOT:     tw.image_columns
 func.func @rejects(%x: tensor<8x8x8xf32>, %p: tensor<1x3x3x8x32xf32>)
     -> (tensor<8x8x32xf32>, tensor<8x8x32xf32>, tensor<12x12x8xf32>) {
   %zero = arith.constant 0.0 : f32
@@ -79,6 +82,7 @@ func.func @rejects(%x: tensor<8x8x8xf32>, %p: tensor<1x3x3x8x32xf32>)
 // CHECK-LABEL: func.func @rejects_single_pixels(
 // CHECK:         tensor.pad %arg0 low[0, 2, 0] high[4, 2, 0]
 // CHECK-NOT:     tensor.pad
+// CHECK-NOT:     tw.image_columns
 func.func @rejects_single_pixels(%x: tensor<8x8x8xf32>, %p: tensor<1x1x1x8x32xf32>) -> tensor<12x12x32xf32> {
   %zero = arith.constant 0.0 : f32
   %c = tensor.pad %x low[0, 2, 0] high[4, 2, 0] {
