@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ....core.sizes import Extent, count_elements, floor_divide, has_dynamic_extents, if_equal
@@ -186,35 +184,31 @@ def mel_weight_matrix(
     low, high = (t.known for t in limits)
     if low is not None and high is not None and not 0 <= low <= high:
         ctx.invalid(f"there are no bands from {low} to {high} Hz")
-    return evaluate(
-        ctx,
-        lambda at, *numbers: _Bands(*numbers).weight(*at),
-        *extents,
-        *limits,
-        dtype="float64",
-        shape=(floor_divide(length, 2) + 1, count),
-        to=name,
+    corners = evaluate(
+        ctx, lambda at, *numbers: _find_corner(*at, *numbers), *extents, *limits, dtype="float64", shape=(count + 2,)
     )
+    shape = floor_divide(length, 2) + 1, count
+    bands = [_take_run(ctx, corners, first, count) for first in range(3)]  # each with its left corner, peak and right
+    return evaluate(ctx, lambda at, *bins: _weigh_bin(at[0], *bins), *bands, dtype="float64", shape=shape, to=name)
 
 
-@dataclass(frozen=True)
-class _Bands:
-    """Bands on the mel scale, in f64: of arrays, or of what bodies compute with (``ufuncs.py``)."""
+def _take_run(ctx: Context, x: Tensor, first: int, count: Extent) -> Tensor:
+    if x.known is not None and isinstance(count, int):
+        return ctx.const(x.known[first : first + count], x.dtype)
+    return ctx.wrap(builders.slice_(x.value, [first], [count]), x.dtype)
 
-    count: Number
-    length: Number
-    rate: Number
-    low: Number
-    high: Number
 
-    def weight(self, row: Number, band: Number) -> Number:
-        """The weight of a bin of the spectrum in a band."""
-        low, high = (np.log10(1 + edge / 700) * 2595 for edge in (self.low, self.high))
-        mels = ((band + i) * ((high - low) / (self.count + 2)) + low for i in range(3))
-        left, peak, right = map(self._bin, mels)
-        rising, falling = (row - left) / np.maximum(peak - left, 1), (right - row) / np.maximum(right - peak, 1)
-        side = np.where(row <= peak, np.maximum(rising, 0), np.maximum(falling, 0))
-        return np.where(np.absolute(row - peak) < 1, row * 0 + 1, side)  # a band that rises over no bins has a peak too
+def _find_corner(mark: Number, count: Number, length: Number, rate: Number, low: Number, high: Number) -> Number:
+    """The bin of the spectrum below a mark on the mel scale, which has two more marks than bands: in f64, of arrays,
+    or of what bodies compute with (``ufuncs.py``).
+    """
+    low, high = (np.log10(1 + edge / 700) * 2595 for edge in (low, high))
+    mel = mark * ((high - low) / (count + 2)) + low
+    return np.floor((length + 1) * 700 * (10 ** (mel / 2595) - 1) / rate)
 
-    def _bin(self, mel: Number) -> Number:
-        return np.floor((self.length + 1) * 700 * (10 ** (mel / 2595) - 1) / self.rate)
+
+def _weigh_bin(row: Number, left: Number, peak: Number, right: Number) -> Number:
+    """The weight of a bin of the spectrum in a band between corners; a band that rises over no bins has a peak, too."""
+    rising, falling = (row - left) / np.maximum(peak - left, 1), (right - row) / np.maximum(right - peak, 1)
+    side = np.where(row <= peak, np.maximum(rising, 0), np.maximum(falling, 0))
+    return np.where(np.absolute(row - peak) < 1, row * 0 + 1, side)
