@@ -17,18 +17,18 @@
 #km = affine_map<(m, n, k) -> (k, m)>
 #mn = affine_map<(m, n, k) -> (m, n)>
 #nm = affine_map<(m, n, k) -> (n, m)>
-func.func @columns(%x: tensor<8x4xf32>, %y: tensor<16x4xf32>) -> tensor<8x16xf32> {
+func.func @columns(%x: tensor<4x4xf32>, %y: tensor<16x4xf32>) -> tensor<4x16xf32> {
   %zero = arith.constant 0.0 : f32
-  %e = tensor.empty() : tensor<8x16xf32>
-  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<8x16xf32>) -> tensor<8x16xf32>
+  %e = tensor.empty() : tensor<4x16xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<4x16xf32>) -> tensor<4x16xf32>
   %c = linalg.generic {indexing_maps = [#mk, #nk, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
-      ins(%x, %y : tensor<8x4xf32>, tensor<16x4xf32>) outs(%z : tensor<8x16xf32>) {
+      ins(%x, %y : tensor<4x4xf32>, tensor<16x4xf32>) outs(%z : tensor<4x16xf32>) {
   ^bb0(%a: f32, %b: f32, %acc: f32):
     %p = arith.mulf %a, %b : f32
     %s = arith.addf %acc, %p : f32
     linalg.yield %s : f32
-  } -> tensor<8x16xf32>
-  return %c : tensor<8x16xf32>
+  } -> tensor<4x16xf32>
+  return %c : tensor<4x16xf32>
 }
 
 // The left operand lies along the result: they change places, and nothing moves.
