@@ -47,6 +47,8 @@ def _truncate(value: ir.Value, dtype: str) -> ir.Value:
 
     Through a wider signed integer negative numbers wrap, as C compilers have it in practice.
     """
+    if dtype == "uint32":
+        return _to_unsigned_word(value)
     narrow = scalars.width(element_type(dtype)) < 32 or dtype == "int32"
     integer = ir.IntegerType.get_signless(32 if narrow else 64)
     if dtype != "uint64":
@@ -55,6 +57,21 @@ def _truncate(value: ir.Value, dtype: str) -> ir.Value:
     upper = scalars.compare("ge", value, half)
     low = _to_signed(arith.select(upper, arith.subf(value, half), value), integer)
     return arith.xori(low, arith.select(upper, scalars.like(low, 1 << 63), scalars.like(low, 0)))
+
+
+def _to_unsigned_word(value: ir.Value) -> ir.Value:
+    """The low 32 bits of the signed 64 that a float is toward zero, without these: AVX2 has them for no vector.
+
+    What is left beside the nearest multiple of 2^32 is exact, and holds those bits: at least -2^31, and at most 2^31.
+    """
+    word = ir.IntegerType.get_signless(32)
+    inside = scalars.compare("lt", math.absf(value), scalars.like(value, 2.0**63))
+    whole = math.trunc(value) if isinstance(value.type, ir.F64Type) else value  # a float32 that large is whole
+    multiples = math.roundeven(arith.mulf(whole, scalars.like(value, 2.0**-32)))
+    rest = arith.subf(whole, arith.mulf(multiples, scalars.like(value, 2.0**32)))
+    half = scalars.like(value, 2.0**31)
+    rest = arith.select(scalars.compare("ge", rest, half), arith.negf(half), rest)
+    return arith.select(inside, arith.fptosi(word, rest), scalars.const(0, word))
 
 
 def _to_signed(value: ir.Value, integer: ir.Type) -> ir.Value:

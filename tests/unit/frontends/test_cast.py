@@ -8,10 +8,12 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
+from cpu_targets import targets
 from onnx import TensorProto, helper
 from onnx_case import check_model, check_node, model_of, node_model
 from reference import run_model
 
+import tilewright as tw
 from tilewright.core.errors import ModelError
 from tilewright.frontends import import_model
 
@@ -73,6 +75,20 @@ def test_what_an_integer_does_not_hold(source, target):
     np.testing.assert_array_equal(cast(values, tensor_type(target)), want)
     if source != "float16":  # onnxruntime
         check_node("Cast", values, to=tensor_type(target))
+
+
+@pytest.mark.parametrize("target", ["x86", *targets("haswell")])
+@pytest.mark.parametrize("source", ["float32", "float64"])
+def test_words_without_a_sign_are_the_low_bits_of_a_longer_integer(source: str, target: str) -> None:
+    """Around multiples of 2^31 and 2^32, where a float32 is whole and a float64 has a fraction."""
+    near = np.array([0, 1, 2, 3, 4, 5, 1000, 2.0**31 - 1, 2.0**32 - 1]) * 2.0**31
+    drawn = np.ldexp(np.random.default_rng(3).uniform(-1, 1, 500), np.arange(500) % 63)
+    apart = [0, 0.2, 0.5, 0.7, 1, -0.2, -0.5, -0.7, -1]
+    values = np.concatenate([drawn, *((sign * near) + d for sign in (1, -1) for d in apart)]).astype(source)
+    values = values[np.abs(values) < 2.0**63]
+    model = cast_model({"x": values}, ["x"], ["uint32"])
+    [got] = tw.compile(model, target, workers=0, num_threads=1).run({"x": values})
+    np.testing.assert_array_equal(got, values.astype(np.int64).astype(np.uint32))
 
 
 @pytest.mark.parametrize("source", ["int64", "uint32", "int16"])
