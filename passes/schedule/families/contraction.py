@@ -54,8 +54,9 @@ _ONE_ROW_VECTORS = 8
 _OPEN_ROWS = 8
 # Registers, where there are many, for what LLVM loads ahead of a sum whose steps are no outer products: windows over
 # one channel. Tiles of 14 rows by two vectors then move or spill all sums in each step: 402 filters of 400 by 98 pixels
-# take 0.55 of the time with 12 rows.
-_MANY_REGISTERS, _LOADED_AHEAD = 32, 4
+# take 0.55 of the time with 12 rows. Of 16 registers two are for the weights of filters, which LLVM loads in pairs, and
+# for the order of pixels that a step of two leaves: with a sum in memory 24 filters of 3 x 3 take 1.8 times as long.
+_MANY_REGISTERS, _LOADED_AHEAD, _PAIRS_AHEAD, _NEAR_PIXELS = 32, 4, 2, 2
 # Rows of blocks where their number is dynamic. A few take no longer than one: each reads all of the weight. By fours,
 # 23 rows of 768 x 768 take 1.6 times as long as in one block. More go by equal tiles, of six rows or of twelve.
 _ROWS = (24, 12, 8, 6, 4, 3, 2, 1)
@@ -212,9 +213,12 @@ def _tile_rows(
     return rows, row_tiles([result_axis(op, loop, kernel.result) for loop in rows], shape, best)
 
 
-def _count_window_rows(vectors: int, target: Target) -> int:
-    """Rows of a register tile of so many vectors whose sum's steps are no outer products."""
-    ahead = _LOADED_AHEAD if target.registers >= _MANY_REGISTERS else 0
+def _count_window_rows(vectors: int, target: Target, few: int = 0) -> int:
+    """Rows of a register tile of so many vectors whose sum's steps are no outer products.
+
+    ``few``: the registers that are kept free where there are not many.
+    """
+    ahead = _LOADED_AHEAD if target.registers >= _MANY_REGISTERS else few
     return most_register_rows(vectors, replace(target, registers=target.registers - ahead))
 
 
@@ -360,7 +364,8 @@ def _schedule_columns(kernel: KernelView, op: ir.Operation, kind: Conv) -> Sched
     most = power_floor((kernel.target.registers - 4) // min(shape[filters], _FILTERS))
     in_row = power_floor(max(shape[row] // kernel.lanes, 1))
     vectors = min(max(2, min(_ONE_ROW_VECTORS, most)), in_row)
-    rows = row_tile(shape[filters], _count_window_rows(vectors, kernel.target))
+    few = _PAIRS_AHEAD if kind.strides[-1] <= _NEAR_PIXELS else 0
+    rows = row_tile(shape[filters], _count_window_rows(vectors, kernel.target, few))
     width = min(vectors * kernel.lanes, power_floor(shape[row]))
     first, *others = (axis for axis in range(len(shape)) if axis not in (filters, row))
     order = [(first, 1), (filters, rows), *((axis, 1) for axis in others), (row, width)]

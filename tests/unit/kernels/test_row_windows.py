@@ -221,6 +221,18 @@ def test_few_filters_share_the_pixels_that_they_read(cpu: str, weight: str, tile
     assert f" of {tile}:" in text
 
 
+@FOR_THIS_MACHINE
+@pytest.mark.parametrize(
+    "cpu, stride, tile",
+    [("haswell", 1, "5 x 16"), ("haswell", 2, "5 x 16"), ("haswell", 4, "6 x 16"), ("znver4", 2, "12 x 32")],
+)
+def test_sums_leave_registers_for_weights_and_for_pixels_that_are_picked_out(cpu: str, stride: int, tile: str) -> None:
+    case = convolution_of("1,3,128,128", "24,3,3,3", f"strides = [{stride},{stride}]")
+    kernels = describe_kernels(case.build("columns"), Target.parse(f"x86 -mcpu={cpu}")).values()
+    [text] = [kernel.schedule for kernel in kernels if "for kw" in kernel.schedule]
+    assert f" {tile}:" in text
+
+
 @pytest.mark.parametrize("target", [None, NARROW], ids=["host", "haswell"])
 @pytest.mark.parametrize(
     "data, weight, attributes",
