@@ -227,7 +227,21 @@ def test_few_filters_share_the_pixels_that_they_read(cpu: str, weight: str, tile
     [("haswell", 1, "5 x 16"), ("haswell", 2, "5 x 16"), ("haswell", 4, "6 x 16"), ("znver4", 2, "12 x 32")],
 )
 def test_sums_leave_registers_for_weights_and_for_pixels_that_are_picked_out(cpu: str, stride: int, tile: str) -> None:
-    case = convolution_of("1,3,128,128", "24,3,3,3", f"strides = [{stride},{stride}]")
+    check_tile(cpu, (128 - 1) * stride + 3, stride, tile)
+
+
+@FOR_THIS_MACHINE
+@pytest.mark.parametrize(
+    "columns, tile",
+    [(33, "24 x 16"), (39, "24 x 16"), (40, "12 x 32"), (48, "12 x 32"), (50, "12 x 32"), (96, "12 x 32")],
+)
+def test_tiles_of_a_row_compute_few_columns_twice(columns: int, tile: str) -> None:
+    check_tile("znver4", columns + 2, 1, tile)
+
+
+def check_tile(cpu: str, width: int, stride: int, tile: str) -> None:
+    """Check the tile of 24 filters of three channels over rows of so many pixels."""
+    case = convolution_of(f"1,3,9,{width}", "24,3,3,3", f"strides = [{stride},{stride}]")
     kernels = describe_kernels(case.build("columns"), Target.parse(f"x86 -mcpu={cpu}")).values()
     [text] = [kernel.schedule for kernel in kernels if "for kw" in kernel.schedule]
     assert f" {tile}:" in text
