@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ...core.sizes import Extent
 from ...dialects import builders, ir
 from ...dialects.builders import element_of
 from ..analysis.classify import classify_op
 from ..analysis.kinds import Conv, DepthwiseConv
 from ..infra.base import Pass
+from ..ir.dynamic_sizes import note_sizes
 from ..ir.edit import body_of, erase_dead, list_programs, replace
 from ..ir.structure import (
     dim_of,
@@ -42,7 +44,8 @@ class SplitStrides(Pass):
         %a = linalg.generic {a[i] += r[s, i + q] * w[4 * q + s], q < 15} ins(%r, %w)
         %y = linalg.generic {y[i] = a[i] + r[s, i + 15] * w[60 + s], s < 3} ins(%r, %w) outs(%a)
 
-    The order of the sum stays. Steps of two are not worth rows, nor are windows of few elements with a rest.
+    The order of the sum stays. Steps of two are not worth rows, nor are windows of few elements with a rest. Of
+    open sizes a window has no rest: what it reads then never ends behind the data.
     """
 
     name: ClassVar[str] = "split-strides"
@@ -90,25 +93,29 @@ class _Window:
         kind = classify_op(op) if op.name == "linalg.generic" else None
         if not isinstance(kind, Conv | DepthwiseConv) or num_inputs(op) != 2:
             return None
-        if not all(is_static(value) and isinstance(element_of(value), _FLOATS) for value in op.operands):
+        if not all(isinstance(element_of(value), _FLOATS) for value in op.operands):
             return None
+        if not is_static(op.operands[kind.weight]):
+            return None
+        known = all(map(is_static, op.operands))
         extents, maps = loop_extents(op), indexing_maps(op)
         for o, k, step, apart in zip(kind.o, kind.k, kind.strides, kind.dilations, strict=True):
             axis = next(i for i, expr in enumerate(maps[kind.data].results) if k in dims_in(expr))
             place = next(i for i, expr in enumerate(maps[2].results) if dim_of(expr) == o)
             tap_axis = next(i for i, expr in enumerate(maps[kind.weight].results) if dim_of(expr) == k)
             inner = (*shape_of(op.operands[kind.data])[axis + 1 :], *shape_of(op.results[0])[place + 1 :])
-            if set(inner) <= {1} and apart == 1 and _is_long(extents[k], step):
+            long = _is_long(extents[k], step) and (known or extents[k] % step == 0)
+            if all(n == 1 for n in inner) and apart == 1 and long:
                 return _Window(op, kind.data, kind.weight, axis, tap_axis, o, k, step, extents[k])
         return None
 
     def rewrite(self) -> ir.Value:
         """The ops that take the sum's place, at the insertion point; returns their result."""
         whole, rest = divmod(self.taps, self.step)
-        outputs = loop_extents(self.op)[self.o]
-        rows = self._make_rows(outputs + whole - (not rest))
         weight, begin = self.op.operands[self.weight], self.op.operands[2]
-        sizes = shape_of(weight)
+        place = [dim_of(expr) for expr in indexing_maps(self.op)[2].results].index(self.o)
+        outputs, sizes = note_sizes(begin)[place], shape_of(weight)
+        rows = self._make_rows(outputs + whole - (not rest))
         first = builders.slice_(weight, [0] * len(sizes), _put(sizes, self.tap_axis, [whole * self.step]))
         first = builders.reshape(first, _put(sizes, self.tap_axis, [whole, self.step]))
         length = [self.step, outputs + whole - 1]
@@ -118,9 +125,11 @@ class _Window:
         last = _cut(weight, self.tap_axis, [whole * self.step], [rest])
         return self._add(_cut(rows, self.axis, [0, whole], [rest, outputs]), last, made, whole=False)
 
-    def _make_rows(self, count: int) -> ir.Value:
+    def _make_rows(self, count: Extent) -> ir.Value:
         """The data with ``count`` steps apart: a row for each element of a step, in the place of the axis."""
         data = self.op.operands[self.data]
+        if not isinstance(count, int) or not is_static(data):
+            return self._turn_steps(data, count)
         sizes, elements = shape_of(data), count * self.step
         data = _cut(data, self.axis, [0], [min(elements, sizes[self.axis])])
         missing = elements - shape_of(data)[self.axis]
@@ -132,6 +141,16 @@ class _Window:
         out = builders.empty(_put(sizes, self.axis, [self.step, count]), element_of(data))
         letters = "p" * len(loops)
         return builders.generic([data], [out], [read, range(len(loops))], letters, lambda element, _: element)[0]
+
+    def _turn_steps(self, data: ir.Value, count: Extent) -> ir.Value:
+        """The rows of data of open sizes, in which all of so many steps lie: a view of the steps, transposed."""
+        sizes = note_sizes(data)
+        steps = _cut(data, self.axis, [0], [count * self.step])
+        steps = builders.reshape(steps, _put(sizes, self.axis, [count, self.step]))
+        loops = list(range(len(sizes) + 1))
+        read = [*loops[: self.axis], self.axis + 1, self.axis, *loops[self.axis + 2 :]]
+        out = builders.empty(_put(sizes, self.axis, [self.step, count]), element_of(data))
+        return builders.generic([steps], [out], [read, loops], "p" * len(loops), lambda element, _: element)[0]
 
     def _add(self, rows: ir.Value, weight: ir.Value, begin: ir.Value, whole: bool) -> ir.Value:
         """The sum over windows that move by one, or (not ``whole``) over one element of each row."""
@@ -162,9 +181,9 @@ def _put(items: Sequence, at: int, new: Sequence) -> list:
     return [*items[:at], *new, *items[at + 1 :]]
 
 
-def _cut(value: ir.Value, axis: int, starts: Sequence[int], sizes: Sequence[int]) -> ir.Value:
+def _cut(value: ir.Value, axis: int, starts: Sequence[int], sizes: Sequence[Extent]) -> ir.Value:
     """A part of a tensor along some axes from one on."""
-    shape, many = shape_of(value), len(sizes)
+    shape, many = builders.shape_of(value), len(sizes)
     return builders.slice_(
         value,
         [*[0] * axis, *starts, *[0] * (len(shape) - axis - many)],

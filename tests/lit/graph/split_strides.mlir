@@ -67,3 +67,41 @@ func.func @whole_steps(%x: tensor<44xf32>, %w: tensor<8xf32>) -> tensor<10xf32> 
   } -> tensor<10xf32>
   return %c : tensor<10xf32>
 }
+
+// Of open sizes, whole steps are a view of the data, turned: all of them lie in it.
+// CHECK-LABEL: func.func @open(
+// CHECK-SAME:    %[[X:.*]]: tensor<?xf32>
+// CHECK:         %[[STEPS:.*]] = tensor.extract_slice %[[X]][0] [%{{.*}}] [1]
+// CHECK:         %[[VIEW:.*]] = tensor.expand_shape %[[STEPS]] {{\[}}[0, 1]] output_shape [%{{.*}}, 4] : tensor<?xf32> into tensor<?x4xf32>
+// CHECK:         %[[R:.*]] = linalg.generic {{.*}} ins(%[[VIEW]] : tensor<?x4xf32>) outs(%{{.*}} : tensor<4x?xf32>)
+// CHECK:         linalg.generic {indexing_maps = [#[[ROWS]], #[[TAPS]], {{.*}} ins(%{{.*}}, %{{.*}} : tensor<4x?xf32>, tensor<2x4xf32>)
+func.func @open(%x: tensor<?xf32>, %w: tensor<8xf32>, %n: index) -> tensor<?xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty(%n) : tensor<?xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<?xf32>) -> tensor<?xf32>
+  %c = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "reduction"]}
+      ins(%x, %w : tensor<?xf32>, tensor<8xf32>) outs(%z : tensor<?xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %p = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %acc, %p fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<?xf32>
+  return %c : tensor<?xf32>
+}
+
+// A rest would end behind data of open size.
+// CHECK-LABEL: func.func @open_rest(
+// CHECK:         linalg.generic {{.*}} ins(%{{.*}}, %{{.*}} : tensor<?xf32>, tensor<18xf32>)
+func.func @open_rest(%x: tensor<?xf32>, %w: tensor<18xf32>, %n: index) -> tensor<?xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty(%n) : tensor<?xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<?xf32>) -> tensor<?xf32>
+  %c = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "reduction"]}
+      ins(%x, %w : tensor<?xf32>, tensor<18xf32>) outs(%z : tensor<?xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %p = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %acc, %p fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<?xf32>
+  return %c : tensor<?xf32>
+}

@@ -9,6 +9,7 @@ import pytest
 from cpu_targets import FOR_THIS_MACHINE
 from kernel_runner import TARGET, CompiledPlan
 from onnx.reference import ReferenceEvaluator
+from open_case import check_open, open_model
 from samples import campaign
 from shared_kernels import describe_kernels
 
@@ -44,6 +45,24 @@ def test_windows_of_whole_steps_are_rows(target: Target | None) -> None:
     """`split-strides` lets every fifth element lie together, by a transpose."""
     called = check(convolution_of("1,1,201", "20,1,10", "strides = [5]"), target, reordered=True)
     assert any("transpose" in name for name in called)
+
+
+@pytest.mark.parametrize(
+    "weight, attributes",
+    [((20, 1, 10), {"strides": [5]}), ((9, 3, 8), {"strides": [4], "pads": [0, 2]}), ((70, 5, 9), {"pads": [4, 4]})],
+    ids=["steps", "padded", "few numbers"],
+)
+def test_signals_of_any_length_are_rows(weight: tuple[int, ...], attributes: dict[str, list[int]]) -> None:
+    """Those of one window, of less than a vector, and of such that end within one and within a step."""
+    random, channels = np.random.default_rng(3), weight[1]
+    taps = random.standard_normal(weight, np.float32)
+    signals = [random.standard_normal((2, channels, n), np.float32) for n in (10, 13, 77, 200, 1003)]
+    check_open("Conv", *[[x, taps] for x in signals], known=[1], tolerance=1e-4, **attributes)
+    model = open_model("Conv", [signals[0], taps], known=[1], **attributes)
+    for cpu in ("x86-64-v3", "x86-64-v4"):
+        kernels = describe_kernels(model, Target.parse(f"x86 -mcpu={cpu}"))
+        [schedule] = [kernel.schedule for name, kernel in kernels.items() if name.startswith("conv")]
+        assert "vectorize ow" in schedule
 
 
 def convolution_of(data: str, weight: str, attributes: str) -> OperatorModel:
