@@ -244,9 +244,20 @@ class RowRule:
         return shape is not None and any(extent < 0 for extent in _extents(op, shape[1]))
 
     def _walked_whole(self, op: ir.Operation) -> set[ir.Value]:
-        """The tensors that an op reads or makes at its rows and columns: ops that have one in common have the same."""
-        made = [] if self._gives_rows(op) else list(op.results)
-        return {*made, *(value for value, dims in reads_of(op) if self._reads(op, dims) == "full")}
+        """The tensors that an op reads or makes at its rows and columns: ops that have one in common have the same.
+
+        Likewise those of which maps make these: a square root of a sum of squares divides what was squared.
+        """
+        pending = [] if self._gives_rows(op) else list(op.results)
+        pending += [value for value, dims in reads_of(op) if self._reads(op, dims) == "full"]
+        found = set[ir.Value]()
+        while pending:
+            if (value := pending.pop()) not in found:
+                found.add(value)
+                source = defining_op(value)
+                if source is not None and is_map(source, self.facts) and not self._gives_rows(source):
+                    pending += [read for read, dims in reads_of(source) if self._reads(source, dims) == "full"]
+        return found
 
     def _gives_rows(self, op: ir.Operation) -> bool:
         return _is_same_shape(_extents(op, domain_of(op)), self.rows)

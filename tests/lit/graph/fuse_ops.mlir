@@ -468,3 +468,37 @@ func.func @rejects_what_follows_open_filters(%x: tensor<1x4x8x8xf32>, %w: tensor
   } -> tensor<1x?x6x6xf32>
   return %r : tensor<1x?x6x6xf32>
 }
+
+// Rows of open length whose squares are summed up are divided by the root in the same kernel: the squares, which are
+// made of them, have their length.
+// CHECK-LABEL: func.func @open_rows_over_their_length(
+// CHECK:         iterator_types = ["parallel", "reduction"]} {{.*}} attrs = {{.*}}{tw.group = 0 : i64}
+// CHECK:         math.sqrt
+// CHECK:         arith.divf
+// CHECK-NOT:     tw.group = 1
+func.func @open_rows_over_their_length(%x: tensor<?x?xf32>, %m: index, %n: index) -> tensor<?x?xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty(%m, %n) : tensor<?x?xf32>
+  %r = tensor.empty(%m) : tensor<?xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%r : tensor<?xf32>) -> tensor<?xf32>
+  %q = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<?x?xf32>) outs(%e : tensor<?x?xf32>) {
+  ^bb0(%a: f32, %out: f32):
+    %p = arith.mulf %a, %a : f32
+    linalg.yield %p : f32
+  } -> tensor<?x?xf32>
+  %s = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>], iterator_types = ["parallel", "reduction"]}
+      ins(%q : tensor<?x?xf32>) outs(%z : tensor<?xf32>) {
+  ^bb0(%a: f32, %acc: f32):
+    %p = arith.addf %acc, %a : f32
+    linalg.yield %p : f32
+  } -> tensor<?xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %s : tensor<?x?xf32>, tensor<?xf32>) outs(%e : tensor<?x?xf32>) {
+  ^bb0(%a: f32, %b: f32, %out: f32):
+    %c = math.sqrt %b : f32
+    %d = arith.divf %a, %c : f32
+    linalg.yield %d : f32
+  } -> tensor<?x?xf32>
+  return %y : tensor<?x?xf32>
+}

@@ -300,6 +300,11 @@ KINDS = {
         " a = Add(n, eps) r = Sqrt(a) y = Div(c, r)",
         "A 6 B",
     ),
+    "rows over the root of their mean square": (
+        "float[A, 3, B] x",
+        "s = Mul(x, x) m = ReduceMean<keepdims = 1>(s, n_last) a = Add(m, eps) r = Sqrt(a) y = Div(x, r)",
+        "A 3 B",
+    ),
     "softmax of products": (
         "float[A, 1] x, float[1, B] z",
         "m = Mul(x, z) y = Softmax<axis = -1>(m)",
@@ -611,9 +616,10 @@ def test_short_rows_of_any_length_go_together(kind: str):
     assert f", {lanes} of fewer than {3 * lanes} elements at once, " in kernel
 
 
-def test_a_norm_over_known_rows_of_open_length_is_one_kernel():
+@pytest.mark.parametrize("kind", ["norm over known rows of open length", "rows over the root of their mean square"])
+def test_a_norm_over_known_rows_of_open_length_is_one_kernel(kind: str):
     """Each row is scaled by a number of its own."""
-    [schedule] = schedules("norm over known rows of open length").values()
+    [schedule] = schedules(kind).values()
     assert schedule.startswith("rows of any length")
 
 
