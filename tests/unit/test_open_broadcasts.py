@@ -60,6 +60,26 @@ def test_no_elements_broadcast():
     assert y.shape == (0, 3, 20)
 
 
+@pytest.mark.parametrize(("count", "rank", "elem"), [(4, 3, "float"), (5, 1, "float16"), (9, 2, "float")])
+@pytest.mark.parametrize("cpu", ["x86", "x86 -mcpu=haswell"])
+def test_many_operands_are_repeated_in_rows(count: int, rank: int, elem: str, cpu: str):
+    """For which of them there is no code of its own they are repeated in memory, a piece of a row at a time."""
+    names = [f"x{number}" for number in range(count)]
+    inputs = ", ".join(f"{elem}[{', '.join(f'{n}{axis}' for axis in range(rank))}] {n}" for n in names)
+    made = model(f"y = Sum({', '.join(names)})", inputs)
+    made.graph.output[0].type.tensor_type.elem_type = made.graph.input[0].type.tensor_type.elem_type
+    [kernel] = describe_kernels(made, Target.parse(cpu)).values()
+    assert kernel.schedule.startswith("rows along which each operand is read or repeated")
+    with guarded():
+        module = tw.compile(made, cpu, workers=0, num_threads=2, cache=False)
+    wholes = [(2, 3, 1025), (3, 2, 1), (1, 1, 1023), (4, 5, 17), (2, 2, 2500), (3, 1, 64), (2, 0, 3)]
+    for whole in [sizes[-rank:] for sizes in wholes]:
+        for ones in [0.0, 0.3, 0.6, 0.9]:
+            shapes = [[1 if RNG.random() < ones else n for n in whole] for _ in names]
+            arrays = [RNG.integers(0, 9, shape).astype({"float": "float32"}.get(elem, elem)) for shape in shapes]
+            np.testing.assert_array_equal(module(*arrays)[0], sum(arrays))
+
+
 @pytest.mark.parametrize(
     ("op", "elem"), [("Add", "float"), ("Sub", "int64"), ("BitwiseAnd", "uint8"), ("Mul", "float16")]
 )

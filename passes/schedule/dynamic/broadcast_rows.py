@@ -48,14 +48,15 @@ from .block_kernels import OneFunction
 from .block_loops import Blocks
 from .blocks import choose_blocks
 from .part_loops import Computation, Part, Segment, cut_axis, share_range
-from .row_groups import RowGroups, view_row
+from .row_groups import FilledRows, RowGroups, view_row
 
 # Blocks of a row that threads share no further.
 _PIECE = 64
 # Elements along known axes that rows of slices have blocks of their own for.
 _LEAST_KNOWN = 32
-# Operands of which only the run knows whether they are repeated along a row: each doubles the code.
-_MOST_UNSURE = 3
+# Operands of which only the run knows whether they are repeated along a row: each doubles the code. Of more there are
+# functions where one is repeated, or none is, up to so many; for other choices operands are repeated in memory.
+_MOST_UNSURE, _MOST_SINGLE = 3, 7
 
 
 @dataclass(frozen=True)
@@ -99,11 +100,14 @@ class BroadcastRows:
     """The loops of a kernel: ``kernels`` for all choices of what is repeated along a row.
 
     together: the kernel of rows that go together, in which nothing is repeated; None where there is one row, or steps.
+    others: the kernel of rows for which there is none, in which only those operands are repeated that always are; None
+    where there is one for each choice.
     """
 
     operands: tuple[RowOperand, ...]
     kernels: tuple[RowKernel, ...]
     together: RowKernel | None
+    others: RowKernel | None
 
     @property
     def extent(self) -> int:
@@ -182,14 +186,24 @@ def _choose_rows(
         raise NotSchedulable("one element, or a body that computes with sizes")
     steps = [o.step_along(inner) if inner in o.axes else 0 for o in operands]
     choices = [(step, 0) if inner in o.unsure else (step,) for o, step in zip(operands, steps, strict=True)]
-    if sum(len(choice) > 1 for choice in choices) > _MOST_UNSURE:
-        raise NotSchedulable("too many operands that may be repeated")
-    kernels = {along: _make_row(function, op, operands, along, choose) for along in itertools.product(*choices)}
-    together = None
+    most = sum(len(choice) > 1 for choice in choices) <= _MOST_UNSURE
+    if not most and max(steps) > 1:
+        raise NotSchedulable("too many operands that may be repeated, and steps")
+    chosen = itertools.product(*choices) if most else _list_single(choices)
+    kernels = {along: _make_row(function, op, operands, along, choose) for along in chosen}
+    together, others = None, None if most else next(iter(kernels.values()))
     if inner > 0 and max(steps, default=0) <= 1:
         whole = tuple(int(any(axis is not None for axis in o.axes)) for o in operands)
         together = kernels.get(whole) or _make_row(function, op, operands, whole, choose)
-    return BroadcastRows(tuple(operands), tuple(kernels.values()), together)
+    return BroadcastRows(tuple(operands), tuple(kernels.values()), together, others)
+
+
+def _list_single(choices: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """The choice of the first of each, and, unless these are many, those of the second one of a single one."""
+    first = tuple(choice[0] for choice in choices)
+    unsure = [number for number, choice in enumerate(choices) if len(choice) > 1]
+    single = [(*first[:number], choices[number][1], *first[number + 1 :]) for number in unsure]
+    return [first, *(single if len(single) <= _MOST_SINGLE else [])]
 
 
 def _reads_rows_apart(op: ir.Operation) -> bool:
@@ -313,25 +327,37 @@ class _Rows:
         if (together := self.plan.together) is None:
             self._emit_rows(lo, hi)
             return
-        places = [replace(place, strides=tuple(own)) for place, own in zip(self.places, self.strides, strict=True)]
-        rows = RowGroups(self.extents, places, [stride != 0 for stride in together.along], self.target)
+        rows = RowGroups(self.extents, self._list_places(), [stride != 0 for stride in together.along], self.target)
+        branch_off(
+            rows.enough,
+            lambda: rows.emit(lo, hi, functools.partial(self._compute_row, together)),
+            lambda: self._emit_rows(lo, hi),
+        )
 
-        def compute(views: Sequence[ir.Value], length: ir.Value) -> None:
-            for part in self._parts(together, self._cut(together, length), views, length):
-                part.loop(index_constant(0), part.blocks, None)
+    def _list_places(self) -> list[Place]:
+        """The places of the operands and of the result along the axes that there are now."""
+        return [replace(place, strides=tuple(own)) for place, own in zip(self.places, self.strides, strict=True)]
 
-        branch_off(rows.enough, lambda: rows.emit(lo, hi, compute), lambda: self._emit_rows(lo, hi))
+    def _compute_row(self, kernel: RowKernel, views: Sequence[ir.Value], length: ir.Value) -> None:
+        """A row of so many elements, by parts of operands and of the result."""
+        for part in self._parts(kernel, self._cut(kernel, length), views, length):
+            part.loop(index_constant(0), part.blocks, None)
 
     def _emit_rows(self, lo: ir.Value, hi: ir.Value) -> None:
         """The part of all rows, each by the kernel for what is repeated along it."""
+        found = arith.constant(ir.IntegerType.get_signless(1), 0)
         for kernel in self.plan.kernels:
             fits = arith.constant(ir.IntegerType.get_signless(1), 1)
             for own, strides in zip(kernel.along, self.strides, strict=False):
                 fits = arith.andi(fits, arith.cmpi(arith.CmpIPredicate.eq, strides[-1], index_constant(own)))
+            found = arith.ori(found, fits)
             branch = scf.IfOp(fits)
             with ir.InsertionPoint(branch.then_block):
                 self._emit_kernel(kernel, lo, hi)
                 scf.YieldOp([])
+        if (others := self.plan.others) is not None:
+            rows = FilledRows(self.extents, self._list_places(), [stride != 0 for stride in others.along], self.target)
+            branch_off(found, lambda: None, lambda: rows.emit(lo, hi, functools.partial(self._compute_row, others)))
 
     def _emit_kernel(self, kernel: RowKernel, lo: ir.Value, hi: ir.Value) -> None:
         *outer, length = self.extents

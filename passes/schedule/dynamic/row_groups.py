@@ -4,6 +4,8 @@ Of an operand that lies as the result nothing is copied. What is repeated from r
 them, other operands once for each group of rows, into memory of the thread. A group is then one row of one function.
 
 Before, 50,000 rows of 3 elements took six times as long as where the sizes were known, those of 17 twice.
+
+Longer rows of more operands than there is a function for each choice of go in pieces (``FilledRows``).
 """
 
 from __future__ import annotations
@@ -26,6 +28,9 @@ _LONG, _MANY = 64, 128
 _GROUP_BYTES = 1 << 13
 # Elements of a repeated row that are read again, at least: a vector's stores are then long before its load.
 _PATTERN = 1 << 8
+
+# Elements of a longer row that go together where an operand is repeated in memory for them.
+_FILLED = 1 << 10
 
 # What computes a row of so many elements, by the parts of operands and of the result.
 ComputeRow = Callable[[Sequence[ir.Value], ir.Value], None]
@@ -112,6 +117,80 @@ class _Copied:
 
     def _store(self, value: ir.Value, place: ir.Value) -> None:
         vector.store(value, self.memory, [place])
+
+
+@dataclass(frozen=True)
+class FilledRows:
+    """Rows in pieces: an operand of which each has one element is repeated for a piece in memory of the thread.
+
+    extents: those of the result's axes. places: of the operands, and of the result, which is the last; along a row
+    their strides are 1, or 0 where they are repeated. along: which operands may have an element for each of the
+    result's; others have one for all. target: the CPU.
+    """
+
+    extents: Sequence[ir.Value]
+    places: Sequence[Place]
+    along: Sequence[bool]
+    target: Target
+
+    def emit(self, lo: ir.Value, hi: ir.Value, compute: ComputeRow) -> None:
+        """The part [lo, hi), of ``STEPS``, of all rows, pieces of which ``compute`` makes."""
+        *outer, length = self.extents
+        most, strides = index_constant(_FILLED), [place.strides for place in self.places]
+        counts = [*outer, arith.ceildivui(length, most)]
+        memories = [self._allocate(place) if own else None for place, own in zip(self.places, self.along, strict=False)]
+
+        def emit(first: ir.Value, last: ir.Value, starts: Sequence[ir.Value]) -> None:
+            some = arith.cmpi(arith.CmpIPredicate.ult, first, last)
+            filled = arith.select(some, arith.minui(most, length), index_constant(0))
+            for place, memory, start in zip(self.places, memories, starts, strict=False):
+                if memory is not None:
+                    self._fill(place, memory, start, filled)
+
+            def step(number: ir.Value) -> None:
+                at = arith.muli(number, most)
+                count = arith.minui(most, arith.subi(length, at))
+                compute(list(self._view(memories, starts, at, count)), count)
+
+            loop_over(first, last, 1, step)
+
+        part = share_range(lo, hi)(functools.reduce(arith.muli, counts))
+        walk_part(counts, strides, part, [place.start for place in self.places], emit)
+
+    def _lanes(self, place: Place) -> int:
+        return max(1, self.target.lanes * 32 // element_bits(element_of(place.buffer)))
+
+    def _allocate(self, place: Place) -> ir.Value:
+        kind = ir.MemRefType.get([_FILLED + self._lanes(place)], element_of(place.buffer))
+        return memref.alloc(kind, [], [])
+
+    def _fill(self, place: Place, memory: ir.Value, start: ir.Value, count: ir.Value) -> None:
+        """Write the element of a repeated operand so many times, by vectors."""
+        kind = ir.VectorType.get([self._lanes(place)], element_of(memory))
+        end = arith.select(_is_repeated(place), count, index_constant(0))
+
+        def store(at: ir.Value) -> None:
+            value = memref.LoadOp(place.buffer, [start]).result
+            vector.store(vector.broadcast(kind, value), memory, [at])
+
+        loop_over(index_constant(0), end, self._lanes(place), store)
+
+    def _view(
+        self, memories: Sequence[ir.Value | None], starts: Sequence[ir.Value], at: ir.Value, count: ir.Value
+    ) -> Iterator[ir.Value]:
+        """The parts of operands and of the result that are a piece, or what has been written for it."""
+        *read, result = zip(self.places, starts, strict=True)
+        for (place, start), memory in zip(read, memories, strict=True):
+            if memory is None:
+                yield view_row(place.buffer, start, None)
+                continue
+            own = view_row(place.buffer, arith.addi(start, at), count)
+            yield arith.select(_is_repeated(place), view_row(memory, index_constant(0), count), own)
+        yield view_row(result[0].buffer, arith.addi(result[1], at), count)
+
+
+def _is_repeated(place: Place) -> ir.Value:
+    return arith.cmpi(arith.CmpIPredicate.eq, place.strides[-1], index_constant(0))
 
 
 class RowGroups:
