@@ -238,7 +238,8 @@ Written by passes/ir/kernel; read by passes/ir/kernel, passes/lower/wrap_kernel.
 BLOCK = "tw.block"
 """Function, unit: it is a block of a kernel of open sizes, and another one calls it for parts of its steps.
 
-Written by passes/schedule/dynamic/blocks; read by passes/schedule/families/split_blocks.
+Written by passes/schedule/dynamic/blocks; read by passes/schedule/families/columns and
+passes/schedule/families/split_blocks.
 """
 
 PART = "tw.part"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ....dialects import ir
+from ....dialects import ir, tw
 from ....dialects.walk import defining_op
 from ...analysis.kinds import Conv
 from ...ir.structure import body_ops, iterator_types, loop_extents, loops_along, shape_of
@@ -22,7 +22,7 @@ from .family import KernelView
 
 # Vectors across a block: what is read of a row before the next is then long enough to be fetched ahead.
 _BLOCK_VECTORS = 8
-# Steps of the parallel axis for which a block is made narrower.
+# Steps of the parallel axis for which a block is made narrower; threads share blocks of open sizes as they are.
 _MANY_STEPS = 16
 # Sums of products that are made at once, and vectors of those of one filter, at least, beside other filters'.
 _SUMS, _LEAST_VECTORS = 8, 2
@@ -52,7 +52,7 @@ def schedule_columns(kernel: KernelView) -> Schedule | None:
     outer = [(axis, rows.get(axis, 1)) for axis, _ in outer]
     around = math.prod(shape[axis] for axis, _ in outer)
     tile, width = (min(n * lanes, power_floor(shape[vector])) for n in (vectors, _BLOCK_VECTORS))
-    if around * (shape[vector] // width) < _MANY_STEPS:
+    if around * (shape[vector] // width) < _MANY_STEPS and tw.BLOCK not in kernel.function.attributes:
         width = tile
     inner = [*((axis, 1) for axis in reduced), *([(vector, tile)] if tile < width else [])]
     made = carve(plain, by_name(plain.result.value, [*outer, (vector, width), *inner]))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import onnx
 import pytest
 from cpu_targets import FOR_THIS_MACHINE
+from open_case import check_open, open_model
 from samples import campaign
-from shared_kernels import noting_kernels
+from shared_kernels import describe_kernels, noting_kernels
 
 import tilewright as tw
+from tilewright.core.target import Target
 from tilewright.tools.debugging.oracle import make_session
 
 RNG = np.random.default_rng(17)
@@ -158,3 +162,16 @@ def test_rows_of_products_of_open_columns_fill_registers() -> None:
     for m, k, n in ((1, 3, 5), (24, 70, 128), (53, 66, 171)):
         x, w = random.standard_normal((m, k), np.float32), random.standard_normal((k, n), np.float32)
         np.testing.assert_allclose(module(x, w)[0], x.astype(np.float64) @ w, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("cpu", ["x86 -mcpu=x86-64-v3", "x86 -mcpu=x86-64-v4"])
+def test_greatest_channels_of_open_images_wait_for_few(cpu: str) -> None:
+    """Blocks have eight vectors: what is compared of one channel does not wait for the channel before."""
+    target = Target.parse(cpu)
+    rows = [RNG.integers(0, 5, shape).astype(np.float32) for shape in ((1, 21, 3, 300), (2, 21, 1, 64), (1, 21, 65, 7))]
+    options = {"results": ["int64"], "axis": 1, "keepdims": 0}
+    made = open_model("ArgMax", [rows[0]], fixed=[(0, 1)], **options)
+    [schedule] = [kernel.schedule for kernel in describe_kernels(made, target).values()]
+    width = 8 * target.lanes // 2  # of whole numbers of 64 bits
+    assert re.search(rf"stage .*\n.* by {width}:\n.* in 21 x 1:", schedule)
+    check_open("ArgMax", *[[x] for x in rows], fixed=[(0, 1)], **options)
