@@ -2,13 +2,12 @@
 
 Three channels are no square tiles. Where it is known that there are so many, rows of them are put together from whole
 vectors. So there are loops for ``_COUNTS`` of channels besides those for any number, and the run takes what fits. What
-only moves elements goes as ``turned_rows.py`` has it where the channels are few, or where they were innermost.
+only moves elements goes as ``turned_rows.py`` has it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,13 +19,11 @@ from ...ir.kernel import list_functions, module_beside
 from ...ir.structure import dim_of, indexing_maps, is_projection, list_ops, num_inputs, shape_of
 from ...ir.uses import find_captures
 from ..tiles.buffers import buffer_of, tensor_of
-from ..tiles.loops import branch_off
 from ..tiles.regions import NotSchedulable
 from ..tiling.part_nests import Chooser
-from ..tiling.turned_rows import FEW_ROWS
 from .block_kernels import OneFunction
 from .block_loops import Blocks
-from .box_copies import BoxCopy, choose_copy
+from .box_copies import choose_copy
 from .joined_axes import choose_joined_or_blocks, go_along_rows
 from .part_loops import Computation
 
@@ -46,27 +43,14 @@ class SomeChannels(OneFunction):
 
 @dataclass(frozen=True)
 class FewChannels(Blocks):
-    """Loops for all sizes, ``general``, and those of ``few`` axes, which are asked first.
-
-    copy: what moves a few channels along ``axis`` of what is read, in place of such loops; None where more is done.
-    """
+    """Loops for all sizes, ``general``, and those of ``few`` axes, which are asked first."""
 
     general: Blocks
     few: tuple[SomeChannels, ...]
-    axis: int
-    copy: BoxCopy | None = None
 
     def emit(self, computed: Computation, lo: ir.Value, hi: ir.Value) -> None:
         """Emit the loops, in a branch for each count."""
-        if (copy := self.copy) is None:
-            self._emit_first(self.few, computed, lo, hi)
-            return
-        channels = memref.DimOp(buffer_of(computed.tensors[copy.argument]), index_constant(self.axis)).result
-        branch_off(
-            arith.cmpi(arith.CmpIPredicate.ule, channels, index_constant(FEW_ROWS[-1])),
-            lambda: copy.prepare(computed)(lo, hi),
-            lambda: self.general.emit(computed, lo, hi),
-        )
+        self._emit_first(self.few, computed, lo, hi)
 
     def _emit_first(self, few: Sequence[SomeChannels], computed: Computation, lo: ir.Value, hi: ir.Value) -> None:
         if not few:
@@ -91,7 +75,6 @@ class FewChannels(Blocks):
 
     def __str__(self) -> str:
         shown = [f"{few.count} channels:\n{few.blocks}" for few in self.few]
-        shown += [f"{FEW_ROWS[-1]} channels or fewer:\n{self.copy}"] if self.copy is not None else []
         return "\n".join([*shown, f"any number of channels:\n{self.general}"])
 
 
@@ -106,24 +89,26 @@ def choose_few_channels(function: func.FuncOp, choose: Chooser) -> FewChannels:
     axes = [read.index(channels), made.index(channels)]
     if shape_of(op.operands[0])[axes[0]] >= 0:
         raise NotSchedulable("so many channels as are known")
-    few, copy = [], _find_copy(function)
-    if copy is not None and axes[0] == len(read) - 1:
+    if _only_moves(function):
         raise NotSchedulable("rows that are turned whatever their number is")
-    for count in _COUNTS if copy is None else ():
+    few = []
+    for count in _COUNTS:
         module = _fix_count(function, op, axes, count)
         few.append(SomeChannels(module, choose_joined_or_blocks(list_functions(module)[0], choose), axes[0], count))
     # Whole rows are written one after another: from 64 channels on that takes 0.6 to 0.9 of the time of whole columns.
     general = go_along_rows(choose_joined_or_blocks(function, choose))
     sizes = general.versions, general.cuts, general.sums, general.panels, general.held
     flags = {"split": general.split, "repeated": general.repeated}
-    return FewChannels(*sizes, general, tuple(few), axes[0], copy, **flags)
+    return FewChannels(*sizes, general, tuple(few), **flags)
 
 
-def _find_copy(function: func.FuncOp) -> BoxCopy | None:
-    """The copy of turned rows that a kernel is, if it only moves elements."""
-    with suppress(NotSchedulable):
-        return choose_copy(function, turned=True)
-    return None
+def _only_moves(function: func.FuncOp) -> bool:
+    """Return whether a kernel is a copy of turned rows."""
+    try:
+        choose_copy(function, turned=True)
+    except NotSchedulable:
+        return False
+    return True
 
 
 def _find_channels(read: Sequence[int | None], made: Sequence[int | None]) -> int | None:

@@ -11,8 +11,11 @@ from cpu_targets import FOR_THIS_MACHINE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_runner import CompiledKernel, assembly, bytecode, schedule_text
+from open_case import guarded, open_model
 from samples import campaign
+from shared_kernels import describe_kernels
 
+import tilewright as tw
 from tilewright.core.target import Target
 from tilewright.dialects import codegen, ir
 from tilewright.dialects.context import make_context
@@ -318,3 +321,17 @@ def test_what_a_result_is_written_over_is_not_copied(over: str, boxes: int) -> N
       %y = tensor.insert_slice %row into %all[0, 3, 0] [4, 1, 16] [1, 1, 1] : tensor<4x1x16xf32> into tensor<4x64x16xf32>
       return %y : tensor<4x64x16xf32> }}"""
     assert schedule_text(text).count("copy") == boxes
+
+
+@pytest.mark.parametrize("cpu", ["x86", "x86 -mcpu=haswell"])
+@pytest.mark.parametrize("dtype", ["float32", "uint8", "float64"])
+def test_channels_of_large_open_images_become_the_last(dtype: str, cpu: str) -> None:
+    """Pixels of a channel that are pages apart go by pieces of a line: of as many as tiles have, of more and of fewer."""
+    shapes = [(1, 37, 50, 41), (2, 16, 91, 91), (1, 5, 2049, 1), (1, 70, 46, 45), (1, 1, 90, 92), (0, 20, 50, 50)]
+    images = [RNG.integers(0, 100, shape).astype(dtype) for shape in shapes]
+    model = open_model("Transpose", [images[0]], results=[dtype], perm=[0, 2, 3, 1])
+    assert [k.schedule.split(",")[0] for k in describe_kernels(model, Target.parse(cpu)).values()] == ["rows along d3"]
+    with guarded():
+        module = tw.compile(model, cpu, workers=0, num_threads=2, cache=False)
+    for image in images:
+        np.testing.assert_array_equal(module(image)[0], image.transpose(0, 2, 3, 1))
