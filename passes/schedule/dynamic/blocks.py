@@ -63,7 +63,7 @@ from ..tiles.axes import result_axis, vector_axis
 from ..tiles.regions import Interval, Linear, NotSchedulable
 from ..tiles.structured import loop_along
 from ..tiling.dynamic_border import DynamicBorder, own_inner
-from ..tiling.gather import computes_places, reads_at_indices
+from ..tiling.gather import computes_places, reads_neighbours, reads_at_indices
 from ..tiling.grouped_sums import byte_sum, pair_sum
 from ..tiling.part_nests import Chooser
 from ..tiling.tiler import may_repeat
@@ -385,7 +385,7 @@ def _choose_sizes(function: func.FuncOp, result: ir.Value, innermost: int) -> tu
     if crossing is not None:
         few = 0 <= shape_of(result)[crossing.axis] <= _FEW  # rows of channels, of which there are no squares
         return crossing.axis, MAPPED_BLOCKS if few else TURNED_BLOCKS
-    return None, GATHERED_BLOCKS if any(_shares_places(op) for op in ops) else LIGHT.blocks
+    return None, GATHERED_BLOCKS if any(_shares_places(op) or reads_neighbours(op) for op in ops) else LIGHT.blocks
 
 
 def _shares_operands(op: ir.Operation) -> bool:

@@ -10,11 +10,14 @@ import numpy as np
 import onnx
 import pytest
 from onnx_case import node_model
+from open_case import guarded
 from reference import run_model
 from samples import campaign, leaving, some_of
+from shared_kernels import describe_kernels
 
 import tilewright as tw
 from tilewright.core.errors import InputError
+from tilewright.core.target import Target
 from tilewright.frontends import import_model
 from tilewright.tools.debugging.oracle import make_session
 
@@ -231,3 +234,18 @@ def test_an_axis_without_elements_is_refused():
     module = tw.compile(model, workers=0, num_threads=1, cache=False)
     with pytest.raises(InputError, match="an axis without elements cannot be resized"):
         module(np.zeros((1, 2, 0, 3), np.float32), np.array([1, 2, 9, 4]))
+
+
+def test_rows_of_interpolated_images_go_eight_at_a_time() -> None:
+    """Along either axis; of one row and of nine, of less than a vector and of more than a block."""
+    images = [RNG.random((2, 3, *size), np.float32) for size in ((4, 9), (1, 3), (9, 130), (16, 1))]
+    twice = numbers(1, 1, 2, 2)
+    made = open_model([images[0], None, twice], "nchw", known=(2,), mode="linear")
+    kernels = describe_kernels(made, Target.parse("x86 -mcpu=x86-64-v3"))
+    blocks = [kernel.schedule.split("\n", 1)[0] for name, kernel in kernels.items() if "mins_add_mul" in name]
+    assert blocks == ["blocks of 1 x 1 x 8 x 256:"] * 2
+    with guarded():
+        module = tw.compile(made, workers=0, num_threads=2, cache=False)
+    for image in images:
+        [want] = make_session(made).run(None, {made.graph.input[0].name: image})
+        np.testing.assert_allclose(module(image)[0], want, rtol=1e-5, atol=1e-6)
