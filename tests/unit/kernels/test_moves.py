@@ -335,3 +335,22 @@ def test_channels_of_large_open_images_become_the_last(dtype: str, cpu: str) -> 
         module = tw.compile(model, cpu, workers=0, num_threads=2, cache=False)
     for image in images:
         np.testing.assert_array_equal(module(image)[0], image.transpose(0, 2, 3, 1))
+
+
+@pytest.mark.parametrize("cpu", ["x86", "x86 -mcpu=haswell"])
+@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+def test_open_rows_are_written_to_all_of_their_copies(dtype: str, cpu: str) -> None:
+    """Piece by piece where they are long: of less than a piece and a row more, of several, of more rows and of none."""
+    piece = (1 << 14) // np.dtype(dtype).itemsize
+    cases = [(1, piece), (3, piece + 1), (2, piece - 1), (1, 3 * piece + 5), (20, piece + 40), (5, 33), (4, 1), (0, 9)]
+    rows = [RNG.integers(0, 100, (2, 1, *sizes)).astype(dtype) for sizes in cases]
+    wide, deep = np.array([1, 5, 1, 1]), np.array([3, 1, 1, 1])
+    for op, known, copy in (
+        ("Expand", wide, lambda x: np.broadcast_to(x, (2, 5, *x.shape[2:]))),
+        ("Tile", deep, lambda x: np.tile(x, deep)),
+    ):
+        model = open_model(op, [rows[0], known], known=[1], fixed=[(0, 1)], results=[dtype])
+        with guarded():
+            module = tw.compile(model, cpu, workers=0, num_threads=2, cache=False)
+        for x in rows:
+            np.testing.assert_array_equal(module(x)[0], copy(x))
