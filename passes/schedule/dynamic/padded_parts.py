@@ -13,18 +13,26 @@ from ....core.target import Target
 from ....dialects import arith, ir, memref, scf, vector
 from ....dialects.builders import index_constant
 from ....dialects.walk import defining_op
+from ...analysis.classify import classify_op
+from ...analysis.kinds import Pooling
 from ...analysis.size_classes import SizeClasses
+from ...ir.edit import splat_of
+from ...ir.uses import users_of
 from ..tiles.buffers import buffer_of, tensor_of, view_of
 from ..tiles.regions import Interval, Linear, NotSchedulable, Region, kept_dims
 from ..tiles.structured import capture_scalar
+from ..tiling.pool_windows import ignores_padding
 
 
 def whole_padding(op: ir.Operation, region: Region, known: SizeClasses) -> Region | None:
     """The part of what is padded that a region of a padded tensor has, with the padding around it; None of others.
 
     A block of whole images, whose sizes are known, is padded by its own kernel, or leaves the padding out. In steps of
-    two, it may read less than all of that.
+    two, it may read less than all of that. A pool whose sums the padding changes does neither.
     """
+    readers, value = ((each, classify_op(each)) for each in users_of(op)), splat_of(op.operands[1])
+    if any(isinstance(kind, Pooling) and not ignores_padding(each, kind, value) for each, kind in readers):
+        return None
     source, inner = known.of(op.operands[0]), []
     low = list(ir.DenseI64ArrayAttr(op.attributes["static_offsets"]))
     for interval, extent, made, before in zip(region, source, known.of(op.results[0]), low, strict=True):

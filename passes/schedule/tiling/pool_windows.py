@@ -83,11 +83,16 @@ def find_skipped_padding(op: ir.Operation) -> ir.Operation | None:
     padded = {axis for axis, (low, high) in enumerate(amounts_of(pad)) if low or high}
     if isinstance(kind, Conv):
         return pad if padded <= {window.axis for window in find_clipped_windows(op, kind, pad)} else None
-    if not isinstance(kind, Pooling) or not combines_parts(op) or not combines_elements(op, kind.data):
+    if not isinstance(kind, Pooling) or not ignores_padding(op, kind, splat_of(terminator_of(pad).operands[0])):
         return None
-    value, first = splat_of(terminator_of(pad).operands[0]), splat_of(op.operands[2])
     slid = {window.axis for window in windows_of(op, kind) if loop_extents(op)[window.k] > 1}
-    return pad if value is not None and value == first and padded <= slid else None
+    return pad if padded <= slid else None
+
+
+def ignores_padding(op: ir.Operation, kind: Pooling, value: float | int | None) -> bool:
+    """Return whether elements of this value around what a pool reads leave its result as it is."""
+    combines = combines_parts(op) and combines_elements(op, kind.data)
+    return combines and value is not None and value == splat_of(op.operands[2])
 
 
 def find_clipped_windows(op: ir.Operation, kind: Conv, pad: ir.Operation) -> list[Window]:

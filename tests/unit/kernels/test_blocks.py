@@ -12,6 +12,7 @@ import onnx
 import pytest
 from cpu_targets import FOR_THIS_MACHINE, OTHERS_ALONE_ARE_SLOW
 from kernel_runner import TARGET
+from open_case import check_open
 from samples import campaign, leaving
 from shared_kernels import describe_kernels, find_or_compile, find_or_describe, noting_kernels
 
@@ -208,6 +209,11 @@ KINDS = {
         "1 3 A B",
     ),
     "norm by neighbours among channels": ("float[A, B, C, D] x", "y = LRN<size = 5, alpha = 0.5>(x)", "A B 3 A"),
+    "norm by neighbours among known channels": (
+        "float[A, 6, B, C] x",
+        "y = LRN<size = 5, alpha = 0.5>(x)",
+        "A 6 B 3",
+    ),
     "softmax": ("float[A, B, 50] x", "y = Softmax<axis = -1>(x)", "A B 50"),
     "softmax of open rows": ("float[A, 5, B] x", "y = Softmax<axis = -1>(x)", "A 5 B"),
     "softmax of open rows of images": (
@@ -598,10 +604,19 @@ def test_pixels_of_few_channels_lie_along_vectors():
         assert not any("transpose" in name for name in schedules(kind))
 
 
-def test_windows_along_channels_are_blocks_down_to_single_pixels():
-    """Of which the channels around may lie in the padding."""
-    [schedule] = schedules("norm by neighbours among channels").values()
+@pytest.mark.parametrize("kind", ["norm by neighbours among channels", "norm by neighbours among known channels"])
+def test_windows_along_channels_are_blocks_down_to_single_pixels(kind: str):
+    """Of which the channels around may lie in the padding: zeros, whose squares a sum of squares has to have."""
+    [schedule] = schedules(kind).values()
     assert schedule.startswith("blocks of")
+
+
+@FOR_THIS_MACHINE
+def test_known_channels_with_a_padding_are_read_within_bounds():
+    pixels = ((1, 1), (5, 7), (16, 2), (33, 1), (9, 30))
+    check_open(
+        "LRN", *[[RNG.standard_normal((2, 6, *n), np.float32)] for n in pixels], fixed=[(0, 1)], size=5, alpha=0.5
+    )
 
 
 def test_a_norm_of_an_image_and_what_follows_are_one_kernel():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -52,7 +53,7 @@ def test_windows_of_whole_steps_are_rows(target: Target | None) -> None:
     [((20, 1, 10), {"strides": [5]}), ((9, 3, 8), {"strides": [4], "pads": [0, 2]}), ((70, 5, 9), {"pads": [4, 4]})],
     ids=["steps", "padded", "few numbers"],
 )
-def test_signals_of_any_length_are_rows(weight: tuple[int, ...], attributes: dict[str, list[int]]) -> None:
+def test_signals_of_any_length_are_rows(weight: tuple[int, ...], attributes: dict[str, Any]) -> None:
     """Those of one window, of less than a vector, and of such that end within one and within a step."""
     random, channels = np.random.default_rng(3), weight[1]
     taps = random.standard_normal(weight, np.float32)
