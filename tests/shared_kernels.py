@@ -1,7 +1,7 @@
 """Kernels that a session's tests compile once, for many of them compile the same small ones.
 
-A kernel's bytecode, target, level and what a pass context says of its passes decide its object, so a compilation takes
-the kernel that another test's compilation made. A test that patches anything, which may be a pass, compiles its kernels
+A kernel's text, target, level and what a pass context says of its passes decide its object, so a compilation takes the
+kernel that another test's compilation made, whatever the nodes are called that it was for. A test that patches anything, which may be a pass, compiles its kernels
 anew, unless it is marked ``shares_kernels``, and so does one that watches the passes.
 """
 
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.core.program import Kernel
 from tilewright.core.target import Target
 from tilewright.dialects import ir
-from tilewright.dialects.context import make_context
+from tilewright.dialects.context import make_context, reused_context
 from tilewright.driver.compilation import Compilation, PassJob
 from tilewright.driver.jobs import Settings, compile_kernel
 from tilewright.passes import pipeline
@@ -119,7 +119,15 @@ def find_or_describe(bytecode: bytes, target: Target) -> Kernel:
 
 def _path(target: Target, level: int, context: PassContext | None, bytecode: bytes) -> Path:
     said = pickle.dumps((target, level, context and _said_of_kernels(context, target)))
-    return Path(os.environ[_FOLDER], hashlib.sha256(said + bytecode).hexdigest())
+    return Path(os.environ[_FOLDER], hashlib.sha256(said + _without_locations(bytecode)).hexdigest())
+
+
+@functools.lru_cache(maxsize=1024)
+def _without_locations(bytecode: bytes) -> bytes:
+    """What is left of a kernel without its locations, which are the names of a model's nodes, and are in no object."""
+    with reused_context(), ir.Location.unknown():
+        operation = ir.Module.parse(bytecode).operation
+        return str(operation.get_asm(enable_debug_info=False, use_local_scope=True)).encode()
 
 
 def _said_of_kernels(context: PassContext, target: Target) -> tuple[Any, ...]:
