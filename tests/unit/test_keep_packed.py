@@ -108,9 +108,7 @@ def assert_within_rounding(got: np.ndarray, x: np.ndarray, weights: np.ndarray) 
     assert (np.abs(got - want) <= 4 * np.finfo(np.float32).eps * magnitude).all()
 
 
-@campaign(
-    "False-False-INT2", "False-False-UINT4", "False-False-INT8", "True-True-UINT2", "True-True-INT4", "True-True-UINT8"
-)
+@campaign("False-False-UINT4", "True-True-UINT2")
 @pytest.mark.parametrize("kind", RANGES)
 @pytest.mark.parametrize(("zeros", "transposed"), [(False, False), (True, True)])
 def test_numbers_stay_narrow(kind: str, zeros: bool, transposed: bool) -> None:
@@ -132,7 +130,7 @@ def test_rows_and_columns(shape: tuple[int, ...], n: int, block: int) -> None:
     assert_within_rounding(compiled(proto, x), x, weight.floats)
 
 
-@campaign("none-2", "none-8", "packed-2", "packed-4", "floats-4", "floats-8")
+@campaign("none-2", "packed-2", "packed-4", "floats-8")
 @pytest.mark.parametrize("bits", [2, 4, 8])
 @pytest.mark.parametrize("zeros", ["none", "packed", "floats"])
 def test_packed_weights_of_onnxruntime(bits: int, zeros: str) -> None:
@@ -186,7 +184,7 @@ FEW = [(1, 70, 4, "none"), (1, 70, 4, "floats"), (1, 70, 2, "none")]
 FEW += [(5, 64, 4, "packed"), (5, 64, 4, "floats"), (5, 64, 8, "packed")]
 
 
-@campaign("1-70-8-packed", "5-64-4-none", "19-130-4-packed", "19-130-2-none")
+@campaign("5-64-4-none", "19-130-4-packed")
 @pytest.mark.parametrize("target", ["x86", *other_targets("znver4", "skylake-avx512", "haswell", "x86-64-v2")])
 @pytest.mark.parametrize(("rows", "n", "bits", "zeros"), leaving(ROWS, FEW))
 def test_rows_rounded_to_bytes_are_multiplied_as_such(rows: int, n: int, bits: int, zeros: str, target: str) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from open_case import guarded
+from samples import campaign
 from shared_kernels import describe_kernels
 
 import tilewright as tw
@@ -80,6 +81,7 @@ def test_many_operands_are_repeated_in_rows(count: int, rank: int, elem: str, cp
             np.testing.assert_array_equal(module(*arrays)[0], sum(arrays))
 
 
+@campaign("Add-float", "Mul-float16")
 @pytest.mark.parametrize(
     ("op", "elem"), [("Add", "float"), ("Sub", "int64"), ("BitwiseAnd", "uint8"), ("Mul", "float16")]
 )
@@ -97,6 +99,7 @@ def test_axes_are_joined_where_all_operands_walk_them_alike(op: str, elem: str):
                 np.testing.assert_array_equal(module(x, z)[0], numpy_op(x, z))
 
 
+@campaign("Sub-float", "Add-uint8")
 @pytest.mark.parametrize(("op", "elem"), [("Sub", "float"), ("Sub", "int64"), ("Add", "uint8"), ("Sub", "float16")])
 def test_many_rows_of_a_few_elements_go_together(op: str, elem: str):
     """Groups of rows, of which the last has fewer, and some of which no row is left over from; on several threads."""
@@ -172,6 +175,7 @@ def test_first_and_last_parts_are_repeated(parts: tuple[str, str]):
     assert kernel.schedule.startswith("rows along which each operand is read or repeated")
 
 
+@campaign("2-0-2", "1-1-2")
 @pytest.mark.parametrize("axis, start, step", [(2, 0, 2), (2, 1, 2), (2, 2, 3), (1, 1, 2), (0, 0, 3)])
 def test_slices_with_steps_are_read_in_place_where_they_repeat(axis: int, start: int, step: int):
     """Even and odd elements that are turned by angles: of any numbers of heads, tokens and elements."""

@@ -307,6 +307,7 @@ def test_means_of_windows_of_any_number(counted: int):
     check(model(text), [f(1, 2, 7)], [f(1, 2, 8)], [f(1, 2, 2)])
 
 
+@campaign("pads = [0, 1, 0, 0]-True", "strides = [2, 2], ceil_mode = 1-True")
 @pytest.mark.parametrize(
     ("attributes", "apart"),
     [

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from onnx_case import check_node, node_model
 from reference import run_model
+from samples import campaign
 
 import tilewright as tw
 from tilewright.core.errors import InputError, ModelError
@@ -176,6 +177,13 @@ def test_in_ceil_mode_there_is_a_window(op):
         import_model(model)
 
 
+@campaign(
+    "strides1-MaxPool-open_axes0",
+    "strides1-MaxPool-open_axes1",
+    "strides1-MaxPool-open_axes4",
+    "strides1-AveragePool-open_axes0",
+    "strides1-AveragePool-open_axes3",
+)
 @pytest.mark.parametrize("open_axes", [(0,), (1,), (0, 1), (2,), (1, 3)])
 @pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
 @pytest.mark.parametrize("strides", [[1, 1, 1], [2, 2, 2]])

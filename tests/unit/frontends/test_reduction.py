@@ -117,7 +117,7 @@ def test_cumulative_sum(exclusive, reverse):
     check_node("CumSum", long, np.array(0), known=[1], exclusive=exclusive, reverse=reverse)
 
 
-@campaign(every=2)
+@campaign("float32-1", "float32-7", "float32-64", "float32-8192", "int64-4", "int64-33", "int64-256")
 @pytest.mark.parametrize("columns", [1, 4, 7, 33, 64, 100, 255, 256, 338, 601, 8192])
 @pytest.mark.parametrize("dtype", [np.float32, np.int64])
 def test_cumulative_sums_of_blocks_of_columns(columns, dtype):
@@ -126,6 +126,7 @@ def test_cumulative_sums_of_blocks_of_columns(columns, dtype):
     check_node("CumSum", x, np.array(1), known=[1], exclusive=1, reverse=1)
 
 
+@campaign("0-1-768-float32", "0-3-768-float32", "1-1-768-float32")
 @pytest.mark.parametrize(("columns", "dtype"), [(300, np.float64), (768, np.float32), (1000, np.int32)])
 @pytest.mark.parametrize("outer", [1, 3])
 @pytest.mark.parametrize("exclusive", [0, 1])
@@ -135,7 +136,7 @@ def test_cumulative_sums_of_rows_longer_than_registers(columns, dtype, outer, ex
     check_node("CumSum", x, np.array(1), known=[1], exclusive=exclusive, reverse=1)
 
 
-@campaign(every=3)
+@campaign("0-1", "1-1")
 @pytest.mark.parametrize("rows", [1, 2, 8, 9, 17, 30])
 @pytest.mark.parametrize("exclusive", [0, 1])
 def test_cumulative_sums_of_groups_of_rows(rows, exclusive):

@@ -64,6 +64,7 @@ def test_lengths_with_factors_have_no_table_of_their_square():
     assert "tensor<32x32xf32>" in text and "512x512" not in text
 
 
+@campaign("67", "521")
 @pytest.mark.parametrize("length", [67, 72, 100, 300, 600, 521, 8 * 67, 2048, 3 * 521])
 def test_long_transforms(length):
     z = RANDOM.standard_normal((2, length)) + 1j * RANDOM.standard_normal((2, length))

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_runner import TARGET, CompiledPlan
+from samples import campaign
 
 from tilewright.core.model import Model
 from tilewright.core.sizes import require_static
@@ -96,6 +97,7 @@ def test_attention_of_any_shape(
     check(rows, columns, heads, depth, width, masked, scale, chunks)
 
 
+@campaign("197-197")
 @pytest.mark.parametrize("rows, columns", [(197, 197), (128, 128), (3, 65), (65, 33)])
 def test_rows_and_columns_that_tiles_do_not_divide(rows: int, columns: int) -> None:
     check(rows, columns, 2, 64, 64, True, 8.0, 2)
@@ -123,6 +125,7 @@ def test_rows_that_are_slices_of_one_projection_are_copied() -> None:
     np.testing.assert_allclose(got, want, rtol=0, atol=2e-5)
 
 
+@campaign("4-49-32")
 @pytest.mark.parametrize("windows, tokens, depth", [(4, 49, 32), (3, 16, 10), (1, 49, 30)])
 def test_windows_whose_masks_are_added_in_a_view_of_their_scores(windows: int, tokens: int, depth: int) -> None:
     """Shifted windows: a mask is of one window, for all of its heads. The view has one image ahead of the windows."""
@@ -148,6 +151,7 @@ def test_windows_whose_masks_are_added_in_a_view_of_their_scores(windows: int, t
     np.testing.assert_allclose(got, reference(inputs | {"mask": inputs["mask"][0]}, True, 1.0), rtol=0, atol=2e-5)
 
 
+@campaign("more blocks", "heads beside each other")
 @pytest.mark.parametrize(
     "q, k, order, kernels",
     [

@@ -518,6 +518,7 @@ def test_pixels_are_rows_of_one_product():
     assert sum("blocks of 24 x 160" in text for text in schedules("pointwise").values()) == 2
 
 
+@campaign("few filters of pixels")
 @pytest.mark.parametrize("kind", ["few filters of pixels", "groups of filters of pixels", "few products of pixels"])
 def test_pixels_are_columns_where_products_are_few(kind: str):
     """Nothing is brought into another order."""
@@ -930,7 +931,7 @@ def test_images_that_are_scaled_by_a_number_have_loops_for_a_few_channels(perm: 
         np.testing.assert_array_equal(module(x)[0], (x / np.float32(255)).transpose(perm))
 
 
-@campaign(every=4)
+@campaign("N, 20, 9-3-float", "1, H, 31-4-float")
 @FOR_THIS_MACHINE
 @pytest.mark.parametrize("dtype", ["float", "uint8", "double"])
 @pytest.mark.parametrize("channels", [2, 3, 4])

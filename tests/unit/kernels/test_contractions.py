@@ -423,6 +423,7 @@ def test_rows_that_lie_a_page_apart_but_for_a_gap_have_tiles_of_as_many_rows_as_
     assert rows > 7 >= fewer
 
 
+@campaign("fewer columns than a vector", "no rows turned")
 @pytest.mark.parametrize(
     "left, right, order, kernels",
     [

@@ -109,7 +109,7 @@ def test_indices_outside_are_moved_to_the_nearest() -> None:
     np.testing.assert_array_equal(got, x[[3, 0, 2]])
 
 
-@campaign(every=2)
+@campaign("nearest-3", "linear-8", "cubic-21")
 @pytest.mark.parametrize("channels", [3, 8, 21])
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 def test_samples_of_few_channels_and_of_rows_of_many(mode: str, channels: int) -> None:

@@ -107,7 +107,7 @@ def test_short_rows_stay(width: int, step: int, window: int, pads: str, vector: 
     assert any("transpose" in name for name in names) == (cores == 1 and not vector)
 
 
-@campaign(every=2)
+@campaign("seven-host", "seven-sse", "another operand-host", "another operand-sse")
 @pytest.mark.parametrize("target", [None, NARROW, Target.parse("x86 -mcpu=x86-64-v2")], ids=["host", "haswell", "sse"])
 @pytest.mark.parametrize(
     "height, width, window, step, pads, body",

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from samples import campaign
 
 import tilewright as tw
 from tilewright import te
@@ -35,6 +36,7 @@ def build(args: list[te.Tensor], vectors: bool, name: str, outputs: int = 1) -> 
     return tw.build(s, args, num_threads=1, name=name)
 
 
+@campaign("i-loops", "i - 7-loops", "60 - i-loops", "3 i - 100-loops", "i + 200-loops", "-i-loops", "i // 3 - 9-loops")
 @pytest.mark.parametrize("vectors", [False, True], ids=["loops", "auto"])
 @pytest.mark.parametrize("index", INDICES.values(), ids=INDICES)
 def test_quotients_and_rests_round_down(index: Callable[[Any], Any], vectors: bool) -> None:
