@@ -298,6 +298,13 @@ COVERED = {
     "a border of long rows",
     "integers and their grids in blocks",
     "running sums of columns",
+    "image",
+    "pieces of open extents side by side",
+    "pixels to channels",
+    "a few channels of bytes",
+    "the last places of the greatest",
+    "zeros by attributes",
+    "blocks of windows that begin in the one before",
 }
 
 
