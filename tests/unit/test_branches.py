@@ -158,7 +158,7 @@ def test_convolutions_in_groups_stay() -> None:
 
 
 @given(st.data())
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 def test_any_branches(data: st.DataObject) -> None:
     axes = data.draw(st.integers(1, 2))
     group = data.draw(st.sampled_from([1, 4]))

@@ -19,7 +19,7 @@ from tilewright.tools import networks
 from tilewright.tools.debugging.verdict import Verdict
 
 EACH = 8
-MUTANTS = 24
+MUTANTS = 12
 
 
 @pytest.mark.parametrize(

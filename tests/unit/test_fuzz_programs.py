@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fuzz import programs
 
-MUTANTS = 8
+MUTANTS = 5
 
 
 def test_mutants_of_programs_harm_nobody():

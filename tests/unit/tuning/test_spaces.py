@@ -144,7 +144,7 @@ def normalize(rows: int, columns: int) -> bytes:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10).SerializeToString()
 
 
-@campaign("padding left out", "patches")
+@campaign("10-padding left out", "10-patches")
 @pytest.mark.parametrize(
     "network, kernel",
     [
@@ -154,13 +154,14 @@ def normalize(rows: int, columns: int) -> bytes:
     ],
     ids=["padding left out", "patches", "rows"],
 )
-def test_points_are_refused_in_data(network: bytes, kernel: str) -> None:
+@pytest.mark.parametrize("points", [10, 30])
+def test_points_are_refused_in_data(network: bytes, kernel: str, points: int) -> None:
     """Of the points that a search may draw, each can be built: none is refused when its loops are made."""
     tasks = extract_tasks(network, options=api.make_options("x86 -mcpu=x86-64-v3", 1, records=False), workers=0)
     [task] = [task for task in tasks if kernel in task.name]
     assert task.default is not None
     space = NestSpace(task.default, task.target)
-    for point in itertools.islice(draw_points(space, Random(3)), 30):
+    for point in itertools.islice(draw_points(space, Random(3)), points):
         schedule = space.schedule(point)
         assert schedule is not None
         context = PassContext(config={"schedules": {task.name: schedule}})
