@@ -48,6 +48,7 @@ MODELS = {
 @campaign(
     "packed, with lanes that are padded", "transformed for Winograd's algorithm", "grouped", "rows of two weights"
 )
+@pytest.mark.shares_kernels
 @pytest.mark.parametrize("kind", MODELS)
 def test_weights_are_those_of_kernels(kind: str, monkeypatch: pytest.MonkeyPatch):
     inputs, body, shapes = MODELS[kind]

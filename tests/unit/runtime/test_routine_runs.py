@@ -162,6 +162,7 @@ SUMS = [
 ]
 
 
+@pytest.mark.shares_kernels
 @pytest.mark.parametrize(("graph", "names", "large"), SUMS)
 def test_threads_share_long_sums_of_few_elements(graph, names, large, monkeypatch):
     """The result's size alone does not tell: a call counts what it sums along."""

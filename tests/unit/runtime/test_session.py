@@ -407,6 +407,7 @@ def test_a_session_may_begin_with_other_states():
         attention().session(initial={"past_key": values["past_key"]})(x)
 
 
+@pytest.mark.shares_kernels
 @pytest.mark.parametrize("guarded", [False, True])
 def test_sessions_of_guarded_and_timed_programs(guarded: bool, monkeypatch: pytest.MonkeyPatch):
     if guarded:
