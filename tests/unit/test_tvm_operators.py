@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
 import torch
 import torch.nn.functional as tf
 
 import tilewright.tvm as tvm
 from tilewright.core.errors import ModelError
+from tilewright.tools.debugging.oracle import make_session
 from tilewright.tvm import relay
 from tilewright.tvm.network.conversion import write_model
 from tilewright.tvm.network.registry import TABLE
@@ -32,8 +32,7 @@ def _run(call: Callable[..., Any], *arrays: np.ndarray) -> list[np.ndarray]:
     """What onnxruntime makes of a function's model; types that were inferred are those of the results."""
     made = relay.Function(variables := _variables(arrays), call(*variables))
     model = write_model(made, {}, {}).model
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    results = session.run(None, {f"x{n}": a for n, a in enumerate(arrays)})
+    results = make_session(model).run(None, {f"x{n}": a for n, a in enumerate(arrays)})
     found = [np.asarray(each) for each in results]
     known = made.body.checked_type
     types = known.fields if isinstance(known, relay.TupleType) else [known]

@@ -174,7 +174,7 @@ def test_what_is_known_at_import(most, kept):
     )
     boxes = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
     scores = np.array([[[1, 2, 3]], [[3, 2, 1]]], np.float32)
-    session = onnxruntime.InferenceSession(made.SerializeToString())
+    session = make_session(made)
     [want], [got] = session.run(None, {"boxes": boxes, "scores": scores}), module(boxes, scores)
     np.testing.assert_array_equal(got, np.asarray(want).reshape(-1, 3))
     assert len(got) == kept

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 import pytest
 from cpu_targets import FOR_THIS_MACHINE
 from hypothesis import given, settings
@@ -28,6 +27,7 @@ from tilewright.passes.infra.context import PassContext
 from tilewright.passes.pipeline import lower_kernel
 from tilewright.passes.schedule.families import split_blocks
 from tilewright.passes.schedule.language.schedule import Schedule
+from tilewright.tools.debugging.oracle import make_session
 
 RNG = np.random.default_rng(0)
 PARTS = "in parts of bfloat16"
@@ -187,7 +187,7 @@ def test_products_in_loops_that_are_kernels_have_vectors() -> None:
     assert not any(PARTS in schedule for schedule in schedules)
     given = {n: RNG.standard_normal(s).astype(np.float32) for n, s in (("s", (128, 64)), ("x", (4, 128, 64)))}
     given["w"] = (RNG.standard_normal((64, 64)) / 8).astype(np.float32)
-    [want] = ort.InferenceSession(scan.SerializeToString()).run(["z"], given)
+    [want] = make_session(scan).run(["z"], given)
     for module.num_threads in (1, 2, 3):  # each step reads what all threads have made of the one before
         np.testing.assert_allclose(module.run(given)[0], np.asarray(want), rtol=1e-4, atol=1e-4)
 
@@ -251,7 +251,7 @@ def check_pixels(channels: int, size: int, filters: int, stride: int) -> list[st
     made = model(nodes, [1, channels, size, size], None, weights)
     module, schedules = compile_noting(made)
     x = RNG.standard_normal((1, channels, size, size)).astype(np.float32)
-    [want] = ort.InferenceSession(made.SerializeToString()).run(None, {"x": x})
+    [want] = make_session(made).run(None, {"x": x})
     np.testing.assert_allclose(module.run({"x": x})[0], np.asarray(want), rtol=1e-4, atol=1e-4)
     return schedules
 
@@ -282,7 +282,7 @@ def check_convolution(made: onnx.ModelProto, threads: int = 1) -> list[str]:
     [taken] = made.graph.input
     shape = [dim.dim_value for dim in taken.type.tensor_type.shape.dim]
     x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
-    [want] = ort.InferenceSession(made.SerializeToString()).run(None, {"x": x})
+    [want] = make_session(made).run(None, {"x": x})
     np.testing.assert_allclose(module.run({"x": x})[0], np.asarray(want), rtol=1e-4, atol=1e-5)
     return schedules
 
