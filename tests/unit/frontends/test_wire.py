@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx
 import pytest
@@ -16,7 +18,7 @@ from tilewright.frontends.onnx.proto.weights import detach
 BIG = numpy_helper.from_array(np.arange(4096, dtype=np.float32), "w")
 
 
-def node(**attributes: object) -> onnx.NodeProto:
+def node(**attributes: Any) -> onnx.NodeProto:
     return helper.make_node("Odd", ["x"], ["y"], name="odd", **attributes)
 
 
