@@ -8,6 +8,7 @@ from typing import Any
 
 import networks
 import numpy as np
+import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,6 +21,7 @@ from tilewright.core.sizes import require_static
 from tilewright.core.target import Target, detect_host
 from tilewright.dialects import builders, ir, scalars
 from tilewright.dialects.context import make_context
+from tilewright.driver import api
 from tilewright.passes import pipeline
 from tilewright.passes.graph.rewriting.minimal_filtering import count_points
 from tilewright.passes.graph.winograd import Winograd
@@ -348,3 +350,15 @@ def test_a_zero_image_gives_zeros() -> None:
         inputs = {name: np.zeros_like(value) for name, value in random(model).items()}
         [got] = compiled(model)(inputs, {name: param.array() for name, param in model.params.items()})
     np.testing.assert_array_equal(got, 0)
+
+
+@pytest.mark.parametrize(
+    ("filters", "channels", "taps", "patched"), [(32, 32, 3, True), (16, 16, 5, True), (8, 32, 3, False)]
+)
+def test_signals_of_whole_vectors_of_channels_are_convolved_in_patches(filters, channels, taps, patched):
+    text = f"g (float[1, {channels}, 200] x) => (float[1, {filters}, L] y) {{ y = Conv(x, w) }}"
+    made = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 18]> {text}')
+    weight = np.ones((filters, channels, taps), np.float32)
+    made.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+    kernels = api.stepwise(made, options=api.make_options("x86 -mcpu=haswell"), workers=0).kernels
+    assert any("transform" in name for name in kernels) == patched
