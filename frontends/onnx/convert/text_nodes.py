@@ -65,6 +65,7 @@ def _pick(ctx: Context, numbers: Tensor, texts: Sequence[Object]) -> Tensor:
     """The strings of numbers."""
     if isinstance(numbers, Unranked):
         raise Unsupported("the rank of the strings that it moves is known only at run time")
+    ctx.demand_size(numbers.shape, "int64")  # of pointers to strings, too
     result, known = Element(TEXT, numbers.rank), [text.strings for text in texts if text.strings is not None]
     if len(known) < len(texts):
         return ctx.host("pick_text", [numbers, *texts], result, items=None)[0]

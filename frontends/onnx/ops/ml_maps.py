@@ -58,6 +58,7 @@ def cast_map(
     if map_form == "SPARSE" and max_map < 1:
         ctx.invalid(f"max_map is {max_map}, it must be at least 1")
     dtype, size = _CASTS[cast_to], max_map if map_form == "SPARSE" else None
+    ctx.demand_size((1, size or 1), "int64")
     return ctx.host("CastMap", [x], Element(dtype, 2), dtype=dtype, held=held.dtype, size=size)[0]
 
 

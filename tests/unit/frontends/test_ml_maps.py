@@ -121,6 +121,7 @@ def test_maps_that_hold_something_else_are_refused():
         ("CastMap", {"cast_to": "TO_BOOL"}, "cast_to 'TO_BOOL' is none of"),
         ("CastMap", {"map_form": "ODD"}, "map_form 'ODD'"),
         ("CastMap", {"map_form": "SPARSE", "max_map": 0}, "max_map is 0"),
+        ("CastMap", {"map_form": "SPARSE", "max_map": 1 << 50}, "takes 9007199254740992 bytes, more than"),
         ("DictVectorizer", {"string_vocabulary": ["a"]}, "keys are int64, and the words are not"),
     ],
 )

@@ -176,6 +176,12 @@ def test_what_cannot_be_moved_is_refused(body, words):
         import_model(model)
 
 
+def test_more_strings_than_a_tensor_may_have_are_refused():
+    made = model_of("y = Gather(words, at)", "int64[1000000, 1000000] at", "string y", '<string[1] words = {"a"}>')
+    with pytest.raises(tw.ModelError, match="takes 8000000000000 bytes, more than"):
+        import_model(made)
+
+
 def test_operators_of_numbers_refuse_strings_in_a_line():
     made = model_of("y = Equal(x, x)", "string[N] x", "bool y", opset=13)  # of numbers alone before 19
     with pytest.raises(tw.ModelError, match=r"Equal \(Equal_0\): (an operand is of strings|dtype string)"):
