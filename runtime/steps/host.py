@@ -125,7 +125,8 @@ def _length(_: Attributes, sequence: list[Any]) -> tuple[Any, ...]:
 def _stack(attributes: Attributes, sequence: list[Any]) -> tuple[Any, ...]:
     """The elements of a scan output along a new axis, perhaps from the last to the first; of none, ``shape``."""
     if not sequence:
-        return (np.empty(attributes["shape"], numpy_dtype(attributes["dtype"])),)
+        dtype = attributes["dtype"]
+        return (np.empty(attributes["shape"], object if dtype == "string" else numpy_dtype(dtype)),)
     if len({element.shape for element in sequence}) > 1:
         shapes = ", ".join(dict.fromkeys(str(list(element.shape)) for element in sequence))
         raise InputError(f"the elements of a scan output have different shapes, {shapes}")

@@ -189,7 +189,10 @@ def with_element(ctx: Context, elements: Tensor, element: Tensor) -> Tensor:
 
 def stack_elements(ctx: Context, elements: Tensor, like: Form, axis: int = 0, backward: bool = False) -> Tensor:
     """All elements of a scan output along a new axis (not negative); if there are none, open extents are 0."""
-    shape = [n if isinstance(n, int) else 0 for n in like.shape]
+    if like.held is not None and like.held.rank is None:
+        ctx.unsupported(f"the rank of an element of a scan output, which is {like}, is not known")
+    sizes = like.shape if like.held is None else [0] * (like.held.rank or 0)
+    shape = [n if isinstance(n, int) else 0 for n in sizes]
     shape.insert(axis, 0)
     result = Element(like.dtype, len(shape))
     if like.dtype == TEXT:

@@ -176,6 +176,17 @@ def test_what_cannot_be_moved_is_refused(body, words):
         import_model(model)
 
 
+@pytest.mark.parametrize("count", [0, 2])
+def test_elements_of_a_scan_output_may_be_rows_of_strings(count):
+    body = """y, rows = Loop(n, go, x) <body = step (int64 i, bool c, string[A] s) => (bool c, string[A] o, string[B] e)
+      { o = Identity(s)  e = Concat<axis = 0>(s, s) }>  t = Transpose<perm = [1, 0]>(rows)"""
+    model = model_of(body, "int64 n, bool go, string[K] x", "string rows, string t")
+    given_ = {"n": np.array(count), "go": np.array(True), "x": X[0]}
+    got, want = run(model, *given_.values()), make_session(model).run(None, given_)
+    assert [a.tolist() for a in got[:1]] == [a.tolist() for a in want[:1]]
+    assert count == 0 or got[1].tolist() == want[1].tolist()
+
+
 def test_more_strings_than_a_tensor_may_have_are_refused():
     made = model_of("y = Gather(words, at)", "int64[1000000, 1000000] at", "string y", '<string[1] words = {"a"}>')
     with pytest.raises(tw.ModelError, match="takes 8000000000000 bytes, more than"):
