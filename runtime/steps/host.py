@@ -209,6 +209,10 @@ def _decode_image(attributes: Attributes, encoded: np.ndarray) -> tuple[Any, ...
 def _unique(attributes: Attributes, x: np.ndarray) -> tuple[Any, ...]:
     """Sorted, or in the order of their first appearance."""
     axis = attributes["axis"]
+    if x.dtype == object and axis is not None:  # slices of strings by their numbers, which are ordered as these are
+        strings, numbers = np.unique(x, return_inverse=True)
+        values, *places = _unique(attributes, numbers.reshape(x.shape))
+        return strings[values] if strings.size else np.empty(values.shape, object), *places
     wide = x.astype(np.float32) if x.dtype.kind == "V" else x
     numbers = wide.dtype.kind in "biu" or (wide.dtype.kind == "f" and not np.isnan(wide).any())
     if wide.size and numbers:

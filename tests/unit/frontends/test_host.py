@@ -58,6 +58,16 @@ def test_text_is_computed_on():
     assert n.dtype == np.int64 and same.dtype == bool
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("in_order", [0, 1])
+def test_slices_of_text_are_found_once(axis, in_order):
+    text = f"g (string[N, M] x) => (string y, int64 i, int64 v, int64 c) {{ y, i, v, c = Unique<axis = {axis}, sorted = {in_order}>(x) }}"
+    module, made = compiled(text)
+    x = np.array([["b", "a", "b"], ["ü", "", "ü"], ["b", "a", "b"]], object)
+    for got, want in zip(module(x), make_session(made).run(None, {"x": x}), strict=True):
+        assert got.tolist() == want.tolist()
+
+
 def test_the_file_holds_text():
     text = """g (string[N] x) => (string[N] y, bool[N] e, int64[A] n, string c, string[B] t)
     <string[2] w = {"ab", "Grüße"}>
