@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import onnx
 import pytest
@@ -130,13 +132,13 @@ def test_of_any_size(rows, columns, words):
     assert got[0].tolist() == np.concatenate([x.T, x.T[::-1]], axis=1).tolist()
 
 
-def _turned_and_joined(kept: list[tw.Module] = []) -> tw.Module:  # noqa: B006  one program for all examples
-    if not kept:
-        weights = "<int64[1] behind = {-1}, int64[1] before = {-99}, int64[1] axis = {0}>"
-        body = "t = Transpose(x)  b = Slice(t, behind, before, axis, behind)  y = Concat<axis = 1>(t, b)"
-        made = model_of(body, "string[N, M] x", "string y", weights)
-        kept.append(tw.compile(made, workers=0, num_threads=1, cache=False))
-    return kept[0]
+@functools.cache
+def _turned_and_joined() -> tw.Module:
+    """One program for all examples."""
+    weights = "<int64[1] behind = {-1}, int64[1] before = {-99}, int64[1] axis = {0}>"
+    body = "t = Transpose(x)  b = Slice(t, behind, before, axis, behind)  y = Concat<axis = 1>(t, b)"
+    made = model_of(body, "string[N, M] x", "string y", weights)
+    return tw.compile(made, workers=0, num_threads=1, cache=False)
 
 
 def test_numbers_become_strings_and_back():
